@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import threading
 import time
 from collections import Counter
@@ -88,15 +89,20 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
 
 
 @contextmanager
-def serving(application: Any, port: int = 0) -> Iterator[str]:
-    """A web application on a loopback port; yields its URL."""
-    opened = places.listen("127.0.0.1", port, None, "--token-file")
+def serving(
+    application: Any, port: int = 0, certificate: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """A web application on a loopback port, with `certificate` over TLS; yields its URL."""
+    opened = places.listen("127.0.0.1", port, False, "--token-file")
     config = uvicorn.Config(application, log_level="error", lifespan="off", ws="none")
+    config.load()
+    config.ssl = certificate
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{opened.getsockname()[1]}"
+        scheme = "http" if certificate is None else "https"
+        yield f"{scheme}://127.0.0.1:{opened.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)

@@ -57,11 +57,12 @@ def built(folder: Path) -> list[Manifest]:
 
 
 def with_component(component: Path, folder: Path) -> list[Manifest]:
-    """The agent's objects with a component, in an overlay that is made in `folder`."""
+    """The objects beside a component with it, in an overlay that is made in `folder`."""
+    beside = [component.parent / name for name in ("base", "monitoring")]
     overlay = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": [os.path.relpath(AGENT / "base", folder)],
+        "resources": [os.path.relpath(each, folder) for each in beside],
         "components": [os.path.relpath(component, folder)],
     }
     (folder / KUSTOMIZATION).write_text(yaml.safe_dump(overlay))

@@ -10,8 +10,8 @@ from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 from pydantic import BaseModel
 
 from tests.guides import manifests
-from tests.guides.manifests import AGENT, Manifest, everything, kustomizations, objects
-from tests.guides.pages import ROOT
+from tests.guides.manifests import AGENT, COLLECTOR, Manifest, everything, kustomizations, objects
+from tests.guides.pages import ROOT, parsed
 
 VERSIONS = ("1.29", "1.37")
 """The oldest and the newest Kubernetes whose schemas are compared."""
@@ -19,7 +19,7 @@ MONITORS: dict[str, type[BaseModel]] = {
     "PodMonitor": prometheus_operator.PodMonitor,
     "ServiceMonitor": prometheus_operator.ServiceMonitor,
 }
-COMPONENTS = ("host-network", "kernel-log")
+COMPONENTS = ("host-network", "kernel-log", "tls")
 
 
 def validate(manifest: Manifest) -> None:
@@ -78,6 +78,28 @@ def test_kubectl_builds_it_of_the_same_objects(folder: Path) -> None:
     assert sorted(map(manifests.key_of, found)) == sorted(map(manifests.key_of, objects(folder)))
     for manifest in found:
         validate(manifest)
+
+
+def test_with_tls_all_is_encrypted_and_each_option_exists(tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "collector").mkdir()
+    found = manifests.with_component(AGENT / "tls", tmp_path / "agent")
+    found += manifests.with_component(COLLECTOR / "tls", tmp_path / "collector")
+    for manifest in found:
+        validate(manifest)
+    (agent,) = manifests.the_pod(found, "stepwatch-agent")["containers"]
+    (collector,) = manifests.the_pod(found, "stepwatch-collector")["containers"]
+    for container in (agent, collector):
+        options = parsed(container["args"])
+        mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+        read = [options.ca] if "ca" in options else [options.tls_cert, options.tls_key]
+        assert all(str(Path(path).parent) in mounts for path in read)
+    assert parsed(agent["args"]).collector.startswith("https://")
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert collector[probe]["httpGet"]["scheme"] == "HTTPS"
+    (monitor,) = [each for each in found if each["kind"] == "ServiceMonitor"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https" and "ca" in endpoint["tlsConfig"]
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.guides import manifests
@@ -48,8 +49,25 @@ def test_every_secret_and_key_that_is_referred_to_is_made_by_the_guide() -> None
         for reference in [*below(manifest, "secretKeyRef"), *below(manifest, "credentials")]:
             if not reference.get("optional"):
                 used.add((where, reference["name"], reference["key"]))
-        used |= {(where, each["secretName"], "token") for each in below(manifest, "secret")}
+    for where, pod in manifests.pods(everything()):
+        used |= {(where, *each) for each in mounted(pod["spec"])}
     assert used == made
+
+
+def mounted(pod: Manifest) -> set[tuple[str, str]]:
+    """Secret and key of each file of a Secret that the options of a pod's containers name."""
+    secrets = {
+        each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each
+    }
+    found = set()
+    for container in pod["containers"]:
+        read = [Path(word.split("=", 1)[1]) for word in container.get("args", ()) if "=/" in word]
+        for mount in container["volumeMounts"]:
+            if mount["name"] in secrets:
+                keys = [path.name for path in read if path.parent == Path(mount["mountPath"])]
+                assert keys, f"nothing reads {mount['mountPath']}"
+                found |= {(secrets[mount["name"]], key) for key in keys}
+    return found
 
 
 def test_the_quick_start_holds_no_secret_and_asks_for_no_right() -> None:

@@ -20,9 +20,11 @@ from tests.ports import free_port
 from tests.postgresql import USER, PostgresqlServer
 from tests.waiting import until
 
-AGENTS, READERS = "of-the-agents", "of-the-readers"
+AGENTS, READERS, ADMINS = "tokens-of-the-agents", "tokens-of-the-readers", "tokens-of-the-admins"
 MOUNTED = {
-    "/etc/stepwatch/token": AGENTS,
+    "/etc/stepwatch/tokens/ingest": AGENTS,
+    "/etc/stepwatch/tokens/read": READERS,
+    "/etc/stepwatch/tokens/admin": ADMINS,
     "/etc/stepwatch/collector/token": AGENTS,
     "/etc/stepwatch/readers/token": READERS,
 }
@@ -52,6 +54,7 @@ class Cluster:
             path = Path(f"{folder}{place}")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{token}\n")
+            path.chmod(0o440)
 
     def start(self, name: str, container: Manifest) -> str:
         """Start a container; returns the URL at which it listens."""
@@ -126,12 +129,12 @@ def test_an_agent_and_two_collectors_on_postgresql_are_ready(cluster: Cluster) -
     url = cluster.start("agent", agent)
     probe_until_good(url, agent)
     assert httpx.get(f"{url}/readyz").text.splitlines()[0] == "ready"
-    for place, token in ((url, READERS), (urls[0], AGENTS), (urls[1], AGENTS)):
+    for place, token in ((url, READERS), (urls[0], READERS), (urls[1], ADMINS)):
         assert httpx.get(f"{place}/metrics").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         shown = httpx.get(f"{place}/metrics", headers=headers)
         assert shown.status_code == 200 and "stepwatch_" in shown.text
-    for token in (AGENTS, READERS, "not-shown"):
+    for token in (AGENTS, READERS, ADMINS, "not-shown"):
         assert token not in cluster.logs()
 
 

@@ -38,6 +38,16 @@ def test_its_options_exist(unit: Path) -> None:
     assert place.parent == Path("/var/lib", directory), "systemd makes no other place writable"
 
 
+def test_the_options_of_the_drop_in_exist() -> None:
+    text = (ROOT / "collector/deploy/systemd/beyond-loopback.conf").read_text()
+    (words,) = re.findall(r'^Environment="STEPWATCH_COLLECTOR_OPTIONS=(.*)"$', text, re.MULTILINE)
+    parser = Parser(prog="collector")
+    load_verb("collector").add_arguments(parser)
+    parsed = parser.parse_args(shlex.split(words))
+    files = parsed.tls_cert, parsed.tls_key, parsed.ingest_token_file, parsed.read_token_file
+    assert all(path.parent == Path("/etc/stepwatch") for path in files) and parsed.host == "0.0.0.0"
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_takes_it(unit: Path, tmp_path: Path) -> None:

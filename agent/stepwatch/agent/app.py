@@ -16,7 +16,8 @@ from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.node_report import NodeReport
-from stepwatch.agent.options import AgentOptions, make_client, make_tracer
+from stepwatch.agent.options import AgentOptions, make_client, make_metrics, make_tracer
+from stepwatch.agent.otlp.points import Point, points_of
 from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.probe import RankProcesses
@@ -101,13 +102,14 @@ class Agent:
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.of)
         self.stalls = StallInspector(self.clock, find_py_spy())
-        client = make_client(options.collector, options.token)
+        client = make_client(options)
         self.relay = Relay(self.spool, client, clock=self.clock)
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
         self.sender.beside = self.announcement.incidents.ask
         self.tracer = make_tracer(options)
+        self.metrics = make_metrics(options, self._points, self.clock)
         self._ranks: list[WatchedRank] = []
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
@@ -135,7 +137,7 @@ class Agent:
         finally:
             self.announcement.withdraw()
             ended = self.sender.finish(3.0)
-        self._close_tracer()
+        self._close_telemetry()
         if ended:
             self.close()
 
@@ -152,14 +154,15 @@ class Agent:
     @property
     def threads(self) -> tuple[SupervisedThread, ...]:
         """Those that are started again after an error."""
-        return self.sender.thread, self.exits.thread
+        others = () if self.metrics is None else (self.metrics.thread,)
+        return self.sender.thread, self.exits.thread, *others
 
     def close(self) -> None:
         """Release the spool, the probes, the connections and the watched processes."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-        self._close_tracer()
+        self._close_telemetry()
         self.exits.close()
         self.readings.close()
         self.relay.client.close()
@@ -236,13 +239,17 @@ class Agent:
         facts, is_read = self.readings.node_facts(), self.relay.reads_nodes
         self.node_report.update(facts, own, now, collector_away=away, is_read=is_read)
 
-    def _close_tracer(self) -> None:
-        if self.tracer is not None:
-            self.tracer.close()
+    def _points(self) -> list[Point]:
+        return points_of(self.readings, self.readings.facts.present())
+
+    def _close_telemetry(self) -> None:
+        for each in (self.tracer, self.metrics):
+            if each is not None:
+                each.close()
 
     def _serve(self, port: int) -> WSGIServer:
         options = self.options
         token = options.metrics_token
-        opened = places.listen(options.host, port, token, "--metrics-token-file")
+        opened = places.listen(options.host, port, token is not None, "--metrics-token-file")
         health = Health(self, options.spool_dir)
         return serve(opened, Application(make_wsgi_app(self.registry), health, token))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -15,8 +15,12 @@ from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
-from stepwatch.agent.traces.tracer import Tracer
+from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.agent.traces.tracer import Sink, Tracer
 from stepwatch.signals import names
+
+if TYPE_CHECKING:
+    from stepwatch.agent.otlp.export import MetricsExporter
 
 
 class NodeView(Protocol):
@@ -29,6 +33,12 @@ class NodeView(Protocol):
     exits: ProcessExits
     readings: Readings
     tracer: Tracer | None
+    metrics: MetricsExporter | None
+
+    @property
+    def threads(self) -> Iterable[SupervisedThread]:
+        """Those that are started again after an error."""
+        ...
 
 
 class NodeExporter:
@@ -45,7 +55,9 @@ class NodeExporter:
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
         yield from self._sending()
         if view.tracer is not None:
-            yield _spans(view.node, view.tracer)
+            yield _sent(names.AGENT_SPANS, view.node, view.tracer.sink)
+        if view.metrics is not None:
+            yield _sent(names.AGENT_OTLP_POINTS, view.node, view.metrics)
         yield from self._probes()
 
     def _sending(self) -> Iterator[Metric]:
@@ -57,12 +69,19 @@ class NodeExporter:
         yield _gauge(names.AGENT_HELD_BYTES, node, spool.held_bytes)
         yield _counter(names.AGENT_REFUSED, node, sender.relay.refused)
         yield _counter(names.AGENT_SEND_FAILURES, node, sender.relay.failures)
+        yield self._problem()
         yield self._threads()
+
+    def _problem(self) -> GaugeMetricFamily:
+        family, problem = _family(names.AGENT_COLLECTOR_PROBLEM), self._view.sender.relay.problem
+        if problem is not None:
+            family.add_metric([self._view.node, problem.reason], 1.0)
+        return family
 
     def _threads(self) -> CounterMetricFamily:
         metric = names.AGENT_THREAD_FAILURES
         family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-        for thread in (self._view.sender.thread, self._view.exits.thread):
+        for thread in self._view.threads:
             family.add_metric([self._view.node, thread.name], thread.failures)
         return family
 
@@ -96,8 +115,7 @@ class NodeExporter:
         return family
 
 
-def _spans(node: str, tracer: Tracer) -> CounterMetricFamily:
-    metric, sink = names.AGENT_SPANS, tracer.sink
+def _sent(metric: names.Metric, node: str, sink: Sink | MetricsExporter) -> CounterMetricFamily:
     family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
     for outcome in ("exported", "dropped", "rejected"):
         family.add_metric([node, outcome], getattr(sink, outcome))

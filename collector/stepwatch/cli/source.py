@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.signals import places
+from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageError
 
 if TYPE_CHECKING:
@@ -32,16 +33,32 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--collector`, `--store`, `--token-file` and `--json`."""
     parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--store", help="read this store instead of asking a collector")
-    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    add_access_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_access_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--token-file` and `--ca`."""
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help=f"file with the collector's bearer token [{places.ENV_TOKEN_FILE}]",
+    )
+    parser.add_argument(
+        "--ca",
+        metavar="FILE",
+        help=f"who may sign the collector's certificate, PEM [{places.ENV_CA}, or public CAs]",
+    )
 
 
 def source_words(arguments: argparse.Namespace) -> str:
     """The options that lead another verb to the same source; empty for the default."""
     if arguments.store:
         return f"--store {shlex.quote(_without_password(arguments.store))}"
-    default = arguments.collector == places.collector_url()
-    return "" if default else f"--collector {shlex.quote(arguments.collector)}"
+    words = {"--token-file": arguments.token_file, "--ca": arguments.ca}
+    if arguments.collector != places.collector_url():
+        words = {"--collector": arguments.collector, **words}
+    return " ".join(f"{option} {shlex.quote(text)}" for option, text in words.items() if text)
 
 
 def _without_password(store: str) -> str:
@@ -76,13 +93,8 @@ def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) 
             response = asyncio.run(_from_store(arguments.store, method, path, sent))
         else:
             response = _from_collector(arguments, method, path, sent)
-    except httpx.InvalidURL as error:
-        raise UsageError(f"{arguments.collector[:200]!r} is no URL: {error}") from error
     except httpx.HTTPError as error:
-        raise SourceError(
-            f"no collector answers at {arguments.collector} ({type(error).__name__}); "
-            "start one, or pass --collector URL or --store FILE"
-        ) from error
+        raise SourceError(_why(arguments.collector, error)) from error
     document = _document(response)
     if response.status_code != 200:
         reason = document.get("error") if isinstance(document, dict) else None
@@ -118,14 +130,29 @@ def _document(response: httpx.Response) -> Any:
 def _from_collector(
     arguments: argparse.Namespace, method: str, path: str, sent: dict[str, Any]
 ) -> httpx.Response:
+    from stepwatch.agent.relay.client import connect
+
+    access = Access.of(arguments.token_file, arguments.ca)
+    try:
+        client = connect(arguments.collector, access)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+    with client:
+        return client.request(method, path, **sent)
+
+
+def _why(collector: str, error: httpx.HTTPError) -> str:
     import httpx
 
-    token = places.read_token(arguments.token_file)
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    url = arguments.collector.rstrip("/") + path
-    proxied = places.may_use_proxy(url)
-    with httpx.Client(headers=headers, timeout=10.0, trust_env=proxied) as client:
-        return client.request(method, url, **sent)
+    from stepwatch.agent.relay.problems import AWAY, of_error
+
+    problem = of_error(error, httpx.URL(collector))
+    if problem.reason != AWAY:
+        return problem.text
+    return (
+        f"no collector answers at {collector} ({type(error).__name__}); "
+        "start one, or pass --collector URL or --store FILE"
+    )
 
 
 async def _from_store(store: str, method: str, path: str, sent: dict[str, Any]) -> httpx.Response:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer
 from stepwatch.agent.relay.batches import Batches
 from stepwatch.agent.relay.queue import SegmentQueue
+from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import (
@@ -26,6 +28,7 @@ from tests.agent.conftest import (
     give_up,
     once,
     round_of,
+    serving,
     stored_steps,
     tables_in,
     use_probe,
@@ -286,8 +289,22 @@ def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
 
 
 def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAgent) -> None:
-    agent = make_agent("http://127.0.0.1:9", token="s3cret")
-    assert agent.relay.client.headers["authorization"] == "Bearer s3cret"
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    file.chmod(0o600)
+    seen: list[str] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+        await send({"type": "http.response.start", "status": 503, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with serving(application) as url:
+        agent = make_agent(url, access=Access(file))
+        agent.relay.ask_formats()
+        file.write_text("another\n")
+        agent.relay.ask_formats()
+    assert seen == ["Bearer s3cret", "Bearer another"]
 
 
 @pytest.mark.parametrize("url", ["", "collector:8480", "http://[::1", "ftp://host", "http://"])

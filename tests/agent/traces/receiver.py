@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -33,6 +37,19 @@ class Received(NamedTuple):
         return float(self.span.end_time_unix_nano - self.span.start_time_unix_nano) / 1e9
 
 
+class Value(NamedTuple):
+    """One point of one metric with the attributes of its resource, as plain values."""
+
+    resource: dict[str, Any]
+    metric: Any
+    point: Any
+    attributes: dict[str, Any]
+
+    @property
+    def value(self) -> float:
+        return float(getattr(self.point, self.point.WhichOneof("value")))
+
+
 class Receiver:
     """What came in so far; `moods` are answers to give before the good ones."""
 
@@ -41,6 +58,7 @@ class Receiver:
         self.requests = 0
         self.paths: set[str] = set()
         self.taken: list[Received] = []
+        self.values: list[Value] = []
         self.hold = threading.Event()
         self.hold.set()
         self.url = ""
@@ -51,6 +69,9 @@ class Receiver:
         self.paths.add(path)
         if self.moods:
             return self.moods.pop(0)
+        if path == "/v1/metrics":
+            self.values.extend(_values(ExportMetricsServiceRequest.FromString(body)))
+            return 200, ExportMetricsServiceResponse().SerializeToString()
         self.taken.extend(_received(ExportTraceServiceRequest.FromString(body)))
         return 200, ExportTraceServiceResponse().SerializeToString()
 
@@ -100,6 +121,22 @@ def _received(request: Any) -> Iterator[Received]:
         for scope in group.scope_spans:
             for span in scope.spans:
                 yield Received(resource, span, _plain(span.attributes))
+
+
+def _values(request: Any) -> Iterator[Value]:
+    for group in request.resource_metrics:
+        resource = _plain(group.resource.attributes)
+        for metric in (metric for scope in group.scope_metrics for metric in scope.metrics):
+            for point in getattr(metric, metric.WhichOneof("data")).data_points:
+                yield Value(resource, metric, point, _plain(point.attributes))
+
+
+def points_refused(count: int) -> Mood:
+    """An answer that says that `count` points were not taken."""
+    answer = ExportMetricsServiceResponse()
+    answer.partial_success.rejected_data_points = count
+    answer.partial_success.error_message = "too many series"
+    return 200, answer.SerializeToString()
 
 
 def _plain(attributes: Any) -> dict[str, Any]:

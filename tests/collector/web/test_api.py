@@ -16,6 +16,7 @@ import pytest
 from stepwatch.collector.ingest import receive
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web import api
+from stepwatch.collector.web.access import Tokens
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.records import Kind
 from tests.collector.client import Client
@@ -167,7 +168,7 @@ def test_a_collector_whose_store_does_not_answer_is_not_ready(
 
 @pytest.mark.parametrize("given", [None, "Bearer", "Bearer secret2", "Bearer secre", "secret"])
 def test_data_needs_the_token(service: Service, given: str | None) -> None:
-    client = Client(make_api(service, "secret"))
+    client = Client(make_api(service, lambda: Tokens.single("secret")))
     client.headers.update({"authorization": given} if given else {})
     for path in READS:
         assert client.get(path).status_code == 401, path

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.web.access import Tokens
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals import names
 from tests.collector.client import Client
@@ -103,7 +104,7 @@ def test_metrics_count_nodes_by_health(client: Client, service: Service) -> None
 
 
 def test_nodes_need_the_token_and_their_page_does_not(service: Service) -> None:
-    guarded = Client(make_api(service, token="secret"))
+    guarded = Client(make_api(service, tokens=lambda: Tokens.single("secret")))
     for path in ("/v1/nodes", "/v1/nodes/gpu-03"):
         assert guarded.get(path).status_code == 401
     for path in ("/nodes", "/nodes/gpu-03", "/static/nodes.js"):

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.response.silences import LONGEST_SECONDS
+from stepwatch.collector.web.access import Tokens
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.response.asked import MAX_BYTES
 from tests.collector.client import Client
@@ -86,7 +87,7 @@ def test_control_characters_do_not_reach_a_terminal(client: Client) -> None:
 
 
 def test_whoever_has_no_token_changes_nothing(service: Service) -> None:
-    client = Client(make_api(service, TOKEN))
+    client = Client(make_api(service, lambda: Tokens.single(TOKEN)))
     for refused in (
         client.post("/v1/silences", sent(SILENCE)),
         client.get("/v1/silences"),

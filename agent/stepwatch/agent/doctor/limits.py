@@ -11,6 +11,10 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from stepwatch.agent.relay import problems
+from stepwatch.agent.relay.client import connect
+from stepwatch.signals.errors import ConfigurationError
+
 from .result import Outcome, Problem, Result, Surroundings
 
 LEAST_SHARED_BYTES = 64 << 20
@@ -108,24 +112,25 @@ def _clock() -> Result:
 def _collector(around: Surroundings) -> Result:
     if not around.collector:
         return Result("collector", Outcome.UNKNOWN, "not asked: pass --collector")
-    headers = {"authorization": f"Bearer {around.token}"} if around.token else {}
     try:
-        answer = httpx.get(
-            f"{around.collector}/v1/jobs", timeout=5.0, headers=headers, trust_env=False
-        )
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        text = f"{around.collector} does not answer: {error}"
-        remedy = (
-            "records wait in the agent's spool meanwhile; look at the collector and the network"
-        )
-        return Result("collector", Outcome.WARN, text, remedy)
+        with connect(around.collector, around.access, 5.0) as client:
+            # As an agent greets it: nothing is stored, and an agent's token suffices.
+            answer = client.post("/v1/segments")
+    except (httpx.HTTPError, ConfigurationError) as error:
+        return _no_answer(around.collector, error)
     if answer.status_code != httpx.codes.OK:
         text = f"{around.collector} answers {answer.status_code}"
-        remedy = (
-            "pass --token-file with its token" if answer.status_code == 401 else "look at its log"
-        )
+        refused = answer.status_code in (401, 403)
+        remedy = "pass --token-file with an agent's token" if refused else "look at its log"
         return Result("collector", Outcome.WARN, text, remedy)
     return _clock_of_collector(around.collector, answer.headers.get("date", ""))
+
+
+def _no_answer(collector: str, error: Exception) -> Result:
+    problem = problems.of_error(error, httpx.URL(collector))
+    text = f"{collector} does not answer: {problem.text}"
+    remedy = "records wait in the agent's spool meanwhile; look at the collector and the network"
+    return Result("collector", Outcome.WARN, text, remedy)
 
 
 def _clock_of_collector(collector: str, date: str) -> Result:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.signals.access import Access
 from stepwatch.signals.clock import Clock, SystemClock
 
 
@@ -45,7 +46,7 @@ class Surroundings:
 
     environ: Mapping[str, str]
     collector: str = ""
-    token: str | None = None
+    access: Access = field(default_factory=Access)
     checkpoints: Path | None = None
     needed: tuple[str, ...] = ()
     clock: Clock = field(default_factory=SystemClock)

@@ -90,7 +90,8 @@ class FactBook:
 
     def present(self) -> list[KnownFact]:
         """The facts that are present."""
-        return [known for known in self._known.values() if known.present]
+        # A copy at once: threads that serve and send ask while the loop takes facts.
+        return [known for known in list(self._known.values()) if known.present]
 
     def settle(self, now_ns: int) -> None:
         """Choose what is reported until the next call: what changed, and now and then all."""

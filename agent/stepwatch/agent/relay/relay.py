@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 from collections.abc import Callable, Collection
@@ -13,6 +14,7 @@ from stepwatch.signals.clock import Clock, SystemClock
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 
+from . import problems
 from .answers import Answer, read_answer, read_asked_seconds, read_body
 from .batches import Batches
 from .formats import Formats, NoCommonFormatError, Outgoing
@@ -25,6 +27,8 @@ DONE = ("accepted", DUPLICATE)
 """What the collector says of a segment that it has, and of one that it never takes. Any other word
 means that it cannot read the segment yet, as `unsupported` does."""
 _MOST_REASONS = 100
+_MOST_SAID = 300
+"""Characters of a refusal that the log shows."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 
 
@@ -54,8 +58,9 @@ class Relay:
     reads_nodes: bool | None = None
     """Whether the collector reads reports of nodes, as its newest answer says; None: none yet."""
     clock: Clock = field(default_factory=SystemClock)
+    problem: problems.Problem | None = None
+    """Why the newest request failed; None while the collector takes them."""
     _delay: float = 0.0
-    _down: bool = False
     _misunderstood: bool = False
     _reasons: set[str] = field(default_factory=set)
 
@@ -79,10 +84,8 @@ class Relay:
                 return self._request_failed(outgoing, response, answer)
             self.asked_seconds = read_asked_seconds(response.headers)
             return self._apply(outgoing, read_answer(answer))
-        except httpx.HTTPError as error:
-            return self._back_off(f"{type(error).__name__}: {error}", None)
-        except (ValueError, OSError) as error:
-            return self._back_off(str(error), None)
+        except (httpx.HTTPError, ValueError, OSError) as error:
+            return self._back_off(problems.of_error(error, self.client.base_url), None)
 
     def ask_formats(self) -> None:
         """Learn by an empty request what the collector reads, and whether it answers.
@@ -96,8 +99,10 @@ class Relay:
             if response.status_code == 200:
                 self._learn(read_answer(answer))
                 self._answered()
+            else:
+                self._note(_of_answer(response, answer))
         except (httpx.HTTPError, ValueError, OSError) as error:
-            logger.debug("the collector announces nothing: %s", error)
+            self._note(problems.of_error(error, self.client.base_url))
 
     def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
         """The segments of a batch in formats that the collector reads.
@@ -132,25 +137,27 @@ class Relay:
         self.spool.acknowledge(done, refused)
         self._hold(unread)
         self._report(refused)
-        if self._down:
-            logger.info("the collector answers again")
-        self._down, self._misunderstood, self._delay = False, False, 0.0
+        self._misunderstood, self._delay = False, 0.0
         self._answered()
         self.batches.succeeded()
         return 0.0
 
     def _answered(self) -> None:
+        if self.problem is not None:
+            logger.info("the collector answers again")
+        self.problem = None
         self.link = CONNECTED
         self.answered_ns = self.clock.monotonic_ns()
 
     def _request_failed(
         self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
     ) -> float:
-        reason = f"HTTP {response.status_code}: {answer[:200].decode('utf-8', 'replace')}"
-        if self.batches.failed(len(outgoing)):
+        problem = _of_answer(response, answer)
+        # A token that is refused is not the fault of any segment.
+        if problem.reason != problems.TOKEN and self.batches.failed(len(outgoing)):
             # Held under no formats: the next release, whatever brings it, tries them again.
-            self._hold({each.sequence: reason for each in outgoing}, announced=())
-        return self._back_off(reason, response.headers.get("retry-after"))
+            self._hold({each.sequence: problem.text for each in outgoing}, announced=())
+        return self._back_off(problem, response.headers.get("retry-after"))
 
     def _learn(self, answer: Answer) -> None:
         self.reads_nodes = answer.reads_nodes
@@ -160,7 +167,8 @@ class Relay:
     def _send_again(self) -> float:
         """Nothing is acknowledged by a collector that does not read what it was sent."""
         if self._misunderstood:
-            return self._back_off("it announces other formats at every answer", None)
+            reason = "it announces other formats at every answer"
+            return self._back_off(problems.Problem(problems.ANSWER, reason), None)
         self._misunderstood = True
         return 0.0
 
@@ -186,13 +194,26 @@ class Relay:
                 self._reasons.add(reason)
                 logger.warning("the collector refused segment %d (kept): %s", sequence, reason)
 
-    def _back_off(self, reason: str, retry_after: str | None) -> float:
-        self.failures += 1
-        if not self._down:
-            logger.warning("the collector refuses segments or is away (%s); spooling", reason)
-        self._down = True
+    def _note(self, problem: problems.Problem) -> None:
+        """Remember why nothing is taken; the log says it once, and again for another reason."""
+        if self.problem is None or self.problem.reason != problem.reason:
+            said = " ".join(problem.text.split())
+            logger.warning("the collector refuses segments or is away (%s); spooling", said)
+        self.problem = problem
         self.link = AWAY
+
+    def _back_off(self, problem: problems.Problem, retry_after: str | None) -> float:
+        self.failures += 1
+        self._note(problem)
         self._delay = min(max(self._delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
         known = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
         asked = float(retry_after or 0) if known else 0.0
         return max(min(asked, 60.0), self._delay * random.uniform(0.5, 1.0))
+
+
+def _of_answer(response: httpx.Response, body: bytes) -> problems.Problem:
+    try:
+        said = str(json.loads(body)["error"])  # as a collector says it
+    except (ValueError, TypeError, KeyError, RecursionError):
+        said = body[:_MOST_SAID].decode("utf-8", "replace")
+    return problems.of_status(response.status_code, said[:_MOST_SAID])

@@ -19,7 +19,6 @@ from stepwatch.signals import traces
 from stepwatch.signals.errors import ConfigurationError
 
 try:
-    import requests
     from google.protobuf.message import DecodeError
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -28,6 +27,8 @@ try:
     from opentelemetry.sdk.trace.export import SpanExportResult
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+    from stepwatch.agent.otlp.session import BoundedSession
 except ImportError as error:
     raise ConfigurationError(
         f"traces need the OpenTelemetry SDK ({error}); pip install 'stepwatch[traces]'"
@@ -70,8 +71,7 @@ class Exporter:
         self._down = False
         # It logs every try; the agent logs an outage once.
         logging.getLogger(_SDK_LOGGER).setLevel(logging.CRITICAL)
-        session = requests.Session()
-        session.hooks["response"].append(self._look_at)
+        session = BoundedSession(self._look_at)
         url = None if endpoint is None else endpoint.rstrip("/").removesuffix(_PATH) + _PATH
         self._exporter = OTLPSpanExporter(url, session=session)
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
@@ -129,14 +129,13 @@ class Exporter:
             delay = min(delay * 2, _LONGEST_DELAY)
         self.dropped += len(spans)
 
-    def _look_at(self, response: requests.Response, *_: Any, **__: Any) -> None:
-        if not response.ok:
-            status = response.status_code
-            self._refused = 400 <= status < 500 and status not in (408, 429)
+    def _look_at(self, status: int, body: bytes) -> None:
+        if status >= 400:
+            self._refused = status < 500 and status not in (408, 429)
             return
         answer = ExportTraceServiceResponse()
         try:
-            answer.ParseFromString(response.content)
+            answer.ParseFromString(body)
         except DecodeError:  # some receivers answer in JSON or with nothing
             return
         self.rejected += answer.partial_success.rejected_spans

@@ -125,11 +125,16 @@ class Health:
         if answered is None:
             asked = self._agent.relay.link != CONNECTING
             reason = "it has not answered yet" if asked else "it was not asked yet"
-            return Check("collector", False if asked else None, reason)
+            return Check("collector", False if asked else None, reason + self._why())
         age = self._seconds_since(answered)
         if age > ANSWERED_SECONDS:
-            return Check("collector", False, f"it has not answered for {age:.0f} s")
+            return Check("collector", False, f"it has not answered for {age:.0f} s{self._why()}")
         return Check("collector", True)
+
+    def _why(self) -> str:
+        """The reason in one word: what the log says in full names hosts and files."""
+        problem = self._agent.relay.problem
+        return "" if problem is None else f" ({problem.reason})"
 
     def _seconds_since(self, moment_ns: int) -> float:
         return (self._agent.clock.monotonic_ns() - moment_ns) / NANOSECONDS

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
-from stepwatch.cli.source import COLLECTOR_HELP
+from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.signals import places
+from stepwatch.signals.access import Access, read_token
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
+    from stepwatch.agent.otlp import OtlpOptions
     from stepwatch.agent.traces.tracer import TraceOptions
 
 EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/stepwatch/spool"
-OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 MOST_FLUSH_SECONDS = 60.0
 """A ring holds minutes of records: an agent that flushes less often may lose some."""
 DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
@@ -50,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--otlp",
-        help=f"send traces to this OTLP/HTTP receiver (default: {OTLP_VARIABLES[0]}, if set)",
+        metavar="URL",
+        help=f"send traces and metrics to this OTLP/HTTP receiver [{OTLP_VARIABLE}]",
     )
     parser.add_argument(
         "--trace-every", type=int, default=DEFAULT_EVERY, help="one in so many ordinary steps"
@@ -74,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="read devices from this dcgm-exporter, too: http://127.0.0.1:9400/metrics",
     )
-    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,14 +92,15 @@ def run(arguments: argparse.Namespace) -> int:
         collector=arguments.collector,
         node=places.checked_name(arguments.node, "node name"),
         port=arguments.port,
-        token=places.read_token(arguments.token_file),
+        access=Access.of(arguments.token_file, arguments.ca),
         flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
+        otlp=_metrics(arguments),
         page_url=arguments.page_url,
         kernel_log=arguments.kernel_log,
         host=arguments.host,
-        metrics_token=places.read_token(arguments.metrics_token_file),
+        metrics_token=read_token(arguments.metrics_token_file),
         dcgm=_dcgm(arguments.dcgm),
     )
     agent = Agent(options)
@@ -137,5 +141,19 @@ def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
         raise UsageError(f"--trace-every {arguments.trace_every} must be 1 or more")
     if arguments.otlp and not arguments.otlp.startswith(("http://", "https://")):
         raise UsageError(f"--otlp {arguments.otlp!r} is not a URL; pass http://HOST:4318")
-    asked = any(os.environ.get(name) for name in OTLP_VARIABLES)
-    return TraceOptions(arguments.otlp, arguments.trace_every) if arguments.otlp or asked else None
+    asked = _sends(arguments, "TRACES")
+    return TraceOptions(arguments.otlp, arguments.trace_every) if asked else None
+
+
+def _metrics(arguments: argparse.Namespace) -> OtlpOptions | None:
+    from stepwatch.agent.otlp import OtlpOptions
+
+    return OtlpOptions(arguments.otlp) if _sends(arguments, "METRICS") else None
+
+
+def _sends(arguments: argparse.Namespace, signal: str) -> bool:
+    """Whether TRACES or METRICS have a receiver, and OTEL_<signal>_EXPORTER is not `none`."""
+    if os.environ.get(f"OTEL_{signal}_EXPORTER") == "none":
+        return False
+    variables = OTLP_VARIABLE, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
+    return bool(arguments.otlp) or any(os.environ.get(name) for name in variables)

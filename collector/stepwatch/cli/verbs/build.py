@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepwatch.cli import artefacts
 from stepwatch.cli.main import OK
-from stepwatch.signals import places
+from stepwatch.signals.access import read_token
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch build all --site site.yaml --out provisioning"
@@ -79,7 +79,7 @@ def _push(arguments: argparse.Namespace) -> int:
 
     if arguments.what != artefacts.DASHBOARDS or arguments.out is not None:
         raise UsageError("only dashboards are pushed: stepwatch build dashboards --push URL")
-    token = places.read_token(arguments.token_file)
+    token = read_token(arguments.token_file)
     if token is None:
         raise UsageError("Grafana asks for a service account's token; pass --token-file FILE")
     built = artefacts.build(artefacts.links_of(arguments), [artefacts.DASHBOARDS])

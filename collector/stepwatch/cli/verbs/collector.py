@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from stepwatch import runbooks
+from stepwatch.cli import access
 from stepwatch.cli.store import options
 from stepwatch.signals import places
 
@@ -30,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="stepwatch.db",
         help="SQLite file, or postgresql+psycopg://USER@HOST/NAME",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="beyond loopback needs --token-file")
+    parser.add_argument("--host", default="127.0.0.1", help="beyond loopback needs token files")
     parser.add_argument(
         "--port", type=int, default=places.DEFAULT_COLLECTOR_PORT, help="0: any free one"
     )
-    parser.add_argument("--token-file", help="file with the bearer token that clients present")
+    access.add_arguments(parser)
     parser.add_argument(
         "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
     )
@@ -105,11 +106,14 @@ def run(arguments: argparse.Namespace) -> int:
     # It would log each request with its URL, which may hold a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _leave)
-    token = places.read_token(arguments.token_file)
+    tokens = access.tokens_of(arguments)
+    certificate = access.certificate_of(arguments)
     asked = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
     objectives = read_objectives(*asked)
     receivers = _receivers(arguments)
-    opened = places.listen(arguments.host, arguments.port, token, "--token-file")
+    opened = places.listen(
+        arguments.host, arguments.port, tokens is not None, "--ingest-token-file and its like"
+    )
     with opened:
         opened_store = server.open_store(arguments.store)
         service = Service(
@@ -121,12 +125,15 @@ def run(arguments: argparse.Namespace) -> int:
         signal.signal(signal.SIGHUP, lambda *_: read_again(service, *asked))
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
-        logging.info("listening on http://%s:%s, store %s", host, port, place)
+        scheme = "http" if certificate is None else "https"
+        logging.info("listening on %s://%s:%s, store %s", scheme, host, port, place)
+        access.warn_of_plain(arguments.host, certificate)
         server.serve(
             service,
             opened,
-            token,
             arguments.interval,
+            tokens=tokens,
+            certificate=certificate,
             runbook=runbooks.render,
             keep=options.keep_of(arguments),
             compaction=options.compaction_of(arguments),

@@ -9,8 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwatch.cli.source import COLLECTOR_HELP
+from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.signals import places
+from stepwatch.signals.access import Access
 from stepwatch.signals.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collector", default=os.environ.get(places.ENV_COLLECTOR, ""), help=COLLECTOR_HELP
     )
-    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    add_access_arguments(parser)
     parser.add_argument(
         "--checkpoints", type=Path, metavar="DIR", help="where the job writes: tried for real"
     )
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     around = Surroundings(
         environ=os.environ,
         collector=arguments.collector.rstrip("/"),
-        token=places.read_token(arguments.token_file),
+        access=Access.of(arguments.token_file, arguments.ca),
         checkpoints=arguments.checkpoints,
         needed=tuple(arguments.need),
         kernel_log=arguments.kernel_log,

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.cli.interruptions import handled_by
-from stepwatch.cli.source import COLLECTOR_HELP
+from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.signals import places
+from stepwatch.signals.access import Access
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.errors import UsageError
 
@@ -59,13 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--connections", type=int, default=4, help="requests under way at once, 1 to 16 [4]"
     )
     parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
-    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    add_access_arguments(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here, too")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, print the report; exit 1 unless the collector took every segment."""
-    from stepwatch.agent.options import make_client
+    from stepwatch.agent.relay.client import connect
     from stepwatch.cli.simulate.report import report_json, report_text
     from stepwatch.cli.simulate.run import Simulation
 
@@ -73,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.connections <= MOST_CONNECTIONS:
         raise UsageError(f"--connections {arguments.connections} must be 1 to {MOST_CONNECTIONS}")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s simulate %(message)s")
-    with make_client(arguments.collector, places.read_token(arguments.token_file)) as client:
+    access = Access.of(arguments.token_file, arguments.ca)
+    with connect(arguments.collector, access) as client:
         simulation = Simulation(plan, client, SystemClock(), _note, arguments.connections)
         with handled_by(lambda *_: simulation.interrupt()):
             outcome = simulation.run()

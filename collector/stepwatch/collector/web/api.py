@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -17,13 +17,15 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.store.response import Note, Silence
 from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
+from stepwatch.collector.web.access import Gate, Tokens
+from stepwatch.collector.web.access.gate import NODE, Refusals
+from stepwatch.collector.web.access.nodes import why_foreign
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
@@ -47,15 +49,16 @@ MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
 _LATEST_S = 1 << 40
-_OPEN_PATHS = ("/healthz", "/readyz", "/", "/nodes", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
 
 def make_api(
-    service: Service, token: str | None = None, runbook: ReadRunbook | None = None
+    service: Service,
+    tokens: Callable[[], Tokens] | None = None,
+    runbook: ReadRunbook | None = None,
 ) -> Starlette:
-    """The ASGI application over `service`; with `token`, data needs it as a bearer token.
+    """The ASGI application over `service`; with `tokens`, those in force, data needs one of them.
 
     `runbook` reads a runbook; without it there are none to show.
     """
@@ -87,32 +90,9 @@ def make_api(
         Route("/runbooks/{name}", page("runbook.html")),
         Route("/static/{name}", static),
     ]
-    middleware = [Middleware(TokenGate, token=token)] if token else []
+    middleware = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
     handlers = {sa.exc.SQLAlchemyError: store_gone}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
-
-
-class TokenGate:
-    """Passes a request that presents the token; pages hold no data and need none."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401 unless the path is open or the token fits, compared in constant time."""
-        if scope["type"] == "http" and not self._may_pass(scope):
-            response = JSONResponse({"error": "present the bearer token"}, status_code=401)
-            await response(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _may_pass(self, scope: Scope) -> bool:
-        path = scope["path"]
-        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/", "/nodes/", "/runbooks/")):
-            return True
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return hmac.compare_digest(given, self._expected)
 
 
 class Api:
@@ -124,9 +104,12 @@ class Api:
         self._in_flight = 0
         self._registry = CollectorRegistry()
         self._registry.register(JobExporter(service))
+        self.refusals = Refusals()
+        self._registry.register(self.refusals)
 
     async def segments(self, request: Request) -> Response:
-        """Store segments; 408 too slow, 413 too large, 429 overloaded, 503 store gone."""
+        """Store segments; 403 another node's, 408 too slow, 413 too large, 429 overloaded, 503 no
+        store."""
         if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
             return _problem(429, "too many requests in flight", {"retry-after": "1"})
         self._in_flight += 1
@@ -135,6 +118,9 @@ class Api:
                 body = await _bounded_body(request)
             if body is None:
                 return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
+            foreign = await self._why_foreign(request, body)
+            if foreign:
+                return _problem(403, foreign)
             verdicts = await run_in_threadpool(self._service.receive, body)
         except ClientDisconnect:
             return _problem(400, "the request ended early")
@@ -151,6 +137,13 @@ class Api:
             },
             {FLUSH_HEADER: f"{asked:g}"} if asked else None,
         )
+
+    async def _why_foreign(self, request: Request, body: bytes) -> str:
+        node = getattr(request.state, "node", "")
+        why = await run_in_threadpool(why_foreign, body, node) if node else ""
+        if why:
+            self.refusals.add(NODE)
+        return why
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first, then those that are known but not evaluated."""

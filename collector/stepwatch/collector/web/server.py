@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
@@ -19,6 +21,9 @@ from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.removal import Keep
 from stepwatch.collector.store.upkeep.retention import Retention
+from stepwatch.collector.web.access import TokenFiles, Tokens
+from stepwatch.collector.web.access.certificate import Certificate
+from stepwatch.collector.web.access.rereading import follow
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
@@ -48,28 +53,40 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def _in_force(files: TokenFiles | None) -> Callable[[], Tokens] | None:
+    return None if files is None else lambda: files.tokens
+
+
+def _configured(application: ASGIApp, certificate: Certificate | None) -> uvicorn.Config:
+    config = uvicorn.Config(application, log_level="warning", access_log=False, lifespan="off")
+    config.load()
+    if certificate is not None:
+        config.ssl = certificate.context  # one that can be given another certificate later
+    return config
+
+
 def serve(
     service: Service,
     opened: socket.socket,
-    token: str | None,
     interval: float,
+    *,
+    tokens: TokenFiles | None = None,
+    certificate: Certificate | None = None,
     runbook: ReadRunbook | None = None,
     keep: Keep | None = None,
     compaction: Compaction | None = None,
     payloads: Payloads | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
-    `compaction` when segments are put together, `payloads` where they go then.
+    `compaction` when segments are put together, `payloads` where they go then. With `tokens` data
+    needs one of them; with `certificate` only TLS is spoken. Both are read again when they change.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
         StepwatchError: the evaluation thread died; a collector that no longer evaluates must not
             look alive.
     """
-    config = uvicorn.Config(
-        make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
-    )
-    server = _Server(config)
+    server = _Server(_configured(make_api(service, _in_force(tokens), runbook), certificate))
     failed = threading.Event()
     failed.set()
 
@@ -93,6 +110,9 @@ def serve(
         target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
     )
     compacting.start()
+    refresh = [each.refresh for each in (tokens, certificate) if each is not None]
+    rereading = threading.Thread(target=follow, args=(refresh, stopping.wait), name="rereading")
+    rereading.start()
     try:
         server.run(sockets=[opened])
     finally:
@@ -101,6 +121,7 @@ def serve(
         evaluation.join()
         removal.join()
         compacting.join()
+        rereading.join()
         service.store.close()
     if server.interrupted:
         raise KeyboardInterrupt

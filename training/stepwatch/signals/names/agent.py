@@ -102,6 +102,12 @@ AGENT_REFUSED = Metric(
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not accept.", (NODE,)
 )
+AGENT_COLLECTOR_PROBLEM = Metric(
+    "stepwatch_agent_collector_problem",
+    _G,
+    "1 while the collector takes nothing, with the reason; the log has a line on it.",
+    (NODE, "reason"),
+)
 AGENT_THREAD_FAILURES = Metric(
     "stepwatch_agent_thread_failures_total",
     _C,
@@ -112,6 +118,13 @@ AGENT_SPANS = Metric(
     "stepwatch_agent_spans_total",
     _C,
     "Spans by what became of them: exported, dropped here, rejected by their receiver.",
+    (NODE, OUTCOME),
+)
+AGENT_OTLP_POINTS = Metric(
+    "stepwatch_agent_otlp_points_total",
+    _C,
+    "Values sent over OTLP by what became of them: exported, dropped here, rejected by their "
+    "receiver.",
     (NODE, OUTCOME),
 )
 PROBE_UP = Metric(

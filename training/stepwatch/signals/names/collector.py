@@ -10,6 +10,12 @@ _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
 COLLECTOR_SEGMENTS = Metric(
     "stepwatch_collector_segments_total", _C, "Segments received, by verdict.", (VERDICT,)
 )
+COLLECTOR_REFUSED_REQUESTS = Metric(
+    "stepwatch_collector_refused_requests_total",
+    _C,
+    "Requests without a token, or with one that may not do what was asked, by reason.",
+    ("reason",),
+)
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")
 COLLECTOR_REPLICAS = Metric(
     "stepwatch_collector_replicas",

@@ -29,6 +29,8 @@ ENV_RING_DIR = "STEPWATCH_RING_DIR"
 ENV_NODE = "STEPWATCH_NODE"
 ENV_TOKEN_FILE = "STEPWATCH_TOKEN_FILE"
 """File whose first line is the bearer token that agents and readers present."""
+ENV_CA = "STEPWATCH_CA"
+"""File of certificates (PEM) of those who may sign a collector's, instead of the public ones."""
 ENV_RATES = "STEPWATCH_RATES"
 """A rate card: what device-hours cost."""
 ENV_COMMIT = "STEPWATCH_COMMIT"
@@ -85,13 +87,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def listen(host: str, port: int, token: str | None, option: str) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one. `option` is the one that names a token.
+def listen(host: str, port: int, guarded: bool, option: str) -> socket.socket:
+    """Open a listening socket; port 0 takes a free one.
+
+    `guarded`: whoever connects must present a token; `option` is the one that names it.
 
     Raises:
         ConfigurationError: the port is in use, or the address is beyond loopback without a token.
     """
-    if token is None and not is_loopback(host):
+    if not guarded and not is_loopback(host):
         raise ConfigurationError(
             f"{host} can be reached from other machines: pass {option}, or listen on 127.0.0.1"
         )
@@ -128,20 +132,3 @@ def node_name() -> str:
     """Name of this node: `STEPWATCH_NODE`, else the host name's first label."""
     raw = os.environ.get(ENV_NODE) or os.uname().nodename.split(".")[0]
     return re.sub(r"[^A-Za-z0-9._-]", "-", raw)[:NAME_LIMIT].lstrip("._-") or "node"
-
-
-def read_token(path: str | None) -> str | None:
-    """Read a bearer token from a file; None where no file is named.
-
-    Raises:
-        ConfigurationError: the file cannot be read or is empty.
-    """
-    if not path:
-        return None
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the token file {path}: {error}") from error
-    if not lines or not lines[0].strip():
-        raise ConfigurationError(f"the token file {path} is empty; put one token on its first line")
-    return lines[0].strip()

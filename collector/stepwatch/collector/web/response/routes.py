@@ -46,7 +46,7 @@ def with_responses(
 
 
 class ResponseApi:
-    """The handlers; a client with the token may do all of it."""
+    """The handlers; a token that may read sees, one of an administrator changes."""
 
     def __init__(self, service: Service) -> None:
         self._store = service.store

@@ -1,0 +1,104 @@
+"""Why a collector took nothing, in one line that says what to do."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import NamedTuple
+
+import httpx
+
+AWAY, CERTIFICATE, PLAIN_OR_TLS = "away", "certificate", "plain-or-tls"
+TOKEN, FORBIDDEN, BUSY, ANSWER = "token", "forbidden", "busy", "answer"
+REASONS = (AWAY, CERTIFICATE, PLAIN_OR_TLS, TOKEN, FORBIDDEN, BUSY, ANSWER)
+"""Every `reason` of a `Problem`."""
+LOOK_SECONDS = 3.0
+"""Time to find out whether a port that answers no plain HTTP speaks TLS."""
+
+# Numbers of OpenSSL (x509_vfy.h, X509_V_ERR_...).
+_EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64
+_UNKNOWN_SIGNER = {2, 18, 19, 20, 21}
+_ONLY_PLAIN = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"}
+_CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+
+
+class Problem(NamedTuple):
+    """A `reason` of `REASONS`, and the line that explains it."""
+
+    reason: str
+    text: str
+
+
+def of_error(error: Exception, url: httpx.URL) -> Problem:
+    """What an exception of a request to `url` means."""
+    cause = _tls_error(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return Problem(CERTIFICATE, _of_certificate(cause, url))
+    if cause is not None and cause.reason in _ONLY_PLAIN:
+        return Problem(
+            PLAIN_OR_TLS, f"{_place(url)} speaks no TLS: pass --collector http://{_host(url)}, "
+            "or start the collector with --tls-cert and --tls-key"
+        )  # fmt: skip
+    if url.scheme == "http" and isinstance(error, _CUT_OFF) and _speaks_tls(url):
+        return Problem(
+            PLAIN_OR_TLS, f"{_host(url)} speaks TLS only: pass --collector https://{_host(url)}"
+        )
+    if isinstance(error, httpx.HTTPError):
+        return Problem(AWAY, f"{type(error).__name__}: {error}")
+    return Problem(ANSWER, str(error))
+
+
+def of_status(status: int, said: str) -> Problem:
+    """What an answer other than 200 means; `said` is the beginning of its body."""
+    text = f"HTTP {status}: {said}"
+    if status == httpx.codes.UNAUTHORIZED:
+        return Problem(TOKEN, f"{text}; look at --token-file, which is read again when it changes")
+    if status == httpx.codes.FORBIDDEN:
+        return Problem(FORBIDDEN, f"{text}; look at --token-file")
+    return Problem(BUSY if status in (429, 503) else ANSWER, text)
+
+
+def _of_certificate(error: ssl.SSLCertVerificationError, url: httpx.URL) -> str:
+    whose = f"the certificate of {_place(url)}"
+    code = error.verify_code
+    if code == _EXPIRED:
+        return f"{whose} has expired: renew it at the collector, or set this node's clock"
+    if code == _NOT_YET:
+        return f"{whose} is not valid yet: set the clock of this node or of who signed it"
+    if code in (_OTHER_NAME, _OTHER_ADDRESS):
+        return f"{whose} is for another name: use that name in --collector, or have it signed anew"
+    if code in _UNKNOWN_SIGNER:
+        return f"{whose} is signed by nobody trusted here: pass --ca FILE with the signer's"
+    return f"{whose} is refused: {error.verify_message}"
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    """The TLS library's error behind those of the HTTP libraries."""
+    for _ in range(8):
+        if error is None or isinstance(error, ssl.SSLError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _speaks_tls(url: httpx.URL) -> bool:
+    """Whether a handshake gets as far as a certificate; nothing is sent over the connection."""
+    place = url.host, url.port or 80
+    try:
+        with (
+            socket.create_connection(place, timeout=LOOK_SECONDS) as plain,
+            ssl.create_default_context().wrap_socket(plain, server_hostname=url.host),
+        ):
+            return True
+    except ssl.SSLCertVerificationError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _host(url: httpx.URL) -> str:
+    return url.netloc.decode("ascii", "replace")
+
+
+def _place(url: httpx.URL) -> str:
+    return f"{url.scheme}://{_host(url)}"

@@ -1,0 +1,21 @@
+"""Whether the segments of a request are those of the node that its token is bound to."""
+
+from __future__ import annotations
+
+from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
+
+
+def why_foreign(body: bytes, node: str) -> str:
+    """Why `body` may not be sent with a token of `node`, in one line; empty where it may."""
+    for data in wire.split(body):
+        try:
+            found = wire.peek_key(data).node
+        except SegmentError as error:
+            return f"this token is bound to node {node}, and a segment names none: {error}"
+        if found != node:
+            return (
+                f"this token is bound to node {node}, and a segment is of {found[:63]!r}: use that "
+                "node's token, or one that is bound to none"
+            )
+    return ""

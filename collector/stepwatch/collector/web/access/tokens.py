@@ -1,0 +1,146 @@
+"""Bearer tokens by role, from files that may be replaced while the collector runs."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals import places
+from stepwatch.signals.access import checked_token, read_small, stamp_of, warn_of_readers
+from stepwatch.signals.access.files import Stamp
+from stepwatch.signals.errors import ConfigurationError
+
+from .roles import EVERYTHING, Role
+
+logger = logging.getLogger(__name__)
+
+MOST_TOKENS = 20_000
+"""In all files: one for each node that a store knows."""
+SHORT = 16
+"""A token of fewer characters can be guessed."""
+
+
+_KEY = secrets.token_bytes(32)
+
+
+class Grant(NamedTuple):
+    """What one token allows; `node` is the only one it may send for, empty for any."""
+
+    digest: bytes
+    roles: frozenset[Role]
+    node: str = ""
+
+
+class Tokens:
+    """Known tokens, as digests: what they are is held nowhere.
+
+    A digest is keyed by a secret of this process, so that nobody can choose tokens whose digests
+    are alike: how long a look-up takes says nothing about a token, however many there are.
+    """
+
+    def __init__(self, grants: Iterable[Grant]) -> None:
+        self._grants = {grant.digest: grant for grant in grants}
+
+    @classmethod
+    def single(cls, token: str) -> Tokens:
+        """One token that may do everything."""
+        return cls([Grant(_digest(token.encode()), EVERYTHING)])
+
+    def find(self, presented: bytes) -> Grant | None:
+        """The grant of a presented token, if any."""
+        return self._grants.get(_digest(presented))
+
+    def described(self) -> str:
+        """How many there are of each role, for the log."""
+        counts = Counter("+".join(sorted(grant.roles)) for grant in self._grants.values())
+        return ", ".join(f"{count} {roles}" for roles, count in sorted(counts.items()))
+
+
+class TokenFiles:
+    """The files of each role, and the tokens that they hold now.
+
+    Each line is a token; in a file of `Role.INGEST` alone, a node's name and a token bind it to
+    that node. Empty lines and those that begin with `#` are left out. Two lines are two tokens in
+    force: add the new one, replace it at the clients, then remove the old one.
+
+    Raises:
+        ConfigurationError: a file cannot be read, holds no token, or holds a line that is none.
+    """
+
+    def __init__(self, files: Sequence[tuple[Path, frozenset[Role]]]) -> None:
+        self._files = tuple(files)
+        self._stamps = self._look()
+        self.tokens = self._read()
+
+    def refresh(self) -> None:
+        """Read the files again if one changed. What is wrong changes nothing, but for the log."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self.tokens = self._read()
+        except ConfigurationError as error:
+            logger.error("the tokens read before stay in force: %s", error)
+        else:
+            logger.info("read the tokens again: %s", self.tokens.described())
+
+    def _look(self) -> list[Stamp]:
+        return [stamp_of(path) for path, _ in self._files]
+
+    def _read(self) -> Tokens:
+        grants = [grant for path, roles in self._files for grant in _grants_in(path, roles)]
+        if len(grants) > MOST_TOKENS:
+            raise ConfigurationError(f"{len(grants)} tokens; give at most {MOST_TOKENS}")
+        return Tokens(_joined(grants))
+
+
+def _grants_in(path: Path, roles: frozenset[Role]) -> Iterator[Grant]:
+    try:
+        lines = read_small(path).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the token file {path}: {error}") from error
+    warn_of_readers(path)
+    found = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not found:
+        raise ConfigurationError(f"the token file {path} is empty; put one token on each line")
+    for words in found:
+        yield _grant(words, path, roles)
+
+
+def _grant(words: list[str], path: Path, roles: frozenset[Role]) -> Grant:
+    *node, token = words
+    if node and (roles != {Role.INGEST} or len(node) > 1):
+        raise ConfigurationError(
+            f"{path}: a line is one token; in an --ingest-token-file also NODE TOKEN"
+        )
+    if len(checked_token(token, path)) < SHORT:
+        logger.warning("%s: a token of fewer than %d characters can be guessed: openssl rand "
+                       "-hex 32 makes a better one", path, SHORT)  # fmt: skip
+    name = places.checked_name(node[0], f"{path}: node") if node else ""
+    return Grant(_digest(token.encode()), roles, name)
+
+
+def _joined(grants: Iterable[Grant]) -> Iterator[Grant]:
+    """One grant for each token: in two files, it has the roles of both."""
+    found: dict[bytes, Grant] = {}
+    for grant in grants:
+        known = found.get(grant.digest)
+        if known is not None and known.node != grant.node:
+            raise ConfigurationError(
+                f"one token is bound to node {known.node or 'any'!r} and to "
+                f"{grant.node or 'any'!r}; give each node one of its own"
+            )
+        found[grant.digest] = grant if known is None else known._replace(
+            roles=known.roles | grant.roles
+        )  # fmt: skip
+    yield from found.values()
+
+
+def _digest(token: bytes) -> bytes:
+    return hmac.digest(_KEY, token, "sha256")

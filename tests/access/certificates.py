@@ -1,0 +1,50 @@
+"""An authority made for a test, and certificates that it signs."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import trustme
+
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(days=1)
+
+
+class Authority:
+    """Signs certificates; its own is the file `ca`, its pairs lie in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._authority = trustme.CA()
+        self.folder = folder
+        self.ca = folder / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+        self.chain, self.key = folder / "tls.crt", folder / "tls.key"
+
+    def sign(self, *names: str, begins: datetime.datetime = NOW - DAY, days: float = 10.0) -> bytes:
+        """Write a pair over the one before; returns the certificate's serial number as bytes."""
+        until = begins + days * DAY
+        pair = self._authority.issue_cert(*names, not_before=begins, not_after=until)
+        self.key.write_bytes(pair.private_key_pem.bytes())
+        self.key.chmod(0o600)
+        self.chain.write_bytes(b"".join(pem.bytes() for pem in pair.cert_chain_pems))
+        return self.chain.read_bytes()
+
+    def sign_expired(self, *names: str) -> None:
+        """Write a pair that was valid until yesterday."""
+        self.sign(*names, begins=NOW - 3 * DAY, days=2.0)
+
+    @property
+    def options(self) -> list[str]:
+        """For `stepwatch collector`."""
+        return ["--tls-cert", str(self.chain), "--tls-key", str(self.key)]
+
+
+def secret(path: Path, text: str) -> Path:
+    """A file that its user alone may read, replaced as `kubelet` and `mv` replace one."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.chmod(0o600)
+    beside.replace(path)
+    return path

@@ -1,0 +1,120 @@
+"""The gate: who is refused, how, and what is counted; over the real API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.access import Role, TokenFiles
+from stepwatch.collector.web.api import make_api
+from tests.collector.client import Client
+from tests.collector.made import body, run_segments
+
+from .certificates import secret
+
+AGENT, READER, ADMIN = "the-token-of-agents", "the-token-of-readers", "the-token-of-admins"
+BOUND, ELSEWHERE = "the-token-of-node-0", "the-token-of-node-9"
+SILENCE = {"job": "job", "reason": "planned work", "by": "ada", "seconds": 3600}
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    ingest = secret(tmp_path / "ingest", f"{AGENT}\nnode-0 {BOUND}\nnode-9 {ELSEWHERE}\n")
+    known = TokenFiles(
+        [
+            (ingest, frozenset({Role.INGEST})),
+            (secret(tmp_path / "read", READER), frozenset({Role.READ})),
+            (secret(tmp_path / "admin", ADMIN), frozenset({Role.ADMIN})),
+        ]
+    )
+    store = Store.sqlite(tmp_path / "store.db")
+    yield Client(make_api(Service(store), lambda: known.tokens))
+    store.close()
+
+
+def presents(client: Client, token: str) -> Client:
+    client.headers["authorization"] = token and f"Bearer {token}"
+    return client
+
+
+SEGMENTS = body(run_segments(5))
+
+
+@pytest.mark.parametrize(
+    ("token", "statuses"),
+    [
+        # segments, incidents, jobs, /metrics, a silence, a note
+        ("", [401, 401, 401, 401, 401, 401]),
+        ("the-token-of-nobody", [401, 401, 401, 401, 401, 401]),
+        (AGENT, [200, 200, 403, 403, 403, 403]),
+        (READER, [403, 200, 200, 200, 403, 403]),
+        (ADMIN, [403, 200, 200, 200, 400, 400]),
+    ],
+)
+def test_each_role_may_what_it_is_for(client: Client, token: str, statuses: list[int]) -> None:
+    presents(client, token)
+    answers = [
+        client.post("/v1/segments", SEGMENTS),
+        client.get("/v1/incidents"),
+        client.get("/v1/jobs"),
+        client.get("/metrics"),
+        client.post("/v1/silences", b"{}"),
+        client.post("/v1/incidents/x/notes", b"{}"),
+    ]
+    assert [each.status_code for each in answers] == statuses
+    for each in answers:
+        if each.status_code in (401, 403):
+            said = each.json()["error"]
+            assert "token" in said and "\n" not in said
+            assert not token or token not in said
+        assert (each.status_code == 401) == ("www-authenticate" in each.headers)
+
+
+def test_a_refusal_says_what_to_do(client: Client) -> None:
+    assert "--token-file" in client.get("/v1/jobs").json()["error"]
+    said = presents(client, READER).post("/v1/segments", SEGMENTS).json()["error"]
+    assert said == (
+        "this token is for read, and may not do this: use one of the collector's "
+        "--ingest-token-file"
+    )
+
+
+@pytest.mark.parametrize("given", ["bearer {}", "BEARER {}", "Bearer  {}"])
+def test_the_scheme_is_read_as_http_wants_it(client: Client, given: str) -> None:
+    client.headers["authorization"] = given.format(READER)
+    assert client.get("/v1/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("given", ["{}", "Basic {}", "Bearer", "Bearer x{}", "Bearer {}x"])
+def test_nothing_else_is_a_token(client: Client, given: str) -> None:
+    client.headers["authorization"] = given.format(READER)
+    assert client.get("/v1/jobs").status_code == 401
+
+
+def test_a_token_of_a_node_sends_for_no_other(client: Client) -> None:
+    assert {segment.key.node for segment in run_segments(5)} == {"node-0"}
+    presents(client, ELSEWHERE)
+    refused = client.post("/v1/segments", SEGMENTS)
+    assert refused.status_code == 403
+    assert "bound to node node-9, and a segment is of 'node-0'" in refused.json()["error"]
+    assert client.post("/v1/segments", b"what is no segment").status_code == 403
+    assert client.post("/v1/segments", b"").status_code == 200, "a greeting names no node"
+    presents(client, BOUND)
+    verdicts = client.post("/v1/segments", SEGMENTS).json()["verdicts"]
+    assert {each["verdict"] for each in verdicts} == {"accepted"}, "none was stored before"
+    text = presents(client, READER).get("/metrics").text
+    assert 'stepwatch_collector_refused_requests_total{reason="node"} 2.0' in text
+
+
+def test_refusals_are_counted_by_reason(client: Client) -> None:
+    client.get("/v1/jobs")
+    presents(client, "the-token-of-nobody").get("/v1/jobs")
+    presents(client, AGENT).get("/v1/jobs")
+    text = presents(client, READER).get("/metrics").text
+    for reason in ("no-token", "unknown-token", "role"):
+        name = "stepwatch_collector_refused_requests_total"
+        assert f'{name}{{reason="{reason}"}} 1.0' in text, reason

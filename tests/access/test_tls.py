@@ -1,0 +1,216 @@
+"""A collector that speaks TLS, as a process: who is served, and how it renews its certificate."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stepwatch.cli.main import PROBLEM, USAGE, main
+from stepwatch.collector.web.access.certificate import Certificate
+from stepwatch.signals.errors import ConfigurationError
+from tests.waiting import until
+
+from .certificates import Authority, secret
+from .processes import Collector
+
+READER, NEXT, ADMIN = "the-token-of-readers", "the-next-token-of-readers", "the-token-of-admins"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    made = Authority(tmp_path / "pki")
+    made.sign("localhost", "127.0.0.1")
+    return made
+
+
+@pytest.fixture
+def collector(tmp_path: Path, authority: Authority) -> Iterator[Collector]:
+    readers = secret(tmp_path / "readers", READER)
+    admins = secret(tmp_path / "admins", ADMIN)
+    words = ["--read-token-file", str(readers), "--admin-token-file", str(admins)]
+    made = Collector(tmp_path, *authority.options, *words)
+    yield made
+    made.kill()
+
+
+def shown_by(port: int, ca: Path, version: ssl.TLSVersion | None = None) -> bytes:
+    """The certificate that a new connection sees, DER."""
+    context = ssl.create_default_context(cafile=ca)
+    if version is not None:
+        context.maximum_version = version
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as wrapped,
+    ):
+        found = wrapped.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+def test_verbs_ask_over_tls_with_the_ca_and_the_token(
+    tmp_path: Path,
+    authority: Authority,
+    collector: Collector,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def verb(*words: str) -> tuple[int, str, str]:
+        code = main([*words])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    ca, reader = str(authority.ca), str(tmp_path / "readers")
+    at = ["--collector", collector.url]
+    code, out, err = verb("incidents", "--json", *at, "--ca", ca, "--token-file", reader)
+    assert (code, out.strip(), err) == (0, "[]", ""), (out, err)
+
+    code, _, err = verb("incidents", *at, "--token-file", reader)
+    assert code == PROBLEM and "is signed by nobody trusted here: pass --ca FILE" in err
+    code, _, err = verb("incidents", *at, "--ca", ca)
+    assert code == PROBLEM and "pass --token-file FILE, or set STEPWATCH_TOKEN_FILE" in err
+    plain = ["--collector", f"http://localhost:{collector.port}"]
+    code, _, err = verb("incidents", *plain, "--token-file", reader)
+    assert code == PROBLEM and "speaks TLS only: pass --collector https://localhost" in err
+    assert err.count("\n") == 1
+
+    monkeypatch.setenv("STEPWATCH_CA", ca)
+    monkeypatch.setenv("STEPWATCH_COLLECTOR", collector.url)
+    monkeypatch.setenv("STEPWATCH_TOKEN_FILE", reader)
+    code, out, err = verb("status", "--json")
+    assert code == 0, err
+    silence = ["silence", "--job", "llama", "--for", "1h", "--why", "planned"]
+    code, _, err = verb(*silence)
+    assert code == PROBLEM and "--admin-token-file" in err and err.count("\n") == 1
+    monkeypatch.setenv("STEPWATCH_TOKEN_FILE", str(tmp_path / "admins"))
+    code, _, err = verb(*silence)
+    assert code == 0, err
+    assert not any(token in collector.log.read_text() for token in (READER, ADMIN))
+    assert READER.encode() not in collector.command_line
+
+
+def test_tokens_and_certificate_are_renewed_without_a_restart(
+    tmp_path: Path, authority: Authority, collector: Collector
+) -> None:
+    before = shown_by(collector.port, authority.ca)
+    kept = httpx.Client(verify=ssl.create_default_context(cafile=authority.ca))
+    kept.headers["authorization"] = f"Bearer {READER}"
+    assert kept.get(f"{collector.url}/v1/jobs").status_code == 200
+
+    secret(tmp_path / "readers", f"{READER}\n{NEXT}\n")
+    collector.wait_for("read the tokens again: 1 admin, 2 read")
+    for token in (READER, NEXT):
+        assert collector.get("/v1/jobs", authority.ca, token).status_code == 200
+    secret(tmp_path / "readers", NEXT)
+    until(
+        "the old token to be refused",
+        lambda: collector.get("/v1/jobs", authority.ca, READER).status_code == 401,
+    )
+    assert collector.get("/v1/jobs", authority.ca, NEXT).status_code == 200
+
+    authority.sign("localhost")
+    collector.wait_for(f"read the certificate {authority.chain} again")
+    assert shown_by(collector.port, authority.ca) != before
+    assert collector.get("/v1/jobs", authority.ca, NEXT).status_code == 200
+    kept.close()
+
+
+def shakes_hands(known: Certificate, ca: Path) -> bool:
+    """Whether a client that trusts `ca` and a server with this certificate come to terms."""
+    server, client = socket.socketpair()
+    server.settimeout(30)
+    client.settimeout(30)
+    accepting = threading.Thread(target=lambda: known.context.wrap_socket(server, True).close())
+    accepting.start()
+    context = ssl.create_default_context(cafile=ca)
+    try:
+        context.wrap_socket(client, server_hostname="localhost").close()
+    finally:
+        accepting.join(30)
+    return True
+
+
+def test_a_certificate_without_its_key_changes_nothing_until_the_key_is_there(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = Certificate(authority.chain, authority.key)
+    old_key = authority.key.read_bytes()
+    authority.sign("localhost")
+    new_key = authority.key.read_bytes()
+    authority.key.write_bytes(old_key)
+    known.refresh()
+    known.refresh()
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "the certificate read before stays in use" in said and "of another" in said
+    assert shakes_hands(known, authority.ca), "what was read before is whole"
+    authority.key.write_bytes(new_key)
+    known.refresh()
+    assert len(caplog.records) == 1 and shakes_hands(known, authority.ca)
+
+
+def test_old_versions_of_tls_are_refused(authority: Authority, collector: Collector) -> None:
+    shown_by(collector.port, authority.ca, ssl.TLSVersion.TLSv1_2)
+    with pytest.raises((ssl.SSLError, OSError)), pytest.warns(DeprecationWarning):
+        shown_by(collector.port, authority.ca, ssl.TLSVersion.TLSv1_1)
+
+
+def test_who_speaks_no_tls_is_no_line_in_the_log(
+    authority: Authority, collector: Collector
+) -> None:
+    for _ in range(3):
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://127.0.0.1:{collector.port}/v1/jobs", timeout=30.0)
+    with socket.create_connection(("127.0.0.1", collector.port)) as connection:
+        connection.sendall(b"\x16\x03\x01garbage" * 100)
+    assert collector.get("/healthz", authority.ca).status_code == 200
+    assert len(collector.log.read_text().splitlines()) <= 2, collector.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--tls-cert", "{chain}"], USAGE, "--tls-cert and --tls-key go together"),
+        (["--tls-key", "{key}"], USAGE, "--tls-cert and --tls-key go together"),
+        (["--tls-cert", "{chain}", "--tls-key", "/nowhere"], PROBLEM, "No such file"),
+        (["--tls-cert", "{key}", "--tls-key", "{key}"], PROBLEM, "one of them is no PEM file"),
+        (["--tls-cert", "{chain}", "--tls-key", "{other}"], PROBLEM, "of another certificate"),
+        (["--host", "0.0.0.0", "--tls-cert", "{chain}", "--tls-key", "{key}"], PROBLEM, "token"),
+        (["--read-token-file", "/nowhere"], PROBLEM, "cannot read the token file /nowhere"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_line(
+    tmp_path: Path,
+    authority: Authority,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    other = Authority(tmp_path / "other")
+    other.sign("localhost")
+    named = {"chain": authority.chain, "key": authority.key, "other": other.key}
+    given = [word.format(**named) for word in words]
+    store = ["--store", str(tmp_path / "s.db"), "--port", "0"]
+    assert main(["collector", *store, *given]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_key_with_a_password_asks_nobody(tmp_path: Path, authority: Authority) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(authority.key.read_bytes(), None)
+    authority.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"password"),
+        )
+    )
+    with pytest.raises(ConfigurationError, match="the key has a password"):
+        Certificate(authority.chain, authority.key)
