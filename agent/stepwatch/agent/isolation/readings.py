@@ -158,6 +158,8 @@ class Readings:
         self.up[probe.name] = True
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
+        if probe.kind is Kind.DEVICE and answer.owners:
+            self._ranks.devices = used_devices(answer)
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
         self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
 
@@ -178,6 +180,16 @@ class Readings:
         self._fresh.pop(probe.name, None)
         self.latest.pop(probe.name, None)
         self.gauges.pop(probe.name, None)
+
+
+def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
+    """Addresses of the devices that each process computes on, of a reading of devices."""
+    found: dict[int, tuple[str, ...]] = {}
+    for row, pids in zip(() if answer.rows is None else answer.rows, answer.owners, strict=False):
+        address = bytes(row["address"]).decode("ascii", "replace")
+        for pid in pids if address else ():
+            found[pid] = (*found.get(pid, ()), address)
+    return found
 
 
 def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, int]) -> Rows:

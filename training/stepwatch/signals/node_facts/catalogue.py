@@ -55,7 +55,7 @@ class FactKind(NamedTuple):
     It is over once its source was read for `quiet_seconds` without finding it again. `explains` are
     the kinds of findings that it may be the cause of, on its rank, or where it names none, on its
     node; `cause` is what they then say. `words` completes "because ..."; `source` says where the
-    meaning comes from.
+    meaning comes from. One of a rank goes before what is measured, unless it is not `certain`.
     """
 
     fact: NodeFact
@@ -67,6 +67,7 @@ class FactKind(NamedTuple):
     cause: Cause
     explains: frozenset[FindingKind]
     source: str
+    certain: bool = True
 
 
 @cache
@@ -85,6 +86,7 @@ def _load() -> dict[NodeFact, FactKind]:
             Cause(item["cause"]),
             frozenset(map(FindingKind, item["explains"])),
             item["source"],
+            item.get("certain", True),
         )
     return kinds
 

@@ -25,6 +25,7 @@ from stepwatch.signals.wire import Rows
 
 from .conditions import HostConditions
 from .noisy_neighbour import NoisyNeighbour
+from .rank_states import RankStates
 
 SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"})
 """Clock sources that cost a microsecond and more to read; tsc and those of hypervisors do not."""
@@ -93,7 +94,8 @@ class HostProbe(Probe):
         self._clock = clock
         self._clock_source = sys / "devices/system/clocksource/clocksource0/current_clocksource"
         self._noisy = NoisyNeighbour(clock, ranks, proc)
-        self._conditions = HostConditions(sys)
+        self._conditions = HostConditions(sys, proc)
+        self._rank_states = RankStates(ranks, proc)
         self._slow: list[Sighting] = []
         self._proc = proc
         self._cpu: CpuTimes | None = None
@@ -119,7 +121,10 @@ class HostProbe(Probe):
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
         memory, counters = (parse_table(self._text(name)) for name in ("meminfo", "vmstat"))
-        self._slow = self._conditions.find(memory, counters, now)
+        self._slow = [
+            *self._conditions.find(memory, counters, now),
+            *self._rank_states.find(now),
+        ]
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
         noisy = self._noisy.busiest()
         row["neighbour"] = text_bytes(noisy.name, row.dtype["neighbour"].itemsize)
@@ -135,8 +140,8 @@ class HostProbe(Probe):
         return row
 
     def facts(self) -> list[Sighting]:
-        """Heat, governors, memory in small pieces, and a clock source that is slow to read: every
-        timestamp of the node costs more."""
+        """Heat, governors, memory in small pieces, ranks that are blocked, and a clock source that
+        is slow to read: every timestamp of the node costs more."""
         try:
             source = self._clock_source.read_text(errors="replace").strip()
         except OSError:

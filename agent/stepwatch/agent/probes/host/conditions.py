@@ -1,38 +1,27 @@
-"""What makes a host slow without being broken: heat, governors and memory in small pieces."""
+"""What makes a host slow without being broken: heat, governors, memory in small pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
-from stepwatch.signals.thresholds import load
+
+from .huge_pages import HugePages
+from .limits import LIMITS
 
 MAX_CPUS = 4096
 SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 """Drivers whose `powersave` follows the load; with every other driver it is the lowest clock."""
 
 
-class Thresholds(NamedTuple):
-    """When a condition is a fact; see `thresholds.toml`."""
-
-    window_seconds: float
-    least_throttled_ratio: float
-    least_failed_compactions: float
-    least_available_ratio: float
-
-
-LIMITS = load(__package__, Thresholds)
-"""The shipped thresholds."""
-
-
 class HostConditions:
-    """Compares two readings at least `window_seconds` apart; `sys` is where `/sys` lies."""
+    """Compares readings at least `window_seconds` apart; `sys` and `proc` are where they lie."""
 
-    def __init__(self, sys: Path) -> None:
+    def __init__(self, sys: Path, proc: Path = Path("/proc")) -> None:
+        self._huge_pages = HugePages(proc)
         self._cpus = sys / "devices/system/cpu"
         self._at_ns = 0
         self._throttled_ms: dict[str, int] = {}
@@ -54,6 +43,7 @@ class HostConditions:
             *self._hot(cpus, seconds),
             *_governed(cpus),
             *self._in_pieces(memory, counters.get("compact_fail"), seconds),
+            *self._huge_pages.find(memory, counters, seconds),
         ]
         self._at_ns = now_ns
         return self._found
@@ -68,7 +58,8 @@ class HostConditions:
         hot = [name for name, share in shares.items() if share >= LIMITS.least_throttled_ratio]
         if hot:
             worst = max(hot, key=shares.__getitem__)
-            text = f"{len(hot)} of {len(cpus)} CPUs ran slower for heat, {worst} in "
+            many = len({name.rpartition(" ")[2] for name in hot})
+            text = f"{many} of {len(cpus)} CPUs ran slower for heat, {worst} in "
             text += f"{min(1.0, shares[worst]):.0%} of {seconds:.0f} s"
             yield Sighting(NodeFact.CPU_HOT, "cpu", text)
 
@@ -88,11 +79,13 @@ class HostConditions:
 
 
 def _throttled(cpus: list[Path]) -> Iterator[tuple[str, int]]:
-    """Milliseconds that each CPU ran slower for heat since the start; only those that count it."""
+    """Milliseconds that each CPU, or the package around it, ran slower for heat since the start;
+    only those that count it."""
     for cpu in cpus:
-        word = _word(cpu / "thermal_throttle/core_throttle_total_time_ms")
-        if word.isdecimal() and len(word) < 21:
-            yield cpu.name, int(word)
+        for part in ("core", "package"):
+            word = _word(cpu / f"thermal_throttle/{part}_throttle_total_time_ms")
+            if word.isdecimal() and len(word) < 21:
+                yield cpu.name if part == "core" else f"the package of {cpu.name}", int(word)
 
 
 def _governed(cpus: list[Path]) -> Iterator[Sighting]:
