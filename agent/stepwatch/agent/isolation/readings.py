@@ -47,7 +47,8 @@ class Readings:
         self.details: dict[str, str] = {}
         """Why a probe has no reading, in words; nothing for one whose source never was there."""
         self._clock = clock
-        self._ranks = ranks or RankProcesses()
+        self.ranks = ranks or RankProcesses()
+        """Processes of ranks, with the devices of the newest reading."""
         self._processes: dict[str, ProbeProcess] = {}
         self._fresh: dict[str, Answer] = {}
         self._answered: set[str] = set()
@@ -124,7 +125,7 @@ class Readings:
     def _process_of(self, probe: Probe) -> ProbeProcess:
         process = self._processes.get(probe.name)
         if process is None or process.probe is not probe:
-            process = ProbeProcess(probe, self._ranks, self._clock)
+            process = ProbeProcess(probe, self.ranks, self._clock)
             self._processes[probe.name] = process
         return process
 
@@ -159,7 +160,7 @@ class Readings:
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
         if probe.kind is Kind.DEVICE and answer.owners:
-            self._ranks.devices = used_devices(answer)
+            self.ranks.devices = used_devices(answer)
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
         self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
 
