@@ -112,6 +112,7 @@ class History:
             (Kind.DIAGNOSIS, 0.05, self.plain(Kind.DIAGNOSIS)),
             (Kind.FLIGHT, 0.05, self.plain(Kind.FLIGHT)),
             (Kind.LAST_LINE, 0.05, self.plain(Kind.LAST_LINE)),
+            (Kind.TOPOLOGY, 0.05, self.plain(Kind.TOPOLOGY)),
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)

@@ -9,11 +9,13 @@ import pytest
 
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.incidents.node_causes import of_this_run, with_certain, with_likely
+from stepwatch.collector.incidents.rank_places import RankPlaces
+from stepwatch.collector.state.trackers.near_cards import NearCard
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.records import NodeFact
+from stepwatch.signals.records import Nearness, NodeFact
 
-NODES = {0: "a", 1: "a", 2: "b", 3: "b"}
+NODES = RankPlaces({0: "a", 1: "a", 2: "b", 3: "b"})
 
 
 def finding(
@@ -145,3 +147,63 @@ def test_what_happened_before_the_run_began_explains_nothing_of_it(
     known = fault(fact, rank=rank, code=79)._replace(newest_ns=newest_ns)
     assert of_this_run([known], {"b": 100, "a": 5}) == [known] * counts
     assert of_this_run([known], {}) == [known], "nobody knows when the run began"
+
+
+def of_port(subject: str = "mlx5_1/1", fact: NodeFact = NodeFact.PORT_DOWN) -> NodeFault:
+    return fault(fact)._replace(subject=subject)
+
+
+def near(*names: str, device: str = "0000:3c:00") -> tuple[NearCard, ...]:
+    return (NearCard(device, Nearness.PIX, frozenset(names)),)
+
+
+JOINED = RankPlaces(
+    NODES.node_of,
+    {2: near("mlx5_1", "ib1", "0000:5f:00.0"), 3: near("mlx5_0", "0000:5e:00.0")},
+)
+
+
+@pytest.mark.parametrize("subject", ["mlx5_1/1", "ib1", "0000:5f:00.0"])
+def test_a_port_explains_the_rank_whose_device_it_is_nearest_to(subject: str) -> None:
+    found = with_certain(finding(), [of_port(subject)], JOINED)
+    assert found.cause is Cause.NETWORK_FAULT and found.summary == (
+        "rank 2 failed, because a network port of its node is down "
+        f"({subject}, nearest to its device 0000:3c:00: PIX)"
+    )
+    neighbour = finding(rank=3)
+    assert with_certain(neighbour, [of_port(subject)], JOINED) is neighbour
+    assert with_likely(neighbour, [of_port(subject)], JOINED) is neighbour, "it has another card"
+
+
+def test_where_it_is_not_known_which_rank_uses_a_port_it_may_be_any() -> None:
+    for rank in (2, 3):
+        found = with_certain(finding(rank=rank), [of_port()], NODES)
+        assert found.cause is Cause.NETWORK_FAULT
+        assert found.summary.endswith(
+            "(mlx5_1/1; which one of the 2 ranks on b uses it is not known)"
+        )
+    alone = RankPlaces({2: "b"})
+    assert with_certain(finding(), [of_port()], alone).summary.endswith("(mlx5_1/1)")
+
+
+def test_a_card_that_is_near_to_no_device_is_a_likely_cause_and_no_certain_one() -> None:
+    plain = finding()
+    assert with_certain(plain, [of_port("ens5")], JOINED) is plain
+    assert with_likely(plain, [of_port("ens5")], JOINED).cause is Cause.NETWORK_FAULT
+    half = RankPlaces(NODES.node_of, {3: near("mlx5_0")})
+    assert with_certain(plain, [of_port("mlx5_0/1")], half).cause is Cause.NETWORK_FAULT, (
+        "the cards of rank 2 are not known: it may share that of rank 3"
+    )
+
+
+def test_another_nodes_port_of_the_same_name_explains_nothing() -> None:
+    plain = finding()
+    assert with_likely(plain, [of_port()._replace(node="a")], JOINED) is plain
+
+
+def test_where_a_rank_was_placed_does_not_go_before_what_is_measured() -> None:
+    placed = [fault(NodeFact.NUMA_MISPLACED, rank=2)]
+    assert with_certain(SLOW, placed, NODES) is SLOW
+    found = with_likely(SLOW, placed, NODES)
+    assert found.cause is Cause.NUMA_MISPLACED
+    assert found.summary.endswith("because it runs on another NUMA node than its device (thing)")

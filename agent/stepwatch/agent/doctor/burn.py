@@ -1,89 +1,118 @@
-"""A short self-test of each device: compute and memory, with the result checked.
+"""A short self-test: compute, memory and all-reduce, with the results checked.
 
 It says how fast this node is beside others that ran the same: a device at half of its neighbours'
-speed is found before a job waits for it.
+speed is found before a job waits for it. All of it runs in children: torch is not loaded here, and
+a device that hangs is left behind.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from .result import Outcome, Result
+from .children import ChildError, answers
+from .result import Outcome, Problem, Result
 
-SIZE = 1024
+START_SECONDS = 60.0
+"""What torch, its processes and their connections may take beside the test itself."""
 _SLOW_RATIO = 0.85
-"""A device that reaches less of its node's median: the field's mean fail-slow is 1.34 times."""
+"""A device or node that reaches less of the median: the field's mean fail-slow is 1.34 times."""
 
 
-def check(seconds: float) -> Iterator[Result]:
-    """Multiply and copy for `seconds` on each device, or on the processors where there is none."""
+class Meeting(NamedTuple):
+    """How this node meets others for the test between nodes: where, how many, and which it is."""
+
+    host: str
+    port: int
+    nodes: int
+    node: int
+    name: str
+
+
+def check(seconds: float, meeting: Meeting | None = None) -> Iterator[Result]:
+    """Test devices and ranks of this node for `seconds`, then as long the pairs of nodes."""
     try:
-        import torch
-    except ImportError:
-        yield Result("burn", Outcome.UNKNOWN, "torch is not installed", "pip install torch")
+        found = answers("selftest", [f"{seconds:g}"], seconds + START_SECONDS)
+    except (ChildError, ValueError) as error:
+        yield _unknown("burn", error)
         return
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    devices = [f"cuda:{number}" for number in range(count)] or ["cpu"]
-    each = seconds / (2 * len(devices))
-    rates = {device: _rates(torch, torch.device(device), each) for device in devices}
-    usual = [statistics.median(rate[at] for rate in rates.values()) for at in (0, 1)]
-    for device, (flops, bandwidth, wrong) in rates.items():
-        text = f"{device}: {flops / 1e12:.3g} TFLOP/s, {bandwidth / 1e9:.3g} GB/s of copies"
-        if wrong:
-            yield Result(
-                "burn",
-                Outcome.FAIL,
-                f"{text}; {wrong} of its products differ from the first",
-                "drain the node and have the device replaced",
-                "the same product of the same numbers is the same, bit for bit",
-            )
-        elif flops < _SLOW_RATIO * usual[0] or bandwidth < _SLOW_RATIO * usual[1]:
-            share = min(flops / usual[0], bandwidth / usual[1])
-            yield Result(
-                "burn",
-                Outcome.WARN,
-                f"{text}; {share:.0%} of the median of this node",
-                "look at its clocks, heat and PCIe link",
-                "compared with the other devices of the node in the same run",
-            )
+    yield from _of_devices([each for each in found if "device" in each])
+    yield from (_of_reduction(each) for each in found if "ranks" in each)
+    if meeting is not None:
+        yield from _between(seconds, meeting)
+
+
+def _unknown(name: str, error: Exception) -> Result:
+    missing = isinstance(error, ChildError) and error.missing
+    remedy = "pip install torch" if missing else "look at the device: did its driver hang?"
+    problem = Problem.USER if missing else Problem.NODE
+    return Result(name, Outcome.UNKNOWN, str(error), remedy, problem=problem)
+
+
+def _of_devices(found: Sequence[Mapping[str, Any]]) -> Iterator[Result]:
+    usual = {name: statistics.median(each[name] for each in found) for name in ("flops", "copied")}
+    for each in found:
+        share = min(each[name] / usual[name] for name in usual)
+        text = (
+            f"{each['device']}: {each['flops'] / 1e12:.3g} TFLOP/s, "
+            f"{each['copied'] / 1e9:.3g} GB/s of copies, "
+            f"{each['tested_bytes'] >> 20} MiB of memory hold what is written"
+        )
+        if each["wrong"] or each["wrong_bytes"]:
+            wrong = f"{each['wrong']} products and {each['wrong_bytes']} bytes are wrong"
+            remedy = "drain the node and have the device replaced"
+            source = "the same product of the same numbers is the same, bit for bit; so is memory"
+            yield Result("burn", Outcome.FAIL, f"{each['device']}: {wrong}", remedy, source)
+        elif share < _SLOW_RATIO:
+            source = "compared with the other devices of the node in the same run"
+            remedy = "look at its clocks, heat and PCIe link"
+            words = f"{text}; {share:.0%} of the median of this node"
+            yield Result("burn", Outcome.WARN, words, remedy, source)
         else:
             yield Result("burn", Outcome.PASS, text)
 
 
-def _rates(torch: Any, device: Any, seconds: float) -> tuple[float, float, int]:
-    """Operations and bytes per second, and how many products were not as the first."""
-    torch.manual_seed(1)
-    kind = torch.bfloat16 if device.type == "cuda" else torch.float32
-    left, right = (torch.randn(SIZE, SIZE, device=device, dtype=kind) for _ in range(2))
-    first = left @ right
-    wrong = 0
-
-    def multiply() -> None:
-        nonlocal wrong
-        wrong += not torch.equal(left @ right, first)
-
-    block = torch.empty(SIZE * SIZE * 16, device=device, dtype=torch.uint8)
-    other = torch.empty_like(block)
-
-    def copy() -> None:
-        other.copy_(block)
-
-    times = _per_second(torch, device, multiply, seconds)
-    copies = _per_second(torch, device, copy, seconds)
-    return times * 2 * SIZE**3, copies * 2 * block.numel(), wrong
+def _of_reduction(found: Mapping[str, Any]) -> Result:
+    text = f"{found['ranks']} ranks of this node reduce {found['bytes_per_second'] / 1e9:.3g} GB/s"
+    text += f" ({found['backend']})"
+    if found["wrong"]:
+        remedy = "drain the node: look at its links, and at memory between its ranks"
+        wrong = f"{text}; {found['wrong']} sums of whole numbers are wrong"
+        return Result("all-reduce", Outcome.FAIL, wrong, remedy, "sums of whole numbers are exact")
+    return Result("all-reduce", Outcome.PASS, text)
 
 
-def _per_second(torch: Any, device: Any, work: Callable[[], None], seconds: float) -> float:
-    """How often `work` is done in a second; the first time does not count."""
-    work()
-    times, begins = 0, time.monotonic()
-    while time.monotonic() - begins < seconds or not times:
-        for _ in range(4):
-            work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times += 4
-    return times / (time.monotonic() - begins)
+def _between(seconds: float, meeting: Meeting) -> Iterator[Result]:
+    words = [f"{seconds:g}", *map(str, meeting)]
+    try:
+        (found,) = answers("pairs", words, seconds + START_SECONDS)
+    except (ChildError, ValueError) as error:
+        others = f"{meeting.nodes} nodes at {meeting.host}:{meeting.port}"
+        remedy = "start the doctor on all of them within 20 s; look at routes and firewalls"
+        text = f"no test between {others}: {error}"
+        yield Result("pairs", Outcome.UNKNOWN, text, remedy, problem=Problem.NODE)
+        return
+    yield from ranked(found["names"], found["pairs"])
+
+
+def ranked(names: Sequence[str], pairs: Sequence[Sequence[float]]) -> Iterator[Result]:
+    """A line for each node, the slowest first, by what it reaches with its best peer.
+
+    A slow node is slow with all; one that met a slow node is fast with another. Two nodes share
+    their one rate: which of them is slow is not known.
+    """
+    best: dict[int, float] = {}
+    for one, other, rate in pairs:
+        for node in (int(one), int(other)):
+            best[node] = max(rate, best.get(node, 0.0))
+    usual = statistics.median(best.values())
+    source = "each node's best rate with a peer, compared with the median of all nodes in this run"
+    for place, node in enumerate(sorted(best, key=best.__getitem__), start=1):
+        text = f"{names[node]}: {best[node] / 1e9:.3g} GB/s with its best peer, "
+        text += f"{best[node] / usual:.0%} of the median, place {place} of {len(best)} from below"
+        if best[node] < _SLOW_RATIO * usual:
+            remedy = "look at its ports, cables and routes; leave it out until then"
+            yield Result("pairs", Outcome.WARN, text, remedy, source)
+        else:
+            yield Result("pairs", Outcome.PASS, text, "", source)

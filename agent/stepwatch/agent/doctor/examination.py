@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from . import burn, hardware, job, limits
+from . import burn, hardware, job, libraries, limits, topology, watchdogs
+from .burn import Meeting
 from .result import Outcome, Result, Surroundings
 
 Check = Callable[[Surroundings], Iterable[Result]]
 CHECKS: Mapping[str, Check] = {
     "hardware": hardware.check,
+    "topology": topology.check,
     "limits": limits.check,
+    "libraries": libraries.check,
     "job": job.check,
+    "watchdogs": watchdogs.check,
 }
 """Groups of checks, in the order in which they are made."""
 _CONTAINED = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
@@ -35,13 +39,17 @@ class Examined(NamedTuple):
 
 
 def examine(
-    around: Surroundings, burn_seconds: float = 0.0, checks: Mapping[str, Check] = CHECKS
+    around: Surroundings,
+    burn_seconds: float = 0.0,
+    checks: Mapping[str, Check] = CHECKS,
+    meeting: Meeting | None = None,
 ) -> Iterator[Result]:
-    """Make every check, and with `burn_seconds` the self-test; results come as they are known."""
+    """Make every check, and with `burn_seconds` the self-test, with `meeting` between nodes, too;
+    results come as they are known."""
     for name, check in checks.items():
         yield from _contained(name, check, around)
     if burn_seconds:
-        yield from _contained("burn", lambda _: burn.check(burn_seconds), around)
+        yield from _contained("burn", lambda _: burn.check(burn_seconds, meeting), around)
 
 
 def _contained(name: str, check: Check, around: Surroundings) -> Iterator[Result]:

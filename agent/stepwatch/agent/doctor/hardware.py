@@ -30,6 +30,7 @@ _LOOKED_AT = {
     "kernel-log": "the kernel's log",
     "nic": "network interfaces",
     "nvml": "NVIDIA devices",
+    "topology": "devices, cards and NUMA nodes on the PCI bus",
 }
 
 

@@ -9,7 +9,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 
 from stepwatch.signals.phrases import closest_hint
@@ -24,8 +24,7 @@ SLOW_WRITE_SECONDS = 2.0
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """Versions, ranks, rendezvous, NCCL, needed variables, the place of checkpoints."""
-    yield _versions()
+    """Ranks, rendezvous, NCCL, needed variables, the place of checkpoints."""
     yield from _ranks(around.environ)
     yield _rendezvous(around.environ)
     yield from _nccl(around)
@@ -33,16 +32,6 @@ def check(around: Surroundings) -> Iterator[Result]:
         yield _needed(name, around.environ)
     if around.checkpoints is not None:
         yield _checkpoints(around.checkpoints)
-
-
-def _versions() -> Result:
-    found = []
-    for name in ("stepwatch", "torch", "nvidia-ml-py"):
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-    return Result("versions", Outcome.PASS, ", ".join(found), problem=Problem.USER)
 
 
 def _ranks(environ: Mapping[str, str]) -> Iterator[Result]:

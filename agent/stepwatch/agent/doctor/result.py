@@ -42,12 +42,14 @@ class Result(NamedTuple):
 @dataclass(frozen=True)
 class Surroundings:
     """What checks look at: the environment of the job, `/proc`, `/sys`, `/dev/shm`, and what was
-    asked for. `needed` are variables that must be set; `checkpoints` where the job writes."""
+    asked for. `needed` are variables that must be set; `checkpoints` where the job writes, `data`
+    where its dataset lies."""
 
     environ: Mapping[str, str]
     collector: str = ""
     access: Access = field(default_factory=Access)
     checkpoints: Path | None = None
+    data: Path | None = None
     needed: tuple[str, ...] = ()
     clock: Clock = field(default_factory=SystemClock)
     proc: Path = Path("/proc")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import json
 import os
 import signal
 import sys
@@ -74,7 +73,7 @@ def _serve(probe: Probe, ranks: RankProcesses, questions: Connection) -> NoRetur
     """Answer questions until the agent closes its end."""
     try:
         while True:
-            ranks.pids = frozenset(json.loads(questions.recv_bytes()))
+            ranks.decode(questions.recv_bytes())
             questions.send_bytes(encode(read(probe)))
     except (EOFError, ConnectionError):
         probe.close()

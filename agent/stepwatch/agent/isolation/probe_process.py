@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -68,7 +67,7 @@ class ProbeProcess:
             self._answers = 0
         self._asked_ns = now
         with contextlib.suppress(OSError):  # it ended: `take` says so
-            self._connection.send_bytes(json.dumps(sorted(self._ranks.pids)).encode())
+            self._connection.send_bytes(self._ranks.encode())
 
     def take(self) -> Answer | None:
         """The answer, if it is there or can no longer come; None while it is awaited."""

@@ -46,7 +46,8 @@ class Readings:
         self.details: dict[str, str] = {}
         """Why a probe has no reading, in words; nothing for one whose source never was there."""
         self._clock = clock
-        self._ranks = ranks or RankProcesses()
+        self.ranks = ranks or RankProcesses()
+        """Processes of ranks, with the devices of the newest reading."""
         self._processes: dict[str, ProbeProcess] = {}
         self._fresh: dict[str, Answer] = {}
         self._answered: set[str] = set()
@@ -125,7 +126,7 @@ class Readings:
     def _process_of(self, probe: Probe) -> ProbeProcess:
         process = self._processes.get(probe.name)
         if process is None or process.probe is not probe:
-            process = ProbeProcess(probe, self._ranks, self._clock)
+            process = ProbeProcess(probe, self.ranks, self._clock)
             self._processes[probe.name] = process
         return process
 
@@ -159,6 +160,8 @@ class Readings:
         self.up[probe.name] = True
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
+        if probe.kind is Kind.DEVICE and answer.owners:
+            self.ranks.devices = used_devices(answer)
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
         self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
 
@@ -179,6 +182,16 @@ class Readings:
         self._fresh.pop(probe.name, None)
         self.latest.pop(probe.name, None)
         self.gauges.pop(probe.name, None)
+
+
+def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
+    """Addresses of the devices that each process computes on, of a reading of devices."""
+    found: dict[int, tuple[str, ...]] = {}
+    for row, pids in zip(() if answer.rows is None else answer.rows, answer.owners, strict=False):
+        address = bytes(row["address"]).decode("ascii", "replace")
+        for pid in pids if address else ():
+            found[pid] = (*found.get(pid, ()), address)
+    return found
 
 
 def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, int]) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,14 +35,28 @@ class Unknown(StrEnum):
 
 
 class RankProcesses:
-    """Process ids of the ranks that this node runs, as the newest flush found them."""
+    """Process ids of the ranks that this node runs, as the newest flush found them, and by process
+    the PCI addresses of the devices that it computes on, as the newest reading of devices has it.
+    """
 
     def __init__(self) -> None:
         self.pids: frozenset[int] = frozenset()
+        self.devices: dict[int, tuple[str, ...]] = {}
 
     def __call__(self) -> frozenset[int]:
         """The process ids."""
         return self.pids
+
+    def encode(self) -> bytes:
+        """For the process of a probe."""
+        devices = {pid: found for pid, found in self.devices.items() if pid in self.pids}
+        return json.dumps([sorted(self.pids), sorted(devices.items())]).encode()
+
+    def decode(self, data: bytes) -> None:
+        """Take what `encode` made."""
+        pids, devices = json.loads(data)
+        self.pids = frozenset(pids)
+        self.devices = {pid: tuple(found) for pid, found in devices}
 
 
 @dataclass(frozen=True)

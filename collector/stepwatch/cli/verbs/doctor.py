@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,11 @@ from stepwatch.signals.access import Access
 from stepwatch.signals.errors import UsageError
 
 if TYPE_CHECKING:
-    from stepwatch.agent.doctor import Result
+    from stepwatch.agent.doctor import Meeting, Result
 
 EXAMPLE = "stepwatch doctor --collector http://collector:8480 --checkpoints /ckpt --need HF_TOKEN"
 MOST_BURN_SECONDS = 600.0
+MOST_NODES = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_access_arguments(parser)
     parser.add_argument(
-        "--checkpoints", type=Path, metavar="DIR", help="where the job writes: tried for real"
+        "--checkpoints",
+        type=Path,
+        metavar="DIR",
+        default=_folder(places.ENV_CHECKPOINTS),
+        help="where the job writes: tried for real; the newest checkpoint there is verified "
+        f"({places.ENV_CHECKPOINTS})",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        default=_folder(places.ENV_DATA),
+        help=f"shards with a manifest, as the reference trainer has them ({places.ENV_DATA})",
     )
     parser.add_argument(
         "--need",
@@ -42,7 +56,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="also test each device for so long",
+        help="also test devices, memory and all-reduce for so long",
+    )
+    parser.add_argument(
+        "--rendezvous",
+        metavar="HOST:PORT",
+        help="with --burn: also test pairs of nodes, which meet at a port of node 0",
+    )
+    environ = os.environ
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=environ.get("SLURM_NNODES", "0"),
+        help="how many nodes meet there (SLURM_NNODES)",
+    )
+    parser.add_argument(
+        "--node-rank",
+        type=int,
+        default=environ.get("SLURM_NODEID", "0"),
+        help="which of them this is, from 0 (SLURM_NODEID)",
     )
     parser.add_argument(
         "--kernel-log",
@@ -64,8 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine; exit 1 if a job must not start here, 0 otherwise."""
-    from stepwatch.agent.doctor import Examined, examine
+    from stepwatch.agent.doctor import CHECKS, Examined, examine
     from stepwatch.agent.doctor.result import Surroundings
+    from stepwatch.cli import run_files
 
     if not 0.0 <= arguments.burn <= MOST_BURN_SECONDS:
         raise UsageError(f"--burn {arguments.burn:g} must be 0 to {MOST_BURN_SECONDS:g}")
@@ -74,11 +107,13 @@ def run(arguments: argparse.Namespace) -> int:
         collector=arguments.collector.rstrip("/"),
         access=Access.of(arguments.token_file, arguments.ca),
         checkpoints=arguments.checkpoints,
+        data=arguments.data,
         needed=tuple(arguments.need),
         kernel_log=arguments.kernel_log,
     )
     results = []
-    for result in examine(around, arguments.burn):
+    checks = {**CHECKS, "files": run_files.check}
+    for result in examine(around, arguments.burn, checks, _meeting(arguments)):
         if arguments.only and not result.problem.startswith(arguments.only):
             continue
         results.append(result)
@@ -93,6 +128,29 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(summary(results, failed=failed))
     return int(failed)
+
+
+def _folder(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None
+
+
+def _meeting(arguments: argparse.Namespace) -> Meeting | None:
+    """Where the nodes meet for the test of pairs; None where it is not asked for."""
+    from stepwatch.agent.doctor import Meeting
+
+    if not arguments.rendezvous:
+        return None
+    host, _, port = arguments.rendezvous.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError(f"--rendezvous {arguments.rendezvous!r} must be HOST:PORT")
+    if not arguments.burn:
+        raise UsageError("--rendezvous needs --burn SECONDS")
+    nodes, node = arguments.nodes, arguments.node_rank
+    if not 2 <= nodes <= MOST_NODES or not 0 <= node < nodes:
+        text = f"--nodes {nodes} --node-rank {node}: two nodes or more, numbered from 0"
+        raise UsageError(text)
+    return Meeting(host, int(port), nodes, node, socket.gethostname())
 
 
 def line(result: Result, *, in_slurm: bool = False) -> str:

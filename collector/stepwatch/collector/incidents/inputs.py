@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import attribute
 from stepwatch.collector.incidents.node_causes import of_this_run, with_certain, with_likely
+from stepwatch.collector.incidents.rank_places import RankPlaces
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.near_cards import NearCards
 from stepwatch.collector.state.trackers.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals.names import Cause
@@ -27,7 +29,8 @@ def attributed(
     """
     faults = of_this_run(faults, attempt.tracker(LifecycleEvents).began_ns)
     nodes = attempt.ranks.node_of if findings else {}
-    findings = [with_certain(finding, faults, nodes) for finding in findings]
+    places = RankPlaces(nodes, attempt.tracker(NearCards).of)
+    findings = [with_certain(finding, faults, places) for finding in findings]
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {
         span: attempt.tracker(NodeFacts).view(nodes, attempt.world, span)
@@ -35,19 +38,19 @@ def attributed(
     }
     return [
         _likeliest(
-            item, attribute(item, views[_span(item)], found_ranks - {item.rank}), faults, nodes
+            item, attribute(item, views[_span(item)], found_ranks - {item.rank}), faults, places
         )
         for item in findings
     ]
 
 
 def _likeliest(
-    finding: Finding, measured: Finding, faults: Sequence[NodeFault], nodes: Mapping[int, str]
+    finding: Finding, measured: Finding, faults: Sequence[NodeFault], places: RankPlaces
 ) -> Finding:
     """`measured` where a measured fact explains `finding`, else what a fault of its node gives."""
     if measured.cause is not finding.cause or finding.cause is Cause.CPU_CONTENTION:
         return measured
-    likely = with_likely(finding, faults, nodes)
+    likely = with_likely(finding, faults, places)
     return measured if likely is finding else likely
 
 

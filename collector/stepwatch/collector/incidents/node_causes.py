@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
 from stepwatch.collector.detect.node_fault.detector import action_of, severity_of, title
 from stepwatch.collector.incidents.attribution import OPEN_CAUSES
+from stepwatch.collector.incidents.rank_places import RankPlaces, is_of_card
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals import exits
 from stepwatch.signals.names import Cause, FindingKind
@@ -45,76 +46,88 @@ def of_this_run(faults: Iterable[NodeFault], began_ns: Mapping[str, int]) -> lis
     ]
 
 
-def with_certain(
-    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
-) -> Finding:
+def with_certain(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
     """`finding` with the cause that a fault of its rank gives it, or a fatal one of its node."""
     words = SAID if finding.kind is FindingKind.RANK_FAILED else frozenset()
     found = [
         fault
-        for fault in _explaining(finding, faults, node_of, EXPLAINABLE | words)
-        if _of_rank(fault, finding) or severity_of(fault) is Severity.FATAL
+        for fault in _explaining(finding, faults, places, EXPLAINABLE | words)
+        if _is_certain(fault, finding, places)
     ]
-    return _because(finding, found)
+    return _because(finding, found, places)
 
 
-def with_likely(
-    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
-) -> Finding:
+def with_likely(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
     """`finding` with the cause that any fault of its node gives it, if it has none yet."""
-    return _because(finding, _explaining(finding, faults, node_of, EXPLAINABLE))
+    return _because(finding, _explaining(finding, faults, places, EXPLAINABLE), places)
 
 
 def _explaining(
     finding: Finding,
     faults: Iterable[NodeFault],
-    node_of: Mapping[int, str],
+    places: RankPlaces,
     open_causes: Set[Cause],
 ) -> list[NodeFault]:
     """Faults that may be the cause of a finding, the likeliest first."""
     if finding.cause not in open_causes:
         return []
-    node = finding.node or node_of.get(finding.rank, "")
     found = [
         fault
         for fault in faults
-        if finding.kind in CATALOGUE[fault.fact].explains and _is_there(fault, finding, node)
+        if finding.kind in CATALOGUE[fault.fact].explains and _is_there(fault, finding, places)
     ]
-    return sorted(found, key=lambda each: _likelihood(each, finding))
+    return sorted(found, key=lambda each: _likelihood(each, finding, places))
 
 
-def _is_there(fault: NodeFault, finding: Finding, node: str) -> bool:
+def _is_certain(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
+    """Whether a fault goes before what is measured: one of the rank's own parts, or one that
+    nothing on its node survives."""
+    if _of_rank(fault, finding, places):
+        return CATALOGUE[fault.fact].certain
+    elsewhere = is_of_card(fault) and finding.rank in places.cards_of
+    return severity_of(fault) is Severity.FATAL and not elsewhere
+
+
+def _is_there(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
     """Whether a fault is where the finding is: of its rank, or of its node and of no other rank.
 
     A finding that names no place may be about any node, but not by what is mere evidence.
     """
+    node = finding.node or places.node(finding.rank)
     if finding.rank >= 0:
-        return fault.rank == finding.rank or (fault.rank < 0 and fault.node == node)
+        if fault.rank >= 0 or fault.node != node:
+            return fault.rank == finding.rank
+        return not is_of_card(fault) or places.uses(finding.rank, fault) is not False
     return fault.node == node if node else severity_of(fault) is not Severity.EVIDENCE
 
 
-def _likelihood(fault: NodeFault, finding: Finding) -> tuple[bool, int, float, str]:
+def _likelihood(
+    fault: NodeFault, finding: Finding, places: RankPlaces
+) -> tuple[bool, int, float, str]:
     order = _ORDER.index(severity_of(fault))
-    return not _of_rank(fault, finding), order, -fault.began_s, fault.subject
+    return not _of_rank(fault, finding, places), order, -fault.began_s, fault.subject
 
 
-def _of_rank(fault: NodeFault, finding: Finding) -> bool:
+def _of_rank(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
+    """Whether a fault is of the rank's own process, device or card."""
+    if fault.rank < 0 and is_of_card(fault):
+        return fault.node == places.node(finding.rank) and bool(places.uses(finding.rank, fault))
     return 0 <= fault.rank == finding.rank
 
 
-def _because(finding: Finding, found: list[NodeFault]) -> Finding:
+def _because(finding: Finding, found: list[NodeFault], places: RankPlaces) -> Finding:
     if not found or _evidence(found[0]) in finding.evidence:
         return finding
     first = found[0]
     return finding._replace(
         cause=CATALOGUE[first.fact].cause,
-        summary=f"{finding.summary}, because {_words(first, finding)}",
+        summary=f"{finding.summary}, because {_words(first, finding, places)}",
         node=finding.node or ("" if finding.rank >= 0 else first.node),
         evidence=(*finding.evidence, *(_evidence(each) for each in found[:3])),
     )
 
 
-def _words(fault: NodeFault, finding: Finding) -> str:
+def _words(fault: NodeFault, finding: Finding, places: RankPlaces) -> str:
     words = CATALOGUE[fault.fact].words
     if fault.fact is NodeFact.XID:
         words = f"{words}: {title(fault)}"
@@ -122,7 +135,8 @@ def _words(fault: NodeFault, finding: Finding) -> str:
         node = f"node {fault.node}"
         whose = ("its node", node) if "its node" in words else ("its", f"{node}'s")
         words = words.replace(*whose, 1)
-    return f"{words} ({fault.subject})"
+    whose = places.words(finding.rank, fault) if finding.rank >= 0 else ""
+    return f"{words} ({fault.subject}{whose})"
 
 
 def _evidence(fault: NodeFault) -> Evidence:

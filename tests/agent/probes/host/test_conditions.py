@@ -92,3 +92,48 @@ def test_a_host_that_counts_none_of_it(proc: Proc, tmp_path: Path) -> None:
         clock.now += 10**11
         probe.read()
         assert probe.facts() == []
+
+
+def test_a_package_that_is_slow_for_heat(host: Host) -> None:
+    for cpu in host.cpus:
+        (cpu / "thermal_throttle/package_throttle_total_time_ms").write_text("100\n")
+    assert host.found() == []
+    for cpu in host.cpus:
+        (cpu / "thermal_throttle/package_throttle_total_time_ms").write_text("5100\n")
+    assert host.found() == [
+        ("CPU_HOT", "2 of 2 CPUs ran slower for heat, the package of cpu0 in 50% of 10 s")
+    ]
+
+
+def test_huge_pages_that_are_not_to_be_had(host: Host) -> None:
+    def asked(got: int, missed: int, unreserved: int = 0) -> list[tuple[str, str]]:
+        (host.proc.folder / "vmstat").write_text(
+            f"thp_fault_alloc {got}\nthp_fault_fallback {missed}\n"
+            f"htlb_buddy_alloc_fail {unreserved}\n"
+        )
+        return host.found()
+
+    (host.proc.folder / "buddyinfo").write_text(
+        "Node 0, zone      DMA 1 1 1 1 1 1 1 1 1 1 1\nNode 0, zone   Normal 9 9 9 9 9 9 9 9 9 1 0\n"
+        "Node 1, zone   Normal 9 9 9 9 9 9 9 9 9 0 0\n"
+    )
+    assert asked(100, 100) == [], "since the start"
+    assert asked(500, 200) == [], "a fifth of them"
+    assert asked(501, 290) == [], "nine a second"
+    assert asked(600, 690) == [
+        (
+            "HUGE_PAGES_SHORT",
+            "400 of 499 huge pages were not to be had; left of 2 MiB and more: "
+            "node 0: 4, node 1: 0",
+        )
+    ]
+    assert asked(600, 690, 3) == [
+        (
+            "HUGE_PAGES_SHORT",
+            "3 more could not be reserved, 0 reserved ones are free; left of 2 MiB and more: "
+            "node 0: 4, node 1: 0",
+        )
+    ]
+    (host.proc.folder / "buddyinfo").write_text("damaged\n")
+    assert asked(600, 690, 4)[0][1].endswith("0 reserved ones are free")
+    assert asked(0, 0) == [], "counters that went back were reset"

@@ -114,6 +114,19 @@ int nvmlInitWithFlags(unsigned flags) {
 }
 int nvmlShutdown(void) { return OK; }
 const char *nvmlErrorString(int result) { (void)result; return "scripted"; }
+/* "0 driver 535104" is version 535.104.05, "0 driver_cuda 12020" is CUDA 12.2. */
+int nvmlSystemGetDriverVersion(char *version, unsigned size) {
+    count_t known = 535104;
+    look(0, "driver", 0, &known);
+    snprintf(version, size, "%llu.%llu.05", known / 1000, known % 1000);
+    return OK;
+}
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    count_t known = 12020;
+    look(0, "driver_cuda", 0, &known);
+    *version = (int)known;
+    return OK;
+}
 int nvmlDeviceGetCount_v2(unsigned *n) {
     count_t w = 0;
     if (unloaded()) return UNINITIALIZED;

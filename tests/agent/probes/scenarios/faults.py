@@ -262,6 +262,18 @@ HOST = [
     Scenario("slow-governor", lambda node: node.cpu("cpufreq/scaling_governor", "powersave"),
              lambda node: node.cpu("cpufreq/scaling_governor", "performance"), "cpu-governor",
              "cpu", "evidence", "none", "", "cpufreq"),
+    Scenario("hot-package", lambda node: node.cpu(
+             "thermal_throttle/package_throttle_total_time_ms", "9000"), None, "cpu-hot", "cpu",
+             "degraded", "drain", "cpu hot", "therm_throt.c"),
+    Scenario("huge-pages-short", lambda node: node.set(huge=10, missed=900), None,
+             "huge-pages-short", "memory", "evidence", "none", "", "thp_fault_fallback"),
+    Scenario("rank-blocked", lambda node: node.state("D"), lambda node: node.state("S"),
+             "rank-blocked", "process 42", "evidence", "none", "", "hung_task.c", rank=1),
+    Scenario("rank-zombie", lambda node: node.state("Z"), lambda node: node.state("S"),
+             "rank-zombie", "process 42", "evidence", "restart-app", "", "proc(5)", rank=1),
+    Scenario("numa-misplaced", lambda node: node.processes[1].runs_on("0-7"),
+             lambda node: node.processes[1].runs_on("8-15"), "numa-misplaced", DEVICE, "evidence",
+             "restart-app", "", "SLIT", rank=1),
     Scenario("memory-in-pieces", lambda node: node.set(compact_fail=900), None,
              "memory-fragmented", "memory", "evidence", "none", "", "compaction.c"),
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.agent.facts import FactBook
+from stepwatch.agent.isolation.answer import Answer
+from stepwatch.agent.isolation.readings import used_devices
 from stepwatch.agent.probes import Probe
 from stepwatch.agent.probes.container import ContainerProbe
 from stepwatch.agent.probes.disk import DiskProbe
@@ -19,6 +21,8 @@ from stepwatch.agent.probes.fabric import FabricProbe
 from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.kernel_log import KernelLogProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
+from stepwatch.agent.probes.probe import RankProcesses
+from stepwatch.agent.probes.topology import TopologyProbe
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.node_fault import Fault, detect
 from stepwatch.collector.state.attempt import Attempt
@@ -30,6 +34,7 @@ from tests.agent.fake_proc import FILES, Proc
 from tests.agent.probes.fabric.made import Cards
 from tests.agent.probes.hand_clock import HandClock
 from tests.agent.probes.nvml.scripted import Driver
+from tests.agent.probes.topology.made import CPUS, Machine, Process
 from tests.collector.made import segment, state_rows
 
 PIDS = (41, 42)
@@ -44,6 +49,13 @@ CALLS = (
     "device 10.0.0.7:/export mounted on /data with fstype nfs4 statvers=1.1\n"
     "\tper-op statistics\n\t        READ: {calls} {sent} 0 9 9 3 40 {call_ms} 0\n"
 )
+VMSTAT = (
+    "pgmajfault 1\ncompact_fail {compact_fail}\nthp_fault_alloc {huge}\n"
+    "thp_fault_fallback {missed}\n"
+)
+BUDDIES = (
+    "Node 0, zone   Normal 9 8 7 6 5 4 3 2 1 0 0\nNode 1, zone   Normal 9 8 7 6 5 4 3 2 1 5 2\n"
+)
 GROUP = "kubepods/pod-1/trainer"
 
 
@@ -55,7 +67,7 @@ class Seen(NamedTuple):
 
 
 class FaultyNode:
-    """Two devices, two InfiniBand ports, a disk, a file server, a container, two CPUs."""
+    """Two sockets with a device and an InfiniBand port each, a disk, a file server, a container."""
 
     def __init__(self, folder: Path, driver: Driver) -> None:
         self.clock, self.book, self.attempt = HandClock(), FactBook(), Attempt(0)
@@ -66,6 +78,7 @@ class FaultyNode:
         driver.write()
         self.cards = Cards(folder / "sys")
         self.sys = folder / "sys"
+        self.machine = Machine(self.sys)
         (folder / "proc").mkdir()
         self.proc = Proc(folder / "proc")
         self._room: dict[str, os.statvfs_result] = {}
@@ -75,7 +88,13 @@ class FaultyNode:
             "disk": "rw", "ended": 1000, "milliseconds": 5000, "waiting": 0,
             "calls": 100, "sent": 100, "call_ms": 200,
             "periods": 0, "throttled": 0, "high": 0, "oom": 0, "compact_fail": 0,
+            "huge": 0, "missed": 0,
         }  # fmt: skip
+        self.processes = [
+            Process(self.proc.folder, pid, cpus) for pid, cpus in zip(PIDS, CPUS, strict=True)
+        ]
+        self._ranks = RankProcesses()
+        self._ranks.pids = frozenset(PIDS)
         self._make()
         self.room(500)
         group = folder / "cgroup"
@@ -85,7 +104,8 @@ class FaultyNode:
             FabricProbe(self.clock, self.sys),
             DiskProbe(self.clock, self.proc.folder, self._room.__getitem__),
             ContainerProbe(self.clock, lambda: set(PIDS), self.proc.folder, group),
-            HostProbe(self.clock, self.proc.folder, sys=self.sys),
+            HostProbe(self.clock, self.proc.folder, self._ranks, sys=self.sys),
+            TopologyProbe(self.clock, self._ranks, self.proc.folder, self.sys),
         ]
         self._sent = 0
         self._send({Kind.RANK_STATE: state_rows(range(2), 2, 1.0, 1, 0.1)})
@@ -113,6 +133,12 @@ class FaultyNode:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"{text}\n")
 
+    def state(self, letter: str) -> None:
+        """Let the process of rank 1 be in this state of proc(5)."""
+        fields = [letter, *["0"] * 18, "4711"]
+        (self.proc.folder / "42/stat").write_text(f"42 (python3) {' '.join(fields)}\n")
+        (self.proc.folder / "42/wchan").write_text("rpc_wait_bit_killable")
+
     def clock_source(self, name: str) -> None:
         """Choose the kernel's clock source."""
         place = self.sys / "devices/system/clocksource/clocksource0"
@@ -129,7 +155,10 @@ class FaultyNode:
         self.clock.now += round(seconds * NANOSECONDS)
         now = self.clock.now
         for probe in self._probes:
-            probe.read()
+            rows = probe.read()
+            if isinstance(probe, NvmlProbe):
+                answer = Answer(rows, tuple(map(frozenset, probe.owners())))
+                self._ranks.devices = used_devices(answer)
             self.book.take(probe.name, probe.facts(), now)
         self.book.settle(now)
         ranks = {pid: rank for rank, pid in enumerate(PIDS)}
@@ -146,10 +175,10 @@ class FaultyNode:
     def _make(self) -> None:
         (self.proc.folder / "self").mkdir()
         for pid in PIDS:
-            (self.proc.folder / str(pid)).mkdir()
             (self.proc.folder / str(pid) / "cgroup").write_text(f"0::/{GROUP}\n")
         (self.proc.folder.parent / "cgroup" / GROUP).mkdir(parents=True)
-        self.cpu("thermal_throttle/core_throttle_total_time_ms", "0")
+        for part in ("core", "package"):
+            self.cpu(f"thermal_throttle/{part}_throttle_total_time_ms", "0")
         self._write()
 
     def _write(self) -> None:
@@ -158,7 +187,8 @@ class FaultyNode:
             (self.proc.folder / "self/mountinfo", MOUNTS),
             (self.proc.folder / "self/mountstats", CALLS),
             (self.proc.folder / "diskstats", DISK),
-            (self.proc.folder / "vmstat", "pgmajfault 1\ncompact_fail {compact_fail}\n"),
+            (self.proc.folder / "vmstat", VMSTAT),
+            (self.proc.folder / "buddyinfo", BUDDIES),
             (self.proc.folder / "meminfo", FILES["meminfo"]),
             (group / "cpu.stat", "usage_usec 5\nnr_periods {periods}\nnr_throttled {throttled}\n"),
             (group / "memory.events", "low 0\nhigh {high}\nmax 0\noom {oom}\n"),

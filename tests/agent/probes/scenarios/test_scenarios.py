@@ -17,7 +17,7 @@ from tests.agent.probes.nvml.scripted import Driver
 from .faults import SCENARIOS, Scenario
 from .node import FaultyNode
 
-LOOKS = 4
+LOOKS = 8
 """So many looks at most until a fault shows: counters are compared over a window."""
 
 

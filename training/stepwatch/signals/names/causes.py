@@ -66,6 +66,7 @@ class Cause(StrEnum):
     NETWORK_FAULT = "network-fault"
     LIBRARY_CRASH = "library-crash"
     CONTAINER_LIMIT = "container-limit"
+    NUMA_MISPLACED = "numa-misplaced"
     # What a rank's last lines say of its end; memory, faults and storage have causes above.
     SHARED_MEMORY = "shared-memory"
     DATA_WORKER_KILLED = "data-worker-killed"

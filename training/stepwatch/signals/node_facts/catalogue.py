@@ -55,7 +55,8 @@ class FactKind(NamedTuple):
     It is over once its source was read for `quiet_seconds` without finding it again. `explains` are
     the kinds of findings that it may be the cause of, on its rank, or where it names none, on its
     node; `cause` is what they then say. `words` completes "because ..."; `source` says where the
-    meaning comes from. `is_event` is false for what lasts: a lost device, a link that is down.
+    meaning comes from. `is_event` is false for what lasts: a lost device, a link that is down. One
+    of a rank goes before what is measured, unless it is not `certain`.
     """
 
     fact: NodeFact
@@ -68,6 +69,7 @@ class FactKind(NamedTuple):
     explains: frozenset[FindingKind]
     source: str
     is_event: bool = False
+    certain: bool = True
 
 
 @cache
@@ -87,6 +89,7 @@ def _load() -> dict[NodeFact, FactKind]:
             frozenset(map(FindingKind, item["explains"])),
             item["source"],
             item.get("event", False),
+            item.get("certain", True),
         )
     return kinds
 

@@ -265,6 +265,15 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("subject", "S40", b""),  # device, port, disk or process
         ("text", "S200", b""),  # the line or the values that show it
     ],
+    # A network card that is nearest to a device by PCI, a row each; none of a device to which all
+    # cards of its node are equally near. `rank` is the rank that computes on the device.
+    Kind.TOPOLOGY: [
+        ("address", "S16", b""),  # of the device, as DEVICE has it: 0000:3b:00
+        ("nearness", "<u2", 0),  # `Nearness`
+        ("port", "S24", b""),  # of InfiniBand or RoCE: mlx5_0; empty where there is none
+        ("interface", "S16", b""),  # of Ethernet: ens5; empty where there is none
+        ("card", "S16", b""),  # PCI address of the card: 0000:5e:00.0
+    ],
     # What a rank that has ended wrote to stderr at last, without secrets: the lines that say most,
     # in their order, a row each. Where nobody kept them there is one row, with the reason.
     Kind.LAST_LINE: [

@@ -50,6 +50,7 @@ class Kind(IntEnum):
     DEVICE_COLLECTIVE = 19
     NODE_FACT = 20
     LAST_LINE = 21
+    TOPOLOGY = 22
 
 
 class StepFlag(IntFlag):
@@ -252,7 +253,30 @@ class NodeFact(IntEnum):
     CPU_HOT = 60
     CPU_GOVERNOR = 61
     MEMORY_FRAGMENTED = 62
+    NUMA_MISPLACED = 63
+    HUGE_PAGES_SHORT = 64
+    RANK_BLOCKED = 65
+    RANK_ZOMBIE = 66
     SOURCE_UNREAD = 70
+
+
+class Nearness(IntEnum):
+    """What lies between a device and a network card, as `nvidia-smi topo` and NCCL name it.
+
+    Source: the legend of `nvidia-smi topo --matrix`.
+    """
+
+    UNKNOWN = 0
+    PIX = 1
+    """One PCIe switch."""
+    PXB = 2
+    """Several PCIe switches below one host bridge."""
+    PHB = 3
+    """One host bridge of a CPU."""
+    NODE = 4
+    """Host bridges of one NUMA node."""
+    SYS = 5
+    """The connection between NUMA nodes."""
 
 
 class ProcessState(IntEnum):

@@ -26,8 +26,12 @@ from stepwatch.signals.records import (
 from stepwatch.signals.wire import Rows
 
 from .conditions import HostConditions
+from .huge_pages import COUNTERS
 from .noisy_neighbour import NoisyNeighbour
+from .rank_states import RankStates
 
+_MEMORY = ("MemTotal", "MemAvailable", "HugePages_Free")
+_COUNTERS = ("pgmajfault", "compact_fail", *COUNTERS)
 SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"})
 """Clock sources that cost a microsecond and more to read; tsc and those of hypervisors do not."""
 
@@ -96,7 +100,8 @@ class HostProbe(Probe):
         self._clock_source = f"{sys}/devices/system/clocksource/clocksource0/current_clocksource"
         self._files = KernelFiles()
         self._noisy = NoisyNeighbour(clock, ranks, proc)
-        self._conditions = HostConditions(sys, self._files)
+        self._conditions = HostConditions(sys, proc, self._files)
+        self._rank_states = RankStates(ranks, proc)
         self._slow: list[Sighting] = []
         self._proc = proc
         self._cpu: CpuTimes | None = None
@@ -121,9 +126,12 @@ class HostProbe(Probe):
         """
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
-        memory = parse_table(self._text("meminfo"), ("MemTotal", "MemAvailable"))
-        counters = parse_table(self._text("vmstat"), ("pgmajfault", "compact_fail"))
-        self._slow = self._conditions.find(memory, counters, now)
+        memory = parse_table(self._text("meminfo"), _MEMORY)
+        counters = parse_table(self._text("vmstat"), _COUNTERS)
+        self._slow = [
+            *self._conditions.find(memory, counters, now),
+            *self._rank_states.find(now),
+        ]
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
         noisy = self._noisy.busiest()
         row["neighbour"] = text_bytes(noisy.name, row.dtype["neighbour"].itemsize)
@@ -139,8 +147,8 @@ class HostProbe(Probe):
         return row
 
     def facts(self) -> list[Sighting]:
-        """Heat, governors, memory in small pieces, and a clock source that is slow to read: every
-        timestamp of the node costs more."""
+        """Heat, governors, memory in small pieces, ranks that are blocked, and a clock source that
+        is slow to read: every timestamp of the node costs more."""
         source = self._files.word_or(self._clock_source)
         if source not in SLOW_CLOCKS:
             return self._slow

@@ -1,4 +1,4 @@
-"""What makes a host slow without being broken: heat, governors and memory in small pieces."""
+"""What makes a host slow without being broken: heat, governors, memory in small pieces."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
-from stepwatch.signals.thresholds import load
+
+from .huge_pages import HugePages
+from .limits import LIMITS
 
 MAX_CPUS = 4096
 _CPU = re.compile(r"cpu\d{1,6}")
@@ -20,23 +21,13 @@ SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 """Drivers whose `powersave` follows the load; with every other driver it is the lowest clock."""
 
 
-class Thresholds(NamedTuple):
-    """When a condition is a fact; see `thresholds.toml`."""
-
-    window_seconds: float
-    least_throttled_ratio: float
-    least_failed_compactions: float
-    least_available_ratio: float
-
-
-LIMITS = load(__package__, Thresholds)
-"""The shipped thresholds."""
-
-
 class HostConditions:
-    """Compares two readings at least `window_seconds` apart; `sys` is where `/sys` lies."""
+    """Compares readings at least `window_seconds` apart; `sys` and `proc` are where they lie."""
 
-    def __init__(self, sys: Path, files: KernelFiles | None = None) -> None:
+    def __init__(
+        self, sys: Path, proc: Path = Path("/proc"), files: KernelFiles | None = None
+    ) -> None:
+        self._huge_pages = HugePages(proc)
         self._cpus = sys / "devices/system/cpu"
         self._files = files or KernelFiles()
         self._at_ns = 0
@@ -59,6 +50,7 @@ class HostConditions:
             *self._hot(cpus, seconds),
             *_governed(self._files, cpus),
             *self._in_pieces(memory, counters.get("compact_fail"), seconds),
+            *self._huge_pages.find(memory, counters, seconds),
         ]
         self._at_ns = now_ns
         return self._found
@@ -81,7 +73,8 @@ class HostConditions:
         hot = [name for name, share in shares.items() if share >= LIMITS.least_throttled_ratio]
         if hot:
             worst = max(hot, key=shares.__getitem__)
-            text = f"{len(hot)} of {len(cpus)} CPUs ran slower for heat, {worst} in "
+            many = len({name.rpartition(" ")[2] for name in hot})
+            text = f"{many} of {len(cpus)} CPUs ran slower for heat, {worst} in "
             text += f"{min(1.0, shares[worst]):.0%} of {seconds:.0f} s"
             yield Sighting(NodeFact.CPU_HOT, "cpu", text)
 
@@ -101,11 +94,14 @@ class HostConditions:
 
 
 def _throttled(files: KernelFiles, cpus: list[str]) -> Iterator[tuple[str, int]]:
-    """Milliseconds that each CPU ran slower for heat since the start; only those that count it."""
+    """Milliseconds that each CPU, or the package around it, ran slower for heat since the start;
+    only those that count it."""
     for cpu in cpus:
-        milliseconds = files.number(f"{cpu}/thermal_throttle/core_throttle_total_time_ms")
-        if milliseconds is not None:
-            yield os.path.basename(cpu), milliseconds
+        name = os.path.basename(cpu)
+        for part in ("core", "package"):
+            spent = files.number(f"{cpu}/thermal_throttle/{part}_throttle_total_time_ms")
+            if spent is not None:
+                yield name if part == "core" else f"the package of {name}", spent
 
 
 def _governed(files: KernelFiles, cpus: list[str]) -> Iterator[Sighting]:

@@ -1,0 +1,55 @@
+"""Runs a module of this package in an interpreter of its own, and reads its lines of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+NOT_INSTALLED = 3
+"""Exit code of a child that does without torch what it can do: nothing."""
+_MOST_LINES = 4096
+
+
+class ChildError(RuntimeError):
+    """Why there is no answer; `missing` says that torch is not installed."""
+
+    def __init__(self, reason: str, *, missing: bool = False) -> None:
+        super().__init__(reason)
+        self.missing = missing
+
+
+def answers(name: str, words: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """The lines of module `name` of this package, called with `words`.
+
+    It and its children are killed after `seconds`. One that a sick driver keeps in the kernel is
+    left behind, not waited for.
+
+    Raises:
+        ChildError: it came to no end, or to a bad one; with its last line.
+    """
+    command = [sys.executable, "-m", f"{__package__}.{name}", *words]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=1.0)
+        raise ChildError(f"no answer within {seconds:.0f} s") from None
+    if process.returncode == NOT_INSTALLED:
+        raise ChildError("torch is not installed", missing=True)
+    if process.returncode:
+        last = next(iter(reversed(errors.strip().splitlines())), "")
+        raise ChildError(f"it ended with {process.returncode}: {last[:200]}")
+    # Libraries may print, too.
+    lines = (line for line in out.splitlines()[:_MOST_LINES] if line.startswith("{"))
+    return [json.loads(line) for line in lines]

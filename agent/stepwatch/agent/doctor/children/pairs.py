@@ -1,0 +1,99 @@
+"""A child: reduces between pairs of nodes, one process a node, all pairs of a round at once.
+
+`python -m stepwatch.agent.doctor.children.pairs SECONDS HOST PORT NODES NODE NAME` on every node;
+each prints every pair's rate as one line of JSON. Gloo over TCP: what it finds is the network that
+the ranks' control messages use, and the slower path of the data.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from .asking import NOT_INSTALLED
+
+MEET_SECONDS = 20.0
+"""How long nodes wait for each other."""
+MOST_ROUNDS = 7
+"""Each node meets so many others at most: enough to tell a slow node from a slow peer."""
+BYTES = 1 << 20
+MOST_SECONDS_A_CALL = 10.0
+
+
+def rounds(nodes: int) -> list[list[tuple[int, int]]]:
+    """Rounds in which every node has one peer, and over which no pair meets twice.
+
+    The circle method: node 0 stays, the others move on by one. Of 4 nodes: 0-3 1-2, then 0-2 3-1,
+    then 0-1 2-3. Of an odd number one pauses in each round.
+    """
+    places = list(range(nodes + nodes % 2))
+    found = []
+    for _ in range(min(len(places) - 1, MOST_ROUNDS)):
+        half = len(places) // 2
+        pairs = zip(places[:half], reversed(places[half:]), strict=True)
+        found.append([pair for pair in pairs if max(pair) < nodes])
+        places = [places[0], places[-1], *places[1:-1]]
+    return found
+
+
+def measured(dist: Any, torch: Any, group: Any, seconds: float) -> float:
+    """Bytes per second that two nodes reduce."""
+    values = torch.ones(BYTES // 4)
+    dist.all_reduce(values, group=group)  # connects
+    times, begins = 0, time.monotonic()
+    going = torch.ones(1)
+    while bool(going.item()):
+        values.fill_(1.0)
+        dist.all_reduce(values, group=group)
+        times += 1
+        going.fill_(float(time.monotonic() - begins < seconds))
+        dist.all_reduce(going, op=dist.ReduceOp.MIN, group=group)
+    return times * BYTES / (time.monotonic() - begins)
+
+
+def meetings(dist: Any, torch: Any, nodes: int, node: int, seconds: float) -> Iterator[list[float]]:
+    """(node, node, bytes per second) of each pair that this node is the first of."""
+    plan = rounds(nodes)
+    for pairs in plan:
+        groups = [(pair, dist.new_group(list(pair))) for pair in pairs]  # by all, in one order
+        for pair, group in groups:
+            if node in pair:
+                rate = measured(dist, torch, group, seconds / len(plan))
+                if node == pair[0]:
+                    yield [*pair, rate]
+        dist.barrier()
+
+
+def main(seconds: float, host: str, port: int, nodes: int, node: int, name: str) -> int:
+    """Meet the others, measure, and print what all found."""
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError:
+        return NOT_INSTALLED
+    wait = timedelta(seconds=MEET_SECONDS)
+    store = dist.TCPStore(host, port, nodes, is_master=node == 0, timeout=wait)
+    store.set(f"name/{node}", name)
+    dist.init_process_group(
+        "gloo",
+        store=dist.PrefixStore("pairs", store),
+        rank=node,
+        world_size=nodes,
+        timeout=timedelta(seconds=MEET_SECONDS + seconds + MOST_SECONDS_A_CALL),
+    )
+    store.set(f"found/{node}", json.dumps(list(meetings(dist, torch, nodes, node, seconds))))
+    names = [store.get(f"name/{each}").decode() for each in range(nodes)]
+    found = [pair for each in range(nodes) for pair in json.loads(store.get(f"found/{each}"))]
+    print(json.dumps({"names": names, "pairs": found}), flush=True)
+    dist.barrier()  # node 0 has the store
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    sys.exit(main(float(words[0]), words[1], int(words[2]), int(words[3]), int(words[4]), words[5]))

@@ -1,0 +1,57 @@
+"""NUMA nodes: which CPUs belong to each, and how far each is from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .pci import text
+
+MAX_NODES = 256
+MAX_CPUS = 8192
+LOCAL_DISTANCE = 10
+"""Of a node from itself (ACPI 6.5, 5.2.17)."""
+
+
+class NumaNodes(NamedTuple):
+    """CPUs of each NUMA node that has any, and distances by pair of nodes: 10 is local, 20 takes
+    twice as long. Memory without CPUs, such as that of a device, is no node here."""
+
+    cpus: Mapping[int, frozenset[int]]
+    distances: Mapping[tuple[int, int], int]
+
+    def of_cpus(self, cpus: frozenset[int]) -> list[int]:
+        """Nodes that have any of these CPUs."""
+        return [node for node, own in sorted(self.cpus.items()) if own & cpus]
+
+    def distance(self, one: int, other: int) -> int:
+        """How far it is; as far as the firmware's usual remote where it does not say."""
+        usual = LOCAL_DISTANCE if one == other else 2 * LOCAL_DISTANCE
+        return self.distances.get((one, other), usual)
+
+
+def read_nodes(sys: Path) -> NumaNodes:
+    """The nodes as `/sys/devices/system/node` lists them; none where the kernel knows none."""
+    folders = sorted((sys / "devices/system/node").glob("node[0-9]*"))[:MAX_NODES]
+    by_number = {int(each.name[4:]): each for each in folders if each.name[4:].isdecimal()}
+    cpus = {number: cpu_list(text(each / "cpulist")) for number, each in by_number.items()}
+    distances = {}
+    for number, folder in by_number.items():
+        words = text(folder / "distance").split()
+        if len(words) == len(by_number):
+            for other, word in zip(sorted(by_number), words, strict=True):
+                if word.isdecimal() and len(word) < 4:
+                    distances[number, other] = int(word)
+    return NumaNodes({number: own for number, own in cpus.items() if own}, distances)
+
+
+def cpu_list(words: str) -> frozenset[int]:
+    """CPUs of a list as the kernel writes it: `0-3,8` is 0, 1, 2, 3 and 8."""
+    found: set[int] = set()
+    for word in words.split(","):
+        first, _, last = word.strip().partition("-")
+        last = last or first
+        if first.isdecimal() and last.isdecimal() and max(len(first), len(last)) < 6:
+            found.update(range(int(first), min(int(last), MAX_CPUS) + 1))
+    return frozenset(found)

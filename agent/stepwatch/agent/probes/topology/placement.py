@@ -1,0 +1,113 @@
+"""Ranks that run, or whose memory lies, far from their device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import NodeFact
+from stepwatch.signals.thresholds import load
+
+from .memory import Locate, located, memory_by_node
+from .numa import NumaNodes, cpu_list
+from .pci import UNKNOWN_NODE, Function
+
+MAX_PROCESSES = 256
+
+
+class Thresholds(NamedTuple):
+    """When a rank is misplaced; see `thresholds.toml`."""
+
+    least_distance: int
+    least_far_ratio: float
+    least_bytes: int
+    memory_seconds: float
+    layout_seconds: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class _Memory(NamedTuple):
+    at_ns: int
+    words: str
+
+
+class Placement:
+    """Compares processes with their devices; `proc` is where `/proc` lies, `locate` finds pages."""
+
+    def __init__(self, proc: Path, locate: Locate = located) -> None:
+        self._proc = proc
+        self._locate = locate
+        self._memory: dict[tuple[int, int], _Memory] = {}
+
+    def find(self, pid: int, device: Function, nodes: NumaNodes, now_ns: int) -> Iterator[Sighting]:
+        """Whether a process is far from its device; nothing where that is not known."""
+        if len(nodes.cpus) < 2 or device.node == UNKNOWN_NODE:
+            return
+        far = {
+            node
+            for node in nodes.cpus
+            if nodes.distance(node, device.node) >= LIMITS.least_distance
+        }
+        status = _status(self._proc / str(pid))
+        of_cpus = nodes.of_cpus(cpu_list(status.get("Cpus_allowed_list", "")))
+        words = []
+        if of_cpus and far.issuperset(of_cpus):
+            words.append(f"may run on NUMA node {_listed(of_cpus)} alone")
+        if memory := self._of_memory(pid, device.node, frozenset(far), status, now_ns):
+            words.append(memory)
+        if words:
+            text = f"process {pid} {' and '.join(words)}; its device is on node {device.node}"
+            yield Sighting(NodeFact.NUMA_MISPLACED, device.address[:-2], text, pid=pid)
+
+    def forget(self, pids: frozenset[int]) -> None:
+        """Drop what is known of processes but these."""
+        self._memory = {key: found for key, found in self._memory.items() if key[0] in pids}
+
+    def _of_memory(
+        self, pid: int, own: int, far: frozenset[int], status: dict[str, str], now_ns: int
+    ) -> str:
+        """Where most of its memory is, if that is far; looked at now and then."""
+        known = self._memory.get((pid, own))
+        if known is not None and now_ns - known.at_ns < LIMITS.memory_seconds * NANOSECONDS:
+            return known.words
+        words = self._memory_words(pid, far, status)
+        if len(self._memory) < MAX_PROCESSES:
+            self._memory[pid, own] = _Memory(now_ns, words)
+        return words
+
+    def _memory_words(self, pid: int, far: frozenset[int], status: dict[str, str]) -> str:
+        size = sum(_bytes(status.get(name, "")) for name in ("RssAnon", "RssShmem"))
+        if size < LIMITS.least_bytes:
+            return ""
+        found = memory_by_node(pid, self._proc, self._locate)
+        if found is None:
+            return ""
+        away = {node: count for node, count in found.items() if node in far}
+        share = sum(away.values()) / found.total()
+        if share < LIMITS.least_far_ratio:
+            return ""
+        return f"has {share:.0%} of its {size / (1 << 30):.1f} GiB on node {_listed(sorted(away))}"
+
+
+def _status(folder: Path) -> dict[str, str]:
+    try:
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _bytes(words: str) -> int:
+    """`421 kB` in bytes; 0 where it is something else."""
+    number, _, unit = words.partition(" ")
+    return int(number) * 1024 if unit == "kB" and number.isdecimal() else 0
+
+
+def _listed(nodes: list[int]) -> str:
+    return ", ".join(map(str, nodes))

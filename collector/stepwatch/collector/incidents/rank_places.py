@@ -1,0 +1,56 @@
+"""Where ranks are: on which node, and which network card each uses, as far as that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stepwatch.collector.state.trackers.near_cards import NearCard
+from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.signals.names import Cause
+from stepwatch.signals.node_facts import CATALOGUE
+
+
+@dataclass(frozen=True)
+class RankPlaces:
+    """The node of each rank, and the cards nearest to its device; nothing of a rank of which that
+    is not known. NCCL prefers the nearest ones (src/graph/topo.cc, ncclTopoGetLocalNet)."""
+
+    node_of: Mapping[int, str]
+    cards_of: Mapping[int, Sequence[NearCard]] = field(default_factory=dict)
+
+    def node(self, rank: int) -> str:
+        """The node that a rank runs on; empty if unknown."""
+        return self.node_of.get(rank, "")
+
+    def uses(self, rank: int, fault: NodeFault) -> bool | None:
+        """Whether a rank uses the card that a fault of its node is about; None if unknown.
+
+        Nobody is known to use a card that is near to no device, such as one of the management.
+        """
+        if rank not in self.cards_of:
+            return None
+        if self._near(rank, fault) is not None:
+            return True
+        others = (other for other, node in self.node_of.items() if node == fault.node)
+        return False if any(self._near(other, fault) for other in others) else None
+
+    def words(self, rank: int, fault: NodeFault) -> str:
+        """What is known of whose card it is, to follow its name; empty where nobody asks."""
+        if not is_of_card(fault):
+            return ""
+        if (near := self._near(rank, fault)) is not None:
+            return f", nearest to its device {near.device}: {near.nearness.name}"
+        there = sum(node == fault.node for node in self.node_of.values())
+        many = f"one of the {there} ranks on {fault.node}"
+        return f"; which {many} uses it is not known" if there > 1 else ""
+
+    def _near(self, rank: int, fault: NodeFault) -> NearCard | None:
+        """The card of a rank that a fault is about, as mlx5_0 is of a fault of mlx5_0/1."""
+        name = fault.subject.partition("/")[0]
+        return next((card for card in self.cards_of.get(rank, ()) if name in card.names), None)
+
+
+def is_of_card(fault: NodeFault) -> bool:
+    """Whether a fault is one of a network card or its port."""
+    return CATALOGUE[fault.fact].cause is Cause.NETWORK_FAULT

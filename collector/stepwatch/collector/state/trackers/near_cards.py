@@ -1,0 +1,65 @@
+"""Which network cards are nearest to the device of each rank, as the agents' `/sys` shows it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.signals.records import Kind, Nearness
+
+MAX_RANKS = 131_072
+MAX_CARDS = 16
+"""Of one rank; a node has no more cards than devices, as a rule."""
+MAX_ROWS = 1024
+_CELLS_A_CARD = 8
+
+
+class NearCard(NamedTuple):
+    """A card that is nearest to the device at PCI address `device`; `names` are those that a fault
+    may call it by: mlx5_0, ens5, 0000:5e:00.0."""
+
+    device: str
+    nearness: Nearness
+    names: frozenset[str]
+
+
+class NearCards(Tracker):
+    """TOPOLOGY rows: the newest report of each rank."""
+
+    kinds = frozenset({Kind.TOPOLOGY})
+
+    def __init__(self) -> None:
+        self.of: dict[int, tuple[NearCard, ...]] = {}
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Take the rows of a batch: what they say of a rank replaces what was known of it."""
+        rows = batch.rows(Kind.TOPOLOGY)
+        found: dict[int, tuple[NearCard, ...]] = {}
+        for row in () if rows is None else rows[:MAX_ROWS]:
+            rank = int(row["rank"])
+            card = _card(row)
+            if card is not None and 0 <= rank < attempt.world:
+                found[rank] = (*found.get(rank, ()), card)[:MAX_CARDS]
+        for rank, cards in found.items():
+            if rank in self.of or len(self.of) < MAX_RANKS:
+                self.of[rank] = cards
+
+    @property
+    def cells(self) -> int:
+        """What it holds."""
+        return _CELLS_A_CARD * sum(map(len, self.of.values()))
+
+
+def _card(row: np.void) -> NearCard | None:
+    """The card of a row; None where it names none."""
+    names = frozenset(filter(None, (_text(row[name]) for name in ("port", "interface", "card"))))
+    way = int(row["nearness"])
+    if not names or way not in set(Nearness):
+        return None
+    return NearCard(_text(row["address"]), Nearness(way), names)
+
+
+def _text(value: bytes) -> str:
+    return bytes(value).decode("utf-8", "replace")

@@ -1,0 +1,94 @@
+"""Versions of driver, CUDA and NCCL: which fit each other, and what is said where they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.doctor import Outcome, libraries
+from stepwatch.agent.doctor.children import answers
+from stepwatch.agent.doctor.libraries import compared
+from stepwatch.agent.doctor.result import Surroundings
+from tests.agent.probes.conftest import driver, library  # noqa: F401
+from tests.agent.probes.nvml.scripted import Driver
+from tests.agent.probes.topology.made import Machine
+
+PASS, WARN, FAIL, UNKNOWN = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN
+HERE = {"driver": "535.104.05", "driver_cuda": "12.2", "driver_devices": 8, "driver_error": None}
+TORCH = {"torch": "2.13.0", "torch_cuda": "12.8", "torch_nccl": "2.27.3", "devices": 8}
+CASES: dict[str, tuple[dict[str, object], str, Outcome, str]] = {
+    "it fits": ({}, "torch", PASS, "needs driver 525 or later: this is 535.104.05"),
+    "too old": ({"torch_cuda": "13.0"}, "torch", FAIL, "needs driver 580 or later"),
+    "of one major version": ({"driver": "525.60.13"}, "torch", PASS, "this is 525.60.13"),
+    "older by its last number": (
+        {"torch_cuda": "11.8", "driver": "450.80.01"},
+        "torch",
+        FAIL,
+        "450.80.02 or later",
+    ),
+    "a later CUDA": ({"torch_cuda": "17.1"}, "torch", UNKNOWN, "not known here"),
+    "without CUDA": ({"torch_cuda": None, "torch_nccl": None}, "torch", WARN, "without CUDA"),
+    "no torch": ({"torch": None}, "torch", UNKNOWN, "not installed"),
+    "hidden devices": ({"devices": 4}, "torch", WARN, "uses 4 of 8 devices"),
+    "no driver": ({"driver": None}, "torch", UNKNOWN, "no driver to compare it with"),
+    "upgraded while it ran": (
+        {"driver": None, "driver_error": 18},
+        "driver",
+        FAIL,
+        "of different versions",
+    ),
+    "NCCL": ({}, "torch-nccl", PASS, "NCCL 2.27.3"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed, check, outcome, words = CASES[name]
+    monkeypatch.setattr(libraries, "installed_nccl", lambda: "")
+    (found,) = (each for each in compared({**HERE, **TORCH, **changed}) if each.check == check)
+    assert found.outcome is outcome and words in found.text
+    assert outcome is PASS or found.remedy
+
+
+def test_another_nccl_than_the_one_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(installed: str) -> Outcome:
+        monkeypatch.setattr(libraries, "installed_nccl", lambda: installed)
+        return next(each for each in compared({**HERE, **TORCH}) if "nccl" in each.check).outcome
+
+    assert said("2.27.3") is said("2.27.3.post1") is PASS
+    assert said("2.21.5") is WARN
+
+
+def test_devices_on_the_bus_without_a_driver() -> None:
+    none = {"driver": None, "driver_error": 12, "driver_says": "NVML Shared Library Not Found"}
+    found = next(iter(compared({**none, "torch": None}, on_bus=8)))
+    assert found.outcome is FAIL and found.text.startswith("8 NVIDIA device(s) on the PCI bus")
+    assert next(iter(compared({**none, "torch": None}))).outcome is PASS
+
+
+def test_the_driver_of_this_node_is_asked_in_a_child(
+    driver: Driver,  # noqa: F811
+    library: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
+    (found,) = answers("libraries", (), 60.0)
+    assert (found["driver"], found["driver_cuda"]) == ("535.104.05", "12.2")
+    assert found["driver_devices"] == len(driver.devices)
+    around = Surroundings({}, sys=Machine(tmp_path / "sys").sys)
+    by_name = {each.check: each for each in libraries.check(around)}
+    assert by_name["driver"].text == "NVIDIA 535.104.05, CUDA up to 12.2"
+    assert by_name["versions"].outcome is PASS
+
+
+def test_a_driver_that_hangs_is_unknown(
+    driver: Driver,  # noqa: F811
+    library: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
+    monkeypatch.setattr(libraries, "CHILD_SECONDS", 0.2)
+    (_, found) = libraries.check(Surroundings({}))
+    assert found.outcome is UNKNOWN and "no answer within" in found.text
