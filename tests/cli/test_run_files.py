@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.agent.doctor.result import Outcome, Result, Surroundings
-from stepwatch.cli import run_files
+from stepwatch.cli.preflight import run_files
 from stepwatch.cli.verbs import doctor
 from stepwatch.signals import places
 from stepwatch.trainer.checkpoint.layout import published_path
