@@ -1,18 +1,11 @@
-"""Versions of driver, CUDA and NCCL: which fit each other, and what is said where they do not."""
+"""Versions of driver, CUDA and NCCL: which fit each other, and what is said of the others."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from stepwatch.agent.doctor import Outcome, libraries
-from stepwatch.agent.doctor.children import answers
 from stepwatch.agent.doctor.libraries import compared
-from stepwatch.agent.doctor.result import Surroundings
-from tests.agent.probes.conftest import driver, library  # noqa: F401
-from tests.agent.probes.nvml.scripted import Driver
-from tests.agent.probes.topology.made import Machine
 
 PASS, WARN, FAIL, UNKNOWN = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN
 HERE = {"driver": "535.104.05", "driver_cuda": "12.2", "driver_devices": 8, "driver_error": None}
@@ -65,30 +58,3 @@ def test_devices_on_the_bus_without_a_driver() -> None:
     found = next(iter(compared({**none, "torch": None}, on_bus=8)))
     assert found.outcome is FAIL and found.text.startswith("8 NVIDIA device(s) on the PCI bus")
     assert next(iter(compared({**none, "torch": None}))).outcome is PASS
-
-
-def test_the_driver_of_this_node_is_asked_in_a_child(
-    driver: Driver,  # noqa: F811
-    library: Path,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
-    (found,) = answers("libraries", (), 60.0)
-    assert (found["driver"], found["driver_cuda"]) == ("535.104.05", "12.2")
-    assert found["driver_devices"] == len(driver.devices)
-    around = Surroundings({}, sys=Machine(tmp_path / "sys").sys)
-    by_name = {each.check: each for each in libraries.check(around)}
-    assert by_name["driver"].text == "NVIDIA 535.104.05, CUDA up to 12.2"
-    assert by_name["versions"].outcome is PASS
-
-
-def test_a_driver_that_hangs_is_unknown(
-    driver: Driver,  # noqa: F811
-    library: Path,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
-    monkeypatch.setattr(libraries, "CHILD_SECONDS", 0.2)
-    (_, found) = libraries.check(Surroundings({}))
-    assert found.outcome is UNKNOWN and "no answer within" in found.text

@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine; exit 1 if a job must not start here, 0 otherwise."""
     from stepwatch.agent.doctor import CHECKS, Examined, examine
     from stepwatch.agent.doctor.result import Surroundings
-    from stepwatch.cli import run_files
+    from stepwatch.cli.preflight import run_files
 
     if not 0.0 <= arguments.burn <= MOST_BURN_SECONDS:
         raise UsageError(f"--burn {arguments.burn:g} must be 0 to {MOST_BURN_SECONDS:g}")

@@ -135,8 +135,8 @@ def _words(fault: NodeFault, finding: Finding, places: RankPlaces) -> str:
         node = f"node {fault.node}"
         whose = ("its node", node) if "its node" in words else ("its", f"{node}'s")
         words = words.replace(*whose, 1)
-    whose = places.words(finding.rank, fault) if finding.rank >= 0 else ""
-    return f"{words} ({fault.subject}{whose})"
+    card = places.words(finding.rank, fault) if finding.rank >= 0 else ""
+    return f"{words} ({fault.subject}{card})"
 
 
 def _evidence(fault: NodeFault) -> Evidence:

@@ -136,8 +136,7 @@ def test_memory_of_a_device_is_no_node_of_ranks(node: Node) -> None:
 
 
 def test_whose_device_it_is() -> None:
-    everybody = {pid: (DEVICES[0], DEVICES[at]) for at, pid in enumerate(PIDS)}
-    everybody[41] = (DEVICES[0],)
+    everybody: dict[int, tuple[str, ...]] = {41: DEVICES[:1], 42: DEVICES}
     assert users_of(everybody, frozenset(PIDS)) == {
         DEVICES[0]: frozenset({41}),
         DEVICES[1]: frozenset({42}),

@@ -17,7 +17,8 @@ def of_torch() -> dict[str, Any]:
         return {"torch": None}
     found = {"torch": torch.__version__, "torch_cuda": torch.version.cuda, "torch_nccl": None}
     if torch.version.cuda is not None:
-        found["torch_nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+        nccl = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+        found["torch_nccl"] = ".".join(map(str, nccl))
     return {**found, "devices": torch.cuda.device_count()}
 
 

@@ -73,14 +73,15 @@ def main(seconds: float, host: str, port: int, nodes: int, node: int, name: str)
     try:
         import torch
         import torch.distributed as dist
+        from torch._C._distributed_c10d import PrefixStore, TCPStore
     except ImportError:
         return NOT_INSTALLED
     wait = timedelta(seconds=MEET_SECONDS)
-    store = dist.TCPStore(host, port, nodes, is_master=node == 0, timeout=wait)
+    store = TCPStore(host, port, nodes, is_master=node == 0, timeout=wait)
     store.set(f"name/{node}", name)
     dist.init_process_group(
         "gloo",
-        store=dist.PrefixStore("pairs", store),
+        store=PrefixStore("pairs", store),
         rank=node,
         world_size=nodes,
         timeout=timedelta(seconds=MEET_SECONDS + seconds + MOST_SECONDS_A_CALL),

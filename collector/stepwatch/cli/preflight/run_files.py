@@ -66,7 +66,7 @@ def _newest_checkpoint(root: Path) -> Result:
     if not steps:
         text = f"{root}: there is none yet: a job begins at step 0"
         return Result("newest-checkpoint", Outcome.PASS, text, problem=Problem.USER)
-    bad = []
+    bad: list[str] = []
     for step in steps[:CHECKPOINTS_SHOWN]:
         reason, words = _of_checkpoint(layout.published_path(root, step))
         if reason is None:
