@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import socket
+import ssl
+import threading
 from pathlib import Path
 
 import trustme
+
+from stepwatch.collector.web.access.certificate import Certificate
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -48,3 +53,18 @@ def secret(path: Path, text: str) -> Path:
     beside.chmod(0o600)
     beside.replace(path)
     return path
+
+
+def shakes_hands(known: Certificate, ca: Path) -> bool:
+    """Whether a client that trusts `ca` and a server with this certificate come to terms."""
+    server, client = socket.socketpair()
+    server.settimeout(30)
+    client.settimeout(30)
+    accepting = threading.Thread(target=lambda: known.context.wrap_socket(server, True).close())
+    accepting.start()
+    context = ssl.create_default_context(cafile=ca)
+    try:
+        context.wrap_socket(client, server_hostname="localhost").close()
+    finally:
+        accepting.join(30)
+    return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from stepwatch.collector.web.access.certificate import Certificate
 from stepwatch.signals.errors import ConfigurationError
 from tests.waiting import until
 
-from .certificates import Authority, secret
+from .certificates import Authority, secret, shakes_hands
 from .processes import Collector
 
 READER, NEXT, ADMIN = "the-token-of-readers", "the-next-token-of-readers", "the-token-of-admins"
@@ -118,21 +117,6 @@ def test_tokens_and_certificate_are_renewed_without_a_restart(
     assert shown_by(collector.port, authority.ca) != before
     assert collector.get("/v1/jobs", authority.ca, NEXT).status_code == 200
     kept.close()
-
-
-def shakes_hands(known: Certificate, ca: Path) -> bool:
-    """Whether a client that trusts `ca` and a server with this certificate come to terms."""
-    server, client = socket.socketpair()
-    server.settimeout(30)
-    client.settimeout(30)
-    accepting = threading.Thread(target=lambda: known.context.wrap_socket(server, True).close())
-    accepting.start()
-    context = ssl.create_default_context(cafile=ca)
-    try:
-        context.wrap_socket(client, server_hostname="localhost").close()
-    finally:
-        accepting.join(30)
-    return True
 
 
 def test_a_certificate_without_its_key_changes_nothing_until_the_key_is_there(

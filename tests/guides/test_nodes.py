@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stepwatch.collector.web.access import Role, TokenFiles
+from stepwatch.collector.web.access.certificate import Certificate
+from tests.access.certificates import shakes_hands
 from tests.guides.pages import ROOT, blocks
 
 NODES = ROOT / "agent" / "guides"
@@ -40,6 +43,18 @@ def test_prometheus_takes_the_scrape_configuration(tmp_path: Path) -> None:
     config.write_text(shown.replace("/etc/stepwatch/generated/training.rules.yaml", str(rules)))
     ran = subprocess.run(["promtool", "check", "config", config], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_certificates_of_the_guide_are_ones_that_a_collector_serves(tmp_path: Path) -> None:
+    (shown,) = blocks(NODES / "one-node.md", "sh")
+    ran = subprocess.run(["sh", "-e"], input=shown, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert shakes_hands(
+        Certificate(tmp_path / "tls.crt", tmp_path / "tls.key"), tmp_path / "ca.crt"
+    )
+    roles = [(tmp_path / f"{role.value}.tokens", frozenset({role})) for role in Role]
+    assert TokenFiles(roles).tokens.described() == "1 admin, 1 ingest, 1 read"
+    assert all(path.stat().st_mode & 0o077 == 0 for path, _ in roles)
 
 
 def test_the_batch_script_is_one(tmp_path: Path) -> None:

@@ -233,7 +233,8 @@ def test_the_command_sends_metrics_unless_they_are_turned_off(tmp_path: Path) ->
             agent.kill()
     with receiver() as found:
         words = {"OTEL_METRIC_EXPORT_INTERVAL": "1000", "OTEL_METRICS_EXPORTER": "none"}
-        agent = run_agent(tmp_path, found, **words)
+        (tmp_path / "without").mkdir()
+        agent = run_agent(tmp_path / "without", found, **words)
         try:
             agent.wait_for("metrics on http://")
             agent.wait_for("the collector refuses segments or is away")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from stepwatch import runbooks
-from stepwatch.cli import access
+from stepwatch.cli.access import options as access
 from stepwatch.cli.store import options
 from stepwatch.signals import places
 

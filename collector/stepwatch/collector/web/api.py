@@ -26,6 +26,7 @@ from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_vie
 from stepwatch.collector.web.access import Gate, Tokens
 from stepwatch.collector.web.access.gate import NODE, Refusals
 from stepwatch.collector.web.access.nodes import why_foreign
+from stepwatch.collector.web.access.readers import Readers
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
@@ -90,7 +91,8 @@ def make_api(
         Route("/runbooks/{name}", page("runbook.html")),
         Route("/static/{name}", static),
     ]
-    middleware = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
+    gate = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
+    middleware = [*gate, Middleware(Readers)]
     handlers = {sa.exc.SQLAlchemyError: store_gone}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 

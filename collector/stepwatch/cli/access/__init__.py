@@ -1,0 +1,1 @@
+"""Who may reach a collector: tokens and certificate, as options."""
