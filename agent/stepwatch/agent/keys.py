@@ -27,3 +27,13 @@ def cursors_of(rows: Rows | None) -> Cursors:
     if rows is None:
         return {}
     return {int(row["ring_id"]): int(row["next_seq"]) for row in rows}
+
+
+def advance(known: Cursors, rows: Rows | None) -> None:
+    """Move `known` on to the cursors in CURSOR rows; the newest are last in it.
+
+    A segment that was held comes after newer ones: it leads no cursor back, or what those held
+    would be read, and sent, again.
+    """
+    for ring_id, next_seq in cursors_of(rows).items():
+        known[ring_id] = max(next_seq, known.pop(ring_id, 0))

@@ -174,6 +174,35 @@ def test_held_segments_are_tried_again_after_a_restart(
         assert collector.steps() == list(range(1, 21)), "in order, each once"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_segment_that_was_held_leads_no_cursor_back(
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, restarts: bool
+) -> None:
+    collector = Collector(2, 3)
+    collector.word = "unsupported"
+    with at(collector) as url:
+        agent = make_agent(url)
+        fill(agent, rank, 3)
+        agent.relay.drain(give_up)
+        collector.word = ""
+        fill(agent, rank, 1)
+        agent.relay.drain(give_up)
+        assert collector.steps() == list(range(16, 21)), "newer ones went before"
+        if restarts:
+            agent.close()
+            agent = make_agent(url)
+        else:
+            collector.formats |= {4}
+            agent.relay.ask_formats()
+        agent.relay.drain(give_up)
+        assert agent.spool.held == 0
+        agent.close()
+        agent = make_agent(url)
+        fill(agent, rank, 1)
+        agent.relay.drain(give_up)
+        assert sorted(collector.steps()) == list(range(1, 26)), "each once"
+
+
 def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:

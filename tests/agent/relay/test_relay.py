@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -15,11 +16,12 @@ from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.probes.nic import NicProbe
-from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer
+from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer, read_body
 from stepwatch.agent.relay.batches import Batches
 from stepwatch.agent.relay.queue import SegmentQueue
 from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.presence import AWAY
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import (
     Moods,
@@ -114,6 +116,37 @@ def test_an_answer_without_end_is_read_up_to_a_bound(rank: Rank, make_agent: Mak
     assert agent.relay.send_once() > 0
     assert sent <= 2 * MAX_BYTES
     assert len(agent.spool) == 1
+
+
+def test_an_answer_that_trickles_is_given_up(rank: Rank, make_agent: MakeAgent) -> None:
+    """A timeout of the client starts anew with every byte."""
+
+    async def trickle(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(1000):
+            await send({"type": "http.response.body", "body": b" ", "more_body": True})
+            await asyncio.sleep(0.02)
+
+    with (
+        serving(trickle) as url,
+        httpx.Client(base_url=url) as client,
+        client.stream("POST", "/v1/segments", content=b"") as response,
+        pytest.raises(httpx.ReadTimeout, match="has not ended within"),
+    ):
+        read_body(response, seconds=0.2)
+    # As the relay takes it: the collector is away, and nothing is lost.
+    agent = make_agent()
+    slow = httpx.MockTransport(lambda _: httpx.Response(200, content=_late()))
+    agent.relay.client = httpx.Client(transport=slow, base_url="http://elsewhere")
+    rank.steps(10)
+    round_of(agent)
+    assert agent.relay.send_once() > 0
+    assert (len(agent.spool), agent.relay.link) == (1, AWAY)
+
+
+def _late() -> Iterator[bytes]:
+    yield b"{"
+    raise httpx.ReadTimeout("the answer has not ended within 20 s")
 
 
 def test_a_reason_is_kept_up_to_a_bound() -> None:

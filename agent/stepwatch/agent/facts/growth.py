@@ -35,9 +35,12 @@ class Growth:
     def of(self, subject: str, counters: Mapping[str, int], now: float) -> Grown:
         """How much the counters of `subject` grew, at `now` in seconds.
 
-        A counter that was not there or went back (a reset) did not grow.
+        A counter that was not there did not grow. Where one went back (a reset, a driver that was
+        loaded anew, 32 bits that are full) all are counted from there on.
         """
         seen = self._seen.setdefault(subject, deque())
+        if seen and any(counters.get(name, 0) < count for name, count in seen[-1][1].items()):
+            seen.clear()
         while len(seen) > 1 and now - seen[1][0] >= WINDOW_SECONDS:
             seen.popleft()
         if not seen or now - seen[-1][0] >= _BETWEEN_SECONDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ LEGACY_FORMATS = frozenset({2})
 
 MAX_BYTES = 1 << 20
 """Most bytes of an answer that are read; what is longer was not written by a collector."""
+MAX_SECONDS = 20.0
+"""Longest time from the first byte of an answer to its last; segments wait meanwhile."""
 MAX_REASON = 300
 """Characters of a reason that are kept."""
 
@@ -36,15 +39,18 @@ class Answer(NamedTuple):
     """Whether the collector reads what an agent reports of its node, beside segments of jobs."""
 
 
-def read_body(response: httpx.Response) -> bytes:
+def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
     """Body of a streamed response, at most about `MAX_BYTES` of it.
 
     Raises:
-        httpx.HTTPError: the connection breaks, or the body cannot be decompressed.
+        httpx.HTTPError: the connection breaks, the body cannot be decompressed, or it has not come
+            to its end within `seconds`: a timeout of the client starts anew with every byte.
     """
-    body = bytearray()
+    body, began = bytearray(), time.monotonic()
     for chunk in response.iter_bytes():
         body += chunk
+        if time.monotonic() - began > seconds:
+            raise httpx.ReadTimeout(f"the answer has not ended within {seconds:.0f} s")
         if len(body) > MAX_BYTES:
             break
     return bytes(body)

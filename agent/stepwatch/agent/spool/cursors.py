@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from stepwatch.agent.keys import Cursors, cursors_of
+from stepwatch.agent.keys import Cursors, advance, cursors_of
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
 
@@ -29,7 +29,7 @@ class CursorFile:
     def advance(self, segments: Iterable[Spooled]) -> None:
         """The collector is done with these segments; call `save` next."""
         for spooled in segments:
-            self.cursors.update(cursors_of(spooled.cursors))
+            advance(self.cursors, spooled.cursors)
         while len(self.cursors) > MOST_RINGS:
             self.cursors.pop(next(iter(self.cursors)))
 

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from stepwatch.agent.keys import AttemptKey, Cursors, Tables, cursors_of
+from stepwatch.agent.keys import AttemptKey, Cursors, Tables, advance
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.durable import write_durably
@@ -236,7 +236,7 @@ class Spool:
         self._queue, self._held, self.dropped = found.waiting, found.held, found.damaged
         self._cursors = dict(self._acknowledged.cursors)
         for sequence in sorted(found.waiting):
-            self._cursors.update(cursors_of(found.waiting[sequence].cursors))
+            advance(self._cursors, found.waiting[sequence].cursors)
 
     def _delete(self, done: Iterable[int]) -> None:
         for sequence in done:
