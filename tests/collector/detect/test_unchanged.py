@@ -13,6 +13,7 @@ from stepwatch.collector.detect.unchanged import FoundNothing
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals import wire
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import Kind
 from tests.collector.detect.test_registry import made
@@ -77,8 +78,7 @@ def test_readings_of_ranks_alone_ask_nobody_again() -> None:
         job.apply(item, Received(0.0, 100.0))
     assert asked(one, job, nothing) == 1
     last = segments[-1]
-    tables = {kind: rows for kind, rows in last.tables.items() if kind is Kind.RANK_STATE}
-    assert tables
+    tables: dict[Kind, Rows] = {Kind.RANK_STATE: last.tables[Kind.RANK_STATE]}
     key = last.key._replace(sequence=last.key.sequence + 1)
     job.apply(last._replace(key=key, tables=tables), Received(1.0, 101.0))
     assert asked(one, job, nothing) == 1
