@@ -27,7 +27,7 @@ from tests.verdicts.scenario.reported.segments import Agents
 
 
 class Asked:
-    """A detector that counts how often it is asked, and finds what it is told to."""
+    """A detector that counts how often it is asked, and finds what it was given."""
 
     def __init__(self, *found: Finding, from_steps: bool = True) -> None:
         self.times, self._found = 0, list(found)
