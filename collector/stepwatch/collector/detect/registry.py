@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stepwatch.collector import detect
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.unchanged import FoundNothing
 from stepwatch.collector.state.live import CONTAINED
 from stepwatch.signals.names import FindingKind
 
@@ -60,6 +61,8 @@ class Detector(NamedTuple):
     find: Callable[[DetectionContext], list[Finding]]
     gives_way_to: frozenset[FindingKind] = frozenset()
     needs: Needs = Needs.EVERY_RANK
+    from_steps: bool = False
+    """Whether it finds nothing, again, while nothing changes that `unchanged.steps_state` holds."""
 
 
 def discover() -> tuple[Detector, ...]:
@@ -79,8 +82,11 @@ def discover() -> tuple[Detector, ...]:
     return tuple(sorted(found, key=lambda each: each.order))
 
 
-def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
-    """What is wrong now in an attempt that runs.
+def find(
+    context: DetectionContext, detectors: Sequence[Detector], nothing: FoundNothing | None = None
+) -> list[Finding]:
+    """What is wrong now in an attempt that runs; detectors that are known to find `nothing` in its
+    steps are not asked.
 
     With part of its telemetry missing, it is what those detectors find that go on without. With all
     of it missing, nothing else is known. What a detector raises is in the context's `failures`.
@@ -92,7 +98,11 @@ def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Findi
         detectors = [each for each in detectors if each.needs is not Needs.EVERY_RANK]
     stalled = _ask(context, detectors, When.STALLED)
     lasting = _ask(context, detectors, When.ALWAYS)
-    return missing + (stalled or _ask(context, detectors, When.PROGRESSING)) + lasting
+    if stalled:
+        return missing + stalled + lasting
+    if nothing is not None:
+        nothing.look(context)
+    return missing + _ask(context, detectors, When.PROGRESSING, nothing) + lasting
 
 
 def kinds_that_need(needs: Needs, detectors: Iterable[Detector]) -> frozenset[str]:
@@ -112,14 +122,26 @@ def failure_kinds(detectors: Iterable[Detector]) -> frozenset[str]:
     return frozenset(kind.value for kinds in failed for kind in kinds)
 
 
-def _ask(context: DetectionContext, detectors: Sequence[Detector], when: When) -> list[Finding]:
+def _ask(
+    context: DetectionContext,
+    detectors: Sequence[Detector],
+    when: When,
+    nothing: FoundNothing | None = None,
+) -> list[Finding]:
     findings: list[Finding] = []
     for detector in detectors:
         if detector.when is not when:
             continue
+        kept = nothing if detector.from_steps else None
+        if kept is not None and detector.order in kept:
+            continue
         if detector.gives_way_to.isdisjoint(finding.kind for finding in findings):
             try:
-                findings += detector.find(context)
+                found = detector.find(context)
             except CONTAINED as error:  # the others go on
                 context.failures.append((detector.kinds, error))
+                continue
+            findings += found
+            if kept is not None and not found:
+                kept.note(detector.order)
     return findings

@@ -22,6 +22,7 @@ from stepwatch.collector.detect.registry import (
     find_failures,
     kinds_that_need,
 )
+from stepwatch.collector.detect.unchanged import FoundNothing
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
@@ -91,6 +92,8 @@ class Verdicts:
     """Kinds of findings whose detector raised in the newest evaluation, and what."""
     unconfirmed: bool = False
     """Whether the newest write failed: the store may hold it all the same."""
+    nothing: FoundNothing = field(default_factory=FoundNothing)
+    """Detectors that need not be asked until steps change."""
     settled_at: float = 0.0
     """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
 
@@ -191,7 +194,7 @@ class Evaluator:
         verdicts.one_node_speed = self._class_throughput.one_node_speed(job.name, attempt.job_class)
         _follow_clock(verdicts, now, context.now_s)
         failed = [] if abandoned else self._failures(context)
-        verdicts.findings = failed or ([] if ended else self._findings(context))
+        verdicts.findings = failed or ([] if ended else self._findings(context, verdicts.nothing))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.stalled_seconds = verdicts.stalled_seconds if ended else stalled_seconds(context)
         frozen = not context.observes_any and not failed
@@ -240,8 +243,8 @@ class Evaluator:
             if known is None or known.timeline != stored.timeline:
                 verdicts.incidents[stored.id] = stored
 
-    def _findings(self, context: DetectionContext) -> list[Finding]:
-        return _attributed(context, find(context, self._detectors))
+    def _findings(self, context: DetectionContext, nothing: FoundNothing) -> list[Finding]:
+        return _attributed(context, find(context, self._detectors, nothing))
 
     def _failures(self, context: DetectionContext) -> list[Finding]:
         return _attributed(context, find_failures(context, self._detectors))

@@ -173,7 +173,8 @@ def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mas
     sizes = np.array([groups.get(number, nothing).size for number in numbers.tolist()])[where]
     members = np.diff(np.append(first, len(rows)))
     alike = np.maximum.reduceat(rows["count"], first) == np.minimum.reduceat(rows["count"], first)
-    return np.asarray((members == sizes) & alike & ~np.isin(heads["op"], _POINT_TO_POINT))
+    sends, receives = (heads["op"] == op for op in _POINT_TO_POINT)
+    return np.asarray((members == sizes) & alike & ~(sends | receives))
 
 
 def _part(found: Waits, low: int, high: int) -> Waits:

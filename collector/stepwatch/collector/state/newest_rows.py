@@ -32,6 +32,11 @@ class NewestRows:
         """Rows that there is room for."""
         return len(self._rows)
 
+    @property
+    def arrived(self) -> int:
+        """Rows that ever came."""
+        return self._arrived
+
     def add(self, columns: Mapping[str, Column]) -> None:
         """Take rows, as one array (rows,) for each field."""
         count = len(columns["step"])

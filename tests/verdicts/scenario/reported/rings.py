@@ -32,15 +32,16 @@ class Written(NamedTuple):
 
 def blank(kind: Kind, count: int) -> Rows:
     """Rows in which every field is unknown."""
-    return np.full(count, _blank_row(kind))
+    # As plain bytes: numpy fills rows field by field.
+    return np.frombuffer(bytearray(_blank_row(kind) * count), dtype=DTYPES[kind])
 
 
 @cache
-def _blank_row(kind: Kind) -> Any:
-    row = np.zeros((), dtype=DTYPES[kind])
+def _blank_row(kind: Kind) -> bytes:
+    row = np.zeros(1, dtype=DTYPES[kind])
     for name, unknown in UNKNOWN[kind].items():
         row[name] = unknown
-    return row
+    return row.tobytes()
 
 
 def ns(seconds: Any) -> Any:

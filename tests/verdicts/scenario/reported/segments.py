@@ -207,4 +207,7 @@ class Agents:
 
 def _by_rank(parts: list[Rows]) -> Rows:
     rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
-    return rows[np.argsort(rows["rank"], kind="stable")]
+    ranks = rows["rank"]
+    if (ranks[1:] >= ranks[:-1]).all():
+        return rows
+    return rows[np.argsort(ranks, kind="stable")]

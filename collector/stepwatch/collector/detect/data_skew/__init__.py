@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=30,
         find=find,
+        from_steps=True,
     ),
 )

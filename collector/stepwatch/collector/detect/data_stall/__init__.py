@@ -15,5 +15,6 @@ DETECTORS = (
         order=20,
         find=find,
         needs=Needs.SOME_RANKS,
+        from_steps=True,
     ),
 )

@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=60,
         find=find,
+        from_steps=True,
     ),
 )

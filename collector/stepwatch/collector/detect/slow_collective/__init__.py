@@ -25,6 +25,7 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=40,
         find=find,
+        from_steps=True,
     ),
     Detector(
         kinds=frozenset({FindingKind.SLOW_COLLECTIVE}),

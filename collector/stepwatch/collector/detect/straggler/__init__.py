@@ -17,5 +17,6 @@ DETECTORS = (
         order=10,
         find=find,
         needs=Needs.OBSERVED_PEERS,
+        from_steps=True,
     ),
 )

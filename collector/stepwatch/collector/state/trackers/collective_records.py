@@ -52,6 +52,11 @@ class CollectiveRecords(JoinedTracker):
         self._rows = NewestRows(CALL, MAX_ROWS)
 
     @property
+    def arrived(self) -> int:
+        """COLLECTIVE rows that ever came."""
+        return self._rows.arrived
+
+    @property
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
         return len(self._rows) + len(self.groups)
