@@ -21,7 +21,9 @@ def course(steps: int, *counts: int, buckets: int = 15) -> Course:
     each = np.full(buckets, steps)
     work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
     wait = np.zeros(buckets)
-    return Course(np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun)
+    return Course(
+        np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun, wait
+    )
 
 
 def rarity(
