@@ -22,8 +22,8 @@ from stepwatch.collector.state.evidence.cells import (
     Cells,
     alike_nodes,
     cells_of,
+    compared,
     filled,
-    median,
     picked,
     stages_by_size,
 )
@@ -197,11 +197,12 @@ class RankEvidence(Tracker):
         self.buckets.add(cells, units, cost, work, begun)
 
     def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
-        """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
+        """Work (steps, units) of `units` beyond the median one of their stage, of two beyond the
+        quicker one, in usual steps."""
         found = np.zeros_like(whole)
         for members in stages:
             together = picked(whole, members)
-            middle = median(together)
+            middle = compared(together)
             usual = self._follow(units[members], middle[:, :, 0])[:, :, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 relative = (together - middle) / usual
@@ -232,7 +233,7 @@ class RankEvidence(Tracker):
     def _follow(self, ranks: IntegerMatrix, middle: Values) -> Matrix32:
         """The usual work (steps, stages) at each step, of stages of these `ranks` (stages, size).
 
-        `middle` (steps, stages) is the work of the median rank.
+        `middle` (steps, stages) is the work of the rank that others are compared with.
         """
         usual: Vector = self._usual[ranks[:, 0]].copy()
         found: Matrix = np.zeros((len(middle), len(ranks)))
