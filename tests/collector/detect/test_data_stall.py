@@ -162,7 +162,7 @@ def course(data: list[float], seconds: list[float], loaders: int = 4) -> Course:
     count = len(data)
     each, none = np.full(count, 10), np.zeros((count, 4))
     begun, wait = np.zeros((count, 4, 4), dtype=np.uint8), np.zeros(count)
-    return Course(np.array(seconds), each, np.arange(count) * 10, wait, none, work, begun)
+    return Course(np.array(seconds), each, np.arange(count) * 10, wait, none, work, begun, wait)
 
 
 @pytest.mark.parametrize("loaders", [1, 4])

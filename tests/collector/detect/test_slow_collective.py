@@ -70,6 +70,16 @@ def found(
     return result
 
 
+@pytest.mark.parametrize("long, named", [(3.0, 1), (2.0, 0)])
+def test_of_long_steps_three_in_a_row_are_enough(
+    monkeypatch: pytest.MonkeyPatch, long: float, named: int
+) -> None:
+    monkeypatch.setitem(globals(), "STEP_SECONDS", long)
+    seconds = blocked((0, 1), noise=0.2)
+    seconds[-3:] += 1.0
+    assert len(found([rows_of((0, 1), seconds, 7)], {7: (0, 1)})) == named
+
+
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])
 def test_a_slow_path_raises_the_least_exposed_time_and_is_found(op: Op) -> None:
     ranks = (0, 1, 2, 3)

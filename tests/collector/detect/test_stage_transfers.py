@@ -56,6 +56,13 @@ def test_without_sends_or_with_two_slow_pairs_no_pair_is_named() -> None:
         assert finding.subject == "pipeline" and "not known" in finding.summary
 
 
+def test_of_long_steps_three_are_enough() -> None:
+    seen = waiting(3.0, begins=STEPS - 3)
+    assert len(found(seen)) == 1
+    assert found(seen._replace(seconds=seen.seconds / 2, wait=seen.wait / 2)) == []
+    assert found(waiting(3.0, begins=STEPS - 2)) == []
+
+
 def test_a_stage_that_works_longer_is_no_transfer() -> None:
     assert found(waiting(work=1.0)) == []
     assert found(waiting(0.05, work=1.0)) == []

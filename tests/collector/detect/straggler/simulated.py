@@ -76,7 +76,8 @@ def cells_of_window(made: Window) -> Cells:
     work = np.stack([made.planes[name] for name in WORK])
     known = ~np.isnan(made.planes["duration"])
     wait = made.planes["collective"].min(axis=1).astype(np.float64)
-    return Cells(made.steps, seconds, work, made.planes["tokens"], known, wait)
+    neighbours = made.planes["pipeline_wait"].mean(axis=1).astype(np.float64)
+    return Cells(made.steps, seconds, work, made.planes["tokens"], known, wait, neighbours)
 
 
 def named(

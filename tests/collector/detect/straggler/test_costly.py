@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.evidence.costly import began, share_of
+from stepwatch.collector.detect.straggler import LIMITS
+from stepwatch.collector.detect.straggler.evidence.costly import (
+    began,
+    costly_ranks,
+    share_of,
+)
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 
 from .simulated import (
@@ -79,12 +84,30 @@ def test_what_costs_less_than_two_percent_is_nobodys_business() -> None:
     assert named(slowed(4, 1.34, 50, 0.03, steps=2000)) is None
 
 
+def test_of_two_ranks_a_long_step_counts_by_what_they_differ() -> None:
+    """One step in twelve takes 1.6 times as long: eight are enough, of which the other has none."""
+    found = named(slowed(2, 1.6, 12, 0.05, steps=240))
+    assert found is not None and found[1].rank == 1
+
+
 def test_two_slow_ranks_do_not_hide_each_other() -> None:
     work = work_of(lognormal(0.03), np.random.default_rng(0), 300, 4, 0.5)
     work[:, :, 2:] *= 1.4
     found = named(work)
     assert found is not None and found[1].rank in (2, 3)
     assert found[1].lost.share == pytest.approx(0.28, abs=0.06)
+
+
+@pytest.mark.parametrize("period", [10, 50])
+def test_one_that_is_slow_now_and_then_shows_beside_one_that_is_slow_more_often(
+    period: int,
+) -> None:
+    work = work_of(lognormal(0.03), np.random.default_rng(0), 600, 4, 0.5)
+    work[:, ::4, 1] *= 4.0
+    work[:, ::period, 2] *= 1.0 + 0.1 * period
+    evidence, stage = RankEvidence(), np.zeros(4, dtype=np.int16)
+    advance(evidence, window_of(work, stage, 0))
+    assert {each.rank for each in costly_ranks(evidence, stage, LIMITS)} == {1, 2}
 
 
 def test_a_slow_node_shows_though_lengths_hide_each_of_its_ranks() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -19,17 +21,27 @@ def course(steps: int, *counts: int, buckets: int = 15) -> Course:
     each = np.full(buckets, steps)
     work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
     wait = np.zeros(buckets)
-    return Course(np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun)
+    return Course(
+        np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun, wait
+    )
 
 
-def rarity(*counts: int, steps: int = 11) -> list[float]:
-    found: list[float] = log_rarity(
-        course(steps, *counts), np.zeros(len(counts), dtype=np.int64), LIMITS
-    ).tolist()
+def rarity(
+    *counts: int, steps: int = 11, faulty: int = -1, ever: tuple[int, int] = (0, 0)
+) -> list[float]:
+    """Of `counts` in 15 buckets of so many steps; `ever` are long steps of each rank before, and
+    in how many steps."""
+    long = LongSteps(len(counts))
+    long.totals += np.array(counts) + ever[0]
+    long.steps = 15 * steps + ever[1]
+    groups, known = np.zeros(len(counts), dtype=np.int64), np.arange(len(counts)) == faulty
+    found: list[float] = log_rarity(course(steps, *counts), long, groups, known, LIMITS).tolist()
     return found
 
 
-@pytest.mark.parametrize("counts", [(14, 0), (0, 9, 0, 0), (0, 0, 7, 0, 0, 0, 0, 1)])
+@pytest.mark.parametrize(
+    "counts", [(14, 0), (8, 0), (0, 6, 0, 0), (0, 0, 5, 0, 0, 0, 0, 0), (0, 0, 7, 0, 0, 0, 0, 1)]
+)
 def test_steps_that_only_one_rank_has_again_and_again_are_rare(counts: tuple[int, ...]) -> None:
     found = rarity(*counts)
     assert np.argmax(found) == np.argmax(counts)
@@ -43,17 +55,26 @@ def test_few_and_such_as_peers_have_too_are_not(counts: tuple[int, ...]) -> None
     assert max(rarity(*counts)) < least_log_rarity(len(counts), LIMITS)
 
 
+def test_what_a_job_had_often_before_is_not_rare() -> None:
+    least = least_log_rarity(2, LIMITS)
+    assert max(rarity(9, 0)) >= least
+    assert max(rarity(9, 0, ever=(90, 6_000))) < least
+
+
+def test_a_rank_shows_beside_another_that_is_known_to_be_slow() -> None:
+    least = least_log_rarity(4, LIMITS)
+    assert rarity(0, 60, 8, 0)[2] < least
+    assert rarity(0, 60, 8, 0, faulty=1)[2] >= least
+
+
 def test_the_worked_example() -> None:
-    limits = LIMITS._replace(least_log_among_peers=5.0)
-    found = log_rarity(course(11, 8, 0), np.zeros(2, dtype=np.int64), limits)
-    # The level of 4.0 has the smallest usual rate, 0.00125, so its rate is 1 in 965.
-    assert found[0] == pytest.approx(165 * _divergence(8 / 165, 1 / 965), rel=1e-6)
-    assert found[1] == 0.0
-
-
-def _divergence(share: float, rate: float) -> float:
-    hits = share * np.log(share / rate)
-    return float(hits + (1 - share) * np.log((1 - share) / (1 - rate)))
+    found = rarity(6, 0, 0, 0, steps=15)
+    # The level of 4.0 has the smallest usual rate, 0.00125, so its rate is 1 in 1,475; 225 steps
+    # are 150 s, and 129,600 a day.
+    mean = 225 / 1475
+    tail = sum(math.exp(-mean) * mean**count / math.factorial(count) for count in range(5, 30))
+    assert found[0] == pytest.approx(-math.log(129_600 / 1475 * tail), rel=1e-3)
+    assert found[1:] == [0.0, 0.0, 0.0]
 
 
 def test_no_false_alarm_in_a_year_of_minutes_of_exchangeable_ranks() -> None:

@@ -38,12 +38,17 @@ class Thresholds(NamedTuple):
     least_excess_ratio: float
     certain_ratio: float
     certain_excess_ratio: float
+    certain_long_steps: int
+    certain_long_seconds: float
     related_steps: int
     clearing_bytes_ratio: float
     wait_ratio: float
+    certain_wait_ratio: float
+    certain_wait_excess_ratio: float
     lasting_ratio: float
     lasting_work_ratio: float
     lasting_lost_ratio: float
+    lasting_rest_sure: float
     always_share: float
     always_seconds: float
     always_buckets: float
@@ -97,7 +102,8 @@ def detect(
     slow = _is_slow(moved, steps, limits)
     recent = slow[:, -limits.window_steps :]
     counts = recent.sum(axis=1)
-    if not ((counts >= limits.least_steps) & recent[:, -1]).any():
+    proven = (counts >= limits.least_steps) & recent[:, -1] | _is_certain(moved, steps, limits)
+    if not proven.any():
         return []
     slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
     # Chosen by a fact that does not change from step to step, of all that are slow now and then: so
@@ -184,6 +190,22 @@ def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
             excess >= limits.certain_excess_ratio * steps.seconds
         )
         return np.asarray((clear | certain) & (excess >= moved.more_work))
+
+
+def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
+    """Operations (keys,) that take far longer in the newest few steps, where these are long."""
+    newest = slice(-limits.certain_long_steps, None)
+    if not is_long(steps.seconds[newest], limits):
+        return np.zeros(len(moved.keys), dtype=np.bool_)
+    far = limits._replace(
+        least_ratio=limits.certain_ratio, certain_excess_ratio=limits.least_excess_ratio
+    )
+    return np.asarray(_is_slow(moved, steps, far)[:, newest].all(axis=1))
+
+
+def is_long(seconds: Vector, limits: Thresholds) -> bool:
+    """Whether so few steps, of these `seconds`, are enough."""
+    return float(seconds.sum()) >= limits.certain_long_seconds
 
 
 def _common_rank(

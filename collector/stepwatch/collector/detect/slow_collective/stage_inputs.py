@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import (
@@ -15,22 +17,59 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.step_clock import collectives_on
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import Op
 
 from .detector import LIMITS
-from .stage_transfers import Pair, Waiting, detect_between_stages
+from .lasting_stages import finding_of, grown_wait
+from .stage_transfers import (
+    Pair,
+    Waiting,
+    detect_between_stages,
+    names_of,
+    slow_pair,
+)
 
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
     """Pipeline stages that wait for transfers, not for each other's work."""
+    found = _clear(context) or _lasting(context)
+    return [context.dated(with_clock(context, finding)) for finding in found]
+
+
+def _clear(context: DetectionContext) -> list[Finding]:
     waiting = _waiting(context)
     if waiting is None:
         return []
     found = detect_between_stages(waiting, LIMITS)
     if found:  # only a finding is worth a look at every pair of ranks
-        with_sends = waiting._replace(sends=_sends(context, waiting))
-        found = detect_between_stages(with_sends, LIMITS)
-    return [context.dated(with_clock(context, finding)) for finding in found]
+        sends = _sends(context, waiting.numbers, waiting.ranks)
+        found = detect_between_stages(waiting._replace(sends=sends), LIMITS)
+    return found
+
+
+def _lasting(context: DetectionContext) -> list[Finding]:
+    """Waits that have grown too little for any one step, for minutes."""
+    evidence, window = context.attempt.tracker(RankEvidence), context.window
+    stages = known_stages(window)
+    if evidence.clock != window.clock or len(stages) < 2 or not context.compares_ranks:
+        return []
+    grown = grown_wait(evidence.buckets.course(), window.stage, LIMITS)
+    numbers = window.steps[usable_steps(window)]
+    if grown is None or len(numbers) < LIMITS.window_steps:
+        return []
+    ranks = _ranks_of(window)
+    pair = slow_pair(_sends(context, numbers, ranks), LIMITS)
+    return [finding_of(grown, *names_of(pair, ranks))]
+
+
+def _ranks_of(window: Window) -> dict[int, list[int]]:
+    """The ranks of each stage."""
+    return {
+        number: np.flatnonzero(window.stage == number).tolist() for number in known_stages(window)
+    }
 
 
 def _waiting(context: DetectionContext) -> Waiting | None:
@@ -61,24 +100,27 @@ def _waiting(context: DetectionContext) -> Waiting | None:
         more=np.sum(more, axis=0),
         usual=float(np.median(early)),
         sends={},
-        ranks={number: np.flatnonzero(window.stage == number).tolist() for number in stages},
+        ranks=_ranks_of(window),
     )
 
 
-def _sends(context: DetectionContext, waiting: Waiting) -> dict[Pair, float]:
-    """Seconds per step that ranks of each pair of stages were blocked in sends to each other.
+def _sends(
+    context: DetectionContext, numbers: Integers, ranks: Mapping[int, list[int]]
+) -> dict[Pair, float]:
+    """Seconds per step that ranks of each pair of stages were blocked in sends to each other, in
+    the newest of the steps `numbers`.
 
     Who sends over a slow way is blocked until it is over; who only receives late data is not.
     """
-    stage_of = {rank: stage for stage, ranks in waiting.ranks.items() for rank in ranks}
+    stage_of = {rank: stage for stage, members in ranks.items() for rank in members}
     calls = collectives_on(context.attempt, context.window.clock)
-    first, last = (int(waiting.numbers[at]) for at in (-LIMITS.window_steps, -1))
+    first, last = (int(numbers[at]) for at in (-LIMITS.window_steps, -1))
     rows = calls.of_steps(first, last)
     rows = rows[rows["op"] == Op.SEND]
-    numbers, where = np.unique(rows["group"], return_inverse=True)
-    blocked = np.bincount(where, weights=rows["exposed"], minlength=len(numbers))
+    every, where = np.unique(rows["group"], return_inverse=True)
+    blocked = np.bincount(where, weights=rows["exposed"], minlength=len(every))
     found: dict[Pair, float] = {}
-    for number, seconds in zip(numbers.tolist(), blocked.tolist(), strict=True):
+    for number, seconds in zip(every.tolist(), blocked.tolist(), strict=True):
         group = calls.groups.get(number)
         members = None if group is None else members_of(group.ranks)
         if members is None or len(members) != 2 or not members <= stage_of.keys():

@@ -20,7 +20,7 @@ from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 
-from .detector import Thresholds
+from .detector import Thresholds, is_long
 
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
@@ -53,13 +53,24 @@ def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]
         waiting.wait >= limits.wait_ratio * waiting.usual
     )
     recent = slow[-limits.window_steps :]
-    if recent.sum() < limits.least_steps or not recent[-1]:
+    often = recent.sum() >= limits.least_steps and recent[-1]
+    if not often and not _is_certain(waiting, excess, limits):
         return []
     since = first_of_run(slow)
-    return [_finding(waiting, excess, since, _pair(waiting.sends, limits))]
+    return [_finding(waiting, excess, since, slow_pair(waiting.sends, limits))]
 
 
-def _pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
+def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
+    """Whether the waits of the newest few steps are far longer, where these steps are long."""
+    newest = slice(-limits.certain_long_steps, None)
+    seconds = waiting.seconds[newest]
+    far = (excess[newest] >= limits.certain_wait_excess_ratio * seconds) & (
+        waiting.wait[newest] >= limits.certain_wait_ratio * waiting.usual
+    )
+    return bool(far.all()) and is_long(seconds, limits)
+
+
+def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
     """The pair of stages whose sends block far longer than those of any other pair."""
     if not sends:
         return None
@@ -69,16 +80,19 @@ def _pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
     return worst if sends[worst] > 0 and stands_out else None
 
 
+def names_of(pair: Pair | None, ranks: Mapping[int, list[int]]) -> tuple[str, str]:
+    """The subject of a finding on a pair of stages, and what a summary says of it."""
+    if pair is None:
+        return "pipeline", "between stages of the pipeline (which pair is not known)"
+    both = ranks_text([*ranks[pair[0]], *ranks[pair[1]]])
+    return f"stages {pair[0]}-{pair[1]}", f"between stages {pair[0]} and {pair[1]} ({both})"
+
+
 def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) -> Finding:
     now, more = (float(np.median(each[since:])) for each in (waiting.wait, excess))
     seconds, first = float(np.median(waiting.seconds[since:])), int(waiting.numbers[since])
     lost = min(1.0, more / seconds)
-    subject = "pipeline" if pair is None else f"stages {pair[0]}-{pair[1]}"
-    if pair is None:
-        who = "between stages of the pipeline (which pair is not known)"
-    else:
-        both = ranks_text([*waiting.ranks[pair[0]], *waiting.ranks[pair[1]]])
-        who = f"between stages {pair[0]} and {pair[1]} ({both})"
+    subject, who = names_of(pair, waiting.ranks)
     summary = (
         f"transfers {who} are slow since step {first}: ranks wait {in_words(now)} a step for "
         f"their neighbours, baseline {in_words(waiting.usual)}, and no stage works longer by "

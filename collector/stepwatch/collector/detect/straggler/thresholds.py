@@ -45,6 +45,7 @@ class Thresholds(NamedTuple):
     usual_long_lost: float
     most_usual_long: float
     least_log_among_peers: float
+    least_log_alone: float
 
 
 LIMITS = load(__package__, Thresholds)

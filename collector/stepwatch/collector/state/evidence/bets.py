@@ -65,14 +65,38 @@ def log_factors(excess: Values) -> Values:
     for bet, out in zip(BETS, found, strict=True):
         dead, most = np.float32(bet.dead), np.float32(bet.most)
         mean = np.clip(excess - dead, 0.0, most).mean(axis=-1, keepdims=True)
-        known = np.maximum(mean, np.float32(1e-12))
-        score = np.clip(excess - dead - ALLOWED, 0.0, most)
-        if bet.relative:
-            gain = np.float32(bet.stake) * (score / known - 1.0)
-            gain *= mean > 0
-        else:
-            gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / known) * (score - mean)
-        np.log(gain + np.float32(1.0), out=out)  # three times as fast as log1p of 32 bits
+        out[:] = _log_factor(bet, np.clip(excess - dead - ALLOWED, 0.0, most), mean)
+    return found
+
+
+def _log_factor(bet: Bet, score: Values, mean: Values) -> Values:
+    """Of each `score` (..., ranks), beside the `mean` of the whole scores it is compared with."""
+    known = np.maximum(mean, np.float32(1e-12))
+    if bet.relative:
+        gain = np.float32(bet.stake) * (score / known - 1.0)
+        gain *= mean > 0
+    else:
+        gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / known) * (score - mean)
+    found: Values = np.log(gain + np.float32(1.0))  # three times as fast as log1p of 32 bits
+    return found
+
+
+def log_factors_among(excess: Values, faulty: Values) -> Values:
+    """As `log_factors` of one step (bets, stages, ranks), where `faulty` (stages, ranks) are known
+    to be slow before it: each rank is compared with those that are not, and with itself.
+
+    Who is left out depends on earlier steps alone, so the factors of the others stay fair. Where
+    more than half of a stage is faulty nobody is left out.
+    """
+    few = 2 * faulty.sum(axis=-1, keepdims=True) <= faulty.shape[-1]
+    healthy = ~(faulty & few)
+    size = (healthy.sum(axis=-1, keepdims=True) + ~healthy).astype(np.float32)
+    found: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
+    for bet, out in zip(BETS, found, strict=True):
+        dead, most = np.float32(bet.dead), np.float32(bet.most)
+        whole = np.clip(excess - dead, 0.0, most)
+        mean = ((whole * healthy).sum(axis=-1, keepdims=True) + whole * ~healthy) / size
+        out[:] = _log_factor(bet, np.clip(excess - dead - ALLOWED, 0.0, most), mean)
     return found
 
 

@@ -21,8 +21,8 @@ class Course(NamedTuple):
     """Buckets, oldest first: seconds of their steps, how many these are and the first of them, and
     what ranks that waited least were in collectives (buckets,), seconds that each rank or node held
     its stage up (buckets, units), how long each rank worked in each of `WORK` (buckets, phases,
-    ranks), and how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for
-    more."""
+    ranks), how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for more,
+    and what ranks waited for pipeline neighbours on average (buckets,)."""
 
     seconds: Vector
     steps: Integers
@@ -31,6 +31,7 @@ class Course(NamedTuple):
     cost: Matrix
     work: Cube32
     begun: Cube8
+    pipeline_wait: Vector
 
 
 class Buckets:
@@ -44,6 +45,7 @@ class Buckets:
         self._steps = np.zeros(BUCKETS, dtype=np.int64)
         self._first_step = np.zeros(BUCKETS, dtype=np.int64)
         self._least_wait = np.zeros(BUCKETS)
+        self._pipeline_wait = np.zeros(BUCKETS)
         self._cost = np.zeros((BUCKETS, units), dtype=np.float32)
         self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
         self._begun_long = np.zeros((BUCKETS, len(LEVELS), units), dtype=np.uint8)
@@ -57,11 +59,13 @@ class Buckets:
         (phases, steps, ranks), and where long steps begin (steps, levels, all units)."""
         whole = len(units) == self._cost.shape[1]
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
-        each = zip(cells.steps, cells.seconds.tolist(), cells.least_wait.tolist(), strict=True)
-        for number, (step, lasted, waited) in enumerate(each):
+        waits = cells.least_wait.tolist(), cells.pipeline_wait.tolist()
+        each = zip(cells.steps, cells.seconds.tolist(), *waits, strict=True)
+        for number, (step, lasted, waited, neighbours) in enumerate(each):
             at = self._begun(int(step))
             self._seconds[at] += lasted
             self._least_wait[at] += waited
+            self._pipeline_wait[at] += neighbours
             self._steps[at] += 1
             self._work[at] += work[:, number]
             if long[number]:
@@ -84,6 +88,7 @@ class Buckets:
             self._cost[places].astype(np.float64),
             self._work[places],
             self._begun_long[places],
+            self._pipeline_wait[places],
         )
 
     def _begun(self, step: int) -> int:
@@ -92,7 +97,8 @@ class Buckets:
         if self._seconds[at] >= BUCKET_SECONDS:
             self._newest += 1
             at = self._newest % BUCKETS
-            self._seconds[at], self._least_wait[at], self._steps[at] = 0.0, 0.0, 0
+            self._seconds[at], self._steps[at] = 0.0, 0
+            self._least_wait[at], self._pipeline_wait[at] = 0.0, 0.0
             self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
         if not self._steps[at]:
             self._first_step[at] = step

@@ -50,7 +50,8 @@ class Cells(NamedTuple):
     steps, ranks), the `tokens` (steps, ranks), and who reported (steps, ranks).
 
     `least_wait` (steps,) is what the rank that waited least was in collectives: the last to arrive
-    waits for the transfer only."""
+    waits for the transfer only. `pipeline_wait` (steps,) is what ranks waited for neighbours in the
+    pipeline on average, 0 where there is none."""
 
     steps: Integers
     seconds: Vector
@@ -58,12 +59,18 @@ class Cells(NamedTuple):
     tokens: Matrix32
     known: MaskMatrix
     least_wait: Vector
+    pipeline_wait: Vector
 
     def at(self, rows: slice) -> Cells:
         """Some of the steps."""
-        steps, seconds, work, tokens, known, wait = self
         return Cells(
-            steps[rows], seconds[rows], work[:, rows], tokens[rows], known[rows], wait[rows]
+            self.steps[rows],
+            self.seconds[rows],
+            self.work[:, rows],
+            self.tokens[rows],
+            self.known[rows],
+            self.least_wait[rows],
+            self.pipeline_wait[rows],
         )
 
     def alike(self) -> Iterator[Cells]:
@@ -92,10 +99,17 @@ def cells_of(
     tokens = plane[steps % hosts.depth]
     if not entered.all():
         tokens[~entered] = np.nan
-    (waits, _) = timed_by.cells_of(steps, none, ("collective",))["collective"]
-    wait = np.where(known, np.take(waits, slots, axis=0), np.inf).min(axis=1)
-    wait = np.where(np.isfinite(wait), wait, 0.0).astype(np.float64)
-    return Cells(steps, seconds, work, tokens, known, wait)
+    waits = timed_by.cells_of(steps, none, ("collective", "pipeline_wait"))
+    least = np.where(known, np.take(waits["collective"][0], slots, axis=0), np.inf).min(axis=1)
+    least = np.where(np.isfinite(least), least, 0.0).astype(np.float64)
+    neighbours = np.take(waits["pipeline_wait"][0], slots, axis=0)
+    return Cells(steps, seconds, work, tokens, known, least, _mean(neighbours, known))
+
+
+def _mean(values: Matrix32, known: MaskMatrix) -> Vector:
+    """Mean over the ranks that reported (steps,), each step by itself; values (steps, ranks)."""
+    count = np.maximum(known.sum(axis=1), 1)
+    return np.where(known, values, 0.0).astype(np.float64).sum(axis=1) / count
 
 
 def _without_pauses(work: Cube32) -> None:
@@ -143,6 +157,12 @@ def median(values: Values) -> Values:
         below = parts[..., : size // 2].max(axis=-1, keepdims=True)
         middle = (below + middle) * np.float32(0.5)
     return middle
+
+
+def compared(values: Values) -> Values:
+    """What the last axis is compared with, which is kept: its median, and of two the smaller one.
+    The mean of both would hide half of what they differ by."""
+    return values.min(axis=-1, keepdims=True) if values.shape[-1] == 2 else median(values)
 
 
 def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:

@@ -10,22 +10,28 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.evidence.bets import Values
-from stepwatch.signals.arrays import Cube8, Integers, MaskMatrix
+from stepwatch.signals.arrays import Cube8, IntegerMatrix, Integers, MaskMatrix
 
 LEVELS = (0.5, 1.0, 2.0, 4.0)
 """How much longer than the median rank of its stage, in usual steps of work."""
 
 
 class LongSteps:
-    """Which of `units` are at each level right now, so that a run of long steps counts once."""
+    """Which of `units` are at each level right now, so that a run of long steps counts once.
+
+    `totals` (levels, units) counts the runs in all `steps` since it began.
+    """
 
     def __init__(self, units: int) -> None:
         self._lasts: MaskMatrix = np.zeros((len(LEVELS), units), dtype=np.bool_)
+        self.totals: IntegerMatrix = np.zeros((len(LEVELS), units), dtype=np.int64)
+        self.steps = 0
 
     def begun(self, excess: Values, units: Integers) -> Cube8:
         """Where long steps begin (steps, levels, all units), 1 or 0, given the `excess` (steps,
         units) of some `units`; the others begin none."""
         every = self._lasts.shape[1]
+        self.steps += len(excess)
         found = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
         if not self._lasts.any() and excess.max(initial=0.0) < LEVELS[0]:  # nearly always
             return found
@@ -33,6 +39,7 @@ class LongSteps:
         before = np.concatenate([self._lasts[None, :, units], is_long[:-1]])
         found[:, :, units] = is_long & ~before
         self._lasts[:, units] = is_long[-1]
+        self.totals += found.sum(axis=0, dtype=np.int64)
         return found
 
 

@@ -9,15 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.bets import BETS, Values, carried, log_factors
+from stepwatch.collector.state.evidence.bets import (
+    BETS,
+    Values,
+    carried,
+    log_factors,
+    log_factors_among,
+)
 from stepwatch.collector.state.evidence.buckets import Buckets
 from stepwatch.collector.state.evidence.cells import (
     Arrangement,
     Cells,
     alike_nodes,
     cells_of,
+    compared,
     filled,
-    median,
     picked,
     stages_by_size,
 )
@@ -90,7 +96,8 @@ class RankEvidence(Tracker):
         """Another one begins anew; None before the first step."""
         self.log_capital: Matrix32 = _none_yet(0)
         self.buckets = Buckets(0, 0)
-        self._long = LongSteps(0)
+        self.long = LongSteps(0)
+        """How often each unit began a run of long steps, ever."""
         self.counts = WorkCounts()
         self.members = np.zeros((0, 0), dtype=np.int64)
         self._stages: list[IntegerMatrix] = []
@@ -158,7 +165,7 @@ class RankEvidence(Tracker):
         self.members = alike_nodes(stage, node)
         units = len(stage) + len(self.members)
         self.log_capital, self.buckets = _none_yet(units), Buckets(units, len(stage))
-        self.counts, self._long = WorkCounts(), LongSteps(units)
+        self.counts, self.long = WorkCounts(), LongSteps(units)
         self._usual, self._usual_steps = np.zeros(units), 0
         self._too_many = len(np.unique(stage)) > MAX_STAGES
         self._stages = [] if self._too_many else stages_by_size(stage)
@@ -186,15 +193,16 @@ class RankEvidence(Tracker):
             together = suspects[:, members] if suspects.any() else _NOBODY
             cost[:, members] = step_costs(picked(longest, members), together)
         work = filled(cells, stage, ranks)
-        begun = self._long.begun(excess, units)
+        begun = self.long.begun(excess, units)
         self.buckets.add(cells, units, cost, work, begun)
 
     def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
-        """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
+        """Work (steps, units) of `units` beyond the median one of their stage, of two beyond the
+        quicker one, in usual steps."""
         found = np.zeros_like(whole)
         for members in stages:
             together = picked(whole, members)
-            middle = median(together)
+            middle = compared(together)
             usual = self._follow(units[members], middle[:, :, 0])[:, :, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 relative = (together - middle) / usual
@@ -214,6 +222,10 @@ class RankEvidence(Tracker):
         for at in range(len(excess)):
             if capital.max(initial=0.0) >= SUSPECT_LOG:
                 suspects[at] = capital.max(axis=0) >= SUSPECT_LOG
+                for members in stages:  # beside one that is slow another one shows
+                    factors[:, at, members] = log_factors_among(
+                        excess[at][members], suspects[at][members]
+                    )
             capital = carried(capital, factors[:, at])
         self.log_capital[:, units] = capital
         return suspects
@@ -221,7 +233,7 @@ class RankEvidence(Tracker):
     def _follow(self, ranks: IntegerMatrix, middle: Values) -> Matrix32:
         """The usual work (steps, stages) at each step, of stages of these `ranks` (stages, size).
 
-        `middle` (steps, stages) is the work of the median rank.
+        `middle` (steps, stages) is the work of the rank that others are compared with.
         """
         usual: Vector = self._usual[ranks[:, 0]].copy()
         found: Matrix = np.zeros((len(middle), len(ranks)))

@@ -19,7 +19,14 @@ from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import WORK
-from stepwatch.signals.arrays import IntegerMatrix, Integers, Matrix, SmallIntegers, Vector
+from stepwatch.signals.arrays import (
+    IntegerMatrix,
+    Integers,
+    Mask,
+    Matrix,
+    SmallIntegers,
+    Vector,
+)
 
 DAY_SECONDS = 86_400.0
 NEARLY_ALL = 0.75
@@ -74,10 +81,8 @@ def costly_ranks(
         return []
     step = float(course.seconds.sum() / course.steps.sum())
     steps_a_day, alarms = DAY_SECONDS / max(step, 1e-3), limits.false_alarms_a_day
-    rarity = log_rarity(course, units, limits)
-    sure = (capital >= log_alarm(steps_a_day, len(units), alarms)) | (
-        rarity >= least_log_rarity(len(units), limits)
-    )
+    sure = capital >= log_alarm(steps_a_day, len(units), alarms)
+    rarity, sure = _with_rare(course, evidence, units, sure, limits)
     odds, named = np.maximum(capital, rarity), np.flatnonzero(sure)
     named = named[np.argsort(-odds[named], kind="stable")][: limits.most_costly]
     found, excess = [], _Excess(course, stage, evidence.members)
@@ -91,6 +96,27 @@ def costly_ranks(
             counts = evidence.counts.words
             found.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
     return sorted(found, key=lambda each: -each.lost.share)
+
+
+_MOST_HIDDEN = 3
+
+
+def _with_rare(
+    course: Course, evidence: RankEvidence, units: Integers, sure: Mask, limits: Thresholds
+) -> tuple[Vector, Mask]:
+    """The rarity of each unit's long steps (units,), and who is slow beyond chance by that or by
+    bets, which name those that are `sure` (units,).
+
+    Whoever is found is no peer of the others any more, so one that is slow more rarely shows, too.
+    """
+    least = least_log_rarity(len(units), limits)
+    for _ in range(_MOST_HIDDEN):
+        rarity = log_rarity(course, evidence.long, units, sure, limits)
+        found = sure | (rarity >= least)
+        if (found == sure).all():
+            break
+        sure = found
+    return rarity, sure
 
 
 class _Excess:

@@ -13,57 +13,100 @@ import math
 import numpy as np
 
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.evidence.buckets import BUCKET_SECONDS, BUCKETS, Course
-from stepwatch.collector.state.evidence.long_steps import LEVELS
+from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
+from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
 from stepwatch.signals.arrays import Integers, Mask, Vector
 
 _DAY_SECONDS = 86_400.0
 _WINDOWS = (BUCKETS // 4, BUCKETS // 2, BUCKETS)
 """Newest buckets looked at."""
+_FEWEST = 3
+"""Long steps that are looked at: fewer show nothing."""
 
 
-def log_rarity(course: Course, groups: Integers, limits: Thresholds) -> Vector:
-    """Logarithm of one over the chance of each unit's long steps (units,), 0 where there are none.
+def log_rarity(
+    course: Course, long: LongSteps, groups: Integers, faulty: Mask, limits: Thresholds
+) -> Vector:
+    """Logarithm of one over how often a day each unit has such long steps by chance (units,), 0
+    where there are none. Nobody is named who may be hit by chance.
 
-    `groups` (units,) says who is compared with whom. Nobody is named who may be hit by chance.
+    `groups` (units,) says who is compared with whom. Those that are `faulty` (units,) are nobody's
+    peers: a rank whose steps are long shows beside another whose steps are long more often.
     """
     found = np.zeros(len(groups))
+    if not len(course.seconds) or course.begun.max(initial=0) == 0:
+        return found
+    steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
+    places = np.unique(groups, return_inverse=True)[1]
     for buckets in _WINDOWS:
         steps = int(course.steps[-buckets:].sum())
         begun = course.begun[-buckets:].sum(axis=0, dtype=np.int64)
-        for level, counts in zip(LEVELS, begun, strict=True):
-            few = int(counts.max(initial=0))
-            if few > 1:
-                usual = min(limits.most_usual_long, limits.usual_long_lost / level)
-                found = np.maximum(found, _of_level(counts, steps, groups, usual, limits))
+        for at, level in enumerate(LEVELS):
+            counts = begun[at]
+            if int(counts.max(initial=0)) < _FEWEST:
+                continue
+            usual = min(limits.most_usual_long, limits.usual_long_lost / level)
+            peers = _of_peers(places, faulty, counts, steps, usual)
+            ever = _of_peers(places, faulty, long.totals[at], long.steps, usual)
+            rate = np.maximum(peers.rate, ever.rate)
+            none = np.maximum(peers.total, ever.total) == 0
+            least = np.where(none, limits.least_log_alone, limits.least_log_among_peers)
+            may_be = peers.log_among(counts) >= least
+            chosen = np.flatnonzero((counts >= _FEWEST) & may_be & (peers.size > 0))
+            for unit in chosen.tolist():
+                rarity = _log_rarity(int(counts[unit]), float(rate[unit]), steps, steps_a_day)
+                found[unit] = max(found[unit], rarity)
     return found
 
 
 def least_log_rarity(units: int, limits: Thresholds) -> float:
-    """What rarity must exceed, so that `units` raise as many false alarms a day as are allowed:
-    each bucket is another look at each window and level."""
-    looks = _DAY_SECONDS / BUCKET_SECONDS * len(_WINDOWS) * len(LEVELS) * units
-    return math.log(max(1.0, looks / limits.false_alarms_a_day))
+    """What rarity must exceed, so that `units` raise as many false alarms a day as are allowed, at
+    all windows and levels together."""
+    return math.log(max(1.0, units * len(_WINDOWS) * len(LEVELS) / limits.false_alarms_a_day))
 
 
-def _of_level(
-    counts: Integers, steps: int, groups: Integers, usual: float, limits: Thresholds
-) -> Vector:
-    """Rarity (units,) of `counts` in so many steps; `usual` is the share of steps that healthy
-    ranks have, which counts as one long step of a peer.
+class _Peers:
+    """How many healthy peers each unit has, how many long steps they had, and at which rate such
+    steps come: arrays (units,)."""
 
-    Worked example: two ranks, counts 8 and 0 in 165 steps, usual 0.005. The rate is 1 in 365, so
-    0.45 are expected; 8 have a chance of e**-15.7 at most. That one rank has all 8 has e**-5.5.
+    def __init__(self, size: Integers, total: Integers, rate: Vector) -> None:
+        self.size, self.total, self.rate = size, total, rate
+
+    def log_among(self, counts: Integers) -> Vector:
+        """Logarithm of one over the chance that so many of all long steps hit this unit."""
+        total = self.total + counts
+        share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
+        return total * _divergence(share, 1.0 / (self.size + 1.0))
+
+
+def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usual: float) -> _Peers:
+    """`usual` is the share of steps that healthy ranks have, which counts as one long step."""
+    healthy = ~faulty
+    size = np.bincount(places, healthy)[places].astype(np.int64) - healthy
+    mine = counts * healthy
+    total = np.bincount(places, mine)[places].astype(np.int64) - mine
+    return _Peers(size, total, np.minimum((total + 1.0) / (steps * size + 1.0 / usual), 1.0))
+
+
+def _log_rarity(count: int, rate: float, steps: int, steps_a_day: float) -> float:
+    """Of `count` long steps in `steps` that come at `rate` each.
+
+    Each long step of a day is one look back, at whether `count - 1` came before it in as many
+    steps: so many alarms are expected a day (Mecke's formula for a Poisson process).
+
+    Worked example: 6 in 400 steps of a second at a rate of 1 in 2,000. 43 come a day, and the
+    chance of 5 or more where 0.2 are expected is 2.3e-6: one alarm in 10,000 days, 9.2.
     """
-    places = np.unique(groups, return_inverse=True)[1]
-    size, total = np.bincount(places)[places], np.bincount(places, counts)[places]
-    others, cells = total - counts, steps * (size - 1)
-    rate = (others + 1.0) / (cells + 1.0 / usual)
-    rarity = steps * _divergence(np.minimum(counts / max(steps, 1), 1.0), np.minimum(rate, 1.0))
-    share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-    among = total * _divergence(share, 1.0 / size)
-    may_be: Mask = (among >= limits.least_log_among_peers) & (size > 1)
-    return np.where(may_be, rarity, 0.0)
+    return -(math.log(rate * steps_a_day) + _log_tail(count - 1, rate * steps))
+
+
+def _log_tail(count: int, mean: float) -> float:
+    """Logarithm of a bound on the chance of `count` or more of a Poisson number: its first term,
+    and a geometric series above the others. That of a binomial number is less."""
+    if count <= mean:
+        return 0.0
+    first = count * math.log(mean) - mean - math.lgamma(count + 1.0)
+    return min(0.0, first - math.log1p(-mean / (count + 1.0)))
 
 
 def _divergence(share: Vector, rate: Vector) -> Vector:

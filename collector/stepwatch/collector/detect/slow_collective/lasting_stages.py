@@ -1,0 +1,109 @@
+"""Waits between pipeline stages that have grown by a little, for minutes, and no stage's work.
+
+What one stage works longer is what the others wait longer. What all stages together, each by its
+slowest rank, work longer is taken off; what is left is the way between them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.change import Change
+from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
+from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.signals.arrays import SmallIntegers, Vector
+from stepwatch.signals.names import Cause, FindingKind
+
+from .detector import Thresholds
+
+
+class GrownWait(NamedTuple):
+    """The wait for pipeline neighbours per step has changed; `more` seconds of it are what stages
+    work longer, and `lost` is the share of the time that the rest costs."""
+
+    change: Change
+    more: float
+    lost: float
+    first_step: int
+    seconds: float
+
+
+def grown_wait(course: Course, stage: SmallIntegers, limits: Thresholds) -> GrownWait | None:
+    """The wait of a pipeline with these stages (ranks,), if it has grown for good, at a cost."""
+    if course.work.shape[2] != len(stage) or not len(course.seconds):
+        return None
+    work, wait = _longest(course, stage), course.pipeline_wait / course.steps
+    follows = _follows(wait, work)
+    change = lasting_change(wait - follows * (work - np.median(work)))
+    if change is None:
+        return None
+    more = float(np.median(work[change.at :]) - np.median(work[: change.at]))
+    excess = change.after - change.before - max(0.0, more) * (1.0 - follows)
+    lost = lost_ratio(course, change, excess)
+    # What is left must be beyond chance by itself, and more than what the work explains.
+    sure = change.sure * excess / max(change.after - change.before, 1e-9)
+    if lost < limits.lasting_lost_ratio or sure < limits.lasting_rest_sure or excess < more:
+        return None
+    seconds = float(course.seconds[change.at :].sum())
+    return GrownWait(change, more, lost, int(course.first_step[change.at]), seconds)
+
+
+def _follows(wait: Vector, work: Vector) -> float:
+    """Seconds that the wait grows by with each second of work, from one bucket to the next: the
+    bubble of longer sequences is longer. A change for good is one difference of many.
+
+    Wait 1, 2, 1, 3 beside work 4, 6, 4, 8: differences 1, -1, 2 beside 2, -2, 4 -> 0.5.
+    """
+    more, longer = np.diff(work), np.diff(wait)
+    power = float(more @ more)
+    return min(max(float(more @ longer) / power, 0.0), 1.0) if power > 0 else 0.0
+
+
+def _longest(course: Course, stage: SmallIntegers) -> Vector:
+    """Seconds per step (buckets,) that all stages together work, each by its slowest rank."""
+    work = course.work.sum(axis=1, dtype=np.float64) / course.steps[:, None]
+    each = [work[:, stage == number].max(axis=1) for number in np.unique(stage).tolist()]
+    return np.asarray(np.sum(each, axis=0))
+
+
+def finding_of(grown: GrownWait, subject: str, who: str) -> Finding:
+    """The finding on a wait that has grown; `who` says between which stages."""
+    before, after = grown.change.before, grown.change.after
+    summary = (
+        f"transfers {who} take longer since step {grown.first_step}: ranks wait "
+        f"{in_words(after)} a step for their neighbours, before {in_words(before)}, and no stage "
+        f"works longer by that; the job lost {grown.lost:.0%} of its throughput"
+    )
+    evidence = (
+        Evidence(
+            "wait for pipeline neighbours per step",
+            after,
+            "seconds",
+            f"before {in_words(before)}",
+        ),
+        Evidence(
+            "what all stages work longer per step",
+            max(0.0, grown.more),
+            "seconds",
+            "than before: it explains as much of the wait",
+        ),
+        Evidence("the change, in standard errors", grown.change.sure, "count", "8 are needed"),
+    )
+    return build_finding(
+        kind=FindingKind.SLOW_COLLECTIVE,
+        phase="",
+        cause=Cause.SLOW_TRANSFER,
+        summary=summary,
+        began_step=grown.first_step,
+        began_ago_seconds=grown.seconds,
+        severity=after - before - max(0.0, grown.more),
+        ratio=after / before if before > 0 else float("nan"),
+        lost_ratio=grown.lost,
+        evidence=evidence,
+        subject=subject,
+        confidence=Confidence.LIKELY,
+    )
