@@ -88,5 +88,6 @@ def _deploys() -> builders.AnnotationQuery:
         .enable(True)
         .icon_color("blue")
         .type("tags")
-        .target(tagged)
+        # Trap: the SDK declares the target to be a query; of Grafana's own it is this.
+        .target(tagged)  # type: ignore[arg-type]
     )
