@@ -139,6 +139,16 @@ def test_a_changed_dashboard_is_written_over_where_it_lies(
     assert server.dashboards[UID]["meta"]["folderUid"] == server.folders[0]["uid"]
 
 
+def test_a_dry_run_on_an_empty_server_makes_nothing(
+    server: Server, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--folder", "Training", "--dry-run"]) == OK
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "folder Training: to be made"
+    assert f"{UID}: would be made" in shown
+    assert (server.writes, server.folders, server.dashboards) == (0, [], {})
+
+
 def test_a_refusal_is_one_line_without_the_token(
     server: Server, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,8 @@ import yaml
 from stepwatch.alerts.links import Links
 from stepwatch.cli import artefacts
 from stepwatch.cli.documents import queries as queries_of
-from stepwatch.dashboards import annotations, queries
+from stepwatch.dashboards import annotations as marks
+from stepwatch.dashboards import queries
 
 PHASES = {"data": 1, "forward": 2, "backward": 4}
 """Seconds of each phase in every second, summed over ranks."""
@@ -109,7 +110,7 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.STEPS_AT_RISK.replace("$job", "over"), {'{job_name="over"}': 0}),
         (queries.SLO_BUDGET_SPENT, {'{job_name="llama",slo="step-time"}': 16}),
         (queries.COVERAGE, {}),
-        (annotations.attempt_began(), {'{job_name="llama",attempt="1"}': 1}),
+        (marks.attempt_began(), {'{job_name="llama",attempt="1"}': 1}),
     ],
 )
 def test_a_query_gives_what_its_panel_describes(

@@ -33,7 +33,7 @@ _HEADINGS = {JOB_CLASS: "class", SLO: "SLO", SLI: "SLI", SPENT: "spent on"}
 
 def page_of_row(thresholds: Thresholds) -> str:
     """Address of the collector's page of the job in the same row, with evidence and runbooks."""
-    return f"{thresholds.page}/jobs/${{__data.fields.job}}"
+    return f"{thresholds.page}/jobs/${{__data.fields.job:percentencode}}"
 
 
 def job_table(metadata: Metadata, expr: str, heading: str, *by: str) -> Panel:

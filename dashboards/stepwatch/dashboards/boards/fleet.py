@@ -93,7 +93,7 @@ def _classes() -> Section:
     rate = fleet.rate_of_jobs(names.JOB_TOKENS)
     by_class = fleet.total(fleet.while_running(_CLASSES), JOB_CLASS)
     return Section(
-        "Jobs by class and kind of trouble",
+        "Jobs by class, incidents by kind",
         [
             lines(running, Line(by_class, legend(JOB_CLASS)), stacked=True),
             lines(kinds, Line(f"{fleet.total(_INCIDENTS, KIND)} > 0", legend(KIND)), stacked=True),

@@ -13,10 +13,10 @@ from stepwatch.dashboards.sections import (
     numbers,
     pace,
     runbook,
-    telemetry,
     where_time_goes,
     wrong,
 )
+from stepwatch.dashboards.telemetry import telemetry
 from stepwatch.dashboards.thresholds import Thresholds
 
 UID = JOB_UID
