@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +23,13 @@ from tests.waiting import until
 
 
 class Delivery(NamedTuple):
-    """One notification: where it was sent to, with which credentials, and what it holds."""
+    """One notification: where it was sent to, with which credentials, what it holds, and when it
+    arrived, in Unix seconds."""
 
     path: str
     authorization: str
     body: dict[str, Any]
+    at: float = 0.0
 
 
 class Pager:
@@ -56,7 +59,9 @@ class Pager:
             def do_POST(self) -> None:
                 """One notification."""
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                sent = Delivery(self.path, self.headers.get("authorization", ""), json.loads(body))
+                held = json.loads(body)
+                who = self.headers.get("authorization", "")
+                sent = Delivery(self.path, who, held, time.time())
                 pager.deliveries.append(sent)
                 self.send_response(202 if self.path == "/pagerduty" else 200)
                 self.end_headers()
