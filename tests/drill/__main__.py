@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from .chain.servers import DrillError
 from .faults import PAIRS, SINGLE
 from .itself import CHECKS
 from .report import facts
 from .run import Chosen, hold_all
 from .scoreboard import document, table
-from .servers import DrillError
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:

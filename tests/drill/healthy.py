@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from .chain.pager import FIRING
+from .chain.site import Site
 from .held import Tell
-from .pager import FIRING
 from .scoreboard import Healthy
-from .site import Site
 
 _JOB = "drill-healthy"
 _PART_SECONDS = 150.0

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import linked
+from .chain.pager import FIRING, Notified
+from .chain.servers import DrillError
+from .chain.site import Site, wait
 from .faults import STEP, TICKET, Drill, Expected, Mitigation
 from .outside import OUTSIDE
-from .pager import FIRING, Notified
-from .servers import DrillError
-from .site import Site, wait
 
 FOUND_SECONDS, SECOND_SECONDS, SENT_SECONDS, OVER_SECONDS = 240.0, 20.0, 240.0, 300.0
 """How long is waited for what does not come: far beyond what it takes."""

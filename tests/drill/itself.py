@@ -15,14 +15,14 @@ from stepwatch.signals.names import ALERT_HANG, ALERT_TELEMETRY_LOST
 from tests.soak.processes import CLI
 
 from . import held as one
+from .chain.pager import FIRING, RESOLVED, heartbeats
+from .chain.servers import DrillError
+from .chain.site import Site, wait
+from .chain.site_file import CANARY_JOB, HEARTBEAT_SECONDS, MAINTAINED_JOB, SILENCED_JOB
 from .faults import CANARY, NAMED, PAGE, STEP, Drill
 from .held import Held, Tell
-from .pager import FIRING, RESOLVED, heartbeats
 from .scoreboard import Check
-from .servers import DrillError
 from .shown import row as shown_of
-from .site import Site, wait
-from .site_file import CANARY_JOB, HEARTBEAT_SECONDS, MAINTAINED_JOB, SILENCED_JOB
 
 _NEVER = math.nan
 _QUIET_SECONDS = 30.0
@@ -106,25 +106,48 @@ def alertmanager_dies(site: Site, tell: Tell) -> Check:
 
 def collectors_die(site: Site, tell: Tell) -> Check:
     """Both collectors are killed: one page on all jobs, and its end once they are back."""
-    known = len(_telemetry(site, FIRING))
-    ended = len(_telemetry(site, RESOLVED))
+    known = len(_of(site, "", FIRING))
+    ended = len(_of(site, "", RESOLVED))
     began = time.time()
     for collector in site.collectors:
         collector.end(signal.SIGKILL)
     tell("killed")
-    arrived = wait(_NOTICED_SECONDS, lambda: _telemetry(site, FIRING)[known:])
+    arrived = wait(_NOTICED_SECONDS, lambda: _of(site, "", FIRING)[known:])
     for collector in site.collectors:
         collector.start()
     problems = []
     if not arrived:
         problems.append(f"{ALERT_TELEMETRY_LOST} did not arrive")
-    elif not wait(_NOTICED_SECONDS, lambda: len(_telemetry(site, RESOLVED)) > ended):
+    elif not wait(_NOTICED_SECONDS, lambda: len(_of(site, "", RESOLVED)) > ended):
         problems.append("its end did not arrive")
-    if (times := len(_telemetry(site, FIRING)) - known) > 1:
+    if (times := len(_of(site, "", FIRING)) - known) > 1:
         problems.append(f"it arrived {times} times")
     after = arrived[0] - began if arrived else _NEVER
     shown = f"{ALERT_TELEMETRY_LOST} of every job as a page"
     return Check("collectors die", shown, after, tuple(problems))
+
+
+def database_dies(site: Site, tell: Tell) -> Check:
+    """PostgreSQL stops at once while a job trains: telemetry is missing, and later complete."""
+    job = "drill-database"
+    site.training.start(job, ())
+    site.wait_step(job, STEP)
+    with site.database.down():
+        began = time.time()
+        tell("stopped")
+        arrived = wait(_NOTICED_SECONDS, lambda: _of(site, job, FIRING))
+    tell("back")
+    problems = [] if arrived else [f"{ALERT_TELEMETRY_LOST} did not arrive"]
+    if arrived and not wait(_NOTICED_SECONDS, lambda: _of(site, job, RESOLVED)):
+        problems.append("its end did not arrive")
+    if lost := site.job(job).get("lost_records"):
+        problems.append(f"{lost} records are lost")
+    if (times := len(_of(site, job, FIRING))) > 1:
+        problems.append(f"it arrived {times} times")
+    site.training.preempt()
+    after = arrived[0] - began if arrived else _NEVER
+    shown = f"{ALERT_TELEMETRY_LOST}; no record is lost"
+    return Check("database dies", shown, after, tuple(problems))
 
 
 CHECKS: dict[str, Callable[[Site, Tell], Check]] = {
@@ -132,6 +155,7 @@ CHECKS: dict[str, Callable[[Site, Tell], Check]] = {
     "silence": silence,
     "maintenance": maintenance,
     "preemption": preemption,
+    "database-dies": database_dies,
     "collectors-die": collectors_die,
     "alertmanager-dies": alertmanager_dies,
     "prometheus-dies": prometheus_dies,
@@ -139,12 +163,12 @@ CHECKS: dict[str, Callable[[Site, Tell], Check]] = {
 """By the names that the command knows."""
 
 
-def _telemetry(site: Site, status: str) -> list[float]:
-    """When pages on all jobs arrived."""
+def _of(site: Site, job: str, status: str) -> list[float]:
+    """When pages arrived that telemetry of a job is missing; of the job "", that of all jobs."""
     return [
         each.at
         for each in site.notified()
-        if (each.job, each.alert, each.status) == ("", ALERT_TELEMETRY_LOST, status)
+        if (each.job, each.alert, each.status) == (job, ALERT_TELEMETRY_LOST, status)
     ]
 
 

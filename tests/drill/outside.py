@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from stepwatch.signals.records import Throttle
 
-from .nodes import BUS
+from .chain.nodes import BUS
 
 if TYPE_CHECKING:
-    from .site import Site
+    from .chain.site import Site
 
 _LAST = 1
 """Number of the node that has the faults: that of ranks 2 and 3."""

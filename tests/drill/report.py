@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .servers import program
+from .chain.servers import program
 
 
 def facts() -> dict[str, Any]:

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import held as one
+from .chain.pager import RESOLVED
+from .chain.servers import DrillError
+from .chain.site import Site, wait
 from .faults import Drill
 from .healthy import train_healthy
 from .held import NEVER, Held
 from .itself import CHECKS
-from .pager import RESOLVED
 from .scoreboard import Board, Check, Healthy
-from .servers import DrillError
 from .shown import Row, row
-from .site import Site, wait
 
 _END_SECONDS = 420.0
 """How long the end of a page may take: the alert is kept for up to two minutes, and its group

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from .chain.pager import FIRING, RESOLVED, Notified
+from .chain.site import Site
 from .faults import PAGE, Expected
 from .held import NEVER, Held
-from .pager import FIRING, RESOLVED, Notified
-from .site import Site
 
 
 class Row(NamedTuple):

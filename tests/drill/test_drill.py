@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.drill.chain.pager import FIRING
+from tests.drill.chain.site import Site
 from tests.drill.faults import PAIRS, SHORT, SINGLE, Drill
 from tests.drill.held import hold
-from tests.drill.pager import FIRING
 from tests.drill.scoreboard import Board, Check, Healthy, document, table
 from tests.drill.shown import Row, row
-from tests.drill.site import Site
 from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks need torch")

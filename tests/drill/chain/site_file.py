@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .faults import CANARY, PAGE, TICKET
+from tests.drill.faults import CANARY, PAGE, TICKET
+
 from .pager import DEAD_MAN
 
 CANARY_JOB, MAINTAINED_JOB, SILENCED_JOB = "drill-canary", "drill-maintained", "drill-silenced"
