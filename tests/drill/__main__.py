@@ -63,7 +63,9 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 def main(words: list[str]) -> int:
     """Hold them; returns 1 if one is not as it should be, 2 if none can be held."""
     arguments = _arguments(words)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Python does not raise it where a shell had it ignored, as for what runs in background.
+        signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     try:
         chosen = _chosen(arguments)

@@ -147,9 +147,9 @@ def _sent(site: Site, held: Held, tell: Tell) -> None:
 def _account(site: Site, held: Held) -> None:
     """Whether the SLOs of the job and what it cost are known."""
     job = site.job(held.drill.job_name)
-    if not any(each["state"] not in ("unknown", "frozen") for each in job.get("slos", [])):
-        states = {each["name"]: each["state"] for each in job.get("slos", [])}
-        held.problems.append(f"no SLO is evaluated: {states}")
+    ratios = {each["sli"]: each["ratio"] for each in job.get("slos", [])}
+    if ratios.get("goodput") is None:
+        held.problems.append("its goodput is not known")
     if not job.get("cost") or not sum(filter(None, (job.get("device_seconds") or {}).values())):
         held.problems.append("its cost is not accounted")
 

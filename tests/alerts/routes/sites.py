@@ -107,8 +107,7 @@ def write_config(site: dict[str, Any], folder: Path, *, quick: bool = False) -> 
     """Write what `stepwatch build routes` writes; `quick`: with groups that wait for one second."""
     text = config.config_text(parse_site(yaml.safe_dump(site), "site.yaml"), "site.yaml")
     if quick:
-        for slow in ("group_wait: 5s", "group_wait: 30s"):
-            text = text.replace(slow, "group_wait: 1s")
+        text = text.replace("group_wait: 30s", "group_wait: 1s")
         for slow in ("group_interval: 1m", "group_interval: 5m"):
             text = text.replace(slow, "group_interval: 1s")
     (folder / config.TEMPLATE_FILE).write_text(config.template_text())
