@@ -51,7 +51,8 @@ def hold_all(folder: Path, chosen: Chosen) -> tuple[Board, bool]:
             done.append(_hold(site, drill, f"{number} of {len(chosen.drills)}: {drill.name}"))
         if chosen.healthy_seconds:
             healthy = train_healthy(site, chosen.healthy_seconds, _teller("healthy"))
-        checks += [CHECKS[name](site, _teller(name)) for name in chosen.checks]
+        for name in chosen.checks:
+            checks.append(_check(site, name))
         _wait_for_ends(site, done)
     except KeyboardInterrupt:
         was_stopped = True
@@ -73,6 +74,18 @@ def _hold(site: Site, drill: Drill, name: str) -> Held | Row:
         tell(str(error))
         severity = drill.expected[0].severity
         return Row(drill.name, "none", "", -1, severity, *(NEVER,) * 3, 0, NEVER, (str(error),))
+
+
+def _check(site: Site, name: str) -> Check:
+    tell = _teller(name)
+    tell("starts")
+    try:
+        found = CHECKS[name](site, tell)
+    except DrillError as error:
+        site.training.kill()
+        found = Check(name, "it could not be held", NEVER, (str(error),))
+    tell("; ".join(found.problems) or "as it should be")
+    return found
 
 
 def _wait_for_ends(site: Site, done: list[Held | Row]) -> None:

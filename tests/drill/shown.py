@@ -62,7 +62,7 @@ def _of_delivery(held: Held, expected: Expected, arrived: Sequence[Notified]) ->
 
 
 def _besides(site: Site, held: Held, expected: Expected) -> tuple[list[str], list[str]]:
-    """Other alerts on the job: tickets are told, pages that no fault of the drill has are wrong."""
+    """Other alerts on the job: tickets are named, pages that no fault here has are wrong."""
     allowed = {alert for each in held.drill.expected for alert in each.alerts}
     others = {
         (each.alert, each.receiver)

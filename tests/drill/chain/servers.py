@@ -50,6 +50,31 @@ def build(site: Path, folder: Path, collector: str) -> None:
         raise DrillError(f"stepwatch build: {done.stderr.strip()}")
 
 
+def asked(url: str, **query: str) -> Any:
+    """The JSON that a server answers, None where it knows no such thing.
+
+    Raises:
+        DrillError: it answers nothing for a minute, or refuses.
+    """
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            answer = httpx.get(url, params=query, timeout=20.0)
+            if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
+                break
+            reason = f"status {answer.status_code}"
+        except httpx.HTTPError as error:
+            reason = str(error)
+        if time.monotonic() > deadline:
+            raise DrillError(f"{url} does not answer: {reason}")
+        time.sleep(0.5)
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    if answer.is_error:
+        raise DrillError(f"{url} refuses: {answer.text[:200]}")
+    return answer.json()
+
+
 class Servers:
     """Both servers; Prometheus scrapes `targets` (addresses by job name)."""
 
@@ -100,7 +125,7 @@ class Servers:
 
     def firing(self, job: str) -> list[dict[str, Any]]:
         """Alerts on a job that Prometheus holds for firing."""
-        found = httpx.get(f"{self.prometheus}/api/v1/alerts", timeout=20.0).json()["data"]["alerts"]
+        found = asked(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
         return [
             each
             for each in found
@@ -109,8 +134,7 @@ class Servers:
 
     def suppressed(self, job: str) -> list[dict[str, Any]]:
         """Alerts on a job that Alertmanager knows and notifies nobody of."""
-        query = {"filter": f'job_name="{job}"'}
-        found = httpx.get(f"{self.alertmanager}/api/v2/alerts", params=query, timeout=20.0).json()
+        found = asked(f"{self.alertmanager}/api/v2/alerts", filter=f'job_name="{job}"')
         return [each for each in found if each["status"]["state"] == "suppressed"]
 
     def _config(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
 import yaml
 
 from tests.agent.probes.nvml.scripted import build as build_driver
@@ -21,7 +20,7 @@ from tests.verdicts.real.links import Links
 
 from .nodes import Node
 from .pager import Notified, notified
-from .servers import DrillError, Servers, build
+from .servers import DrillError, Servers, asked, build
 from .site_file import site_document
 from .training import NODES, RANKS_A_NODE, Training
 
@@ -131,20 +130,18 @@ class Site:
 
     def job(self, job: str) -> dict[str, Any]:
         """What the API says of a job; empty while it does not know it."""
-        with contextlib.suppress(httpx.HTTPError):
-            return self._get(f"/v1/jobs/{job}")
-        return {}
+        return self._asked(f"/v1/jobs/{job}") or {}
 
     def incidents(self, job: str) -> list[dict[str, Any]]:
         """Incidents of a job."""
-        with contextlib.suppress(httpx.HTTPError):
-            found: list[dict[str, Any]] = self._get("/v1/incidents", job=job)["incidents"]
-            return found
-        return []
+        found: list[dict[str, Any]] = (self._asked("/v1/incidents", job=job) or {}).get(
+            "incidents", []
+        )
+        return found
 
     def incident(self, number: str) -> dict[str, Any]:
         """One incident with all that is known of it."""
-        return self._get(f"/v1/incidents/{number}")
+        return self._asked(f"/v1/incidents/{number}") or {}
 
     def wait_incident(self, job: str, kind: str) -> None:
         """Wait until a job has an incident of a kind, as long as a start may take."""
@@ -154,9 +151,8 @@ class Site:
         """All that arrived at the pager since the start, and what it was about."""
         return list(notified(self.pager))
 
-    def _get(self, path: str, **query: str) -> dict[str, Any]:
-        answer = httpx.get(f"{self.collectors[0].url}{path}", params=query, timeout=20.0)
-        found: dict[str, Any] = answer.raise_for_status().json()
+    def _asked(self, path: str, **query: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = asked(f"{self.collectors[0].url}{path}", **query)
         return found
 
 
