@@ -116,7 +116,7 @@ verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ah
 slis: $(READY)  ## each SLI on a real run with the fault that moves it, beside a figure by hand (20 minutes)
 	$(BIN)/python -m tests.slis $(ARGS)
 
-drill: $(READY) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (25 minutes; ARGS="--only hang")
+drill: $(READY) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (an hour; ARGS="--only hang")
 	$(BIN)/python -m tests.drill $(ARGS)
 
 tools:  ## promtool, Chromium, PostgreSQL, Node.js and libfuse, installed from Debian's packages if missing

@@ -1,4 +1,4 @@
-"""`python -m tests.drill` holds every drill; `--only hang kill`, `--pairs`, `--healthy 60`."""
+"""`python -m tests.drill` holds every drill; `--only hang kill`, `--healthy 60`, `--json FILE`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import json
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .chain import Chain, Row
-from .faults import PAIRS, SINGLE, Drill
+from .chain.servers import DrillError
+from .faults import PAIRS, SINGLE
+from .itself import CHECKS
+from .report import facts
+from .run import Chosen, hold_all
 from .scoreboard import document, table
-from .servers import DrillError
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -23,23 +26,28 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         description="Faults through the whole chain, from rank to pager, as a scoreboard.",
         epilog="example: python -m tests.drill --only slow-compute hang",
     )
-    names = ", ".join(each.name for each in SINGLE)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help=f"of {names}")
-    parser.add_argument("--pairs", action="store_true", help="ten pairs of faults, too")
-    parser.add_argument("--healthy", type=float, default=0.0, metavar="MINUTES", help="[0]")
+    names = ", ".join((*(each.name for each in SINGLE), *CHECKS))
+    parser.add_argument("--only", nargs="+", metavar="NAME", help=f"of {names}, or a pair")
+    parser.add_argument("--no-pairs", action="store_true", help="leave out pairs of faults")
+    parser.add_argument("--healthy", type=float, default=0.0, metavar="MINUTES",
+                        help="train without a fault; of drills only those of --only")  # fmt: skip
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and stores there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it for programs, too")
     return parser.parse_args(words)
 
 
-def _chosen(arguments: argparse.Namespace) -> tuple[Drill, ...]:
+def _chosen(arguments: argparse.Namespace) -> Chosen:
     known = {each.name: each for each in (*SINGLE, *PAIRS)}
-    if arguments.only:
-        unknown = [name for name in arguments.only if name not in known]
+    minutes = arguments.healthy
+    if arguments.only or minutes:
+        names = arguments.only or []
+        unknown = [name for name in names if name not in known and name not in CHECKS]
         if unknown:
             raise DrillError(f"no drill is named {unknown[0]!r}; there are {', '.join(known)}")
-        return tuple(known[name] for name in arguments.only)
-    return (*SINGLE, *(PAIRS if arguments.pairs else ()))
+        drills = tuple(known[name] for name in names if name in known)
+        return Chosen(drills, tuple(name for name in names if name in CHECKS), 60.0 * minutes)
+    pairs = () if arguments.no_pairs else PAIRS
+    return Chosen((*SINGLE, *pairs), tuple(CHECKS), 0.0)
 
 
 @contextlib.contextmanager
@@ -55,30 +63,22 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 def main(words: list[str]) -> int:
     """Hold them; returns 1 if one is not as it should be, 2 if none can be held."""
     arguments = _arguments(words)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    rows: list[Row] = []
-    healthy = 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Python does not raise it where a shell had it ignored, as for what runs in background.
+        signal.signal(number, signal.default_int_handler)
+    began = time.monotonic()
     try:
-        drills = _chosen(arguments)
+        chosen = _chosen(arguments)
         with _folder(arguments.keep) as folder:
-            chain = Chain(folder)
-            try:
-                chain.start()
-                for number, drill in enumerate(drills, 1):
-                    print(f"{number} of {len(drills)}: {drill.name}", file=sys.stderr, flush=True)
-                    rows.append(chain.run(drill))
-                if arguments.healthy:
-                    healthy = chain.healthy(60.0 * arguments.healthy)
-            finally:
-                chain.close()
+            board, was_stopped = hold_all(folder, chosen)
     except (DrillError, OSError) as error:
         print(f"drill: {error}", file=sys.stderr)
         return 2
-    seconds = 60.0 * arguments.healthy
-    print(table(rows, seconds, healthy))
+    board = board._replace(seconds=time.monotonic() - began)
+    print(table(board))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(document(rows, seconds, healthy), indent=1) + "\n")
-    return int(bool(healthy) or any(row.problems for row in rows))
+        arguments.json.write_text(json.dumps({**facts(), **document(board)}, indent=1) + "\n")
+    return int(was_stopped or board.fails)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,38 @@
-"""What is drilled: a fault, and what the on-call must learn of it."""
+"""What is drilled: a fault, what the on-call must learn of it, and what the runbook does then."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.names import ALERT_CHECKPOINT_UNVERIFIED, ALERT_OF, Cause, FindingKind
 
-PAGE, TICKET = "page", "ticket"
+PAGE, TICKET, CANARY = "page", "ticket", "canary"
 STEP = 25
 """Step at which faults begin: the baseline of a run is known by then."""
+RANKS = 4
+_K, _C = FindingKind, Cause
+
+
+class Mitigation(StrEnum):
+    """What the runbook of an alert does, as far as one machine can."""
+
+    RESTART = "restart"
+    CONTINUE = "continue"
+    MEND = "mend"
 
 
 class Expected(NamedTuple):
-    """An incident of one of `kinds`, whose alerts must arrive, because of one of `causes` at one of
-    `ranks` (empty: any)."""
+    """An incident of one of `kinds` because of one of `causes` at one of `ranks` (empty: any), and
+    who is notified. `alert`: the one that must arrive where no incident does."""
 
     kinds: frozenset[FindingKind]
     causes: frozenset[Cause]
     severity: str
     ranks: frozenset[int] = frozenset()
+    alert: str = ""
 
     def fits(self, incident: Mapping[str, Any]) -> bool:
         """Whether an incident of the API is of this kind, whatever its cause and rank."""
@@ -29,51 +41,112 @@ class Expected(NamedTuple):
     def is_right(self, incident: Mapping[str, Any]) -> bool:
         """Whether it has the right cause and rank, too."""
         cause = incident["cause"] in {cause.value for cause in self.causes}
-        return cause and (not self.ranks or incident["rank"] in self.ranks)
+        return cause and self.fits(incident) and (not self.ranks or incident["rank"] in self.ranks)
+
+    @property
+    def alerts(self) -> frozenset[str]:
+        """Alerts of which one must arrive."""
+        return frozenset({self.alert} if self.alert else {ALERT_OF[kind] for kind in self.kinds})
 
 
 class Drill(NamedTuple):
-    """Faults as the trainer's option has them, and what they must lead to; of a pair, either."""
+    """Faults as the trainer's option has them, or the name of one from outside of it, and what
+    they must lead to; of several, the first at least."""
 
     name: str
     faults: tuple[str, ...]
     expected: tuple[Expected, ...]
     flags: tuple[str, ...] = ()
+    outside: str = ""
+    mitigation: Mitigation = Mitigation.RESTART
+    job: str = ""
+    job_class: str = "production"
+
+    @property
+    def job_name(self) -> str:
+        """The job that has the fault."""
+        return self.job or "drill-" + self.name.replace(" + ", "-and-")
+
+
+def _expected(
+    kinds: tuple[FindingKind, ...], causes: tuple[Cause, ...], severity: str, rank: int | None
+) -> Expected:
+    ranks = frozenset() if rank is None else frozenset({rank})
+    return Expected(frozenset(kinds), frozenset(causes), severity, ranks)
 
 
 def _one(
     fault: str, kinds: tuple[FindingKind, ...], causes: tuple[Cause, ...],
     severity: str = TICKET, rank: int | None = 2, flags: tuple[str, ...] = (),
+    mitigation: Mitigation = Mitigation.RESTART,
 ) -> Drill:  # fmt: skip
     name, _, options = fault.partition(":")
-    at = f"rank=2,step={STEP}"
-    text = f"{name}:{at}{',' + options if options else ''}"
-    ranks = frozenset() if rank is None else frozenset({rank})
-    return Drill(name, (text,), (Expected(frozenset(kinds), frozenset(causes), severity, ranks),),
-                 flags)  # fmt: skip
+    text = f"{name}:rank=2,step={STEP}{',' + options if options else ''}"
+    expected = (_expected(kinds, causes, severity, rank),)
+    return Drill(name, (text,), expected, flags, mitigation=mitigation)
 
 
-_K, _C = FindingKind, Cause
+def _outside(
+    name: str, kinds: tuple[FindingKind, ...], causes: tuple[Cause, ...],
+    severity: str = TICKET, rank: int | None = None, flags: tuple[str, ...] = (),
+    mitigation: Mitigation = Mitigation.MEND, faults: tuple[str, ...] = (),
+) -> Drill:  # fmt: skip
+    expected = (_expected(kinds, causes, severity, rank),)
+    return Drill(name, faults, expected, flags, name, mitigation)
+
+
 _EVERY_EIGHT = ("--checkpoint-every", "8")
+_SHARDED = ("--mesh", "dp_shard=4")
+_REPLICAS = ("--mesh", "dp_replicate=4")
+_SLOW = f"step={STEP},seconds=0.3"
 
-SINGLE = (
+TICKETS = (
     _one("slow-compute:seconds=0.3", (_K.STRAGGLER,), (_C.SLOW_COMPUTE,)),
     _one("slow-data:seconds=0.6", (_K.STRAGGLER, _K.DATA_STALL), (_C.SLOW_DATA,)),
+    Drill(
+        "data-stall",
+        tuple(f"slow-data:rank={rank},step={STEP},seconds=1" for rank in range(RANKS)),
+        (_expected((_K.DATA_STALL,), (_C.SLOW_DATA,), TICKET, None),),
+    ),
     _one("slow-collective:seconds=0.4", (_K.SLOW_COLLECTIVE,), (_C.SLOW_TRANSFER,), rank=None),
-    _one("skewed-shard:ratio=2.5", (_K.DATA_SKEW,), (_C.UNEVEN_SHARDS,)),
+    _one("stage-imbalance:seconds=0.3", (_K.PIPELINE_BUBBLE,), (_C.STAGE_IMBALANCE,), rank=None),
     _one("checkpoint-stall:seconds=5", (_K.CHECKPOINT_STALL,), (_C.SLOW_STORAGE,),
          flags=_EVERY_EIGHT),
     _one("memory-growth:nbytes=67108864", (_K.MEMORY_GROWTH,), (_C.HOST_MEMORY,)),
-    _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY, _C.UNKNOWN), PAGE),
-    _one("gil-lock", (_K.HANG,), (_C.INTERPRETER_BLOCKED, _C.NOT_ARRIVED), PAGE),
-    _one("stop", (_K.HANG,), (_C.PROCESS_STOPPED,), PAGE),
     _one("kill", (_K.RANK_FAILED,), (_C.PROCESS_GONE,)),
-    _one("nan-gradients", (_K.NON_FINITE,), (_C.NON_FINITE_GRADIENT, _C.NON_FINITE_LOSS), PAGE,
-         rank=None),
-    _one("flip-bit", (_K.SILENT_CORRUPTION,), (_C.REPLICA_MISMATCH,), PAGE, rank=None),
-    _one("stage-imbalance:seconds=0.3", (_K.PIPELINE_BUBBLE,), (_C.STAGE_IMBALANCE,), rank=None),
+    _outside("slow-link", (_K.SLOW_COLLECTIVE,), (_C.SLOW_TRANSFER, _C.NIC_ERRORS),
+             flags=_SHARDED),
+    _outside("hot-device", (_K.STRAGGLER,), (_C.THERMAL_THROTTLE,), rank=2,
+             faults=(f"slow-compute:rank=2,{_SLOW}",), mitigation=Mitigation.RESTART),
+    _outside("xid", (_K.NODE_FAULT,), (_C.XID,), rank=2, mitigation=Mitigation.RESTART),
+    _outside("xid-kills", (_K.RANK_FAILED,), (_C.XID, _C.DEVICE_LOST), rank=2,
+             mitigation=Mitigation.RESTART),
+    _outside("driver-hangs", (_K.NODE_FAULT,), (_C.DRIVER_HANGS,)),
+    _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY))._replace(
+        name="hang-experiment", job_class="experiment"
+    ),
 )  # fmt: skip
-"""Each fault of the catalogue that the reference trainer can have by itself."""
+"""Faults that wait for office hours."""
+
+PAGES = (
+    _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY), PAGE),
+    _one("gil-lock", (_K.HANG,), (_C.INTERPRETER_BLOCKED,), PAGE),
+    _one("stop", (_K.HANG,), (_C.PROCESS_STOPPED,), PAGE, mitigation=Mitigation.CONTINUE),
+    _one("wrong-shape", (_K.DESYNC,), (_C.MISMATCHED_SHAPE,), PAGE),
+    _one("nan-gradients", (_K.NON_FINITE,), (_C.NON_FINITE_GRADIENT, _C.NON_FINITE_LOSS), PAGE),
+    _one("flip-bit", (_K.SILENT_CORRUPTION,), (_C.REPLICA_MISMATCH,), PAGE, flags=_REPLICAS),
+    _outside("agent-gone", (_K.TELEMETRY_LOST,), (_C.NODE_STALE,), PAGE),
+    _outside("node-lost", (_K.RANK_FAILED, _K.HANG), (_C.NODE_LOST,), PAGE,
+             mitigation=Mitigation.RESTART),
+    _outside("link-cut", (_K.HANG,), (_C.NOT_ARRIVED, _C.UNKNOWN), PAGE,
+             mitigation=Mitigation.RESTART),
+    Drill("checkpoints-fail", (), (Expected(frozenset(), frozenset(), PAGE, frozenset(),
+          ALERT_CHECKPOINT_UNVERIFIED),), _EVERY_EIGHT, "full-disk", Mitigation.MEND),
+)  # fmt: skip
+"""Faults that wake somebody."""
+
+SINGLE = (*TICKETS, *PAGES)
+NAMED = {each.name: each for each in SINGLE}
 
 
 def _pair(one: Drill, other: Drill) -> Drill:
@@ -85,7 +158,9 @@ def _pair(one: Drill, other: Drill) -> Drill:
     )
 
 
-PAIRS = tuple(_pair(one, other) for one, other in pairwise(SINGLE[:11]))
+_PAIRED = ("slow-compute", "slow-data", "checkpoint-stall", "memory-growth", "slow-collective",
+           "hang", "gil-lock", "stop", "kill", "nan-gradients", "slow-compute")  # fmt: skip
+PAIRS = tuple(_pair(NAMED[one], NAMED[other]) for one, other in pairwise(_PAIRED))
 """Ten pairs: each fault with the next, on two ranks of two nodes."""
-SHORT = tuple(each for each in SINGLE if each.name in ("slow-compute", "hang"))
+SHORT = tuple(NAMED[name] for name in ("slow-compute", "hang"))
 """What is drilled with every run of the tests."""

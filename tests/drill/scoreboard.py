@@ -1,61 +1,134 @@
-"""What all drills showed, as a table and as JSON. Pure."""
+"""What all drills showed, as a table of 80 columns and as JSON. Pure."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from stepwatch.cli import text
 
-from .chain import Row
+from .faults import TICKET
+from .shown import Row
 
-_HEAD = ("drill", "incident", "because of", "rank", "as", "found", "arrived", "over", "")
+_HEAD = f"{'drill':17}{'verdict':37}{'as':7}{'found':>5}{'sent':>5}{'over':>5}"
 
 
-def table(rows: Sequence[Row], healthy_seconds: float, healthy_notifications: int) -> str:
+class Check(NamedTuple):
+    """One thing that the chain itself must do, and whether it did; `seconds` NaN: no figure."""
+
+    name: str
+    shown: str
+    seconds: float
+    problems: tuple[str, ...]
+
+
+class Healthy(NamedTuple):
+    """Training without a fault: how long, how often restarted, and what arrived though."""
+
+    seconds: float
+    restarts: int
+    checkpoints: int
+    notifications: tuple[str, ...]
+
+
+class Board(NamedTuple):
+    """Everything that one call of the drill showed."""
+
+    rows: Sequence[Row]
+    checks: Sequence[Check] = ()
+    healthy: Healthy | None = None
+    seconds: float = math.nan
+
+    @property
+    def problems(self) -> list[tuple[str, ...]]:
+        """What is not as it should be in each drill and check."""
+        return [
+            *(each.problems for each in self.rows),
+            *(each.problems for each in self.checks),
+        ]
+
+    @property
+    def fails(self) -> bool:
+        """Whether anything is not as it should be."""
+        return any(self.problems) or bool(self.healthy and self.healthy.notifications)
+
+
+def table(board: Board) -> str:
     """The scoreboard: a row a drill, then how many were right and how long it took."""
-    lines = [_line(row) for row in rows]
-    arrived = [row.paged_seconds for row in rows if not math.isnan(row.paged_seconds)]
-    right = sum(not row.problems for row in rows)
-    summary = [f"{right} of {len(rows)} as they should be"]
-    if arrived:
-        tenth = sorted(arrived)[math.ceil(0.9 * len(arrived)) - 1]
-        summary.append(
-            f"fault to notification: p50 {statistics.median(arrived):.0f} s, p90 {tenth:.0f} s"
-        )
-    if healthy_seconds:
-        minutes = healthy_seconds / 60
-        summary.append(f"{healthy_notifications} notifications in {minutes:.0f} healthy minutes")
-    return "\n".join([text.table(_HEAD, lines, "", len(_HEAD)), "", *summary])
+    lines = [_HEAD, *(line for row in board.rows for line in _lines(row))] if board.rows else []
+    lines += [line for check in board.checks for line in _check_lines(check)]
+    return "\n".join([*lines, "", *_summary(board)])
 
 
-def document(
-    rows: Sequence[Row], healthy_seconds: float, healthy_notifications: int
-) -> dict[str, Any]:
+def document(board: Board) -> dict[str, Any]:
     """The same for programs; what never came is null."""
     return {
-        "drills": [
-            {
-                name: None if isinstance(value, float) and math.isnan(value) else value
-                for name, value in row._asdict().items()
-            }
-            for row in rows
-        ],
-        "healthy_seconds": healthy_seconds,
-        "healthy_notifications": healthy_notifications,
+        "drills": [_plain(row) for row in board.rows],
+        "checks": [_plain(check) for check in board.checks],
+        "healthy": board.healthy._asdict() if board.healthy else None,
+        "seconds": board.seconds,
+        "summary": list(_summary(board)),
     }
 
 
-def _line(row: Row) -> tuple[str, ...]:
-    rank = str(row.rank) if row.rank >= 0 else "-"
-    times = (
-        _seconds(each) for each in (row.found_seconds, row.paged_seconds, row.resolved_seconds)
-    )
-    verdict = "; ".join(row.problems) or "ok"
-    return (row.name, row.kind, row.cause or "-", rank, row.severity or "-", *times, verdict)
+def _summary(board: Board) -> Iterator[str]:
+    if board.problems:
+        right = sum(not each for each in board.problems)
+        yield f"{right} of {len(board.problems)} as they should be"
+    for what, named in (("page", False), ("ticket", True)):
+        rows = [row for row in board.rows if (row.severity == TICKET) is named]
+        for word, values in (
+            ("verdict", [row.found_seconds for row in rows]),
+            (what, [row.sent_seconds for row in rows]),
+        ):
+            came = sorted(each for each in values if not math.isnan(each))
+            if came:
+                tenth = came[math.ceil(0.9 * len(came)) - 1]
+                yield (
+                    f"fault to {word} ({what}s, {len(came)}): p50 {statistics.median(came):.1f} s,"
+                    f" p90 {tenth:.1f} s"
+                )
+    if board.healthy:
+        yield (
+            f"{len(board.healthy.notifications)} notifications in "
+            f"{board.healthy.seconds / 60:.0f} healthy minutes with {board.healthy.restarts} "
+            f"restarts and {board.healthy.checkpoints} checkpoints"
+        )
+        yield from (f"  {each}" for each in board.healthy.notifications)
+    if not math.isnan(board.seconds):
+        yield f"it took {board.seconds / 60:.0f} minutes"
+
+
+def _plain(row: Row | Check) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row._asdict().items()
+    }
+
+
+def _lines(row: Row) -> Iterator[str]:
+    name = row.name
+    if len(name) > 16:
+        yield name
+        name = ""
+    where = f" {row.rank}" if row.rank >= 0 else ""
+    verdict = f"{row.kind}{'/' if row.cause else ''}{row.cause}{where}"
+    times = (row.found_seconds, row.sent_seconds, row.over_seconds)
+    mark = "NO" if row.problems else "ok"
+    figures = "".join(_seconds(each) for each in times)
+    yield f"{name:17}{verdict:37}{row.severity:7}{figures}  {mark}"
+    for each in row.problems:
+        yield text.wrapped(each, "    ")
+
+
+def _check_lines(check: Check) -> Iterator[str]:
+    mark = "NO" if check.problems else "ok"
+    yield f"{check.name:18}{check.shown[:50]:50}{_seconds(check.seconds):>8}  {mark}"
+    for each in check.problems:
+        yield text.wrapped(each, "    ")
 
 
 def _seconds(value: float) -> str:
-    return "never" if math.isnan(value) else f"{value:.0f} s"
+    return f"{'-' if math.isnan(value) else f'{value:.0f}':>5}"

@@ -1,4 +1,4 @@
-"""Two drills with every run of the tests: one that is a ticket and one that wakes somebody."""
+"""Two drills: one that is a ticket and one that wakes somebody; and how scoreboards look."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.drill.chain import Chain, Row
+from tests.drill.chain.pager import FIRING
+from tests.drill.chain.site import Site
 from tests.drill.faults import PAIRS, SHORT, SINGLE, Drill
-from tests.drill.scoreboard import document, table
+from tests.drill.held import hold
+from tests.drill.scoreboard import Board, Check, Healthy, document, table
+from tests.drill.shown import Row, row
+from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks need torch")
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if os.geteuid() != 0 or not shutil.which("prometheus-alertmanager"):
         pytest.skip("two nodes need root, the pages prometheus-alertmanager")
     try:
-        made = Chain(tmp_path_factory.mktemp("drill"))
+        made = Site(tmp_path_factory.mktemp("drill"))
     except OSError as error:
         pytest.skip(f"no network namespaces can be made here: {error}")
     try:
@@ -32,21 +36,35 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
 
 @pytest.mark.matrix  # until its two minutes have been seen on a busy machine
 @pytest.mark.parametrize("drill", SHORT, ids=lambda each: each.name)
-def test_a_fault_reaches_the_pager_once_and_so_does_its_end(chain: Chain, drill: Drill) -> None:
-    row = chain.run(drill)
-    assert row.problems == (), row
-    assert row.pages == 1
+def test_a_fault_reaches_whoever_is_to_know_once(site: Site, drill: Drill) -> None:
+    held = hold(site, drill, print)
+    until("it arrived", lambda: held.arrived(site, FIRING))
+    shown = row(site, held, was_waited_for=False)
+    assert shown.problems == (), shown
+    assert shown.notifications == 1
 
 
-def test_every_drill_has_a_name_of_its_own() -> None:
-    names = [each.name for each in (*SINGLE, *PAIRS)]
-    assert len(set(names)) == len(names) and len(PAIRS) == 10
+def test_every_drill_has_a_name_and_a_job_of_its_own() -> None:
+    drills = (*SINGLE, *PAIRS)
+    assert len({each.name for each in drills}) == len(drills) and len(PAIRS) == 10
+    assert len({each.job_name for each in drills}) == len(drills)
 
 
-def test_what_never_came_is_said() -> None:
+def test_what_never_came_is_said_and_fails() -> None:
     never = float("nan")
-    row = Row("hang", "none", "", -1, "", never, never, never, 0, ("no such incident",))
-    shown = table([row], 600.0, 2)
-    assert "never" in shown and "0 of 1 as they should be" in shown
-    assert "2 notifications in 10 healthy minutes" in shown
-    assert document([row], 0.0, 0)["drills"][0]["paged_seconds"] is None
+    gone = Row("hang", "none", "", -1, "page", *(never,) * 3, 0, never, ("no such incident",))
+    board = Board([gone], [Check("canary", "a page", 3.0, ())], Healthy(600.0, 3, 9, ()))
+    shown = table(board)
+    assert board.fails
+    assert "no such incident" in shown and "1 of 2 as they should be" in shown
+    assert "0 notifications in 10 healthy minutes with 3 restarts and 9 checkpoints" in shown
+    assert document(board)["drills"][0]["sent_seconds"] is None
+
+
+def test_the_scoreboard_fits_a_terminal() -> None:
+    long = Row(
+        "memory-growth + slow-collective", "silent-corruption", "replica-mismatch", 2, "ticket",
+        123.0, 123.0, 123.0, 1, 123.0, ("because " * 40,),
+    )  # fmt: skip
+    check = Check("alertmanager dies", "the heartbeat of every 30 s is overdue", 999.0, ())
+    assert max(map(len, table(Board([long], [check])).splitlines())) <= 80

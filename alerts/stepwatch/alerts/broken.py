@@ -29,6 +29,7 @@ _TEXTS = (
         "The launcher restarts all ranks; the steps since the newest verified checkpoint are lost.",
         "Run `stepwatch status`: does a new attempt make steps? If not, do not wait for the "
         "collective timeout: go on with the runbook.",
+        when_failed=True,
     ),
     # Every further step is wasted, and a checkpoint taken now holds the damage.
     AlertText(

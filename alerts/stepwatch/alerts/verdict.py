@@ -11,10 +11,11 @@ from stepwatch.signals.names import (
     JOB,
     JOB_RUNNING,
     KIND,
+    SECONDS_SINCE_FAILURE,
     FindingKind,
 )
 
-from .expressions import incident, while_running
+from .expressions import RUNNING, both, either, incident, while_running, worst
 from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity
 
@@ -30,6 +31,7 @@ class AlertText(NamedTuple):
     """Texts of the alert on open incidents of one kind.
 
     `headline` follows "Job NAME: "; no text holds a template, so that each instance reads the same.
+    `when_failed`: a job that all ranks left, one in a failure, alerts like one that runs.
     """
 
     kind: FindingKind
@@ -38,13 +40,15 @@ class AlertText(NamedTuple):
     description: str
     impact: str
     first_action: str
+    when_failed: bool = False
 
 
 def alert(text: AlertText) -> Alert:
     """The alert that fires while a running job has an open incident of the kind."""
+    condition = incident(text.kind)
     return Alert(
         name=ALERT_OF[text.kind],
-        expr=while_running(incident(text.kind)),
+        expr=both(condition, _ALIVE) if text.when_failed else while_running(condition),
         severity=text.severity,
         for_seconds=0 if text.severity is Severity.PAGE else LASTING_SECONDS,
         keep_firing_seconds=KEEP_FIRING_SECONDS,
@@ -54,6 +58,10 @@ def alert(text: AlertText) -> Alert:
         first_action=text.first_action,
         cases=_cases(text),
     )
+
+
+_ALIVE = either(RUNNING, f"{worst(SECONDS_SINCE_FAILURE)} >= 0")
+"""Jobs that run, and those that failed and were not restarted yet."""
 
 
 def _summary(text: AlertText, job: str) -> str:
@@ -73,6 +81,10 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
     if text.severity is Severity.PAGE:
         return cases
     brief = _series(text.kind, "0x3 1 0x76")
+    if text.when_failed:
+        failed = _series(text.kind, "0x3 1x76", running="1x4 0x75")
+        failed[f'{SECONDS_SINCE_FAILURE.name}{{{JOB}="llama"}}'] = "_x4 0+15x75"
+        cases = (*cases, Case("all ranks ended, and nobody restarts them", failed, 120, fired))
     return (*cases, Case("no alert after an incident of one scrape", brief, 120))
 
 

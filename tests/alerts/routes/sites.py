@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +23,13 @@ from tests.waiting import until
 
 
 class Delivery(NamedTuple):
-    """One notification: where it was sent to, with which credentials, and what it holds."""
+    """One notification: where it was sent to, with which credentials, what it holds, and when it
+    arrived, in Unix seconds."""
 
     path: str
     authorization: str
     body: dict[str, Any]
+    at: float = 0.0
 
 
 class Pager:
@@ -56,7 +59,9 @@ class Pager:
             def do_POST(self) -> None:
                 """One notification."""
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                sent = Delivery(self.path, self.headers.get("authorization", ""), json.loads(body))
+                held = json.loads(body)
+                who = self.headers.get("authorization", "")
+                sent = Delivery(self.path, who, held, time.time())
                 pager.deliveries.append(sent)
                 self.send_response(202 if self.path == "/pagerduty" else 200)
                 self.end_headers()
@@ -102,8 +107,7 @@ def write_config(site: dict[str, Any], folder: Path, *, quick: bool = False) -> 
     """Write what `stepwatch build routes` writes; `quick`: with groups that wait for one second."""
     text = config.config_text(parse_site(yaml.safe_dump(site), "site.yaml"), "site.yaml")
     if quick:
-        for slow in ("group_wait: 5s", "group_wait: 30s"):
-            text = text.replace(slow, "group_wait: 1s")
+        text = text.replace("group_wait: 30s", "group_wait: 1s")
         for slow in ("group_interval: 1m", "group_interval: 5m"):
             text = text.replace(slow, "group_interval: 1s")
     (folder / config.TEMPLATE_FILE).write_text(config.template_text())

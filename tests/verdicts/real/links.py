@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,10 +59,24 @@ class Links:
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
         """Let the link carry so little that steps take as long as the fault says."""
-        rate = rate_of(fault.effect, self._step_seconds)
+        self.slow(rate_of(fault.effect, self._step_seconds))
+
+    def slow(self, rate: int) -> None:
+        """Let it carry `rate` bytes a second each way."""
         for name in self._names:
             run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
                  "rate", f"{rate}bps", "burst", "4kb", "latency", "20s")  # fmt: skip
+
+    def free(self) -> None:
+        """Let it carry as much as before."""
+        for name in self._names:
+            run("tc", "-n", name, "qdisc", "delete", "dev", INTERFACE, "root")
+
+    def carried(self) -> int:
+        """Bytes that the first node has sent over it."""
+        words = ("ip", "-n", self._names[0], "-s", "-j", "link", "show", "dev", INTERFACE)
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return int(json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"])
 
     def cut(self) -> None:
         """Nothing comes through any more: the last node's end is down."""

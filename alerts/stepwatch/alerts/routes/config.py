@@ -25,8 +25,9 @@ DEAD_MAN = "stepwatch-dead-man"
 GROUP_BY = (JOB, NODE, "alertname")
 """One notification per job (of alerts on none: per node) and cause."""
 
-_PAGE = {"group_wait": "5s", "group_interval": "1m", "repeat_interval": "4h"}
-"""A page waits for its like of the same evaluation (every 5 s) alone: it is due within 30 s."""
+_PAGE = {"group_wait": "1s", "group_interval": "1m", "repeat_interval": "4h"}
+"""A page waits for its like of the same evaluation alone, which Prometheus sends together: half are
+due within 15 s."""
 _TICKET = {"group_wait": "30s", "group_interval": "5m", "repeat_interval": "24h"}
 _NOTE = "# Written by `stepwatch build routes`; edit the site file and build again.\n"
 

@@ -37,17 +37,42 @@ def program(*names: str) -> str:
     return found
 
 
-def build(site: Path, folder: Path) -> None:
-    """Write rules and routes of a site as its owner would.
+def build(site: Path, folder: Path, collector: str) -> None:
+    """Write rules, routes and dashboards of a site as its owner would, with links to `collector`.
 
     Raises:
         DrillError: `stepwatch build` refuses.
     """
-    for kind in ("alerts", "routes"):
-        words = [*CLI, "build", kind, "--site", str(site), "--out", str(folder)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise DrillError(f"stepwatch build {kind}: {done.stderr.strip()}")
+    links = ("--runbook-url", f"{collector}/runbooks", "--page-url", collector)
+    words = [*CLI, "build", "all", "--site", str(site), "--out", str(folder), *links]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DrillError(f"stepwatch build: {done.stderr.strip()}")
+
+
+def asked(url: str, **query: str) -> Any:
+    """The JSON that a server answers, None where it knows no such thing.
+
+    Raises:
+        DrillError: it answers nothing for a minute, or refuses.
+    """
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            answer = httpx.get(url, params=query, timeout=20.0)
+            if answer.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
+                break
+            reason = f"status {answer.status_code}"
+        except httpx.HTTPError as error:
+            reason = str(error)
+        if time.monotonic() > deadline:
+            raise DrillError(f"{url} does not answer: {reason}")
+        time.sleep(0.5)
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    if answer.is_error:
+        raise DrillError(f"{url} refuses: {answer.text[:200]}")
+    return answer.json()
 
 
 class Servers:
@@ -98,10 +123,19 @@ class Servers:
         for name in list(self._running):
             end(self._running.pop(name), 15, 10.0)
 
-    def firing(self) -> list[dict[str, Any]]:
-        """Alerts that Prometheus holds for firing."""
-        found = httpx.get(f"{self.prometheus}/api/v1/alerts", timeout=10.0).json()["data"]["alerts"]
-        return [each for each in found if each["state"] == "firing"]
+    def firing(self, job: str) -> list[dict[str, Any]]:
+        """Alerts on a job that Prometheus holds for firing."""
+        found = asked(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
+        return [
+            each
+            for each in found
+            if each["state"] == "firing" and each["labels"].get("job_name", "") == job
+        ]
+
+    def suppressed(self, job: str) -> list[dict[str, Any]]:
+        """Alerts on a job that Alertmanager knows and notifies nobody of."""
+        found = asked(f"{self.alertmanager}/api/v2/alerts", filter=f'job_name="{job}"')
+        return [each for each in found if each["status"]["state"] == "suppressed"]
 
     def _config(self) -> dict[str, Any]:
         alerting = {"static_configs": [{"targets": [self.alertmanager.removeprefix("http://")]}]}

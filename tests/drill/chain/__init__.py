@@ -1,0 +1,1 @@
+"""Everything between a rank and the pager, as processes of one machine."""

@@ -1,0 +1,40 @@
+"""What arrived at the webhook that stands for the pager, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.alerts.routes.sites import Pager
+
+FIRING, RESOLVED = "firing", "resolved"
+DEAD_MAN = "dead-man"
+
+
+class Notified(NamedTuple):
+    """One alert of one notification: who got it, and when it arrived, in Unix seconds."""
+
+    receiver: str
+    job: str
+    alert: str
+    status: str
+    at: float
+    runbook: str
+
+
+def notified(pager: Pager) -> Iterator[Notified]:
+    """All that arrived, but what only says that the chain lives."""
+    for sent in list(pager.deliveries):
+        receiver = sent.path.removeprefix("/")
+        if receiver != DEAD_MAN:
+            for alert in sent.body["alerts"]:
+                labels = alert["labels"]
+                yield Notified(
+                    receiver, labels.get("job_name", ""), labels["alertname"], alert["status"],
+                    sent.at, alert["annotations"].get("runbook_url", ""),
+                )  # fmt: skip
+
+
+def heartbeats(pager: Pager) -> list[float]:
+    """When the alert that always fires arrived, in Unix seconds."""
+    return [sent.at for sent in list(pager.deliveries) if sent.path == f"/{DEAD_MAN}"]

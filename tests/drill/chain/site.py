@@ -1,0 +1,166 @@
+"""The whole chain on one machine, and what one may ask it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.agent.probes.nvml.scripted import build as build_driver
+from tests.alerts.routes.sites import Pager
+from tests.postgresql import PostgresqlServer
+from tests.soak.processes import Collector
+from tests.verdicts.real.links import Links
+
+from .nodes import Node
+from .pager import Notified, notified
+from .servers import DrillError, Servers, asked, build
+from .site_file import site_document
+from .training import NODES, RANKS_A_NODE, Training
+
+START_SECONDS = 240.0
+_STEP_SECONDS = 0.3
+_RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 2.5\n'
+T = TypeVar("T")
+
+
+class Site:
+    """PostgreSQL, two collectors, an agent a node, Prometheus, Alertmanager, a pager, a trainer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mounts: list[Path] = []
+        self._closing = contextlib.ExitStack()
+        try:
+            self._make()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        folder = self.folder
+        self.pager = Pager()
+        self._closing.callback(self.pager.close)
+        self.links = Links(_STEP_SECONDS)
+        self._closing.callback(self.links.close)
+        self.database = PostgresqlServer()
+        self._closing.callback(self.database.remove)
+        self.database.start()
+        rates = folder / "rates.toml"
+        rates.write_text(_RATES)
+        self.site_file = folder / "site.yaml"
+        self.site_file.write_text(yaml.safe_dump(site_document(self.pager.url)))
+        store = self.database.new_database()
+        options = ("--rates", str(rates), "--site", str(self.site_file))
+        self.collectors = [Collector(folder, f"collector-{at}", store, *options) for at in range(2)]
+        for collector in self.collectors:
+            self._closing.callback(collector.end)
+        self.training = Training(folder, self.links)
+        (folder / "library").mkdir()
+        driver = build_driver(folder / "library")
+        self.nodes = [
+            Node(folder, number, rings, driver, RANKS_A_NODE)
+            for number, rings in enumerate(self.training.rings)
+        ]
+        self.servers = Servers(
+            folder,
+            {
+                "collector": [each.url.removeprefix("http://") for each in self.collectors],
+                "agent": [f"127.0.0.1:{node.port}" for node in self.nodes],
+            },
+        )
+        self._closing.callback(self.servers.close)
+        for node in self.nodes:
+            self._closing.callback(node.end, signal.SIGTERM)
+        self._closing.callback(self.unmount)
+        self._closing.callback(self.training.kill)
+
+    def start(self) -> None:
+        """Start everything but a training.
+
+        Raises:
+            DrillError: something does not start.
+        """
+        build(self.site_file, self.folder, self.collectors[0].url)
+        for collector in self.collectors:
+            collector.start()
+        for number in range(NODES):
+            self.start_agent(number)
+        self.servers.start()
+
+    def start_agent(self, number: int) -> None:
+        """Start the agent of a node."""
+        self.nodes[number].start(self.collectors[number % 2].url)
+
+    def unmount(self) -> None:
+        """Take away what was mounted for jobs."""
+        while self.mounts:
+            words = ["umount", "--lazy", str(self.mounts.pop())]
+            subprocess.run(words, check=False, capture_output=True)
+
+    def close(self) -> None:
+        """End everything."""
+        self._closing.close()
+
+    def wait_step(self, job: str, step: int, attempt: int = 0) -> None:
+        """Wait until a job has made a step in an attempt, and show devices who uses them.
+
+        Raises:
+            DrillError: it never does.
+        """
+
+        def there() -> bool:
+            found = self.job(job)
+            made = found.get("step")
+            return made is not None and made >= step and found.get("attempt", 0) >= attempt
+
+        if not wait(START_SECONDS, lambda: there() or self.training.ended()) or not there():
+            raise DrillError(f"{job} did not reach step {step}; see {self.folder / job}")
+
+    def claim_devices(self) -> None:
+        """Let the scripted devices be those of the ranks that run."""
+        for number, node in enumerate(self.nodes):
+            node.occupied_by(pid for _, pid in sorted(self.training.pids(number).items()))
+
+    def job(self, job: str) -> dict[str, Any]:
+        """What the API says of a job; empty while it does not know it."""
+        return self._asked(f"/v1/jobs/{job}") or {}
+
+    def incidents(self, job: str) -> list[dict[str, Any]]:
+        """Incidents of a job."""
+        found: list[dict[str, Any]] = (self._asked("/v1/incidents", job=job) or {}).get(
+            "incidents", []
+        )
+        return found
+
+    def incident(self, number: str) -> dict[str, Any]:
+        """One incident with all that is known of it."""
+        return self._asked(f"/v1/incidents/{number}") or {}
+
+    def wait_incident(self, job: str, kind: str) -> None:
+        """Wait until a job has an incident of a kind, as long as a start may take."""
+        wait(START_SECONDS, lambda: any(each["kind"] == kind for each in self.incidents(job)))
+
+    def notified(self) -> list[Notified]:
+        """All that arrived at the pager since the start, and what it was about."""
+        return list(notified(self.pager))
+
+    def _asked(self, path: str, **query: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = asked(f"{self.collectors[0].url}{path}", **query)
+        return found
+
+
+def wait(seconds: float, holds: Callable[[], T | None]) -> T | None:
+    """The first true answer, None if there is none in so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := holds():
+            return found
+        time.sleep(0.2)
+    return None

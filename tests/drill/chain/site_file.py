@@ -1,0 +1,42 @@
+"""The site file of the drill: who is notified of what, and when somebody does not want to be."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.drill.faults import CANARY, PAGE, TICKET
+
+from .pager import DEAD_MAN
+
+CANARY_JOB, MAINTAINED_JOB, SILENCED_JOB = "drill-canary", "drill-maintained", "drill-silenced"
+HEARTBEAT_SECONDS = 30
+_WINDOW_SECONDS = 6 * 3600
+
+
+def site_document(pager: str) -> dict[str, Any]:
+    """Its content; pages of one job are kept back in a window around now."""
+    receivers = {
+        name: {"webhook": {"url": f"{pager}/{name}", "without_secret": True}}
+        for name in (PAGE, TICKET, CANARY, DEAD_MAN)
+    }
+    return {
+        "alerting": {
+            "receivers": receivers,
+            "default": {"page": PAGE, "ticket": TICKET},
+            "dead_man": {"receiver": DEAD_MAN, "every": f"{HEARTBEAT_SECONDS}s"},
+            "schedules": {"window": {"times": [_around_now()]}},
+            "routes": [
+                {"jobs": [CANARY_JOB], "page": CANARY},
+                {"jobs": [MAINTAINED_JOB], "page": PAGE, "mute_pages": ["window"]},
+            ],
+        }
+    }
+
+
+def _around_now() -> dict[str, Any]:
+    begins, ends = (
+        time.strftime("%H:%M", time.gmtime(time.time() + after))
+        for after in (-600, _WINDOW_SECONDS)
+    )
+    return {"from": begins, "until": ends}

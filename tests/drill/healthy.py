@@ -1,0 +1,35 @@
+"""Training without a fault: nobody may be notified."""
+
+from __future__ import annotations
+
+import time
+
+from .chain.pager import FIRING
+from .chain.site import Site
+from .held import Tell
+from .scoreboard import Healthy
+
+_JOB = "drill-healthy"
+_PART_SECONDS = 150.0
+_LAST_SECONDS = 45.0
+"""After the end: what is late may still arrive."""
+
+
+def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
+    """Train, with checkpoints, and preempt and restart it now and then, for so many seconds."""
+    before = len(site.notified())
+    began = time.time()
+    restarts = 0
+    while (left := began + seconds - time.time()) > 0:
+        attempt = site.training.start(_JOB, (), ("--checkpoint-every", "20"))
+        site.wait_step(_JOB, 1, attempt)
+        tell(f"attempt {attempt} trains, {max(0.0, left) / 60:.0f} minutes are left")
+        time.sleep(max(1.0, min(_PART_SECONDS, began + seconds - time.time())))
+        site.training.preempt()
+        restarts = attempt
+    time.sleep(_LAST_SECONDS)
+    late = site.notified()[before:]
+    arrived = tuple(f"{each.alert} of {each.job} ({each.receiver})" for each in late
+                    if each.status == FIRING)  # fmt: skip
+    checkpoints = len(site.job(_JOB).get("checkpoints") or ())
+    return Healthy(time.time() - began, restarts, checkpoints, arrived)

@@ -1,0 +1,200 @@
+"""Faults that come from outside of the trainer: hardware, network, node, agent, storage."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from stepwatch.signals.records import Throttle
+
+from .chain.nodes import BUS
+
+if TYPE_CHECKING:
+    from .chain.site import Site
+
+_LAST = 1
+"""Number of the node that has the faults: that of ranks 2 and 3."""
+_RANK = 2
+_XID = (
+    f"NVRM: Xid (PCI:0000:{BUS:02x}:00): 79, pid={{pid}}, name=python3, GPU has fallen off the bus."
+)
+_MEASURED_SECONDS = 3.0
+_SLOWER = 4
+_STORAGE_MIB = 96
+
+
+class Outside:
+    """Something that breaks, and is fixed again; both more than once in the life of a site."""
+
+    def prepare(self, site: Site, job: str) -> None:
+        """Called before the job starts."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """Break it."""
+        raise NotImplementedError
+
+    def mend(self, site: Site, job: str) -> None:
+        """Fix it; called before the job is restarted."""
+
+    def tidy(self, site: Site, job: str) -> None:
+        """Called when the job is over."""
+
+
+class SlowLink(Outside):
+    """The link carries a quarter of what the job sends."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        before = site.links.carried()
+        time.sleep(_MEASURED_SECONDS)
+        site.links.slow(round((site.links.carried() - before) / _MEASURED_SECONDS / _SLOWER))
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.links.free()
+
+
+class LinkCut(Outside):
+    """Nothing comes over the link any more; telemetry has another way."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.links.cut()
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.links.mend()
+
+
+class HotDevice(Outside):
+    """A device throttles; that the rank is slow by it is the trainer's fault."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].driver.devices[0] |= {
+            "throttle": int(Throttle.HARDWARE_THERMAL),
+            "clock": 900,
+        }
+        site.nodes[_LAST].driver.write()
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].driver.devices[0] |= {"throttle": 0, "clock": 1900}
+        site.nodes[_LAST].driver.write()
+
+
+class Xid(Outside):
+    """The kernel reports that a device has fallen off the bus; its rank goes on."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        pid = site.training.pids(_LAST)[_RANK]
+        site.nodes[_LAST].kernel_says(_XID.format(pid=pid))
+
+
+class XidKills(Xid):
+    """The same, and the driver lost the device, and the rank dies of it."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        super().begin(site, job)
+        node = site.nodes[_LAST]
+        node.driver.devices[0]["lost"] = 1
+        node.driver.write()
+        site.wait_incident(job, "node-fault")
+        os.kill(site.training.pids(_LAST)[_RANK], signal.SIGKILL)
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].driver.devices[0].pop("lost", None)
+        site.nodes[_LAST].driver.write()
+
+
+class DriverHangs(Outside):
+    """Calls of the driver do not come back."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].driver.devices[0]["hang"] = 1
+        site.nodes[_LAST].driver.write()
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].driver.devices[0].pop("hang", None)
+        site.nodes[_LAST].driver.write()
+
+
+class AgentGone(Outside):
+    """The agent of a node is killed; training goes on."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.nodes[_LAST].end(signal.SIGKILL)
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.start_agent(_LAST)
+
+
+class NodeLost(AgentGone):
+    """A node loses its power: link, ranks and agent are gone at once."""
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.links.cut()
+        super().begin(site, job)
+        site.training.kill(_LAST)
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.links.mend()
+        super().mend(site, job)
+
+
+class FullDisk(Outside):
+    """The storage of checkpoints has no room left."""
+
+    def prepare(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        place = site.folder / job / "run" / "checkpoints"
+        place.mkdir(parents=True, exist_ok=True)
+        size = f"size={_STORAGE_MIB}m"
+        words = ["mount", "-t", "tmpfs", "-o", size, "stepwatch-drill", str(place)]
+        subprocess.run(words, check=True, capture_output=True)
+        site.mounts.append(place)
+
+    def begin(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        place = site.folder / job / "run" / "checkpoints" / "filler"
+        with place.open("wb") as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 16))
+                    filler.flush()
+            except OSError:
+                return
+
+    def mend(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        (site.folder / job / "run" / "checkpoints" / "filler").unlink(missing_ok=True)
+
+    def tidy(self, site: Site, job: str) -> None:
+        """See `Outside`."""
+        site.unmount()
+
+
+OUTSIDE: dict[str, Outside] = {
+    "slow-link": SlowLink(),
+    "link-cut": LinkCut(),
+    "hot-device": HotDevice(),
+    "xid": Xid(),
+    "xid-kills": XidKills(),
+    "driver-hangs": DriverHangs(),
+    "agent-gone": AgentGone(),
+    "node-lost": NodeLost(),
+    "full-disk": FullDisk(),
+}
+"""By the names that drills have."""
