@@ -6,7 +6,8 @@ import pytest
 
 from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
-from stepwatch.alerts.spec import Alert, Severity
+from stepwatch.alerts.situations import cases_of, samples
+from stepwatch.alerts.spec import Alert, Severity, Situation
 from stepwatch.cli import promql
 from stepwatch.collector.incidents.grouping import RULES
 from stepwatch.signals.names import ALERT_NAMES, ALERT_OF, METRICS, FindingKind
@@ -47,6 +48,42 @@ def test_absent_waits_for_two_scrapes(alert: Alert) -> None:
 def test_it_fires_in_one_case_and_not_in_another(alert: Alert) -> None:
     expected = {True} if alert.never_silent else {True, False}
     assert {bool(case.fired) for case in alert.cases} == expected
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=ids)
+def test_it_has_a_case_of_each_situation(alert: Alert) -> None:
+    cases = cases_of(alert)
+    expected = {*Situation} - ({Situation.FLAPPING} if alert.never_silent else set())
+    assert {case.situation for case in cases} | {Situation.PLAIN} >= expected
+    assert len({case.name for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=ids)
+def test_cases_that_are_made_are_what_they_say(alert: Alert) -> None:
+    for case in cases_of(alert)[len(alert.cases) :]:
+        series = " ".join(case.series.values())
+        if case.situation is Situation.RESTART:
+            assert "stale _ _" in series
+        if case.situation is Situation.LATE and not alert.never_silent:
+            assert "_ _" in series
+        if case.situation is Situation.MISSING:
+            assert series == "" and not case.fired
+
+
+def test_the_notation_is_read_as_promtool_reads_it() -> None:
+    assert samples("0x2 _x2 1+2x2 stale 5") == [
+        "0",
+        "0",
+        "0",
+        "_",
+        "_",
+        "1",
+        "3",
+        "5",
+        "stale",
+        "5",
+    ]
+    assert samples("9-4x1") == ["9", "5"]
 
 
 def test_only_the_watchdog_is_never_silent() -> None:

@@ -19,7 +19,7 @@ from stepwatch.signals.names import (
 
 from .expressions import BY_JOB, while_running, worst
 from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import WASTE_RATIO, WASTE_SHARE
 
 _FAST = f'max {BY_JOB} ({SLO_BURN_RATE.name}{{{SEVERITY}="{Severity.PAGE.value}"}}) > 0'
@@ -63,7 +63,11 @@ FAST = Alert(
         Case("no page for a slow burn", _series("ticket", "15x40"), 300),
         Case("it resolves", _series("page", "15x10 stale"), 600),
         Case("a late scrape", _series("page", "15x10 _x2 15x20"), 180,
-             (Fired({JOB: "llama"}, f"Job llama: {_FAST_WHAT}", _SEEN),)),
+             (Fired({JOB: "llama"}, f"Job llama: {_FAST_WHAT}", _SEEN),),
+             situation=Situation.LATE),
+        Case("it burns now and then", _series("page", "15x10 stale _x3 15x3 stale _x3 15x20"), 420,
+             (Fired({JOB: "llama"}, f"Job llama: {_FAST_WHAT}", _SEEN),),
+             situation=Situation.FLAPPING),
         Case("no page once the job ended", _series("page", "15x40", "0x40"), 300),
     ),
 )  # fmt: skip
@@ -83,6 +87,13 @@ SLOW = Alert(
             _series("ticket", "_x3 15x37"),
             300,
             (Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _SEEN),),
+        ),
+        Case(
+            "it burns now and then",
+            _series("ticket", "15x10 stale _x3 15x3 stale _x3 15x20"),
+            420,
+            (Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _SEEN),),
+            situation=Situation.FLAPPING,
         ),
         Case("no ticket beside the page", _series("page", "15x40"), 300),
         Case("no ticket where nothing burns", _series("ticket", "_x40"), 300),
@@ -121,6 +132,7 @@ _WASTE_TEXT = (
 )
 _WASTED = (Fired({JOB: "llama"}, f"Job llama {_WASTES}", _WASTE_TEXT),)
 _AT_30_HOURS = 30 * _HOUR
+_EVERY_SECOND = "0+297x336 " + " ".join(str(99792 + 300 * (n // 2)) for n in range(60))
 
 COST = Alert(
     name=ALERT_COST_ANOMALY,
@@ -140,6 +152,14 @@ COST = Alert(
         Case(
             "from one percent to half", _sums("0+297x336 99942+150x60"), _AT_30_HOURS, _WASTED, 300
         ),
+        Case(
+            "every second five minutes are wasted",
+            _sums(_EVERY_SECOND),
+            _AT_30_HOURS,
+            _WASTED,
+            300,
+            situation=Situation.FLAPPING,
+        ),
         Case("no ticket where it always is so", _sums("0+150x400"), _AT_30_HOURS, (), 300),
         Case("no ticket for a little more", _sums("0+297x336 99942+280x60"), _AT_30_HOURS, (), 300),
         Case("no ticket while the day before is unknown", _sums("0+150x400"), 5 * _HOUR, (), 300),
@@ -149,6 +169,7 @@ COST = Alert(
             _AT_30_HOURS,
             _WASTED,
             300,
+            situation=Situation.RESTART,
         ),
         Case(
             "no ticket once the job ended",

@@ -11,7 +11,7 @@ from stepwatch.signals.names import (
 
 from .expressions import while_running, worst
 from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import FAILED_CHECKPOINTS
 
 _RUNNING = f'{JOB_RUNNING.name}{{{JOB}="llama"}}'
@@ -49,9 +49,18 @@ ALERT = Alert(
             at_seconds=180,
             fired=(Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _DESCRIPTION),),
         ),
+        Case(
+            "one verifies between two failing pairs",
+            _series("2x3 0x3 1 2x34"),
+            240,
+            (Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _DESCRIPTION),),
+            situation=Situation.FLAPPING,
+        ),
         Case("no alert after a single one", _series("0x3 1x37"), 300),
         Case("it resolves once one verifies", _series("2x3 0x37"), 420),
         Case("no alert after the job ended", _series("2x40", running="0x40"), 300),
-        Case("no alert while nothing is known", {_RUNNING: "1x40"}, 300),
+        Case(
+            "no alert while nothing is known", {_RUNNING: "1x40"}, 300, situation=Situation.MISSING
+        ),
     ),
 )

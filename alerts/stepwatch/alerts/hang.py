@@ -13,7 +13,7 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import both, either, incident, while_running, worst
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
@@ -84,6 +84,20 @@ ALERT = Alert(
             series=_series("0x3 1x86", "0 0 0 0+15x86", kind=FindingKind.RANK_FAILED),
             at_seconds=210,
             fired=(_fired("2m 45s"),),
+        ),
+        Case(
+            name="it goes on while the incident closes and reopens",
+            series=_series("0x3 1x5 0x4 1x80", "20x90"),
+            at_seconds=240,
+            fired=(_fired("20s"),),
+            situation=Situation.FLAPPING,
+        ),
+        Case(
+            name="its newest samples are late",
+            series=_series("0x3 1x12 _x2 1x80", "20x15 _x2 20x80"),
+            at_seconds=270,
+            fired=(_fired("20s"),),
+            situation=Situation.LATE,
         ),
         Case(
             name="no alert where a lost rank is restarted within a minute",

@@ -14,7 +14,7 @@ from stepwatch.signals.names import (
 
 from .expressions import BY_JOB, RUNNING, worst
 from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 
 
@@ -52,6 +52,13 @@ NOT_RESTARTED = Alert(
             series=_series("_x10 0+15x80", "1x10 0x80"),
             at_seconds=600,
             fired=(Fired({JOB: "llama"}, f"Job llama {_WHAT}", _DESCRIPTION),),
+        ),
+        Case(
+            name="it goes on while a collector loses sight of the job",
+            series=_series("_x10 0+15x30 _x3 495+15x40", "1x10 0x90"),
+            at_seconds=660,
+            fired=(Fired({JOB: "llama"}, f"Job llama {_WHAT}", _DESCRIPTION),),
+            situation=Situation.FLAPPING,
         ),
         Case(
             name="no alert while its launcher has time to restart it",
@@ -120,12 +127,14 @@ CRASH_LOOP = Alert(
             _attempts(*_FOUR, running="0x200"),
             1080,
             _LOOPED,
+            situation=Situation.FLAPPING,
         ),
         Case(
             "a late scrape and a restart of the collector",
             _attempts(*_FOUR[:3], "_x66 1x4 _x2 1x4 stale _x3 1x100"),
             1200,
             _LOOPED,
+            situation=Situation.RESTART,
         ),
         Case("no alert after two restarts", _attempts(*_THREE), 1500),
         Case(

@@ -12,6 +12,7 @@ from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO
 
 from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
+from .situations import cases_of
 from .spec import Alert, Case, Fired, Severity
 
 RULES_FILE = "training.rules.yaml"
@@ -128,7 +129,7 @@ def tests_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) 
     tests = [
         _test(alert, case, links, classes)
         for alert in alerts
-        for case in (*alert.cases, *_of_classes(alert, classes))
+        for case in (*cases_of(alert), *_of_classes(alert, classes))
     ]
     return yaml_text(
         {

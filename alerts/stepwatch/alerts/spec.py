@@ -14,6 +14,16 @@ class Severity(Enum):
     TICKET = "ticket"
 
 
+class Situation(Enum):
+    """What a case is about, beside that its alert fires or does not."""
+
+    PLAIN = "plain"
+    FLAPPING = "flapping"
+    MISSING = "missing data"
+    RESTART = "a restart of what exports"
+    LATE = "late scrapes"
+
+
 @dataclass(frozen=True)
 class Fired:
     """An alert that a case expects, with the annotations that its rule fills in from values.
@@ -44,6 +54,7 @@ class Case:
     fired: tuple[Fired, ...] = ()
     interval_seconds: int = 15
     job_class: str = ""
+    situation: Situation = Situation.PLAIN
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import either, incident, while_running, worst
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import SLOWDOWN_RATIO
 
 # The alert's labels name only the job; the template looks up who is slow, so that a second
@@ -81,12 +81,30 @@ ALERT = Alert(
         ),
         Case(
             name="an intermittent rank, between two slow spells",
+            situation=Situation.FLAPPING,
             series={
                 **_series("1.8 stale _ _ 1.8 stale", incidents="0 1x39"),
                 _RANK: "2 stale _ _ 2 stale",
             },
             at_seconds=120,
             fired=(Fired({JOB: "llama"}, "Job llama: a rank slows the others down", _ALWAYS),),
+        ),
+        Case(
+            name="the collector restarts",
+            series={
+                **_series("1.8x6 stale _x2 1.8x30", "1x6 stale _x2 1x30", "1x6 stale _x2 1x30"),
+                _RANK: "2x6 stale _x2 2x30",
+            },
+            at_seconds=300,
+            fired=(
+                Fired(
+                    {JOB: "llama"},
+                    "Job llama: a rank slows the others down",
+                    f"{_ALWAYS} Rank 2 in forward, cause: cpu-contention."
+                    " The worst takes 1.8 times as long as its peers.",
+                ),
+            ),
+            situation=Situation.RESTART,
         ),
         Case(
             name="no alert at 1.2 times its peers",

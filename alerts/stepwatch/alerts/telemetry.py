@@ -13,7 +13,7 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import BY_JOB, either, incident, while_running, worst
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
@@ -84,6 +84,20 @@ ALERT = Alert(
             series=_series("0+15x8 stale", "1x8 stale", "1x8 stale", "1x8 stale"),
             at_seconds=300,
             fired=(Fired({}, "Every job: telemetry is missing", _DESCRIPTION),),
+            situation=Situation.MISSING,
+        ),
+        Case(
+            name="records come for a moment",
+            series=_series("0+15x8 120x8 255 255x40", "1x60", "1x60", "1x60"),
+            at_seconds=420,
+            fired=(_JOB_LOST,),
+            situation=Situation.FLAPPING,
+        ),
+        Case(
+            name="no alert as a collector restarts between two scrapes",
+            series=_series(*("0+15x8 stale 150+15x30", *("1x8 stale 1x30",) * 3)),
+            at_seconds=240,
+            situation=Situation.RESTART,
         ),
         Case(
             name="no alert while records keep coming",

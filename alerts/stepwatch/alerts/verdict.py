@@ -17,7 +17,7 @@ from stepwatch.signals.names import (
 
 from .expressions import RUNNING, both, either, incident, while_running, worst
 from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity
+from .spec import Alert, Case, Fired, Severity, Situation
 
 LASTING_SECONDS = 30
 """How long the incident of a ticket must be open: two scrapes at the usual 15 s. A page fires
@@ -72,11 +72,28 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
     fired = (Fired({JOB: "llama"}, _summary(text, "llama"), text.description),)
     cases = (
         Case("the detector opened an incident", _series(text.kind, "0x3 1x76"), 120, fired),
-        Case("it goes on while the incident closes and reopens", _closing(text.kind), 240, fired),
-        Case("the collector is restarted", _restarted(text.kind), 240, fired),
+        Case(
+            "it goes on while the incident closes and reopens",
+            _closing(text.kind),
+            240,
+            fired,
+            situation=Situation.FLAPPING,
+        ),
+        Case(
+            "the collector is restarted",
+            _restarted(text.kind),
+            240,
+            fired,
+            situation=Situation.RESTART,
+        ),
         Case("no alert while only another kind is open", _series(_other(text.kind), "1x80"), 300),
         Case("no alert after the job ended", _series(text.kind, "1x80", running="0x80"), 300),
-        Case("no alert while nothing is known", {_running(): "1x80"}, 300),
+        Case(
+            "no alert while nothing is known",
+            {_running(): "1x80"},
+            300,
+            situation=Situation.MISSING,
+        ),
     )
     if text.severity is Severity.PAGE:
         return cases

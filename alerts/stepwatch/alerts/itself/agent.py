@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.alerts.expressions import either
-from stepwatch.alerts.spec import Alert, Case, Fired, Severity
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
 from stepwatch.alerts.thresholds import RECENT_SECONDS
 from stepwatch.signals.names import (
     AGENT_OVERRUNS,
@@ -66,11 +66,17 @@ ALERT = Alert(
             _probe("1x20 stale _ 1x20"),
             390,
             _fired("Probe nvml reads nothing: it hangs. "),
+            situation=Situation.FLAPPING,
         ),
-        Case("a late scrape", _dropped("0+2x16 _x3 40+2x20"), 285, _fired()),
+        Case(
+            "a late scrape", _dropped("0+2x16 _x3 40+2x20"), 285, _fired(), situation=Situation.LATE
+        ),
         Case("no alert where a probe hangs for a minute", _probe("1x4 stale"), 300),
         Case(
-            "no alert as a restarted agent counts from zero", _dropped("9x20 stale _x4 0x40"), 900
+            "no alert as a restarted agent counts from zero",
+            _dropped("9x20 stale _x4 0x40"),
+            900,
+            situation=Situation.RESTART,
         ),
         Case("no alert while nothing is lost", _dropped("7x40"), 420),
     ),

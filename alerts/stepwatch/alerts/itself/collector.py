@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.alerts.expressions import either
-from stepwatch.alerts.spec import Alert, Case, Fired, Severity
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
 from stepwatch.alerts.thresholds import (
     INGEST_SECONDS,
     LAG_SECONDS,
@@ -136,12 +136,14 @@ ALERT = Alert(
             {COLLECTOR_JOBS_CAPPED.name: "0x2 3x20 0 3 0 3x20"},
             450,
             _fired("3 jobs are left out of the metrics."),
+            situation=Situation.FLAPPING,
         ),
         Case(
             "a late scrape",
             {COLLECTOR_JOBS_CAPPED.name: "3x12 _x4 3x20"},
             225,
             _fired("3 jobs are left out of the metrics."),
+            situation=Situation.LATE,
         ),
         Case(
             "no alert while an evaluation is slow once",
@@ -152,6 +154,7 @@ ALERT = Alert(
             "no alert as a restarted collector counts from zero",
             {COLLECTOR_EVALUATION_FAILURES.name: "5x20 stale _x4 0x40"},
             900,
+            situation=Situation.RESTART,
         ),
         Case(
             "a receiver refuses",
@@ -161,7 +164,12 @@ ALERT = Alert(
         ),
         Case("no alert for what a silence kept back", {_given_up("silenced"): "9x40"}, 420),
         Case("no alert while a page is late by a minute", {_waits("oncall"): "0+15x4 0x40"}, 300),
-        Case("no alert while nothing is known", {COLLECTOR_JOBS_CAPPED.name: "_x40"}, 420),
+        Case(
+            "no alert while nothing is known",
+            {COLLECTOR_JOBS_CAPPED.name: "_x40"},
+            420,
+            situation=Situation.MISSING,
+        ),
     ),
     of_jobs=False,
 )

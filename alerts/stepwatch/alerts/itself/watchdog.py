@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.alerts.spec import Alert, Case, Fired, Severity
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
 from stepwatch.signals.names import ALERT_WATCHDOG, COLLECTOR_JOBS
 
 _SUMMARY = "The alert that always fires"
@@ -20,12 +20,19 @@ ALERT = Alert(
     impact="None while it arrives. Without it no other alert arrives either.",
     first_action="Nothing while it arrives. Where it stopped: is Prometheus up, is Alertmanager?",
     cases=(
-        Case("nothing is scraped", {}, 60, (Fired({}, _SUMMARY, _DESCRIPTION),)),
+        Case(
+            "nothing is scraped",
+            {},
+            60,
+            (Fired({}, _SUMMARY, _DESCRIPTION),),
+            situation=Situation.MISSING,
+        ),
         Case(
             "a collector is restarted",
             {COLLECTOR_JOBS.name: "1x4 stale _x4 1x10"},
             120,
             (Fired({}, _SUMMARY, _DESCRIPTION),),
+            situation=Situation.RESTART,
         ),
     ),
     of_jobs=False,

@@ -159,8 +159,9 @@ class Notifier:
             self._deliver(notice, document)
 
     def _has_forgotten(self, document: dict[str, Any]) -> bool:
-        is_end = self._forgetting is not None and document.get("transition") == RESOLVED
-        return is_end and self._forgetting.has_forgotten(document)
+        if self._forgetting is None or document.get("transition") != RESOLVED:
+            return False
+        return self._forgetting.has_forgotten(document)
 
     def _deliver(self, notice: Claimed, document: dict[str, Any]) -> None:
         answer, reason = Answer(0), ""

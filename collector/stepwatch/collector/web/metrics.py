@@ -142,9 +142,12 @@ class JobExporter:
 
 def _notices(notifier: Notifiers | None) -> Iterator[Metric]:
     """What is sent to people; nothing where nothing is, or the store does not say."""
-    known = (notifier.counts, notifier.given_up, notifier.oldest_seconds) if notifier else ({},) * 3
-    metrics = (names.COLLECTOR_NOTICES, names.COLLECTOR_NOTICES_GIVEN_UP)
-    for metric, values in zip((*metrics, names.COLLECTOR_NOTICES_OLDEST), known, strict=True):
+    known: dict[names.Metric, Mapping[str, float]] = {
+        names.COLLECTOR_NOTICES: notifier.counts if notifier else {},
+        names.COLLECTOR_NOTICES_GIVEN_UP: notifier.given_up if notifier else {},
+        names.COLLECTOR_NOTICES_OLDEST: notifier.oldest_seconds if notifier else {},
+    }
+    for metric, values in known.items():
         yield gauge(metric, [((label,), value) for label, value in values.items()])
     yield counter(names.COLLECTOR_NOTICES_SENT, [*notifier.sent.items()] if notifier else [])
     silence = notifier.silence_seconds if notifier else None

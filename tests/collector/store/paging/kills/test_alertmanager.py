@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.cli.response.alertmanager import Alertmanager, running
@@ -75,3 +78,27 @@ def test_killed_between_page_and_resolve(
         assert "Traceback" not in log and address not in log.replace("listening on", "")
     finally:
         chain.close()
+
+
+def test_what_prometheus_reported_and_what_ended_meanwhile(pager: Pager, tmp_path: Path) -> None:
+    """Its log of notifications tells whom to send the end, if it was saved before the kill."""
+    address = f"127.0.0.1:{free_port()}"
+    configuration = _ROUTE.format(url=pager.url)
+    often = "--data.maintenance-interval=1s"
+    with running(tmp_path, configuration, address, often) as real:
+        post(real, timedelta(hours=1))
+        until("the page", lambda: by_incident(pager) == {"x": ["trigger"]})
+        log = tmp_path / "alertmanager" / "nflog"
+        until("a log that was saved", lambda: log.exists() and log.stat().st_size > 0)
+    with running(tmp_path, configuration, address, often) as real:
+        post(real, timedelta(0))
+        until("its end", lambda: by_incident(pager) == {"x": ["trigger", "resolve"]})
+
+
+def post(real: Alertmanager, ends_in: timedelta) -> None:
+    """Send an alert as Prometheus does."""
+    now = datetime.now(UTC)
+    times = {"startsAt": now - timedelta(minutes=1), "endsAt": now + ends_in}
+    alert: dict[str, Any] = {"labels": {"alertname": "TrainingHang", "incident": "x"}}
+    alert |= {key: at.isoformat() for key, at in times.items()}
+    httpx.post(f"{real.url}/api/v2/alerts", json=[alert], timeout=10.0).raise_for_status()

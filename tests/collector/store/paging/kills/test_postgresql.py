@@ -76,7 +76,9 @@ def test_killed_as_a_page_is_written_taken_and_committed(
             cut.close()
 
 
-def test_a_commit_whose_answer_is_lost_is_not_done_again(opened: Store) -> None:
+def test_a_commit_whose_answer_is_lost_is_not_done_again(
+    opened: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The incident and its notice are those that were written, also where its moment moved on."""
     receiver = Receiver()
     clock = HandClock(60.0)
@@ -86,10 +88,10 @@ def test_a_commit_whose_answer_is_lost_is_not_done_again(opened: Store) -> None:
     def committed(*arguments: object, **named: object) -> None:
         save(*arguments, **named)  # type: ignore[arg-type]
         if opened.incidents():
-            opened.save_evaluation = save
+            monkeypatch.undo()
             raise sa.exc.OperationalError("commit", {}, OSError("the server closed the connection"))
 
-    opened.save_evaluation = committed
+    monkeypatch.setattr(opened, "save_evaluation", committed)
     service.receive(body(run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)))
     for _ in range(4):
         service.evaluate()

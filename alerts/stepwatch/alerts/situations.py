@@ -1,0 +1,81 @@
+"""Cases that every alert has in the same form: samples that come late, an exporter that restarts,
+and nothing that is known. They are made of the first case in which it fires.
+
+Notation: https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from .spec import Alert, Case, Situation
+
+_MISSING = "_"
+_LATE_SCRAPES = 2
+"""Scrapes that are missed just before the rule is evaluated: half a minute at the usual 15 s."""
+_DOWN = ("stale", _MISSING, _MISSING)
+_SINCE_RESTART = 8
+"""Scrapes from the restart to the evaluation: longer than the longest `for` of a verdict."""
+
+
+def cases_of(alert: Alert) -> tuple[Case, ...]:
+    """The cases of an alert, and those that are made of them."""
+    return (*alert.cases, *_made(alert))
+
+
+def _made(alert: Alert) -> Iterator[Case]:
+    present = {case.situation for case in alert.cases}
+    firing = [case for case in alert.cases if case.fired]
+    first = firing[0]
+    lasting = next((each for each in firing if _restart_at(each) > 0), first)
+    if Situation.LATE not in present:
+        yield _changed(first, Situation.LATE, "its newest samples are late", _late)
+    if Situation.RESTART not in present:
+        yield _changed(lasting, Situation.RESTART, "what exports it restarts", _restarted)
+    if Situation.MISSING not in present and not alert.never_silent:
+        name = f"no alert where nothing is known of: {first.name}"
+        yield replace(first, name=name, situation=Situation.MISSING, fired=(), series={})
+
+
+def _changed(
+    case: Case, situation: Situation, what: str, change: Callable[[list[str], int], list[str]]
+) -> Case:
+    last = case.at_seconds // case.interval_seconds
+    series = {name: " ".join(change(samples(values), last)) for name, values in case.series.items()}
+    return replace(case, name=f"{case.name}; {what}", situation=situation, series=series)
+
+
+def _late(values: list[str], last: int) -> list[str]:
+    first = last - _LATE_SCRAPES + 1
+    missed = values[first : last + 1]
+    return values[:first] + [_MISSING] * len(missed) + values[last + 1 :]
+
+
+def _restart_at(case: Case) -> int:
+    return case.at_seconds // case.interval_seconds - _SINCE_RESTART - len(_DOWN)
+
+
+def _restarted(values: list[str], last: int) -> list[str]:
+    first = last - _SINCE_RESTART - len(_DOWN)
+    # What did not exist then does not become stale.
+    if not 0 < first < len(values) or values[first - 1] in (_MISSING, "stale"):
+        return values
+    return values[:first] + list(_DOWN) + values[first + len(_DOWN) :]
+
+
+def samples(values: str) -> list[str]:
+    """The samples of a series one by one: `0x2 _x1 1+2x1` is 0 0 0 _ 1 3."""
+    return [sample for part in values.split() for sample in _samples(part)]
+
+
+def _samples(part: str) -> Iterator[str]:
+    found = re.fullmatch(r"(-?[\d.]+)([+-][\d.]+)?x(\d+)", part)
+    if found is None:
+        missing = re.fullmatch(r"_x(\d+)", part)
+        yield from [_MISSING] * int(missing[1]) if missing else [part]
+        return
+    first, step = float(found[1]), float(found[2] or 0.0)
+    for number in range(int(found[3]) + 1):
+        yield f"{first + number * step:.10g}"
