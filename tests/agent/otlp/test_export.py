@@ -93,10 +93,16 @@ def test_devices_of_a_scripted_driver(
             return 650.0 not in agent.readings.devices()["power_watts"]
 
         until("the device to be unknown", unknown)
-        until("two requests more", lambda n=found.requests: found.requests > n + 1)
+        two_more(found)
         found.values.clear()
-        until("two requests more", lambda n=found.requests: found.requests > n + 1)
+        two_more(found)
         assert not {v.metric.name for v in found.values} & {"hw.power", "hw.temperature"}
+
+
+def two_more(found: Receiver) -> None:
+    """Wait for two requests: the second has begun after this call."""
+    before = found.requests
+    until("two requests more", lambda: found.requests > before + 1)
 
 
 def counted(agent: Agent) -> dict[str, float]:
@@ -110,7 +116,12 @@ def agent_with(make_agent: Callable[..., Agent], url: str, rank: Rank) -> Agent:
     agent = make_agent(otlp=OtlpOptions(url, EVERY))
     agent.readings.probes = [HostProbe(SystemClock())]
     rank.steps(1)
-    until("the host to be read", lambda: round_of(agent) or "host" in agent.readings.latest)
+
+    def is_read() -> bool:
+        round_of(agent)
+        return "host" in agent.readings.latest
+
+    until("the host to be read", is_read)
     return agent
 
 

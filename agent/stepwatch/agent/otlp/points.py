@@ -27,7 +27,10 @@ _KINDS = {"device": Kind.DEVICE, "network": Kind.NIC, "interface": Kind.NIC, "ho
 class NodeReadings(Protocol):
     """The newest readings of a node."""
 
-    latest: Mapping[str, Rows]
+    @property
+    def latest(self) -> Mapping[str, Rows]:
+        """By probe."""
+        ...
 
     def devices(self) -> Rows:
         """DEVICE rows."""
