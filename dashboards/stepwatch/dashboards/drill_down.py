@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.slo.states import SloState
 from stepwatch.signals import names
-from stepwatch.signals.names import HEALTH, JOB, JOB_CLASS, NODE_FACTS, SLI, SLO, SPENT
+from stepwatch.signals.names import HEALTH, JOB, JOB_CLASS, NODE_FACTS, SLI, SLO, SPENT, STATE
 
 from . import fleet
 from .panels import (
     BAD,
+    NEUTRAL,
     NONE_KNOWN,
     WARNING,
     Line,
     Metadata,
     Panel,
+    Steps,
     coloured_numbers,
     linked,
     number,
     rows,
 )
-from .sdk import table
+from .sdk import stat, table
 from .thresholds import Thresholds
 
 JOB_UID = "stepwatch-training-job"
@@ -48,6 +51,15 @@ def health(width: int = 8) -> Panel:
     expr = fleet.of_all(names.COLLECTOR_NODES, HEALTH)
     panel = number(metadata, Line(expr, f"{{{{{HEALTH}}}}}"))
     return coloured_numbers(panel, {"degraded": WARNING, "failed": BAD})
+
+
+def slos_in(state: SloState, title: str, text: str, width: int = 6) -> stat.Panel:
+    """How many SLOs of the chosen jobs are in a state; of one that is missed, one is too many."""
+    matching = f'{STATE}="{state.value}"'
+    counted = f"count({fleet.of_jobs(names.SLO_STATE, SLO, matching=matching)} == 1)"
+    bad = state in (SloState.EXHAUSTED, SloState.BURNING)
+    steps: Steps = ((None, NEUTRAL), (1, BAD)) if bad else ((None, NEUTRAL),)
+    return number(Metadata(title, text, "none", width, NONE_KNOWN), Line(counted), steps)
 
 
 def facts(matching: str = "") -> table.Panel:

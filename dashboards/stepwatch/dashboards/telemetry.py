@@ -40,7 +40,7 @@ def _agents() -> list[Panel]:
         "Agent spool", "Bytes waiting; it grows while the collector does not answer.", "bytes"
     )
     lost = Metadata(
-        "Records lost per second", "Overwritten in rings, or dropped from spools.", "recsps"
+        "Records lost per second", "Overwritten in rings, or dropped from spools.", "recps"
     )
     sends = Metadata("Failed sends per second", "Sends that the collector did not accept.", "eps")
     probes = Metadata("Probes", "1: the probe's source can be read; 0: it cannot.", "short", 24)

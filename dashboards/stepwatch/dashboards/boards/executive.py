@@ -5,25 +5,22 @@ from __future__ import annotations
 from stepwatch.collector.slo.states import SloState
 from stepwatch.dashboards import fleet, frame, spending
 from stepwatch.dashboards.annotations import annotated
-from stepwatch.dashboards.drill_down import health, job_table
+from stepwatch.dashboards.drill_down import health, job_table, slos_in
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import (
-    BAD,
     NONE_KNOWN,
-    WARNING,
     Line,
     Metadata,
     Panel,
-    coloured_numbers,
     lines,
     number,
 )
-from stepwatch.dashboards.sdk import builders, stat
+from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.dashboards.usage import usage
 from stepwatch.signals import names
-from stepwatch.signals.names import JOB_CLASS, SEVERITY, SLI, SLO, STATE
+from stepwatch.signals.names import JOB_CLASS, SEVERITY, SLI, SLO
 
 UID = "stepwatch-executive"
 FILE = "executive.json"
@@ -82,24 +79,18 @@ def _ratios() -> list[Panel]:
     return [number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI)))]
 
 
-def _coloured(panel: stat.Panel) -> stat.Panel:
-    return coloured_numbers(panel, {SloState.EXHAUSTED.value: BAD, SloState.BURNING.value: WARNING})
-
-
 def _slos() -> Section:
-    states = Metadata("SLOs by state", "Frozen or unknown is not healthy.", "none")
     spent = Metadata("Most budget spent", "Beyond 100% the target is missed.", "percentunit")
     burn = Metadata(
         "Burning budgets", "How many times too fast.", "none", empty="none known to burn"
     )
-    state = fleet.of_jobs(names.SLO_STATE, SLO, STATE)
     left = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
     rate = fleet.of_jobs(names.SLO_BURN_RATE, SLO, SEVERITY)
-    counts = f"count by ({STATE}) ({state} == 1)"
     return Section(
         "SLOs",
         [
-            _coloured(number(states, Line(counts, legend(STATE))).height(6)),
+            slos_in(SloState.EXHAUSTED, "Budgets gone", "Targets missed.", 4).height(6),
+            slos_in(SloState.BURNING, "Budgets burning", "Too fast.", 4).height(6),
             job_table(spent, fleet.worst(f"1 - {left}"), "spent", SLO),
             job_table(burn, fleet.worst(rate), "rate", SLO, SEVERITY),
         ],

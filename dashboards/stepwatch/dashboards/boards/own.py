@@ -178,7 +178,7 @@ def _agents() -> Section:
     return Section(
         "Agents",
         [
-            _rates(names.AGENT_RECORDS, "Records read", "By all agents.", "recsps"),
+            _rates(names.AGENT_RECORDS, "Records read", "By all agents.", "recps"),
             _rates(names.AGENT_SEND_FAILURES, "Failed sends", "Of all agents.", "eps"),
             lines(waiting, Line(spools, legend(NODE))),
             lines(

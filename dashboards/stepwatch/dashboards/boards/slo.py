@@ -5,10 +5,9 @@ from __future__ import annotations
 from stepwatch.collector.slo.states import SloState
 from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.annotations import annotated
-from stepwatch.dashboards.drill_down import JOB_LINK, job_table
+from stepwatch.dashboards.drill_down import JOB_LINK, job_table, slos_in
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import (
-    NONE_KNOWN,
     Line,
     Metadata,
     Panel,
@@ -20,7 +19,6 @@ from stepwatch.dashboards.panels import (
 )
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import (
-    ANY,
     STATE_COLORS,
     above,
     legend,
@@ -51,12 +49,6 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     return place(page, [_missed(thresholds), _budgets(), _behind(thresholds)])
 
 
-def _count(title: str, text: str, state: SloState) -> Panel:
-    counted = f'count({names.SLO_STATE.name}{{{JOB}=~"$job",{STATE}="{state.value}"}} == 1)'
-    steps = ANY if state in (SloState.EXHAUSTED, SloState.BURNING) else ((None, "text"),)
-    return number(Metadata(title, text, "none", 6, NONE_KNOWN), Line(counted), steps)
-
-
 def _missed(thresholds: Thresholds) -> Section:
     least = Metadata(
         "Lowest coverage", "Below the threshold SLOs are frozen: telemetry is missing.",
@@ -65,12 +57,9 @@ def _missed(thresholds: Thresholds) -> Section:
     return Section(
         "What is missed",
         [
-            _count("Budgets gone", "Targets missed in their window.",
-                   SloState.EXHAUSTED),
-            _count("Budgets burning", "Gone before the window ends, at this rate.",
-                   SloState.BURNING),
-            _count("SLOs frozen", "Telemetry is missing: not healthy.",
-                   SloState.FROZEN),
+            slos_in(SloState.EXHAUSTED, "Budgets gone", "Targets missed in their window."),
+            slos_in(SloState.BURNING, "Budgets burning", "Gone before their window ends."),
+            slos_in(SloState.FROZEN, "SLOs frozen", "Telemetry is missing: not healthy."),
             number(least, Line(f"min({_COVERAGE})"), above(thresholds.coverage_ratio)),
             _not_ok(),
         ],
