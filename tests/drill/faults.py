@@ -118,8 +118,8 @@ TICKETS = (
              flags=_SHARDED),
     _outside("hot-device", (_K.STRAGGLER,), (_C.THERMAL_THROTTLE,), rank=2,
              faults=(f"slow-compute:rank=2,{_SLOW}",), mitigation=Mitigation.RESTART),
-    _outside("xid", (_K.NODE_FAULT,), (_C.XID,), rank=2, mitigation=Mitigation.RESTART),
-    _outside("xid-kills", (_K.RANK_FAILED,), (_C.XID, _C.DEVICE_LOST), rank=2,
+    _outside("xid", (_K.NODE_FAULT,), (_C.XID,), rank=3, mitigation=Mitigation.RESTART),
+    _outside("xid-kills", (_K.RANK_FAILED,), (_C.XID, _C.DEVICE_LOST), rank=3,
              mitigation=Mitigation.RESTART),
     _outside("driver-hangs", (_K.NODE_FAULT,), (_C.DRIVER_HANGS,)),
     _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY))._replace(
