@@ -96,12 +96,18 @@ def _intake() -> Section:
         "Unknown records", "By kind; stored.", "none", empty="none known: all kinds are known"
     )
     records = Line(fleet.rise_of_all(names.COLLECTOR_UNKNOWN_RECORDS, KIND), legend(KIND))
+    denied = Metadata(
+        "Requests refused", "For want of a token that may do it.", "none", empty="no token is asked"
+    )
+    reason = names.COLLECTOR_REFUSED_REQUESTS.labels[0]
+    tokens = Line(fleet.rise_of_all(names.COLLECTOR_REFUSED_REQUESTS, reason), legend(reason))
     return Section(
         "Intake",
         [
             _rates(names.COLLECTOR_SEGMENTS, "Segments", "By verdict.", "eps", VERDICT),
             _rises(names.COLLECTOR_WRITES_REFUSED, "Writes refused", refused),
             lines(unknown, records),
+            lines(denied, tokens),
         ],
     )
 
@@ -172,6 +178,12 @@ def _agents() -> Section:
     hooks = Metadata("Errors in hooks", "Contained; since the ranks began.", "none", 12,
                      "no rank has run on these nodes")  # fmt: skip
     spans = Metadata("Spans", "By what became of them.", "eps", 12, "no receiver of traces")
+    points = Metadata("OTLP values", "By what became of them.", "eps", 12, "no receiver of metrics")
+    turned_away = Metadata(
+        "Agents turned away", "Of which the collector takes nothing, by reason.", "none", 12,
+        "the collector takes what agents send",
+    )  # fmt: skip
+    why = fleet.of_all(names.AGENT_COLLECTOR_PROBLEM, _WHY, how="sum")
     spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
     kept = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
     errors = fleet.of_all(names.NODE_HOOK_ERRORS, how="sum")
@@ -191,9 +203,14 @@ def _agents() -> Section:
             ),
             _rises(names.AGENT_THREAD_FAILURES, "Threads restarted", "By thread.", _THREAD),
             lines(spans, Line(fleet.rate_of_all(names.AGENT_SPANS, OUTCOME), legend(OUTCOME))),
+            lines(
+                points, Line(fleet.rate_of_all(names.AGENT_OTLP_POINTS, OUTCOME), legend(OUTCOME))
+            ),
+            lines(turned_away, Line(why, legend(_WHY))),
             lines(hooks, Line(errors, "errors")),
         ],
     )
 
 
 _THREAD = names.AGENT_THREAD_FAILURES.labels[-1]
+_WHY = names.AGENT_COLLECTOR_PROBLEM.labels[-1]
