@@ -10,7 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
-from tests.dashboards.served.grafana import Source, filled, targets
+from tests.dashboards.served.grafana import Source
+from tests.dashboards.served.recording import of_board
 
 LEAST_SHARE = 0.5
 """Of the queries of a dashboard that must have data: some are of hardware that is not here."""
@@ -51,11 +52,8 @@ def _dashboard(address: str, folder: Path, prometheus: str) -> Iterator[str]:
     asked = {name.removeprefix("var-"): values[0] for name, values in parse_qs(parts.query).items()}
     source = Source(prometheus)
     try:
-        chosen = {**source.variables(text), **asked}
-        answers = [
-            bool(source.ask(filled(each.expr, chosen), each.instant, time.time())[1])
-            for each in targets(identity, text)
-        ]
+        shown = of_board(source, text, time.time(), preferred=asked)
+        answers = [bool(each["result"]) for each in shown["answers"]]
     finally:
         source.close()
     if sum(answers) < LEAST_SHARE * len(answers):

@@ -70,7 +70,7 @@ def _summary(text: AlertText, job: str) -> str:
 
 def _cases(text: AlertText) -> tuple[Case, ...]:
     fired = (Fired({JOB: "llama"}, _summary(text, "llama"), text.description),)
-    cases = (
+    cases: tuple[Case, ...] = (
         Case("the detector opened an incident", _series(text.kind, "0x3 1x76"), 120, fired),
         Case(
             "it goes on while the incident closes and reopens",

@@ -35,15 +35,20 @@ def recording(
         "from": now - range_seconds,
         "to": now,
         "boards": {
-            name: _of_board(source, text, now, range_seconds, preferred)
+            name: of_board(source, text, now, range_seconds, preferred)
             for name, text in BOARDS.items()
         },
     }
 
 
-def _of_board(
-    source: Source, text: str, now: float, range_seconds: int, preferred: Mapping[str, str]
+def of_board(
+    source: Source,
+    text: str,
+    now: float,
+    range_seconds: int = 60,
+    preferred: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
+    """A dashboard with the variables that are chosen, and the answer to each query."""
     variables = source.variables(text, preferred)
     board = json.loads(text)
     answers = []

@@ -19,7 +19,7 @@ from stepwatch.signals import places
 from tests.agent.probes.gpm.test_gpm import HOPPER
 from tests.agent.probes.nvml import scripted
 from tests.dashboards.served.grafana import Source
-from tests.drill.servers import Servers
+from tests.drill.chain.servers import Servers
 from tests.ports import free_port
 from tests.services import ROOT, Services
 from tests.soak.processes import CLI, end, spawn

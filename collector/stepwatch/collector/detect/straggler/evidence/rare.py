@@ -76,7 +76,8 @@ class _Peers:
         """Logarithm of one over the chance that so many of all long steps hit this unit."""
         total = self.total + counts
         share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-        return total * _divergence(share, 1.0 / (self.size + 1.0))
+        chance: Vector = 1.0 / (self.size + 1.0)
+        return total * _divergence(share, chance)
 
 
 def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usual: float) -> _Peers:
