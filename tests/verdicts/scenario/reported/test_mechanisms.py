@@ -186,3 +186,33 @@ def test_every_hang_and_end_pages_with_one_of_two_agents_gone(kind: FaultKind, g
         assert [(each["kind"], each["rank"]) for each in about_it] == [("pause", 0)]
     else:
         assert [each["kind"] for each in about_it if is_page(each)] == ["hang"]
+
+
+def test_a_rank_that_is_slow_now_and_then_is_named_beside_one_that_is_slow_more_often() -> None:
+    often = Fault(FaultKind.SLOW_OPTIMIZER, (1,), effect=4.0, period=7, onset=20.0)
+    seldom = Fault(FaultKind.SLOW_DATA, (3,), effect=3.0, period=25, onset=20.0)
+    found = incidents(replace(JOB, step_seconds=0.5, faults=(often, seldom), seconds=240.0))
+    assert {(each["kind"], each["rank"]) for each in found} == {("straggler", 1), ("straggler", 3)}
+
+
+def test_a_save_that_is_late_hides_no_slow_link() -> None:
+    saver = Fault(FaultKind.SLOW_SAVER, (2,), effect=3.0, onset=10.0)
+    link = Fault(FaultKind.SLOW_LINK, (1,), effect=4.0, onset=40.0)
+    scenario = replace(JOB, step_seconds=0.5, faults=(saver, link), saves=Pauses(20, 0.15))
+    found = {each["kind"] for each in incidents(replace(scenario, seconds=100.0))}
+    assert found == {"checkpoint-stall", "slow-collective"}
+
+
+def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_STAGE_LINK, 1, effect=1.6, shape=Shape.PIPELINE, seconds=230.0, at=60.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_one_step_in_twelve_of_one_of_two_ranks_is_named_within_two_minutes() -> None:
+    (found,) = incidents(
+        job(FaultKind.SLOW_COMPUTE, 1, effect=1.9, period=12, ranks=2, nodes=1, seconds=150.0)
+    )
+    assert (found["kind"], found["rank"]) == ("straggler", 1)

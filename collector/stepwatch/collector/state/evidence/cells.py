@@ -109,8 +109,7 @@ def cells_of(
 def _mean(values: Matrix32, known: MaskMatrix) -> Vector:
     """Mean over the ranks that reported (steps,), each step by itself; values (steps, ranks)."""
     count = np.maximum(known.sum(axis=1), 1)
-    mean: Vector = np.where(known, values, 0.0).astype(np.float64).sum(axis=1) / count
-    return mean
+    return np.asarray(np.where(known, values, 0.0).astype(np.float64).sum(axis=1) / count)
 
 
 def _without_pauses(work: Cube32) -> None:

@@ -76,8 +76,7 @@ class _Peers:
         """Logarithm of one over the chance that so many of all long steps hit this unit."""
         total = self.total + counts
         share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-        chance: Vector = 1.0 / (self.size + 1.0)
-        return total * _divergence(share, chance)
+        return total * _divergence(share, np.asarray(1.0 / (self.size + 1.0)))
 
 
 def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usual: float) -> _Peers:
