@@ -124,8 +124,8 @@ def _status_of_parts(facts: list[KnownFact]) -> Iterator[Point]:
             continue
         part = kind, fact.key.subject
         worst[part] = max(worst.get(part, state), state, key=STATES.index)
-    for (kind, part), state in worst.items():
-        attributes = {"hw.type": kind, "hw.id": part, "hw.name": part, "hw.state": state}
+    for (kind, name), state in worst.items():
+        attributes = {"hw.type": kind, "hw.id": name, "hw.name": name, "hw.state": state}
         yield _status(attributes, 1.0)
 
 
