@@ -247,7 +247,7 @@ def test_sources_that_are_none(run: Run, verb: str, tmp_path: Path, stranger: st
     refused(run(verb, "--store", str(tmp_path)), USAGE, str(tmp_path))
     refused(run(verb, "--store", "nonsense://x"), PROBLEM, "nonsense")
     refused(run(verb, "--collector", "http://127.0.0.1:1"), PROBLEM, "--collector")
-    refused(run(verb, "--collector", "127.0.0.1:1"), PROBLEM, "--collector")
+    refused(run(verb, "--collector", "127.0.0.1:1"), USAGE, "--collector")
     refused(run(verb, "--collector", "http://\x01"), USAGE, "URL")
     refused(run(verb, "--collector", stranger), PROBLEM, stranger, "no collector")
 
