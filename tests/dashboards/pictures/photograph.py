@@ -13,7 +13,7 @@ from tests.dashboards.node.installed import installed
 
 HERE = Path(__file__).parent
 WIDTH = 1280
-COLORS = 64
+COLORS = 128
 """Enough for flat areas and text: a third of the bytes, so that a repository can keep them."""
 
 

@@ -43,7 +43,7 @@ class Fleet:
         scripted.build(folder)
         self.driver = scripted.Driver(folder / "driver", devices=2)
         for device in self.driver.devices:
-            device.update(HOPPER)
+            device.update(HOPPER, mig=0)
         self.driver.write()
         (folder / "rates.toml").write_text(_RATES)
         port = free_port()

@@ -125,7 +125,8 @@ def _devices() -> Section:
     memory = Metadata("Device memory", "In use, and of the device.", "bytes", 12)
     lost = Metadata("Lost", "1: the driver counts the device and cannot reach it.", "none", 4)
     xid = Metadata("Newest XID", "Since the agent began; 0 for none.", "none", 4)
-    mig = Metadata("Divided (MIG)", "1: the device is divided into instances.", "none", 4)
+    mig = Metadata("Divided (MIG)", "1: the device is divided into instances.", "none", 4,
+                   "the driver does not say")  # fmt: skip
     return Section(
         "Devices",
         [

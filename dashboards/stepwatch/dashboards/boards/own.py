@@ -174,7 +174,9 @@ def _compaction() -> list[Panel]:
 def _agents() -> Section:
     waiting = Metadata("Fullest spools", "Bytes that wait for the collector.", "bytes")
     count = Metadata("Segments that wait", "Of all agents.", "none")
-    held = Metadata("Held segments", "Wait for a collector that reads their format.", "bytes")
+    held = Metadata(
+        "Bytes held", "Of segments that wait for a collector that reads their format.", "bytes"
+    )
     hooks = Metadata("Errors in hooks", "Contained; since the ranks began.", "none", 12,
                      "no rank has run on these nodes")  # fmt: skip
     spans = Metadata("Spans", "By what became of them.", "eps", 12, "no receiver of traces")
