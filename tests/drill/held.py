@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepwatch.signals.names import FindingKind
+
 from . import linked
 from .chain.pager import FIRING, Notified
 from .chain.servers import DrillError
@@ -18,6 +20,9 @@ from .outside import OUTSIDE
 FOUND_SECONDS, SECOND_SECONDS, SENT_SECONDS, OVER_SECONDS = 240.0, 20.0, 240.0, 300.0
 """How long is waited for what does not come: far beyond what it takes."""
 NEVER = math.nan
+_STANDS = tuple(
+    kind.value for kind in (FindingKind.HANG, FindingKind.DESYNC, FindingKind.RANK_FAILED)
+)
 Tell = Callable[[str], None]
 
 
@@ -159,7 +164,9 @@ def mitigate(site: Site, held: Held, tell: Tell) -> None:
     drill, job = held.drill, held.drill.job_name
     outside = OUTSIDE.get(drill.outside)
     if drill.mitigation is Mitigation.RESTART:
-        site.training.kill()
+        # Ranks that wait for each other do not end in time; others save first.
+        stands = held.incident.get("kind") in _STANDS
+        (site.training.kill if stands else site.training.preempt)()
     if outside:
         outside.mend(site, job)
     if drill.mitigation is Mitigation.CONTINUE:
