@@ -76,7 +76,7 @@ def doctor(switch: Switch, at: int, kernel_log: Path) -> subprocess.Popen[str]:
         "--rendezvous", f"10.231.90.1:{PORT}", "--nodes", str(NODES), "--node-rank", str(at),
         "--kernel-log", str(kernel_log),
     ]  # fmt: skip
-    # A namespace of its own has none of the host's resolver, so torch is told its interface.
+    # There is no resolver in a namespace: torch needs the name of its interface.
     environ = {**os.environ, "GLOO_SOCKET_IFNAME": END, places.ENV_NODE: f"node-{at}"}
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environ)
 
