@@ -118,6 +118,7 @@ def test_a_slow_node_is_not_taken_for_its_peers() -> None:
 
 def test_nodes_that_do_not_come_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="nodes meet by torch.distributed")
+    monkeypatch.setattr(burn, "MEET_SECONDS", 0.0)
     monkeypatch.setattr(burn, "START_SECONDS", 20.0)
     meeting = Meeting("127.0.0.1", free_port(), 2, 1, "node-1")
     *_, found = burn.check(0.1, meeting)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .children import ChildError, answers
+from .children.pairs import MEET_SECONDS
 from .result import Outcome, Problem, Result
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 """What torch, its processes and their connections may take beside the test itself."""
 _SLOW_RATIO = 0.85
 """A device or node that reaches less of the median: the field's mean fail-slow is 1.34 times."""
@@ -36,8 +37,9 @@ def check(seconds: float, meeting: Meeting | None = None) -> Iterator[Result]:
         found = answers("selftest", [f"{seconds:g}"], seconds + START_SECONDS)
     except (ChildError, ValueError) as error:
         yield _unknown("burn", error)
-        return
-    yield from _of_devices([each for each in found if "device" in each])
+        found = []
+    if devices := [each for each in found if "device" in each]:
+        yield from _of_devices(devices)
     yield from (_of_reduction(each) for each in found if "ranks" in each)
     if meeting is not None:
         yield from _between(seconds, meeting)
@@ -86,10 +88,10 @@ def _of_reduction(found: Mapping[str, Any]) -> Result:
 def _between(seconds: float, meeting: Meeting) -> Iterator[Result]:
     words = [f"{seconds:g}", *map(str, meeting)]
     try:
-        (found,) = answers("pairs", words, seconds + START_SECONDS)
+        (found,) = answers("pairs", words, seconds + START_SECONDS + MEET_SECONDS)
     except (ChildError, ValueError) as error:
         others = f"{meeting.nodes} nodes at {meeting.host}:{meeting.port}"
-        remedy = "start the doctor on all of them within 20 s; look at routes and firewalls"
+        remedy = "start the doctor on all of them within a minute; look at routes and firewalls"
         text = f"no test between {others}: {error}"
         yield Result("pairs", Outcome.UNKNOWN, text, remedy, problem=Problem.NODE)
         return

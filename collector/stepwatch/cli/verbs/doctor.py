@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,7 +149,7 @@ def _meeting(arguments: argparse.Namespace) -> Meeting | None:
     if not 2 <= nodes <= MOST_NODES or not 0 <= node < nodes:
         text = f"--nodes {nodes} --node-rank {node}: two nodes or more, numbered from 0"
         raise UsageError(text)
-    return Meeting(host, int(port), nodes, node, socket.gethostname())
+    return Meeting(host, int(port), nodes, node, places.node_name())
 
 
 def line(result: Result, *, in_slurm: bool = False) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from .asking import NOT_INSTALLED
 
-MEET_SECONDS = 20.0
+MEET_SECONDS = 60.0
 """How long nodes wait for each other."""
 MOST_ROUNDS = 7
 """Each node meets so many others at most: enough to tell a slow node from a slow peer."""
