@@ -20,7 +20,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.keys import AttemptKey
+from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.spool import Spool
 from stepwatch.signals import names, wire
 from stepwatch.signals.names import Metric
@@ -156,7 +156,8 @@ class Node:
             sample = wire.decode(agent.spool.oldest(2)[-1][1])
             agent.close()
         spool = Spool(self.folder / "spool", "node-0")
-        tables = {kind: rows for kind, rows in sample.tables.items() if kind is not Kind.CURSOR}
+        tables: Tables = dict(sample.tables)
+        del tables[Kind.CURSOR]
         for number in range(BACKLOG_SECONDS):
             tables[Kind.STEP]["step"] += round(HERTZ) if number else 0
             spool.put(AttemptKey("earlier", 0), sample.clock, tables)

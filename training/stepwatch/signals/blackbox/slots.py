@@ -60,7 +60,7 @@ def are_whole(chunk: bytes, first: int) -> bool:
         return False
     view = memoryview(chunk)
     sums = [zlib.crc32(view[at : at + _CRC_AT]) for at in range(0, len(chunk), SLOT_SIZE)]
-    return sums == slots["crc"].tolist()
+    return bool(sums == slots["crc"].tolist())
 
 
 def is_whole(slot: bytes) -> bool:
