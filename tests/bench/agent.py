@@ -156,9 +156,8 @@ class Node:
             sample = wire.decode(agent.spool.oldest(2)[-1][1])
             agent.close()
         spool = Spool(self.folder / "spool", "node-0")
-        tables: Tables = {
-            kind: rows for kind, rows in sample.tables.items() if kind is not Kind.CURSOR
-        }
+        tables: Tables = dict(sample.tables)
+        del tables[Kind.CURSOR]
         for number in range(BACKLOG_SECONDS):
             tables[Kind.STEP]["step"] += round(HERTZ) if number else 0
             spool.put(AttemptKey("earlier", 0), sample.clock, tables)
