@@ -18,6 +18,11 @@ BOARDS = {
     "nodes.json",
     "checkpoints.json",
     "stepwatch.json",
+    "cost.json",
+    "debug.json",
+    "fabric.json",
+    "fleet.json",
+    "slo.json",
 }
 FILES = BOARDS | {"training.rules.yaml", "training.rules.test.yaml"}
 

@@ -99,10 +99,22 @@ function heat(panel, frames) {
   return { at: time.values, buckets: buckets.map(({ name, values }) => ({ label: label(Number(name)), values })) };
 }
 
+const isStacked = (panel) => panel.fieldConfig.defaults.custom?.stacking?.mode === "normal";
+
+// Of series that are stacked, the sums at each moment.
+function sums(frames) {
+  const at = new Map();
+  for (const { fields } of frames) {
+    const [time, value] = [FieldType.time, FieldType.number].map((type) => fields.find((each) => each.type === type).values);
+    time.forEach((moment, index) => at.set(moment, (at.get(moment) ?? 0) + value[index]));
+  }
+  return [...at.values()];
+}
+
 // Texts of an axis: Grafana formats its marks by the field's own processor.
 function axis(panel, frames) {
-  const [field] = frames.flatMap((frame) => frame.fields.filter((each) => each.type === FieldType.number));
-  const values = frames.flatMap((frame) => frame.fields.filter((each) => each.type === FieldType.number).flatMap((each) => each.values));
+  const fields = frames.flatMap((frame) => frame.fields.filter((each) => each.type === FieldType.number)), [field] = fields;
+  const values = isStacked(panel) ? sums(frames) : fields.flatMap((each) => each.values);
   const known = values.filter(Number.isFinite), { min, max } = panel.fieldConfig.defaults;
   const top = Math.max(...known, max ?? -Infinity), bottom = Math.min(...known, min ?? Infinity);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => bottom + part * (top - bottom));
@@ -132,7 +144,7 @@ async function shownPanel(panel, answers) {
     data: after, fieldConfig: config, replaceVariables: asIs, theme, timeZone: "utc", fieldConfigRegistry: settings,
   });
   const limits = config.defaults.custom?.thresholdsStyle?.mode ? config.defaults.thresholds.steps.slice(1).map((each) => each.value) : [];
-  const shown = { ...base, ...DRAWN[type](panel, frames, config), limits, stacked: config.defaults.custom?.stacking?.mode === "normal" };
+  const shown = { ...base, ...DRAWN[type](panel, frames, config), limits, stacked: isStacked(panel) };
   return { ...shown, min: config.defaults.min, problems: [...problems, ...textsThatSayNothing(shown)] };
 }
 

@@ -115,8 +115,7 @@ function lines(panel, body, box, span) {
     scales: { x: { range: () => span }, y: { range: () => [low, high + 0.04 * (high - low)] } },
     axes: [
       { ...axis, size: 22, values: (_, at) => at.map((each) => new Date(1000 * each).toISOString().slice(11, 16)), space: 60 },
-      panel.stacked ? { ...axis, size: 62, values: (plot, at) => at.map((each) => String(Number(each.toPrecision(3)))) }
-        : { ...axis, size: 74, splits: () => marks, values: (_, at) => at.map((each) => panel.axis[each] ?? "") },
+      { ...axis, size: 74, splits: () => marks, values: (_, at) => at.map((each) => panel.axis[each] ?? "") },
     ],
     series: [{}, ...series], hooks: { draw: [limitLines(panel)] },
   }, data, holder);
