@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,9 @@ def test_an_empty_store_is_unknown_and_never_healthy(tmp_path: Path, capsys: Cap
     Store.sqlite(tmp_path / "empty.db").close()
     asked = ["checklist", "production-readiness", "--json", "--store", str(tmp_path / "empty.db")]
     assert main(asked) == PROBLEM
-    assert set(states(capsys.readouterr().out).values()) == {"UNKNOWN", "ASK"}
+    found = states(capsys.readouterr().out)
+    assert found.pop("silences") == "PASS", "that none is in force is known"
+    assert set(found.values()) == {"UNKNOWN", "ASK"}
 
 
 def test_no_collector_is_unknown(capsys: Capture) -> None:
@@ -50,3 +53,81 @@ def test_every_item_is_of_a_list_and_has_a_check_that_exists() -> None:
 def test_no_such_list(capsys: Capture) -> None:
     assert main(["checklist", "daily"]) == USAGE
     assert "daily" in capsys.readouterr().err
+
+
+def listed(capsys: Capture, *words: str) -> dict[str, dict[str, str]]:
+    """Items of a list by their check."""
+    capsys.readouterr()
+    main(["checklist", *words, "--json"])
+    found = json.loads(capsys.readouterr().out)["items"]
+    return {item["check"]: item for item in found if "check" in item}
+
+
+def test_an_incident_needs_somebody_who_has_it(place: str, capsys: Capture) -> None:
+    words = ("incident", "--store", place)
+    assert listed(capsys, *words)["responders"]["state"] == "FAIL"
+    capsys.readouterr()
+    main(["incidents", "--json", "--store", place])
+    (incident,) = json.loads(capsys.readouterr().out)
+    main(["incidents", "ack", incident["id"], "--store", place])
+    assert listed(capsys, *words)["responders"]["state"] == "FAIL", "nobody owns it"
+    main(["incidents", "assign", incident["id"], "ada", "--store", place])
+    capsys.readouterr()
+    assert listed(capsys, *words)["responders"]["state"] == "PASS"
+
+
+def test_a_silence_is_named(place: str, capsys: Capture) -> None:
+    words = ("weekly", "--store", place)
+    assert listed(capsys, *words)["silences"]["state"] == "PASS"
+    main(["silence", "hang", "--for", "2h", "--why", "x", "--by", "ada", "--store", place])
+    capsys.readouterr()
+    found = listed(capsys, *words)["silences"]
+    assert found["state"] == "WARN" and "of hang by ada, 2h left" in found["evidence"]
+
+
+def outcome(name: str, job: str = "", **answers: Any) -> tuple[str, str]:
+    """What a check says of a collector's answers, by the end of their path."""
+    found = CHECKS[name](lambda path: answers[path.rpartition("/")[2]], job)
+    return found.state, found.evidence
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "state", "said"),
+    [
+        ([], "UNKNOWN", "a: has no checkpoint, now at step 9"),
+        ([{"step": 4, "verified": True}], "PASS", "that of step 4 verified"),
+        ([{"step": 4, "verified": True}, {"step": 8, "verified": False}], "FAIL", "step 8 did not"),
+        ([{"step": 8, "verified": None}], "UNKNOWN", "step 8 is not verified"),
+    ],
+)
+def test_the_newest_checkpoint_counts(
+    checkpoints: list[dict[str, Any]], state: str, said: str
+) -> None:
+    line = {"job": "a", "state": "running"}
+    answers = {"jobs": {"jobs": [line]}, "a": {"step": 9, "checkpoints": checkpoints}}
+    found = outcome("checkpoints", **answers)
+    assert found[0] == state and said in found[1]
+
+
+def test_what_is_not_looked_for_fails_and_an_old_answer_is_unknown() -> None:
+    jobs = {"jobs": [{"job": "a", "state": "running"}]}
+    for answer, state in (
+        ({"job": "a", "not_looked_for": {"hang": "KeyError"}}, "FAIL"),
+        ({"job": "a", "stale": {"seconds": 30}}, "UNKNOWN"),
+        ({"job": "a", "not_looked_for": {}}, "PASS"),
+    ):
+        assert outcome("detectors", jobs=jobs, a=answer)[0] == state
+
+
+def test_nodes_that_fail_again_and_incidents_that_nobody_had_warn() -> None:
+    nodes = [{"node": "gpu-03", "repeat_offender": True}, {"node": "b", "repeat_offender": False}]
+    assert outcome("offenders", nodes={"nodes": nodes}) == ("WARN", "gpu-03")
+    assert outcome("offenders", nodes={"nodes": []})[0] == "UNKNOWN"
+    over = {"id": "x", "state": "resolved", "job": "a", "response": {"owner": ""}}
+    assert outcome("owners", incidents={"incidents": [over]}) == ("WARN", "1 of 1 have none: x")
+    owned = {**over, "response": {"owner": "ada"}}
+    assert outcome("owners", incidents={"incidents": [owned]})[0] == "PASS"
+
+
+def test_what_a_person_must_answer_says_where_to_look() -> None:
+    assert all(("check" in item) != ("look" in item) for item in items())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from stepwatch.cli.response.words import in_short
 
 PASS, WARN, FAIL, UNKNOWN, ASK = "PASS", "WARN", "FAIL", "UNKNOWN", "ASK"
 _OF_SLO = {"ok": PASS, "burning": WARN, "exhausted": FAIL}
 _OF_NODE = {"healthy": PASS, "degraded": WARN, "failed": FAIL}
+_MOST_JOBS, _MOST_NAMED = 50, 5
+"""Jobs that are asked for one by one, and things that a line names."""
 _WORST_FIRST = (FAIL, UNKNOWN, WARN, PASS)
 
 Asking = Callable[[str], Any]
@@ -32,11 +37,7 @@ def incidents(ask: Asking, job: str) -> Outcome:
     """Fail where an incident is open; unknown where no job could have one."""
     if not _jobs(ask, job):
         return Outcome(UNKNOWN, "no such job, so nothing could be found")
-    found = [
-        each
-        for each in ask("/v1/incidents")["incidents"]
-        if each["state"] == "open" and job in ("", each["job"])
-    ]
+    found = _open(ask, job)
     said = ", ".join(f"{each['id']} ({each['kind']}, {each['job']})" for each in found)
     return Outcome(FAIL, said) if found else Outcome(PASS, "none is open")
 
@@ -56,13 +57,104 @@ def nodes(ask: Asking, job: str) -> Outcome:
     return _worst(states, [f"{n} {name}" for name, n in counts.items()], "no node is known")
 
 
+def checkpoints(ask: Asking, job: str) -> Outcome:
+    """Pass where the newest checkpoint of every job that runs verified; fail where it did not."""
+    running = [each["job"] for each in _jobs(ask, job) if each["state"] == "running"]
+    found = [(name, ask(f"/v1/jobs/{name}")) for name in running[:_MOST_JOBS]]
+    states, said = [], []
+    for name, document in found:
+        known = document.get("checkpoints") or []
+        newest = max(known, key=lambda each: int(each["step"]), default=None)
+        verified = None if newest is None else newest["verified"]
+        states.append((name, {True: PASS, False: FAIL, None: UNKNOWN}[verified]))
+        word = {True: "verified", False: "did not verify", None: "is not verified"}[verified]
+        what = "has no checkpoint" if newest is None else f"that of step {newest['step']} {word}"
+        said.append(f"{name}: {what}, now at step {document.get('step')}")
+    return _worst(states, said, "no job runs")
+
+
+def detectors(ask: Asking, job: str) -> Outcome:
+    """Fail where something is not looked for in a job, unknown where a job's answer is old."""
+    found = [ask(f"/v1/jobs/{each['job']}") for each in _jobs(ask, job)[:_MOST_JOBS]]
+    states, said = [], []
+    for each in found:
+        unlooked = sorted(each.get("not_looked_for") or {})
+        state = FAIL if unlooked else UNKNOWN if each.get("stale") else PASS
+        states.append((each["job"], state))
+        what = f"{', '.join(unlooked)} is not looked for" if unlooked else "all is looked for"
+        said.append(f"{each['job']}: {'its answer is old' if each.get('stale') else what}")
+    return _worst(states, said, "no such job")
+
+
+def responders(ask: Asking, job: str) -> Outcome:
+    """Fail where an open incident that pages is not acknowledged, or owned by nobody."""
+    if not _jobs(ask, job):
+        return Outcome(UNKNOWN, "no such job, so nothing could be found")
+    found = [each for each in _open(ask, job) if each.get("severity") != "info"]
+    alone = [
+        each["id"]
+        for each in found
+        if not ((each.get("response") or {}).get("acknowledged") and each["response"]["owner"])
+    ]
+    if alone:
+        return Outcome(FAIL, f"no one acknowledged and owns {', '.join(alone[:_MOST_NAMED])}")
+    return Outcome(PASS, f"{len(found)} open, each with an owner" if found else "none is open")
+
+
+def owners(ask: Asking, job: str) -> Outcome:
+    """Warn where an incident that is over never had an owner: nobody follows it up."""
+    over = [
+        each
+        for each in ask("/v1/incidents")["incidents"]
+        if each["state"] in ("resolved", "ended")
+        and job in ("", each["job"])
+        and each.get("severity") != "info"
+    ]
+    alone = [each["id"] for each in over if not (each.get("response") or {}).get("owner")]
+    if alone:
+        named = ", ".join(alone[:_MOST_NAMED])
+        return Outcome(WARN, f"{len(alone)} of {len(over)} have none: {named}")
+    return Outcome(PASS, f"{len(over)} incidents" if over else "no incident is over")
+
+
+def silences(ask: Asking, job: str) -> Outcome:
+    """Warn where a silence keeps pages back now, and name it: it may have been forgotten."""
+    found = [each for each in ask("/v1/silences")["silences"] if job in ("", each["job"])]
+    said = [
+        f"{each['id']} of {next(filter(None, (each['job'], each['node'], each['kind'])))} "
+        f"by {each['by']}, {in_short(max(each['until'] - time.time(), 0.0))} left"
+        for each in found[:_MOST_NAMED]
+    ]
+    return Outcome(WARN, ", ".join(said)) if found else Outcome(PASS, "none is in force")
+
+
+def offenders(ask: Asking, job: str) -> Outcome:
+    """Warn where a node was at fault again and again."""
+    answer = ask("/v1/nodes")
+    again = [each["node"] for each in answer["nodes"] if each["repeat_offender"]]
+    if not answer["nodes"]:
+        return Outcome(UNKNOWN, "no node is known")
+    return Outcome(WARN, ", ".join(again[:_MOST_NAMED])) if again else Outcome(PASS, "none is")
+
+
 CHECKS: dict[str, Callable[[Asking, str], Outcome]] = {
     "jobs": jobs,
     "incidents": incidents,
     "slos": slos,
     "nodes": nodes,
+    "checkpoints": checkpoints,
+    "detectors": detectors,
+    "responders": responders,
+    "owners": owners,
+    "silences": silences,
+    "offenders": offenders,
 }
 """Checks by the name that an item gives."""
+
+
+def _open(ask: Asking, job: str) -> list[dict[str, Any]]:
+    found = ask("/v1/incidents")["incidents"]
+    return [each for each in found if each["state"] == "open" and job in ("", each["job"])]
 
 
 def _jobs(ask: Asking, job: str) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ def items() -> list[dict[str, Any]]:
 
 def _outcome(arguments: argparse.Namespace, item: dict[str, Any], job: str) -> Outcome:
     if "check" not in item:
-        return Outcome(ASK, "a person must answer")
+        return Outcome(ASK, f"look: {item['look']}")
     try:
         return CHECKS[item["check"]](lambda path: ask(arguments, path), job)
     except SourceError as error:
