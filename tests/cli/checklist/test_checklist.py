@@ -104,7 +104,8 @@ def test_the_newest_checkpoint_counts(
     checkpoints: list[dict[str, Any]], state: str, said: str
 ) -> None:
     line = {"job": "a", "state": "running"}
-    answers = {"jobs": {"jobs": [line]}, "a": {"step": 9, "checkpoints": checkpoints}}
+    of_job = {"step": 9, "checkpoints": checkpoints}
+    answers: dict[str, Any] = {"jobs": {"jobs": [line]}, "a": of_job}
     found = outcome("checkpoints", **answers)
     assert found[0] == state and said in found[1]
 
