@@ -12,8 +12,8 @@ from tests.collector.store.paging.kills.chain import (
     NOTING,
     Chain,
     actions,
-    settled,
     reported,
+    settled,
 )
 from tests.collector.store.paging.pager import Pager, Step, listening
 from tests.postgresql import PostgresqlServer

@@ -16,8 +16,8 @@ from tests.collector.store.paging.kills.chain import (
     WRITING,
     Chain,
     actions,
-    settled,
     reported,
+    settled,
 )
 from tests.collector.store.paging.kills.cut import CutAfterCommit
 from tests.collector.store.paging.kills.test_collector import OLDEST, pagerduty
