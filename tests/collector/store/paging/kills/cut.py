@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that can be cut just after a commit was done and before anybody knew of it."""
+"""A way to PostgreSQL that can be cut once a commit was done and before anybody knew of it."""
 
 from __future__ import annotations
 
