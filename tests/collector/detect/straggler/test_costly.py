@@ -84,12 +84,6 @@ def test_what_costs_less_than_two_percent_is_nobodys_business() -> None:
     assert named(slowed(4, 1.34, 50, 0.03, steps=2000)) is None
 
 
-def test_of_two_ranks_a_long_step_counts_by_what_they_differ() -> None:
-    """One step in twelve takes 1.6 times as long: eight are enough, of which the other has none."""
-    found = named(slowed(2, 1.6, 12, 0.05, steps=240))
-    assert found is not None and found[1].rank == 1
-
-
 def test_two_slow_ranks_do_not_hide_each_other() -> None:
     work = work_of(lognormal(0.03), np.random.default_rng(0), 300, 4, 0.5)
     work[:, :, 2:] *= 1.4

@@ -40,7 +40,7 @@ def rarity(
 
 
 @pytest.mark.parametrize(
-    "counts", [(14, 0), (8, 0), (0, 6, 0, 0), (0, 0, 5, 0, 0, 0, 0, 0), (0, 0, 7, 0, 0, 0, 0, 1)]
+    "counts", [(14, 0), (8, 0), (0, 6, 0, 0), (0, 0, 5, 0, 0, 0, 0, 0), (0, 0, 9, 0, 0, 0, 0, 1)]
 )
 def test_steps_that_only_one_rank_has_again_and_again_are_rare(counts: tuple[int, ...]) -> None:
     found = rarity(*counts)

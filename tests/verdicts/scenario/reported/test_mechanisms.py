@@ -209,10 +209,3 @@ def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
     )
     (found,) = incidents(scenario)
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
-
-
-def test_one_step_in_twelve_of_one_of_two_ranks_is_named_within_two_minutes() -> None:
-    (found,) = incidents(
-        job(FaultKind.SLOW_COMPUTE, 1, effect=1.9, period=12, ranks=2, nodes=1, seconds=150.0)
-    )
-    assert (found["kind"], found["rank"]) == ("straggler", 1)

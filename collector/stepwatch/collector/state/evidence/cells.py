@@ -159,12 +159,6 @@ def median(values: Values) -> Values:
     return middle
 
 
-def compared(values: Values) -> Values:
-    """What the last axis is compared with, which is kept: its median, and of two the smaller one.
-    The mean of both would hide half of what they differ by."""
-    return values.min(axis=-1, keepdims=True) if values.shape[-1] == 2 else median(values)
-
-
 def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:
     """The work of steps that `ranks` reported, and of the others what the median rank of their
     stage did: then they differ from it by nothing. Where nobody of a stage reported, 0."""

@@ -22,8 +22,8 @@ from stepwatch.collector.state.evidence.cells import (
     Cells,
     alike_nodes,
     cells_of,
-    compared,
     filled,
+    median,
     picked,
     stages_by_size,
 )
@@ -197,12 +197,11 @@ class RankEvidence(Tracker):
         self.buckets.add(cells, units, cost, work, begun)
 
     def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
-        """Work (steps, units) of `units` beyond the median one of their stage, of two beyond the
-        quicker one, in usual steps."""
+        """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
         found = np.zeros_like(whole)
         for members in stages:
             together = picked(whole, members)
-            middle = compared(together)
+            middle = median(together)
             usual = self._follow(units[members], middle[:, :, 0])[:, :, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 relative = (together - middle) / usual

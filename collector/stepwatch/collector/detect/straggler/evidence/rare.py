@@ -49,12 +49,15 @@ def log_rarity(
             peers = _of_peers(places, faulty, counts, steps, usual)
             ever = _of_peers(places, faulty, long.totals[at], long.steps, usual)
             rate = np.maximum(peers.rate, ever.rate)
-            none = np.maximum(peers.total, ever.total) == 0
-            least = np.where(none, limits.least_log_alone, limits.least_log_among_peers)
-            may_be = peers.log_among(counts) >= least
-            chosen = np.flatnonzero((counts >= _FEWEST) & may_be & (peers.size > 0))
-            for unit in chosen.tolist():
+            among = peers.log_among(counts)
+            known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
+            least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
+            may_be = (counts >= _FEWEST) & (among >= least) & (peers.size > 0)
+            for unit in np.flatnonzero(may_be).tolist():
                 rarity = _log_rarity(int(counts[unit]), float(rate[unit]), steps, steps_a_day)
+                if known[unit]:  # each long step is another chance that all hit the same one
+                    come = max(1.0, float(rate[unit]) * steps_a_day)
+                    rarity = min(rarity, float(among[unit]) - math.log(come))
                 found[unit] = max(found[unit], rarity)
     return found
 
