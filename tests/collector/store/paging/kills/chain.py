@@ -155,7 +155,7 @@ def settled(
     assert {each: sent[each] for each in known} == dict.fromkeys(known, once)
 
 
-def told(collector: Process) -> dict[str, Any]:
+def reported(collector: Process) -> dict[str, Any]:
     """Lines of /metrics about notices."""
     text = httpx.get(f"{collector.url}/metrics", timeout=10.0).text
     lines = [each for each in text.splitlines() if each.startswith("stepwatch_collector_notices")]

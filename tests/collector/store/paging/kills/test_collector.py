@@ -12,8 +12,8 @@ from tests.collector.store.paging.kills.chain import (
     NOTING,
     Chain,
     actions,
+    reported,
     settled,
-    told,
 )
 from tests.collector.store.paging.pager import Pager, Step, listening
 from tests.postgresql import PostgresqlServer
@@ -77,7 +77,7 @@ def test_killed_at_each_moment_of_a_page_and_of_its_resolve(chain: Chain, pager:
     chain.ends("half-way")
     chain.ends("taken")
     settled(chain, lambda: actions(pager), 3)
-    until("nothing to wait", lambda: told(chain.collectors[0])[OLDEST] == 0.0)
+    until("nothing to wait", lambda: reported(chain.collectors[0])[OLDEST] == 0.0)
     assert "Traceback" not in chain.collectors[0].log.read_text()
 
 

@@ -16,8 +16,8 @@ from tests.collector.store.paging.kills.chain import (
     WRITING,
     Chain,
     actions,
+    reported,
     settled,
-    told,
 )
 from tests.collector.store.paging.kills.cut import CutAfterCommit
 from tests.collector.store.paging.kills.test_collector import OLDEST, pagerduty
@@ -52,7 +52,7 @@ def test_killed_as_a_page_is_written_taken_and_committed(
                 until("an evaluation that writes", is_held)
                 server.kill()
                 until("an outage", lambda: "cannot" in collector.log.read_text())
-                assert OLDEST not in told(collector), "it is unknown, not nothing"
+                assert OLDEST not in reported(collector), "it is unknown, not nothing"
                 server.start()
             until("the page", lambda: len(actions(pager)) == 1)
 
@@ -64,7 +64,7 @@ def test_killed_as_a_page_is_written_taken_and_committed(
 
             cut.arm(b"INSERT INTO outbox", server.kill)
             chain.breaks("committed")
-            until("a commit that nobody was told of", cut.was_cut.is_set)
+            until("a commit without an answer", cut.was_cut.is_set)
             server.start()
             for job in ("unwritten", "not-noted", "committed"):
                 until(f"the page of {job}", lambda: len(actions(pager)) == 3)
