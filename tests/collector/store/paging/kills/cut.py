@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that can be cut just after a commit was done and before its answer arrives."""
+"""A way to PostgreSQL that can be cut after a commit was done, before its answer arrives."""
 
 from __future__ import annotations
 
