@@ -44,7 +44,7 @@ INGEST_SECONDS = 5.0
 
 UNSENT_SECONDS = 300.0
 """Age of a notice that waits: a page is due within half a minute, so its receiver is down. Whoever
-would be paged is not reached in this way, so that it goes by the other one."""
+would be paged does not learn it in this way, so that it goes by the other one."""
 
 SILENCE_SECONDS = 7 * 24 * 3600.0
 """Age of a silence: what was silenced in one week and still is in the next was forgotten."""

@@ -1,4 +1,4 @@
-"""A way to PostgreSQL that can be cut once a commit was done and before anybody knew of it."""
+"""A way to PostgreSQL that can be cut after a commit was done, before its answer arrives."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_killed_as_a_page_is_written_taken_and_committed(
 
             cut.arm(b"INSERT INTO outbox", server.kill)
             chain.breaks("committed")
-            until("a commit that nobody knows of", cut.was_cut.is_set)
+            until("a commit without an answer", cut.was_cut.is_set)
             server.start()
             for job in ("unwritten", "not-noted", "committed"):
                 until(f"the page of {job}", lambda: len(actions(pager)) == 3)
