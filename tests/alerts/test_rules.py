@@ -19,6 +19,7 @@ from stepwatch.signals.names import FindingKind
 METRIC_SPEAKS_TOO = {"TrainingStraggler", "TrainingTelemetryLost"}
 """Their cases are about metrics of their own."""
 
+TESTS = (rules.TESTS_FILE, rules.LONG_TESTS_FILE)
 LINKS = Links("https://example.org/runbooks/", "https://grafana.example.org/d/job")
 
 
@@ -40,7 +41,8 @@ def folder(tmp_path: Path) -> Path:
 def write(folder: Path, alerts: Sequence[Alert], change: Callable[[str], str]) -> None:
     """Write the rules of some alerts, changed, and their cases."""
     (folder / rules.RULES_FILE).write_text(change(rules.rules_text(alerts, LINKS)))
-    (folder / rules.TESTS_FILE).write_text(rules.tests_text(alerts, LINKS))
+    for name, text in rules.tests_texts(alerts, LINKS).items():
+        (folder / name).write_text(text)
 
 
 def test_promtool_accepts_the_rules(folder: Path) -> None:
@@ -53,14 +55,14 @@ def test_promtool_accepts_the_rules(folder: Path) -> None:
 
 @pytest.mark.matrix  # the cases of each alert alone are in every run
 def test_every_case_holds(folder: Path) -> None:
-    result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
+    result = promtool("test", "rules", *TESTS, folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_the_cases_of_an_alert_need_no_other_rule(tmp_path: Path, alert: Alert) -> None:
     write(tmp_path, [alert], lambda text: text)
-    result = promtool("test", "rules", rules.TESTS_FILE, folder=tmp_path)
+    result = promtool("test", "rules", *TESTS, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -108,7 +110,7 @@ def test_a_changed_rule_fails_its_cases(tmp_path: Path, right: str, wrong: str, 
     own = [item for item in ALERTS if item.name == alert]
     assert right in rules.rules_text(own, LINKS)
     write(tmp_path, own, lambda text: text.replace(right, wrong))
-    result = promtool("test", "rules", rules.TESTS_FILE, folder=tmp_path)
+    result = promtool("test", "rules", *TESTS, folder=tmp_path)
     assert result.returncode != 0
     assert alert in result.stdout + result.stderr
 
@@ -126,7 +128,7 @@ def test_every_alert_of_a_verdict_reads_its_own_kind(tmp_path: Path, alert: Aler
         return text
 
     write(tmp_path, [alert], renamed)
-    result = promtool("test", "rules", rules.TESTS_FILE, folder=tmp_path)
+    result = promtool("test", "rules", *TESTS, folder=tmp_path)
     assert f"{alert.name}: the detector opened an incident" in result.stdout + result.stderr
 
 
@@ -143,4 +145,4 @@ def test_links_lead_to_the_given_places() -> None:
 
 def test_the_same_alerts_give_the_same_bytes() -> None:
     assert rules.rules_text(ALERTS, LINKS) == rules.rules_text(ALERTS, LINKS)
-    assert rules.tests_text(ALERTS, LINKS) == rules.tests_text(ALERTS, LINKS)
+    assert rules.tests_texts(ALERTS, LINKS) == rules.tests_texts(ALERTS, LINKS)

@@ -24,7 +24,11 @@ BOARDS = {
     "fleet.json",
     "slo.json",
 }
-FILES = BOARDS | {"training.rules.yaml", "training.rules.test.yaml"}
+FILES = BOARDS | {
+    "training.rules.yaml",
+    "training.rules.test.yaml",
+    "training.rules.days.test.yaml",
+}
 
 
 def test_it_writes_everything_and_prints_each_path(

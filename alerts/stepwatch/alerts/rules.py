@@ -17,10 +17,15 @@ from .spec import Alert, Case, Fired, Severity
 
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
+LONG_TESTS_FILE = "training.rules.days.test.yaml"
+"""Cases of hours and days: promtool evaluates all rules at each step, in these as often as samples come: every five minutes."""
 
 GROUP = "stepwatch-training"
 INTERVAL_SECONDS = 5
 """Between evaluations of the rules; half a second of a page's thirty."""
+
+LONG_INTERVAL_SECONDS = 300
+_LONG_SECONDS = 7200
 
 _CLASS = (
     f'{{{{ with printf `max by ({JOB_CLASS}) ({JOB_INFO.name}{{{JOB}=%q,{JOB_CLASS}!=""}})` '
@@ -124,17 +129,25 @@ def _links(alert: Alert, links: Links, job: str) -> dict[str, str]:
     }
 
 
-def tests_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
-    """Text of the promtool test file, with the cases in which each alert fires and does not."""
-    tests = [
-        _test(alert, case, links, classes)
-        for alert in alerts
-        for case in (*cases_of(alert), *_of_classes(alert, classes))
-    ]
+def tests_texts(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> dict[str, str]:
+    """Texts of the promtool test files, with the cases in which each alert fires and does not."""
+    short: list[dict[str, Any]] = []
+    long: list[dict[str, Any]] = []
+    for alert in alerts:
+        for case in (*cases_of(alert), *_of_classes(alert, classes)):
+            tests = long if case.at_seconds > _LONG_SECONDS else short
+            tests.append(_test(alert, case, links, classes))
+    return {
+        TESTS_FILE: _tests_text(short, INTERVAL_SECONDS),
+        LONG_TESTS_FILE: _tests_text(long, LONG_INTERVAL_SECONDS),
+    }
+
+
+def _tests_text(tests: list[dict[str, Any]], interval_seconds: int) -> str:
     return yaml_text(
         {
             "rule_files": [RULES_FILE],
-            "evaluation_interval": f"{INTERVAL_SECONDS}s",
+            "evaluation_interval": f"{interval_seconds}s",
             "tests": tests,
         }
     )

@@ -134,10 +134,11 @@ def _alerts(links: Links, site: Path | None) -> list[Artefact]:
     from stepwatch.alerts.routes.site import read_site
 
     classes = rules.USUAL if site is None else read_site(site).classes
-    return [
-        Artefact(ALERT_RULES, rules.RULES_FILE, rules.rules_text(ALERTS, links, classes)),
-        Artefact(ALERT_RULES, rules.TESTS_FILE, rules.tests_text(ALERTS, links, classes)),
-    ]
+    texts = {
+        rules.RULES_FILE: rules.rules_text(ALERTS, links, classes),
+        **rules.tests_texts(ALERTS, links, classes),
+    }
+    return [Artefact(ALERT_RULES, name, text) for name, text in texts.items()]
 
 
 def checkout(start: Path) -> Path | None:
