@@ -18,7 +18,7 @@ from .spec import Alert, Case, Fired, Severity
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
 LONG_TESTS_FILE = "training.rules.days.test.yaml"
-"""Cases of hours and days: promtool evaluates all rules at each step, in these as often as samples come: every five minutes."""
+"""Cases of hours and days: promtool evaluates all rules at each step, here at each sample."""
 
 GROUP = "stepwatch-training"
 INTERVAL_SECONDS = 5
