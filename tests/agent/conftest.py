@@ -27,6 +27,9 @@ from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Pha
 from stepwatch.signals.wire import Rows
 
 from .fake_proc import Proc
+from .scripted_driver import driver, library
+
+__all__ = ["driver", "library"]
 
 Moods = list[tuple[int, dict[str, str], bytes]]
 """Answers (status, headers, body) to give instead of the collector's own, one per request."""

@@ -70,7 +70,7 @@ def test_beyond_loopback_a_token_is_needed(
 ) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.7"):
         line = refused(capsys, "--host", host, "--port", "0", "--store", str(tmp_path / "s.db"))
-        assert "--token-file" in line
+        assert "-token-file" in line
     empty = tmp_path / "empty"
     empty.write_text("\n")
     assert "empty" in refused(capsys, "--token-file", str(empty), "--store", str(tmp_path / "s.db"))

@@ -19,6 +19,7 @@ from stepwatch.signals.records import (
     DeviceFlag,
     Kind,
     LifecycleEvent,
+    Nearness,
     Op,
     Phase,
     ProcessState,
@@ -40,6 +41,16 @@ from .made import (
 )
 
 RANKS_A_NODE = 2
+
+
+def placed_rows(ranks: range) -> Rows:
+    """TOPOLOGY rows: each rank has a device with a card of its own."""
+    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.TOPOLOGY])
+    rows["rank"], rows["nearness"] = ranks, Nearness.PIX
+    rows["card"] = [f"0000:{rank:02x}:00.0".encode() for rank in ranks]
+    return rows
+
+
 Taken = tuple[Segment, Received]
 
 
@@ -57,6 +68,8 @@ class History:
         """Whether ranks say that devices time their steps, and most rows of devices come."""
         self.other = np.random.default_rng([seed, 1])
         """What decides about slow ranks and stages: `random` goes on as it would without them."""
+        self.placing = np.random.default_rng([seed, 2])
+        """What decides whether agents say which cards are near."""
         self.on_hosts = self.other.random() < 0.4
         """Whether nobody says anything of devices."""
         self.staged = self.other.random() < 0.3
@@ -112,10 +125,11 @@ class History:
             (Kind.DIAGNOSIS, 0.05, self.plain(Kind.DIAGNOSIS)),
             (Kind.FLIGHT, 0.05, self.plain(Kind.FLIGHT)),
             (Kind.LAST_LINE, 0.05, self.plain(Kind.LAST_LINE)),
-            (Kind.TOPOLOGY, 0.05, self.plain(Kind.TOPOLOGY)),
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)
+        if self.placing.random() < 0.05:
+            tables[Kind.TOPOLOGY] = placed_rows(ranks)
         if self.timed:
             self.on_devices(tables, node, ranks)
         if self.on_hosts:

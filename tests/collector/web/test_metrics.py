@@ -87,6 +87,7 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     # Nobody said what a device-hour costs.
     absent |= {names.SLO_BURN_RATE.name, names.JOB_COST.name}
     absent |= {names.COLLECTOR_NOTICES.name, names.COLLECTOR_NOTICES_GIVEN_UP.name}
+    absent |= {names.COLLECTOR_REFUSED_REQUESTS.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
     missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()

@@ -1,4 +1,4 @@
-"""A driver that a test scripts, for all probes that read devices."""
+"""A driver that a test scripts, for all tests that read devices: a process loads one library."""
 
 from __future__ import annotations
 
