@@ -34,7 +34,8 @@ def log_rarity(
     peers: a rank whose steps are long shows beside another whose steps are long more often.
     """
     found = np.zeros(len(groups))
-    if not len(course.seconds) or course.begun.max(initial=0) == 0:
+    most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
+    if not len(course.seconds) or most < _FEWEST:  # in no window there are more than in all
         return found
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     places = np.unique(groups, return_inverse=True)[1]
