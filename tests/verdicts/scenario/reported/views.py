@@ -11,7 +11,7 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import UNKNOWN_RANK, Kind, Op, Phase, ProcessState, text_bytes
 from stepwatch.signals.version import version
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.steps import Step, Steps
 from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import FaultKind, Scenario
 
@@ -54,13 +54,17 @@ class Views:
         self._entered = 0
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
-    def note(self, step: Step) -> None:
-        """Take a step that was made: its collectives are entered in all later ones."""
-        self._entered += len(step.calls)
-        ends = bool(np.isfinite(step.end).all())
-        for call in step.calls:
-            waited = call.exposed
-            self._waited += waited if ends else np.where(np.isfinite(waited), waited, 0.0)
+    def note(self, steps: Steps) -> None:
+        """Take steps that were made: their collectives are entered in all later ones."""
+        self._entered += len(steps.calls) * len(steps.end)
+        if not steps.calls:
+            return
+        waited = np.stack([call.exposed for call in steps.calls], axis=1)
+        if not np.isfinite(steps.end).all():
+            waited = np.where(np.isfinite(waited), waited, 0.0)
+        each = waited.reshape(-1, len(self._waited))
+        # One after the other, so that it makes no difference how many come at once.
+        self._waited = np.add.accumulate(np.concatenate([self._waited[None], each]))[-1]
 
     def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
         """RANK_STATE rows of these ranks."""
