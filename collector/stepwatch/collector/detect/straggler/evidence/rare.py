@@ -48,9 +48,12 @@ def log_rarity(
                 continue
             usual = min(limits.most_usual_long, limits.usual_long_lost / level)
             peers = _of_peers(places, faulty, counts, steps, usual)
+            among = peers.log_among(counts)
+            fewest = min(limits.least_log_among_peers, limits.least_log_alone)
+            if not ((counts >= _FEWEST) & (among >= fewest) & (peers.size > 0)).any():
+                continue  # nearly always
             ever = _of_peers(places, faulty, long.totals[at], long.steps, usual)
             rate = np.maximum(peers.rate, ever.rate)
-            among = peers.log_among(counts)
             known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
             least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
             may_be = (counts >= _FEWEST) & (among >= least) & (peers.size > 0)
