@@ -82,9 +82,17 @@ class PlainSteps:
         if len(members) == 1:
             return lambda at, now: [max(now) + transfer[at]] * len(now)
 
+        place = {groups[each[0]]: number for number, each in enumerate(members)}
+        places = [place[group] for group in groups]
+        pick = [operator.itemgetter(*each) if len(each) > 1 else None for each in members]
+
         def meet(at: int, now: Moments) -> Moments:
-            over = {groups[each[0]]: max(now[rank] for rank in each) for each in members}
-            return [over[group] + transfer[at] for group in groups]
+            more = transfer[at]
+            over = [
+                (max(of(now)) if of is not None else now[each[0]]) + more
+                for each, of in zip(members, pick, strict=True)
+            ]
+            return [over[place] for place in places]
 
         return meet
 

@@ -57,6 +57,8 @@ class Agents:
         self._made = timeline.made()
         self._under_way, self._taken = _NOTHING, 0
         """Steps that were made at once, and how many of them ranks have come to."""
+        self._over = np.zeros(0)
+        """When the first rank ended each of them."""
         self._known: deque[Step] = deque(maxlen=_KEPT_STEPS)
         self._numbers = [group_number(list(members)) for members in timeline.layout.members]
         self._views = Views(scenario, timeline, exits, self._numbers)
@@ -114,19 +116,20 @@ class Agents:
                 return
             if isinstance(made, Steps):
                 self._under_way, self._taken = made, 0
+                self._over = made.end.min(axis=1)
                 self._write_all(made)
                 continue
             self._known.append(made)
-            self._views.note(made.alone())
+            self._views.note(made.alone(), slice(None))
             self._write(made)
 
     def _take(self, at: float) -> None:
         """Take those of the steps under way that ranks have come to at `at`."""
         begin, steps = self._taken, self._under_way
-        over = np.searchsorted(steps.end[begin:].min(axis=1), at, side="right")
-        self._taken = end = min(begin + int(over) + 1, len(steps.end))
+        over = int(np.searchsorted(self._over, at, side="right"))
+        self._taken = end = min(max(begin, over) + 1, len(steps.end))
         self._known.extend(map(steps.step, range(max(begin, end - _KEPT_STEPS), end)))
-        self._views.note(steps.some(slice(begin, end)))
+        self._views.note(steps, slice(begin, end))
         self._ring += (end - begin) * records(steps)
 
     def _write_all(self, steps: Steps) -> None:

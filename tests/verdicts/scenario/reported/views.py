@@ -54,13 +54,14 @@ class Views:
         self._entered = 0
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
-    def note(self, steps: Steps) -> None:
-        """Take steps that were made: their collectives are entered in all later ones."""
-        self._entered += len(steps.calls) * len(steps.end)
+    def note(self, steps: Steps, which: slice) -> None:
+        """Take some of `steps`, which were made: their collectives are entered in later ones."""
+        ends = steps.end[which]
+        self._entered += len(steps.calls) * len(ends)
         if not steps.calls:
             return
-        waited = np.stack([call.exposed for call in steps.calls], axis=1)
-        if not np.isfinite(steps.end).all():
+        waited = np.stack([call.exposed[which] for call in steps.calls], axis=1)
+        if not np.isfinite(ends).all():
             waited = np.where(np.isfinite(waited), waited, 0.0)
         each = waited.reshape(-1, len(self._waited))
         # One after the other, so that it makes no difference how many come at once.
