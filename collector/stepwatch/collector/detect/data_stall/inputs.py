@@ -56,7 +56,7 @@ def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:
     usual = median(course.seconds / course.steps)
     shares = course.work[:, WORK.index("data")] / (course.steps[:, None] * usual)
     loaders = shares.mean(axis=0) >= limits.loader_share
-    if not loaders.any():
+    if not loaders.any() or median(shares[-1, loaders]) < limits.lasting_share:
         return 0.0
     short = np.flatnonzero(np.median(shares[:, loaders], axis=1) < limits.lasting_share)
     return float(course.seconds[short[-1] + 1 if len(short) else 0 :].sum())
