@@ -11,6 +11,9 @@ import numpy as np
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Op, Phase
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+"""Of one step or of several: (ranks,) or (steps, ranks)."""
+
 
 class Place(NamedTuple):
     """Where ranks are from `at` (ranks,) on; `groups` (ranks,) numbers each one's group inside a
@@ -29,8 +32,8 @@ class Call(NamedTuple):
 
     op: Op
     groups: tuple[int, ...]
-    arrived: Vector
-    exposed: Vector
+    arrived: Floats
+    exposed: Floats
     nbytes: int
     times: int = 1
 

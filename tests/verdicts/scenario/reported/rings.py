@@ -108,7 +108,8 @@ class RingRows(NamedTuple):
         rows = self.rows[steps]
         order = _rank_after_rank(self.ranks.tobytes(), len(rows))
         plain = rows.reshape(-1).view(np.dtype((np.void, rows.dtype.itemsize)))
-        return plain[order].view(rows.dtype)
+        found: Rows = plain[order].view(rows.dtype)
+        return found
 
 
 @lru_cache(maxsize=1024)

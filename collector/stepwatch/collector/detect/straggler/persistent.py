@@ -47,7 +47,7 @@ def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds)
     certain = limits.certain_ratio, limits.certain_excess_ratio
     slow = exceeds(own, peers, seconds, *_usual_limits(limits))
     slow |= exceeds(own, peers, seconds, *certain)
-    return [phase for phase, any_slow in zip(phases, slow.any(axis=1), strict=True) if any_slow]
+    return [phases[at] for at in np.flatnonzero(slow.any(axis=1)).tolist()]
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
