@@ -209,3 +209,19 @@ def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
     )
     (found,) = incidents(scenario)
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> None:
+    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
+    (found,) = incidents(job(FaultKind.SLOW_STAGE_LINK, 3, effect=2.5, at=0.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert "its schedule" in found["summary"]
+
+
+@pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
+def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) -> None:
+    """It is named before the first steps are over that a job is compared with."""
+    scenario = job(FaultKind.SLOW_LINK, 1, effect=8.0, at=0.0, shape=shape, ranks=8, seconds=190.0)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert found["opened_at"] < 100.0

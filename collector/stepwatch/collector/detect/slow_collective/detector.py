@@ -45,6 +45,7 @@ class Thresholds(NamedTuple):
     wait_ratio: float
     certain_wait_ratio: float
     certain_wait_excess_ratio: float
+    blocked_ratio: float
     lasting_ratio: float
     lasting_work_ratio: float
     lasting_lost_ratio: float
@@ -52,6 +53,8 @@ class Thresholds(NamedTuple):
     always_share: float
     always_seconds: float
     always_buckets: float
+    most_share: float
+    most_share_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

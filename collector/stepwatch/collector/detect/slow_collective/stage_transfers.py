@@ -24,6 +24,7 @@ from .detector import Thresholds, is_long
 
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
+BASELINE = "baseline"
 
 
 class Waiting(NamedTuple):
@@ -32,7 +33,8 @@ class Waiting(NamedTuple):
     `numbers` are the evaluated steps, `seconds` their lengths, `wait` the mean over ranks, `usual`
     that in the run's first steps, `more` what all stages together, each by its slowest rank, work
     longer than in those. `sends` maps a pair of stages to what its ranks were blocked in sends per
-    step, empty where the trainer's sends are not seen; `ranks` a stage to its ranks.
+    step, empty where the trainer's sends are not seen; `ranks` a stage to its ranks. Where
+    `against` is not the baseline, `usual` and `more` are what that makes of the work of the steps.
     """
 
     numbers: Integers
@@ -42,11 +44,12 @@ class Waiting(NamedTuple):
     usual: float
     sends: Mapping[Pair, float]
     ranks: Mapping[int, list[int]]
+    against: str = BASELINE
 
 
 def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]:
     """At most one finding, about the transfers between stages; it names the pair if one is slow."""
-    if len(waiting.numbers) < limits.window_steps:
+    if len(waiting.numbers) < limits.certain_long_steps:
         return []
     excess = waiting.wait - waiting.usual - waiting.more
     slow = (excess >= limits.least_excess_ratio * waiting.seconds) & (
@@ -95,23 +98,19 @@ def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) ->
     subject, who = names_of(pair, waiting.ranks)
     summary = (
         f"transfers {who} are slow since step {first}: ranks wait {in_words(now)} a step for "
-        f"their neighbours, baseline {in_words(waiting.usual)}, and no stage works longer by "
-        f"that; it takes {lost:.0%} of the step more"
+        f"their neighbours, {waiting.against} {in_words(waiting.usual)}, and no stage works longer "
+        f"by that; it takes {lost:.0%} of the step more"
     )
-    evidence = [
-        Evidence(
-            "wait for pipeline neighbours per step",
-            now,
-            "seconds",
-            f"baseline {in_words(waiting.usual)}",
-        ),
-        Evidence(
+    against = f"{waiting.against} {in_words(waiting.usual)}"
+    evidence = [Evidence("wait for pipeline neighbours per step", now, "seconds", against)]
+    if waiting.against == BASELINE:
+        longer = Evidence(
             "what all stages work longer per step",
             float(np.median(waiting.more[since:])),
             "seconds",
             "than in the run's first steps: it explains as much of the wait",
-        ),
-    ]
+        )
+        evidence.append(longer)
     if pair is not None:
         evidence.append(
             Evidence(
