@@ -225,3 +225,23 @@ def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) 
     (found,) = incidents(replace(scenario, step_seconds=1.0))
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
     assert found["opened_at"] < 100.0
+
+
+def test_a_link_and_the_way_between_stages_that_are_slow_together_are_one_incident() -> None:
+    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=5.0, at=40.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_node_of_whole_stages_that_is_slow_now_and_then_is_named() -> None:
+    more = {"node": 1, "shape": Shape.PIPELINE, "ranks": 8, "seconds": 200.0}
+    (found,) = incidents(job(FaultKind.SLOW_NODE, 4, 5, 6, 7, effect=5.0, period=10, **more))
+    assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-1")
+
+
+def test_a_rank_alone_in_its_stage_that_is_slow_now_and_then_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_COMPUTE, 1, effect=6.0, period=20, shape=Shape.PIPELINE, seconds=200.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "backward")
