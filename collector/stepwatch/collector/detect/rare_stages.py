@@ -89,7 +89,21 @@ def find_rare(window: Window) -> list[RareStage]:
                 lost=_lost(seconds, hits),
                 log_odds=float(odds[at]),
             )
+    if found:
+        _add_those_like(max(found, key=lambda at: found[at].log_odds), excess, found)
     return sorted(found.values(), key=lambda rare: -rare.lost)
+
+
+def _add_those_like(surest: int, excess: Matrix, found: dict[int, RareStage]) -> None:
+    """Add stages that exceed the others by half of what the `surest` does in its hits: so those
+    of one node are named together from the beginning."""
+    one = found[surest]
+    means = excess[one.hits].mean(axis=0)
+    numbers = np.unique(one.window.stage)
+    for at in np.flatnonzero(means >= means[surest] / 2).tolist():
+        if at not in found:
+            phase = _phase(one.window, int(numbers[at]), one.hits)
+            found[at] = one._replace(stage=int(numbers[at]), phase=phase)
 
 
 def _excess(window: Window) -> Matrix:

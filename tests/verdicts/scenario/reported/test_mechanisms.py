@@ -245,3 +245,16 @@ def test_a_rank_alone_in_its_stage_that_is_slow_now_and_then_is_named() -> None:
     )
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "backward")
+
+
+def test_a_job_of_long_steps_that_starves_from_its_first_is_named_in_eight() -> None:
+    scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=10.0, seconds=150.0)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["rank"]) == ("data-stall", -1)
+
+
+def test_two_steps_far_beyond_all_others_are_enough() -> None:
+    scenario = job(FaultKind.SLOW_COMPUTE, 2, effect=8.0, at=100.0, seconds=140.0, ranks=8)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["rank"]) == ("straggler", 2)
+    assert found["opened_at"] < 100.0 + 3 * 7.0, "the third slow step is not over"

@@ -41,6 +41,8 @@ class Thresholds(NamedTuple):
     limiting_ratio: float
     certain_steps: int
     certain_seconds: float
+    certain_few_steps: int
+    certain_few_seconds: float
     certain_ratio: float
     certain_excess_ratio: float
     lasting_lost_ratio: float
@@ -107,9 +109,6 @@ def detect(
                     together=[stages.numbers[each] for each in named.tolist()],
                 )
             ]
-    for each in lasting:
-        if each.lost >= limits.lasting_lost_ratio and (window.stage == each.stage).sum() > 1:
-            return [_lasting(each, window.at(chosen), baseline, ideal)]
     sizes = {number: int((window.stage == number).sum()) for number in known_stages(window)}
     now_and_then = [
         each
@@ -118,6 +117,9 @@ def detect(
     ]
     if now_and_then:
         return [_now_and_then(now_and_then, baseline, ideal)]
+    for each in lasting:
+        if each.lost >= limits.lasting_lost_ratio and (window.stage == each.stage).sum() > 1:
+            return [_lasting(each, window.at(chosen), baseline, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
@@ -226,12 +228,16 @@ def _exceeds(
 
 def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
     """Stages that are far slower than they were in the newest few steps, where these are long."""
-    newest = slice(-limits.certain_steps, None)
-    if float(stages.seconds[newest].sum()) < limits.certain_seconds:
-        return np.zeros(len(stages.numbers), dtype=np.bool_)
     against = stages.others * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
-    return np.asarray(slow[newest].all(axis=0) & (stages.size > 1))
+    found = np.zeros(len(stages.numbers), dtype=np.bool_)
+    for steps, seconds in (
+        (limits.certain_steps, limits.certain_seconds),
+        (limits.certain_few_steps, limits.certain_few_seconds),
+    ):
+        if float(stages.seconds[-steps:].sum()) >= seconds:
+            found |= slow[-steps:].all(axis=0)
+    return found & (stages.size > 1)
 
 
 def _is_like_the_worst(stages: Stages) -> Mask:

@@ -58,7 +58,7 @@ def _beyond_schedule(context: DetectionContext) -> list[Finding]:
     window = context.window
     stages = known_stages(window)
     chosen = np.flatnonzero(usable_steps(window))
-    if len(stages) < 2 or not context.compares_ranks or len(chosen) < LIMITS.certain_long_steps:
+    if len(stages) < 2 or not context.compares_ranks or len(chosen) < LIMITS.certain_few_steps:
         return []
     part = window.at(chosen)
     seconds = step_seconds(part)

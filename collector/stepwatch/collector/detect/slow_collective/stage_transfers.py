@@ -20,7 +20,7 @@ from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 
-from .detector import Thresholds, is_long
+from .detector import Thresholds, fewest_long
 
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
 
 def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]:
     """At most one finding, about the transfers between stages; it names the pair if one is slow."""
-    if len(waiting.numbers) < limits.certain_long_steps:
+    if len(waiting.numbers) < limits.certain_few_steps:
         return []
     excess = waiting.wait - waiting.usual - waiting.more
     slow = (excess >= limits.least_excess_ratio * waiting.seconds) & (
@@ -65,12 +65,14 @@ def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]
 
 def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
     """Whether the waits of the newest few steps are far longer, where these steps are long."""
-    newest = slice(-limits.certain_long_steps, None)
-    seconds = waiting.seconds[newest]
-    far = (excess[newest] >= limits.certain_wait_excess_ratio * seconds) & (
+    fewest = fewest_long(waiting.seconds, limits)
+    if fewest is None:
+        return False
+    newest = slice(-fewest, None)
+    far = (excess[newest] >= limits.certain_wait_excess_ratio * waiting.seconds[newest]) & (
         waiting.wait[newest] >= limits.certain_wait_ratio * waiting.usual
     )
-    return bool(far.all()) and is_long(seconds, limits)
+    return bool(far.all())
 
 
 def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
