@@ -55,9 +55,10 @@ class RareStage(NamedTuple):
 def rare_stages(context: DetectionContext) -> list[RareStage]:
     """Those that are slow beyond chance in the newest steps of a job, the costliest first."""
     window = context.window
+    if len(known_stages(window)) < 2 or not context.compares_ranks:
+        return []
     few = window.at(np.flatnonzero(usable_steps(window)))
-    numbers = known_stages(few)
-    if len(numbers) < 2 or not context.compares_ranks or len(few.steps) < _FEWEST:
+    if len(few.steps) < _FEWEST:
         return []
     if int((_excess(few) >= LEVELS[0]).sum(axis=0).max()) < _FEWEST - 1:
         return []  # nearly always

@@ -258,3 +258,11 @@ def test_two_steps_far_beyond_all_others_are_enough() -> None:
     (found,) = incidents(replace(scenario, step_seconds=1.0))
     assert (found["kind"], found["rank"]) == ("straggler", 2)
     assert found["opened_at"] < 100.0 + 3 * 7.0, "the third slow step is not over"
+
+
+def test_a_job_that_starves_from_its_first_step_is_named_while_an_agent_is_gone() -> None:
+    """It goes before the first steps are over that the job is compared with."""
+    lost = Telemetry(killed_node=1, killed_at=60.0)
+    scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=9.0, seconds=150.0)
+    found = incidents(replace(scenario, step_seconds=1.0, telemetry=lost))
+    assert {each["kind"] for each in found} == {"data-stall", "telemetry-lost"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -60,26 +60,30 @@ def _beyond_schedule(context: DetectionContext) -> list[Finding]:
     chosen = np.flatnonzero(usable_steps(window))
     if len(stages) < 2 or not context.compares_ranks or len(chosen) < LIMITS.certain_few_steps:
         return []
-    part = window.at(chosen)
-    seconds = step_seconds(part)
-    wait = part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64)
-    if not wait[-1] >= LIMITS.least_excess_ratio * seconds[-1]:
-        return []  # a look at one row, which is nearly always enough
-    schedule, rows = context.attempt.schedule, _send_rows(context, part.steps)
+    newest = window.at(chosen[-LIMITS.window_steps :])
+    rows = _send_rows(context, newest.steps)
     if not len(rows):
         return []
+    schedule = context.attempt.schedule
     ideal = None if schedule is None else schedule.ideal_bubble_ratio
-    may = schedule_wait(part, stages, microbatches_by(ideal, len(stages), rows))
-    newest, ranks = slice(-LIMITS.window_steps, None), _ranks_of(window)
-    usual = float(np.median(may[newest]))
-    waiting = Waiting(part.steps, seconds, wait, may - usual, usual, {}, ranks, "its schedule")
-    if not detect_between_stages(waiting, LIMITS):
+    microbatches = microbatches_by(ideal, len(stages), rows)
+    waiting = _beyond(newest, stages, microbatches)
+    if not detect_between_stages(waiting, LIMITS):  # nearly always
         return []
-    waiting = waiting._replace(sends=_sends(context, part.steps, ranks))
-    blocked = max(waiting.sends.values(), default=0.0)
-    if blocked < LIMITS.blocked_ratio * float(np.median(seconds[newest])):
+    ranks = _ranks_of(window)
+    sends = _sends(context, newest.steps, ranks)
+    if max(sends.values(), default=0.0) < LIMITS.blocked_ratio * float(np.median(waiting.seconds)):
         return []
-    return detect_between_stages(waiting, LIMITS)
+    waiting = _beyond(window.at(chosen), stages, microbatches)
+    return detect_between_stages(waiting._replace(sends=sends, ranks=ranks), LIMITS)
+
+
+def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting:
+    """What ranks wait in some steps, beside what their schedule makes of the work in these."""
+    may = schedule_wait(part, stages, microbatches)
+    usual = float(np.median(may[-LIMITS.window_steps :]))
+    wait = part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64)
+    return Waiting(part.steps, step_seconds(part), wait, may - usual, usual, {}, {}, "its schedule")
 
 
 def _lasting(context: DetectionContext) -> list[Finding]:
