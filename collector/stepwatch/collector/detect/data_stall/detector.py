@@ -105,8 +105,8 @@ def detect(
     if len(usable) < limits.window_steps:
         return []
     rules = _rules(baseline, lasts_s >= limits.lasting_seconds, limits)
-    newest = step_seconds(window.at(usable[-limits.always_long_steps :]))
-    if float(newest.sum()) >= limits.always_long_seconds:
+    seconds = step_seconds(window.at(usable[-limits.always_long_steps :]))
+    if float(seconds.sum()) >= limits.always_long_seconds:
         few = limits.always_long_steps
         rules.append(_always(baseline, limits)._replace(steps=few, least_steps=few))
     if not rules:
