@@ -7,6 +7,7 @@ from stepwatch.signals.names import (
     COLLECTOR_JOBS,
     INCIDENT_OPEN,
     JOB,
+    JOB_INFO,
     JOB_RUNNING,
     LAST_RECORD,
     TELEMETRY_COVERAGE,
@@ -104,6 +105,17 @@ ALERT = Alert(
             at_seconds=420,
             fired=(_JOB_LOST,),
             situation=Situation.FLAPPING,
+        ),
+        Case(
+            name="the job comes back to the metrics: the same alert, of the same class",
+            series=_series(
+                "0+15x8 stale 150+15x30", "1x8 stale stale stale 1x30", "1x8 stale stale stale 1x30"
+            )
+            | {JOB_INFO.name + f'{{{JOB}="llama"}}': "1x8 stale stale stale 1x30"},
+            at_seconds=195,
+            fired=(_JOB_LOST,),
+            job_class="production",
+            situation=Situation.RESTART,
         ),
         Case(
             name="no alert as a collector restarts between two scrapes",
