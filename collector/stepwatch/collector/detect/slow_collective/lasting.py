@@ -16,7 +16,6 @@ from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, bu
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals.names import Cause, FindingKind
 
 from .detector import LIMITS, Thresholds
@@ -25,10 +24,9 @@ from .detector import LIMITS, Thresholds
 def find_lasting(context: DetectionContext) -> list[Finding]:
     """At most one finding, on all collectives together; none in a pipeline, whose waits for
     neighbours are looked at as such."""
-    evidence = context.attempt.tracker(RankEvidence)
-    if evidence.clock != context.window.clock or len(known_stages(context.window)) > 1:
+    if context.course is None or len(known_stages(context.window)) > 1:
         return []
-    found = detect_lasting(evidence.buckets.course(), LIMITS)
+    found = detect_lasting(context.course, LIMITS)
     return [context.dated(with_clock(context, finding)) for finding in found]
 
 
@@ -82,6 +80,8 @@ def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
     if seconds < limits.always_seconds:
         return []
     shares = course.least_wait / course.seconds
+    if shares.max() < limits.always_share:  # nearly always, and no quantile is more
+        return []
     if float(np.quantile(shares, 1.0 - limits.always_buckets)) < limits.always_share:
         return []
     share, step = float(course.least_wait.sum()) / seconds, int(course.first_step[0])

@@ -57,12 +57,12 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _costly(context: DetectionContext) -> list[CostlyRank]:
     """Ranks that accumulated evidence names."""
-    evidence = evidence_of(context)
-    if evidence is None:
+    evidence, course = evidence_of(context), context.course
+    if evidence is None or course is None:
         return []
     stage = context.window.stage
-    found = costly_ranks(evidence, stage, LIMITS)
-    return found + alone_and_slower(evidence.buckets.course(), stage, LIMITS)
+    found = costly_ranks(evidence, stage, LIMITS, course)
+    return found + alone_and_slower(course, stage, LIMITS)
 
 
 def _among(
