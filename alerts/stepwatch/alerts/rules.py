@@ -14,6 +14,7 @@ from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
 from .situations import cases_of
 from .spec import Alert, Case, Fired, Severity
+from .thresholds import VANISHED_SECONDS
 
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
@@ -27,13 +28,18 @@ INTERVAL_SECONDS = 5
 LONG_INTERVAL_SECONDS = 300
 _LONG_SECONDS = 7200
 
+_KNOWN_CLASS = f'{JOB_INFO.name}{{{JOB}=%[1]q,{JOB_CLASS}!=""}}'
 _CLASS = (
-    f'{{{{ with printf `max by ({JOB_CLASS}) ({JOB_INFO.name}{{{JOB}=%q,{JOB_CLASS}!=""}})` '
-    f"$labels.{JOB} "
+    f"{{{{ with printf `max by ({JOB_CLASS}) ({_KNOWN_CLASS}) or on () "
+    f"max by ({JOB_CLASS}) (last_over_time({_KNOWN_CLASS}[{VANISHED_SECONDS}s]))` $labels.{JOB} "
     f"| query | sortByLabel `{JOB_CLASS}` }}}}{{{{ . | first | label `{JOB_CLASS}` }}}}"
     "{{ end }}"
 )
-"""Template of the label with the class of the alert's job: empty, so no label, if unknown."""
+"""Template of the label with the class of the alert's job: empty, so no label, if unknown.
+
+That of a job that left the metrics is remembered: without it, it would be another alert, and
+another page.
+"""
 _UNPAGED = "of-no-page"
 """In cases: a class that pages nowhere."""
 

@@ -219,7 +219,9 @@ def first_steps(job: LiveJob) -> FirstSteps:
             compared, found = attempt, course
             break
     ahead = hosts_run_ahead(compared) or hosts_run_ahead(newest)
-    return FirstSteps(compared, found, course_of(compared, _FIRST_STEPS, DEVICE), ahead)
+    timed = compared.tracker(DeviceSteps).lengths.any
+    on_devices = course_of(compared, _FIRST_STEPS, DEVICE) if timed else found.part(slice(0))
+    return FirstSteps(compared, found, on_devices, ahead)
 
 
 def _tokens_per_step(first: Course) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from stepwatch.collector.analysis.class_throughput import ClassThroughput, FirstSteps, first_steps
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import (
     baseline_on,
@@ -20,6 +21,7 @@ from stepwatch.collector.state.step_clock import (
 )
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.baseline import Baseline
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
@@ -126,6 +128,13 @@ class DetectionContext:
                 if found:
                     return found
         return {}
+
+    @cached_property
+    def course(self) -> Course | None:
+        """The newest ten minutes of the attempt by stretches; None where they are on another clock
+        than `window`."""
+        evidence = self.attempt.tracker(RankEvidence)
+        return evidence.buckets.course() if evidence.clock == self.window.clock else None
 
     @property
     def compares_ranks(self) -> bool:

@@ -116,7 +116,7 @@ class SliceLine:
         to 300, 600 to 610 and 620 to 630: of 7, 605, 615 and 640 it is 0, 600, 610 and 640.
         """
         rows = self._rows[: self._used]
-        following = np.searchsorted(rows["start_s"], moments, side="right")
+        following = self._starts[: self._used].searchsorted(moments, side="right")
         length = np.full(len(following), SLICE_SECONDS)
         early = following < len(rows)
         length[early] = rows["seconds"][following[early]]

@@ -279,7 +279,7 @@ def _summed(shares: Sequence[Shares], before: Slice | None, line: SliceLine | No
         return np.zeros(0, dtype=SLICE)
     every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
     places, lengths = (line or SliceLine()).places_of(every.end_s)
-    starts, first, where = np.unique(places, return_index=True, return_inverse=True)
+    starts, first, where = _distinct(places)
     rows = np.zeros(len(starts), dtype=SLICE)
     rows["start_s"], rows["version"], rows["seconds"] = starts, 1, lengths[first]
     for name, column in zip(Shares._fields[1:], every[1:], strict=True):
@@ -288,6 +288,15 @@ def _summed(shares: Sequence[Shares], before: Slice | None, line: SliceLine | No
         base = 0.0 if before is None else float(getattr(before, f"cumulative_{name}"))
         rows[f"cumulative_{name}"] = _running(rows[name], base)
     return rows
+
+
+def _distinct(places: Integers) -> tuple[Integers, Integers, Integers]:
+    """The distinct `places`, rising, the index of the first of each, and which one each is."""
+    if (places[1:] < places[:-1]).any():
+        return np.unique(places, return_index=True, return_inverse=True)
+    begins = np.append(True, places[1:] != places[:-1])  # nearly always: steps end in their order
+    first = np.flatnonzero(begins)
+    return places[first], first, np.cumsum(begins) - 1
 
 
 def _running(values: Vector, base: float) -> Vector:

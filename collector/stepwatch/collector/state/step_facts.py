@@ -181,6 +181,8 @@ def _on_device(attempt: Attempt) -> Mask:
 
 
 def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
+    if not (on_device.any() or len(attempt.step_history.dropped.timed)):
+        return math.nan
     first = _first_timed(attempt, on_device)
     return float(np.median(first)) if len(first) >= LEAST_BASELINE_STEPS else math.nan
 

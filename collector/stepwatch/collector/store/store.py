@@ -51,10 +51,14 @@ _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
 _NAMES_AT_ONCE = 500
+_POSITION = sa.select(schema.job.c.name, schema.job.c.position).where(
+    schema.job.c.name == sa.bindparam("name")
+)
 _POSITIONS = sa.select(schema.job.c.name, schema.job.c.position).where(
     schema.job.c.name.in_(sa.bindparam("names", expanding=True))
 )
-"""Built once: each evaluation asks it, and to build it takes as long as to ask."""
+"""Built once: each evaluation asks it, and to build it takes as long as to ask. A list of names is
+put together each time, which one name need not be."""
 
 
 class StoredSegment(NamedTuple):
@@ -196,7 +200,12 @@ class Store:
         names, found = sorted(jobs), dict[str, int]()
         with self._engine.connect() as connection:
             for at in range(0, len(names), _NAMES_AT_ONCE):
-                rows = connection.execute(_POSITIONS, {"names": names[at : at + _NAMES_AT_ONCE]})
+                asked = names[at : at + _NAMES_AT_ONCE]
+                one = len(asked) == 1
+                rows = connection.execute(
+                    _POSITION if one else _POSITIONS,
+                    {"name": asked[0]} if one else {"names": asked},
+                )
                 found.update((name, int(position)) for name, position in rows)
         return found
 

@@ -7,8 +7,8 @@ array takes ten times as long. What follows from moments is taken of all steps t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from .program import (
     link_seconds,
     stage_order,
 )
-from .steps import Call, Place, Step
+from .steps import Call, Steps
 
 Moments = list[float]
 """Seconds since the ranks began, by rank."""
@@ -46,7 +46,7 @@ class PlainSteps:
         self._usual = scenario.step_seconds
         self._layout, self._program = layout, program
 
-    def steps(self, number: int, began: Vector, taken: WorkOfSteps) -> Iterator[Step]:
+    def steps(self, number: int, began: Vector, taken: WorkOfSteps) -> Steps:
         """The steps from `number` on, which begin at `began` (ranks,) and take that."""
         passes = {
             place: _Pass(part, self._layout, taken)
@@ -82,9 +82,17 @@ class PlainSteps:
         if len(members) == 1:
             return lambda at, now: [max(now) + transfer[at]] * len(now)
 
+        place = {groups[each[0]]: number for number, each in enumerate(members)}
+        places = [place[group] for group in groups]
+        pick = [operator.itemgetter(*each) if len(each) > 1 else None for each in members]
+
         def meet(at: int, now: Moments) -> Moments:
-            over = {groups[each[0]]: max(now[rank] for rank in each) for each in members}
-            return [over[group] + transfer[at] for group in groups]
+            more = transfer[at]
+            over = [
+                (max(of(now)) if of is not None else now[each[0]]) + more
+                for each, of in zip(members, pick, strict=True)
+            ]
+            return [over[place] for place in places]
 
         return meet
 
@@ -134,25 +142,14 @@ class _Pass:
         return list(map(max, free, sent))
 
 
-class _CallOfSteps(NamedTuple):
-    """A `Call` of several steps: arrays (steps, ranks)."""
-
-    op: Op
-    groups: tuple[int, ...]
-    arrived: Matrix
-    exposed: Matrix
-    nbytes: int
-    times: int = 1
-
-
 class _Seen:
     """What is seen of steps whose `moments` (parts + 1, steps, ranks) are known."""
 
     def __init__(self, moments: Cube) -> None:
         self._moments = moments
         self._spent: dict[str, Matrix] = {}
-        self._calls: list[_CallOfSteps] = []
-        self._exchanges: list[_CallOfSteps] = []
+        self._calls: list[Call] = []
+        self._exchanges: list[Call] = []
         self._places: list[tuple[Matrix, tuple[Any, ...]]] = []
         """The moments at which ranks come to a place, and the other fields of `Place`."""
 
@@ -165,7 +162,7 @@ class _Seen:
         elif isinstance(part, Meets):
             exposed = over - began
             self._places.append((began, (part.phase, part.op, part.groups)))
-            self._calls.append(_CallOfSteps(part.op, part.groups, began, exposed, COLLECTIVE_BYTES))
+            self._calls.append(Call(part.op, part.groups, began, exposed, COLLECTIVE_BYTES))
             self._spend("collective", exposed)
         else:
             assert passed is not None
@@ -187,7 +184,7 @@ class _Seen:
         self._spend(part.phase.name.lower(), worked)
         sources, targets = exchange_ways(layout, forward=part.forward)
         self._exchanges += [
-            _CallOfSteps(op, groups, began, exposed, EXCHANGE_BYTES, MICROBATCHES)
+            Call(op, groups, began, exposed, EXCHANGE_BYTES, MICROBATCHES)
             for op, groups, exposed in (
                 (Op.RECV, sources, received),
                 (Op.SEND, targets, over - free),
@@ -197,32 +194,16 @@ class _Seen:
     def _spend(self, name: str, seconds: Matrix) -> None:
         self._spent[name] = self._spent.get(name, 0.0) + seconds
 
-    def steps(self, number: int, taken: WorkOfSteps) -> Iterator[Step]:
+    def steps(self, number: int, taken: WorkOfSteps) -> Steps:
         """The steps from `number` on."""
-        names, ends = list(self._spent), self._moments[-1]
-        spent = zip(*self._spent.values(), strict=True)
-        calls = _by_step(self._calls, len(ends))
-        exchanges = _by_step(self._exchanges, len(ends))
-        kinds = [*(kind for _, kind in self._places), (Phase.DATA,)]
-        places = zip(*(moments for moments, _ in self._places), ends, strict=True)
-        each = zip(self._moments[0], spent, calls, exchanges, places, taken.tokens, strict=True)
-        for at, (began, seconds, called, exchanged, moments, tokens) in enumerate(each):
-            yield Step(
-                number=number + at,
-                began=began,
-                spent=dict(zip(names, seconds, strict=True)),
-                calls=called,
-                exchanges=exchanged,
-                places=[Place(when, *kind) for when, kind in zip(moments, kinds, strict=True)],
-                tokens=tokens,
-                end=ends[at],
-            )
-
-
-def _by_step(calls: Sequence[_CallOfSteps], steps: int) -> Iterator[list[Call]]:
-    """The calls of each step, in their order."""
-    for at in range(steps):
-        yield [
-            Call(each.op, each.groups, each.arrived[at], each.exposed[at], each.nbytes, each.times)
-            for each in calls
-        ]
+        ends = self._moments[-1]
+        return Steps(
+            number,
+            self._moments[0],
+            self._spent,
+            self._calls,
+            self._exchanges,
+            [*self._places, (ends, (Phase.DATA,))],
+            taken.tokens,
+            ends,
+        )

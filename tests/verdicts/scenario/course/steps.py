@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,3 +53,100 @@ class Step:
     """What a checkpoint before the step took on each rank (ranks,)."""
     saved_from: Vector | None = None
     end: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def alone(self) -> Steps:
+        """The same as several steps, of which it is the only one."""
+        return Steps(
+            self.number,
+            self.began[None],
+            {name: seconds[None] for name, seconds in self.spent.items()},
+            [_each(call, lambda values: values[None]) for call in self.calls],
+            [_each(call, lambda values: values[None]) for call in self.exchanges],
+            [(place.at[None], place[1:]) for place in self.places],
+            self.tokens[None],
+            self.end[None],
+            self.after_pause,
+        )
+
+
+class Steps(NamedTuple):
+    """Steps from `number` on that consist of the same: the fields of `Step`, of which each array
+    has one axis more in front, (steps, ranks). Of `places` the moments stand beside the rest."""
+
+    number: int
+    began: Any
+    spent: dict[str, Any]
+    calls: list[Call]
+    exchanges: list[Call]
+    places: list[tuple[Any, tuple[Any, ...]]]
+    tokens: Any
+    end: Any
+    after_pause: bool = False
+
+    def step(self, at: int) -> Step:
+        """One of them, by its place."""
+        return Step(
+            number=self.number + at,
+            began=self.began[at],
+            spent={name: seconds[at] for name, seconds in self.spent.items()},
+            calls=[_each(call, lambda values: values[at]) for call in self.calls],
+            exchanges=[_each(call, lambda values: values[at]) for call in self.exchanges],
+            places=[Place(moments[at], *kind) for moments, kind in self.places],
+            tokens=self.tokens[at],
+            after_pause=self.after_pause,
+            end=self.end[at],
+        )
+
+    def some(self, chosen: slice) -> Steps:
+        """Some of them, as they follow each other."""
+        begin = chosen.indices(len(self.end))[0]
+        return self._each(lambda values: values[chosen])._replace(number=self.number + begin)
+
+    def kind(self) -> tuple[object, ...]:
+        """What steps have in common that can be put together."""
+        every = [*self.calls, *self.exchanges]
+        calls = [(each.op, each.groups, each.nbytes, each.times) for each in every]
+        return (self.after_pause, *self.spent, *calls)
+
+    def _each(self, part: Callable[[Any], Any]) -> Steps:
+        return self._replace(
+            began=part(self.began),
+            spent={name: part(seconds) for name, seconds in self.spent.items()},
+            calls=[_each(call, part) for call in self.calls],
+            exchanges=[_each(call, part) for call in self.exchanges],
+            places=[(part(moments), kind) for moments, kind in self.places],
+            tokens=part(self.tokens),
+            end=part(self.end),
+        )
+
+
+def together(steps: Sequence[Steps]) -> Steps:
+    """Steps of one `kind` that follow each other as one; where ranks stand is left out."""
+    if len(steps) == 1:
+        return steps[0]
+    head = steps[0]
+    return Steps(
+        head.number,
+        np.concatenate([each.began for each in steps]),
+        {name: np.concatenate([each.spent[name] for each in steps]) for name in head.spent},
+        _joined([each.calls for each in steps]),
+        _joined([each.exchanges for each in steps]),
+        [],
+        np.concatenate([each.tokens for each in steps]),
+        np.concatenate([each.end for each in steps]),
+        head.after_pause,
+    )
+
+
+def _joined(calls: Sequence[list[Call]]) -> list[Call]:
+    return [
+        alike[0]._replace(
+            arrived=np.concatenate([call.arrived for call in alike]),
+            exposed=np.concatenate([call.exposed for call in alike]),
+        )
+        for alike in zip(*calls, strict=True)
+    ]
+
+
+def _each(call: Call, part: Callable[[Any], Any]) -> Call:
+    return call._replace(arrived=part(call.arrived), exposed=part(call.exposed))

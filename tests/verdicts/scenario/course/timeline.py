@@ -31,7 +31,7 @@ from .program import (
     program_of,
     stage_order,
 )
-from .steps import Call, Place, Step
+from .steps import Call, Place, Step, Steps
 
 NEVER = math.inf
 _FIRST_STEP = 4.0
@@ -56,16 +56,24 @@ class Timeline:
 
     def steps(self) -> Iterator[Step]:
         """Steps until the scenario is over; the last one may never end."""
+        for made in self.made():
+            if isinstance(made, Step):
+                yield made
+            else:
+                yield from map(made.step, range(len(made.end)))
+
+    def made(self) -> Iterator[Step | Steps]:
+        """The same, those together that were made at once."""
         number = 0
         while self._now.min() < self.scenario.seconds:
             if plain := self._plain(number):
                 taken = self._noise.steps(plain)
-                for step in self._uninterrupted.steps(number, self._now, taken):
-                    if self._now.min() >= self.scenario.seconds:
-                        return
-                    self._now = step.end
-                    number += 1
-                    yield step
+                steps = self._uninterrupted.steps(number, self._now, taken)
+                begun = int((steps.began.min(axis=1) < self.scenario.seconds).sum())
+                steps = steps.some(slice(begun))
+                self._now = steps.end[-1]
+                number += len(steps.end)
+                yield steps
                 continue
             yield self._made(number)
             number += 1

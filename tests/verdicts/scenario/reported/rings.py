@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Rows, Vector
+from stepwatch.signals.arrays import IntegerMatrix, Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind, Op, StepFlag
-from tests.verdicts.scenario.course.steps import Call, Step
+from tests.verdicts.scenario.course.steps import Call, Step, Steps, together
 
 BOOTED_SECONDS = 40_000.0
 
 
 class Written(NamedTuple):
-    """A step of the ranks that ended it, and the number of their first record of it (ranks,)."""
+    """Steps of the ranks that ended them, the number of the first record of each (steps, ranks),
+    and when the last rank ended each (steps,)."""
 
-    step: Step
+    steps: Steps
     ranks: Integers
-    first: Integers
+    first: IntegerMatrix
+    at: Vector
 
-    @property
-    def at(self) -> float:
-        """When the last of them ended it."""
-        return float(self.step.end[self.ranks].max())
+    def kind(self) -> tuple[object, ...]:
+        """What those have in common whose rows are made together."""
+        return (id(self.ranks), *self.steps.kind())
 
 
 def blank(kind: Kind, count: int) -> Rows:
@@ -59,48 +59,62 @@ def length(seconds: Any) -> Any:
     return (np.maximum(np.asarray(seconds), 0.0) * NANOSECONDS).astype(np.uint64)
 
 
-def records(step: Step) -> int:
+def records(step: Step | Steps) -> int:
     """How many records a rank writes of a step."""
     return 1 + len(step.calls) + len(step.exchanges)
 
 
-def step_rows(written: Sequence[Written], microbatches: int) -> Rows:
-    """STEP rows."""
-    each, steps = [len(one.ranks) for one in written], [one.step for one in written]
-    rows = blank(Kind.STEP, sum(each))
-    rows["rank"] = np.concatenate([one.ranks for one in written])
-    rows["step"] = np.repeat([step.number for step in steps], each)
-    last = np.repeat([records(step) - 1 for step in steps], each)
-    rows["seq"] = np.concatenate([one.first for one in written]) + last
-    rows["time_ns"] = ns(_picked(written, [step.end for step in steps]))
-    rows["duration_ns"] = length(_picked(written, [step.end - step.began for step in steps]))
-    nothing = np.zeros(len(steps[0].end))
-    for name in sorted({name for step in steps for name in step.spent}):
-        spent = [step.spent.get(name, nothing) for step in steps]
-        rows[f"{name}_ns"] = length(_picked(written, spent))
-    rows["tokens"] = _picked(written, [step.tokens for step in steps])
+def joined(written: Sequence[Written]) -> Written:
+    """Those of one `kind` that follow each other as one."""
+    if len(written) == 1:
+        return written[0]
+    return Written(
+        together([each.steps for each in written]),
+        written[0].ranks,
+        np.concatenate([each.first for each in written]),
+        np.concatenate([each.at for each in written]),
+    )
+
+
+def step_rows(written: Written, microbatches: int) -> RingRows:
+    """STEP rows (steps, ranks)."""
+    steps, ranks = written.steps, written.ranks
+    count = len(steps.end)
+    numbers = steps.number + np.arange(count)[:, None]
+    rows = blank(Kind.STEP, count * len(ranks)).reshape(count, len(ranks))
+    rows["rank"], rows["step"] = ranks, numbers
+    rows["seq"] = written.first + (records(steps) - 1)
+    rows["time_ns"] = ns(steps.end[:, ranks])
+    rows["duration_ns"] = length(steps.end[:, ranks] - steps.began[:, ranks])
+    for name, seconds in steps.spent.items():
+        rows[f"{name}_ns"] = length(seconds[:, ranks])
+    rows["tokens"] = steps.tokens[:, ranks]
     rows["microbatches"] = microbatches
-    rows["flags"] = np.repeat([_flags(step) for step in steps], each)
-    rows["loss"] = 1.7 + 6.0 * (rows["step"] + 10.0) ** -0.3
+    first = np.where(numbers == 0, StepFlag.FIRST, StepFlag(0))
+    rows["flags"] = first | (StepFlag.AFTER_PAUSE if steps.after_pause else StepFlag(0))
+    rows["loss"] = 1.7 + 6.0 * (numbers + 10.0) ** -0.3
     rows["grad_norm"] = 1.0
-    return rows
+    return RingRows(rows, ranks)
 
 
-def _picked(written: Sequence[Written], values: Sequence[Vector]) -> Vector:
-    """Of each step's values (ranks,) those of the ranks that wrote it, one step after the other.
+class RingRows(NamedTuple):
+    """Rows (steps, each) of which those of a step are of these `ranks` (each,)."""
 
-    Worked example: values [1 2], [3 4] of steps that rank 1, and both ranks wrote: 2 3 4.
-    """
-    ranks = written[0].ranks
-    if all(one.ranks is ranks for one in written):
-        return np.array(values)[:, ranks].ravel()
-    chosen = zip(values, written, strict=True)
-    return np.concatenate([each[one.ranks] for each, one in chosen])
+    rows: Any
+    ranks: Integers
+
+    def of(self, steps: slice) -> Rows:
+        """Those of some steps, as they lie in the rings: of one rank after the other."""
+        rows = self.rows[steps]
+        order = _rank_after_rank(self.ranks.tobytes(), len(rows))
+        plain = rows.reshape(-1).view(np.dtype((np.void, rows.dtype.itemsize)))
+        return plain[order].view(rows.dtype)
 
 
-def _flags(step: Step) -> int:
-    first = StepFlag.FIRST if step.number == 0 else StepFlag(0)
-    return int(first | (StepFlag.AFTER_PAUSE if step.after_pause else StepFlag(0)))
+@lru_cache(maxsize=1024)
+def _rank_after_rank(ranks: bytes, steps: int) -> Integers:
+    every = np.tile(np.frombuffer(ranks, dtype=np.int64), steps)
+    return np.argsort(every, kind="stable")
 
 
 class CallRows:
@@ -113,31 +127,26 @@ class CallRows:
         self._numbers = np.array([*numbers, 0])
         self._groups: dict[tuple[int, ...], tuple[Integers, Any]] = {}
 
-    def rows(self, written: Sequence[Written]) -> Rows:
+    def rows(self, written: Written) -> RingRows:
         """The rows of these steps, those of a step in the order of its calls."""
-        parts = [self._run([*run]) for _, run in itertools.groupby(written, key=_signature)]
-        return np.concatenate([blank(Kind.COLLECTIVE, 0), *parts])
-
-    def _run(self, run: Sequence[Written]) -> Rows:
-        """The rows of steps in which the same ranks have the same calls."""
-        ranks, calls = run[0].ranks, [_all_calls(one.step) for one in run]
-        parts = [self._part(numbers, calls[0], ranks) for numbers in _same_calls(calls[0])]
+        steps, ranks = written.steps, written.ranks
+        calls = [*steps.calls, *steps.exchanges]
+        parts = [self._part(numbers, calls[numbers[0]], ranks) for numbers in _same_calls(calls)]
         parts = [part for part in parts if len(part.ranks)]
-        ends = np.array([one.step.end for one in run])
-        first = np.array([one.first for one in run])
-        steps = np.array([one.step.number for one in run])[:, None]
-        width = sum(len(part.ranks) for part in parts)
-        found, at = blank(Kind.COLLECTIVE, len(run) * width).reshape(len(run), width), 0
+        count, width = len(steps.end), sum(len(part.ranks) for part in parts)
+        found, at = blank(Kind.COLLECTIVE, count * width).reshape(count, width), 0
+        times = ns(steps.end)
         for part in parts:
             rows = found[:, at : at + len(part.ranks)]
-            rows["step"], rows["time_ns"] = steps, ns(ends[:, part.ranks])
-            rows["seq"] = first[:, part.inside] + part.numbers[0]
-            part.fill(rows, calls)
+            rows["step"] = steps.number + np.arange(count)[:, None]
+            rows["time_ns"] = times[:, part.ranks]
+            rows["seq"] = written.first[:, part.inside] + part.numbers[0]
+            part.fill(rows, [calls[number] for number in part.numbers])
             at += len(part.ranks)
-        return found.ravel()
+        return RingRows(found, np.concatenate([ranks[:0], *(part.ranks for part in parts)]))
 
-    def _part(self, numbers: Sequence[int], calls: Sequence[Call], ranks: Integers) -> _Calls:
-        groups, member = self._of(calls[numbers[0]].groups)
+    def _part(self, numbers: Sequence[int], call: Call, ranks: Integers) -> _Calls:
+        groups, member = self._of(call.groups)
         inside = member[ranks]
         return _Calls(numbers, ranks[inside], inside, groups[ranks[inside]])
 
@@ -158,32 +167,17 @@ class _Calls(NamedTuple):
     inside: Any
     groups: Integers
 
-    def fill(self, rows: Any, calls: Sequence[Sequence[Call]]) -> None:
-        """Write what the `calls` of each step took into `rows` (steps, ranks)."""
-        ours = [calls[0][number] for number in self.numbers]
+    def fill(self, rows: Any, ours: Sequence[Call]) -> None:
+        """Write what `ours` took into `rows` (steps, ranks)."""
         rows["rank"], rows["group"], rows["op"] = self.ranks, self.groups, int(ours[0].op)
         rows["count"] = sum(call.times for call in ours)
         rows["bytes"] = ours[0].nbytes * ours[0].times + sum(call.nbytes for call in ours[1:])
-        arrived = np.array([each[self.numbers[0]].arrived for each in calls])[:, self.ranks]
-        rows["first_arrival_ns"] = ns(arrived)
-        taken = [
-            np.array([each[number].exposed for each in calls])[:, self.ranks]
-            for number in self.numbers
-        ]
+        rows["first_arrival_ns"] = ns(ours[0].arrived[:, self.ranks])
+        taken = [call.exposed[:, self.ranks] for call in ours]
         exposed = longest = taken[0]
         for more in taken[1:]:
             exposed, longest = exposed + more, np.maximum(longest, more)
         rows["exposed_ns"], rows["longest_ns"] = length(exposed), length(longest)
-
-
-def _all_calls(step: Step) -> list[Call]:
-    return [*step.calls, *step.exchanges]
-
-
-def _signature(one: Written) -> tuple[object, ...]:
-    """What steps have in common whose rows are made together."""
-    calls = _all_calls(one.step)
-    return id(one.ranks), *((each.op, each.groups, each.nbytes, each.times) for each in calls)
 
 
 def _same_calls(calls: Sequence[Call]) -> list[list[int]]:

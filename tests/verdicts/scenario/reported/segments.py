@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -17,14 +18,25 @@ from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.verdicts.scenario.course.exits import Exits
 from tests.verdicts.scenario.course.program import MICROBATCHES
-from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.steps import Step, Steps
 from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import Scenario, node_name
 
-from .rings import CallRows, Written, blank, length, ns, records, step_rows
+from .rings import (
+    CallRows,
+    RingRows,
+    Written,
+    blank,
+    joined,
+    length,
+    ns,
+    records,
+    step_rows,
+)
 from .views import Views
 
 DELIVERY_SECONDS = 0.05
+_NOTHING = Steps(0, np.zeros((0, 1)), {}, [], [], [], np.zeros((0, 1)), np.zeros((0, 1)))
 _KEPT_STEPS = 4
 """Steps that are looked at for where ranks stand; ranks are at most one step apart."""
 
@@ -42,7 +54,11 @@ class Agents:
     ) -> None:
         self._scenario, self._timeline, self._exits = scenario, timeline, exits
         self._epoch_ns, self._attempt = epoch_ns, attempt
-        self._steps = timeline.steps()
+        self._made = timeline.made()
+        self._under_way, self._taken = _NOTHING, 0
+        """Steps that were made at once, and how many of them ranks have come to."""
+        self._over = np.zeros(0)
+        """When the first rank ended each of them."""
         self._known: deque[Step] = deque(maxlen=_KEPT_STEPS)
         self._numbers = [group_number(list(members)) for members in timeline.layout.members]
         self._views = Views(scenario, timeline, exits, self._numbers)
@@ -50,7 +66,7 @@ class Agents:
         self._ring = np.full(scenario.ranks, 2)
         """Number of the next record of each rank's ring."""
         self._pending: list[list[tuple[float, Kind, Rows]]] = [[] for _ in range(scenario.nodes)]
-        self._written: list[deque[Written]] = [deque() for _ in range(scenario.nodes)]
+        self._written: list[deque[_Rings]] = [deque() for _ in range(scenario.nodes)]
         self._calls = CallRows(self._numbers)
         each = scenario.ranks_per_node
         self._ranks = [np.arange(node * each, (node + 1) * each) for node in range(scenario.nodes)]
@@ -92,12 +108,37 @@ class Agents:
     def _advance(self, at: float) -> None:
         """Make the steps up to those that are under way at `at`."""
         while not self._known or float(self._known[-1].end.min()) <= at:
-            step = next(self._steps, None)
-            if step is None:
+            if self._taken < len(self._under_way.end):
+                self._take(at)
+                continue
+            made = next(self._made, None)
+            if made is None:
                 return
-            self._known.append(step)
-            self._views.note(step)
-            self._write(step)
+            if isinstance(made, Steps):
+                self._under_way, self._taken = made, 0
+                self._over = made.end.min(axis=1)
+                self._write_all(made)
+                continue
+            self._known.append(made)
+            self._views.note(made.alone(), slice(None))
+            self._write(made)
+
+    def _take(self, at: float) -> None:
+        """Take those of the steps under way that ranks have come to at `at`."""
+        begin, steps = self._taken, self._under_way
+        over = int(np.searchsorted(self._over, at, side="right"))
+        self._taken = end = min(max(begin, over) + 1, len(steps.end))
+        self._known.extend(map(steps.step, range(max(begin, end - _KEPT_STEPS), end)))
+        self._views.note(steps, slice(begin, end))
+        self._ring += (end - begin) * records(steps)
+
+    def _write_all(self, steps: Steps) -> None:
+        """Put the records of steps that nothing interrupts into the rings: all ranks end them."""
+        behind = np.arange(len(steps.end))[:, None] * records(steps)
+        for node, ranks in enumerate(self._ranks):
+            last = steps.end[:, ranks].max(axis=1)
+            written = Written(steps, ranks, self._ring[ranks] + behind, last)
+            self._written[node].append(_Rings(written))
 
     def _write(self, step: Step) -> None:
         """Put a step's records into the rings, as far as ranks come to them."""
@@ -108,8 +149,9 @@ class Agents:
                 self._save(step, step.saved_from, step.stall, node)
             ranks = own if whole or ended[own].all() else own[ended[own]]
             if len(ranks):
-                first = self._next(ranks, records(step))
-                self._written[node].append(Written(step, ranks, first))
+                first = self._next(ranks, records(step))[None]
+                last = step.end[ranks].max(keepdims=True)
+                self._written[node].append(_Rings(Written(step.alone(), ranks, first, last)))
 
     def _save(self, step: Step, began: Vector | None, stall: Vector, node: int) -> None:
         ranks = self._ranks[node]
@@ -157,14 +199,24 @@ class Agents:
                 tables.setdefault(kind, []).append(rows)
             else:
                 self._pending[node].append((moment, kind, rows))
-        written = []
-        while self._written[node] and self._written[node][0].at <= at:
-            written.append(self._written[node].popleft())
-        if written:
-            parts = MICROBATCHES if self._timeline.layout.stages > 1 else 1
-            tables[Kind.STEP] = [step_rows(written, parts)]
-            tables[Kind.COLLECTIVE] = [self._calls.rows(written)]
+        due = list[tuple[_Rings, slice]]()
+        while self._written[node] and len(steps := self._written[node][0].due(at)):
+            due.append((self._written[node][0], slice(steps.start, steps.stop)))
+            if not self._written[node][0].is_over:
+                break
+            self._written[node].popleft()
+        for _, run in itertools.groupby(due, key=lambda each: each[0].kind()):
+            self._add(tables, [*run])
         return tables
+
+    def _add(self, tables: dict[Kind, list[Rows]], due: list[tuple[_Rings, slice]]) -> None:
+        """Add the rows of steps of one kind."""
+        rings, steps = due[0]
+        if len(due) > 1:
+            rings = _Rings(joined([each.written for each, _ in due]))
+            steps = slice(0, len(due))
+        for kind, made in rings.rows(self._calls, self._timeline.layout.stages).items():
+            tables.setdefault(kind, []).append(made.of(steps))
 
     def _clock(self, node: int, at: float) -> ClockPair:
         off = self._scenario.telemetry.clock_seconds
@@ -203,6 +255,38 @@ class Agents:
             rows["event"], rows["text"] = LifecycleEvent.FAILURE, text.encode()[:56]
             found.append(rows)
         return np.concatenate(found) if found else blank(Kind.LIFECYCLE, 0)
+
+
+class _Rings:
+    """What ranks of a node wrote of steps, of which some were sent."""
+
+    def __init__(self, written: Written) -> None:
+        self.written = written
+        self._sent = 0
+        self._rows: dict[Kind, RingRows] = {}
+
+    def kind(self) -> tuple[object, ...]:
+        """What those have in common whose rows are made together: several steps are, already."""
+        return self.written.kind() if len(self.written.at) == 1 else (id(self),)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was sent."""
+        return self._sent == len(self.written.at)
+
+    def due(self, at: float) -> range:
+        """The steps that were written by `at`, and are sent now."""
+        begin = self._sent
+        self._sent = max(begin, int(np.searchsorted(self.written.at, at, side="right")))
+        return range(begin, self._sent)
+
+    def rows(self, calls: CallRows, stages: int) -> dict[Kind, RingRows]:
+        """STEP and COLLECTIVE rows of all of the steps."""
+        if not self._rows:
+            parts = MICROBATCHES if stages > 1 else 1
+            self._rows[Kind.STEP] = step_rows(self.written, parts)
+            self._rows[Kind.COLLECTIVE] = calls.rows(self.written)
+        return self._rows
 
 
 def _by_rank(parts: list[Rows]) -> Rows:

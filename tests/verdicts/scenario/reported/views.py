@@ -11,7 +11,7 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import UNKNOWN_RANK, Kind, Op, Phase, ProcessState, text_bytes
 from stepwatch.signals.version import version
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.steps import Step, Steps
 from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import FaultKind, Scenario
 
@@ -54,24 +54,29 @@ class Views:
         self._entered = 0
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
-    def note(self, step: Step) -> None:
-        """Take a step that was made: its collectives are entered in all later ones."""
-        self._entered += len(step.calls)
-        ends = bool(np.isfinite(step.end).all())
-        for call in step.calls:
-            waited = call.exposed
-            self._waited += waited if ends else np.where(np.isfinite(waited), waited, 0.0)
+    def note(self, steps: Steps, which: slice) -> None:
+        """Take some of `steps`, which were made: their collectives are entered in later ones."""
+        ends = steps.end[which]
+        self._entered += len(steps.calls) * len(ends)
+        if not steps.calls:
+            return
+        waited = np.stack([call.exposed[which] for call in steps.calls], axis=1)
+        if not np.isfinite(ends).all():
+            waited = np.where(np.isfinite(waited), waited, 0.0)
+        each = waited.reshape(-1, len(self._waited))
+        # One after the other, so that it makes no difference how many come at once.
+        self._waited = np.add.accumulate(np.concatenate([self._waited[None], each]))[-1]
 
     def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
         """RANK_STATE rows of these ranks."""
         rows = rings.blank(Kind.RANK_STATE, len(ranks))
-        steps = list(known)
-        for row, rank in zip(rows, ranks.tolist(), strict=True):
+        steps, lines = list(known), list[dict[str, Any]]()
+        for rank in ranks.tolist():
             seen = min(at, float(self._exits.at[rank]), *self._frozen(rank))
-            self._fill(row, self._standing(steps, rank, seen), rank, at)
-            row["heartbeat_ns"] = rings.moment_ns(
-                max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS)
-            )
+            lines.append(self._line(self._standing(steps, rank, seen), rank, at))
+        # By column: to write one field of one row takes as long as to write one of all rows.
+        for name in lines[0]:
+            rows[name] = [line[name] for line in lines]
         rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(at)
         rows["world"], rows["job_class"] = self._scenario.ranks, b"experiment"
         rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
@@ -115,32 +120,34 @@ class Views:
             entered_at=float(last.at[rank]) if last is not None else 0.0,
         )
 
-    def _fill(self, row: Any, place: Standing, rank: int, at: float) -> None:
-        row["step"], row["phase"], row["since_ns"] = (
-            place.step,
-            place.phase,
-            rings.moment_ns(place.since),
-        )
-        row["waiting"], row["microbatch"] = place.waits, 0
-        row["in_collective"] = place.in_collective
-        row["collectives_entered"], row["collective_op"] = place.entered, place.op
-        row["collective_group"] = place.group & 0xFFFF
-        row["collective_since_ns"] = rings.moment_ns(place.entered_at)
-        row["collective_bytes"] = 1 << 26 if place.entered else 0
-        row["stage"] = self._stage[rank]
-        row["process_state"] = self._process(rank, at, place)
+    def _line(self, place: Standing, rank: int, at: float) -> dict[str, Any]:
         ended = float(self._exits.at[rank])
-        if ended <= at:
-            row["gone_ns"], row["exit_code"] = rings.moment_ns(ended), int(self._exits.code[rank])
-        else:
-            row["gone_ns"], row["exit_code"] = 0, -1
+        gone = ended <= at
         idle = self._timeline.interruptions.idle_seconds(rank, at) + float(self._waited[rank])
         if place.in_collective:
             idle += at - place.entered_at
-        # What is waited for in a step that is under way is counted when the step is made.
-        row["cpu_seconds"] = _CPU_RATIO * max(0.0, at - idle)
-        row["run_queue_seconds"] = 0.004 * at
-        row["resident_bytes"] = self._resident(rank, at)
+        return {
+            "step": place.step,
+            "phase": place.phase,
+            "since_ns": rings.moment_ns(place.since),
+            "waiting": place.waits,
+            "microbatch": 0,
+            "in_collective": place.in_collective,
+            "collectives_entered": place.entered,
+            "collective_op": place.op,
+            "collective_group": place.group & 0xFFFF,
+            "collective_since_ns": rings.moment_ns(place.entered_at),
+            "collective_bytes": 1 << 26 if place.entered else 0,
+            "stage": self._stage[rank],
+            "process_state": self._process(rank, at, place),
+            "gone_ns": rings.moment_ns(ended) if gone else 0,
+            "exit_code": int(self._exits.code[rank]) if gone else -1,
+            # What is waited for in a step that is under way is counted when the step is made.
+            "cpu_seconds": _CPU_RATIO * max(0.0, at - idle),
+            "run_queue_seconds": 0.004 * at,
+            "resident_bytes": self._resident(rank, at),
+            "heartbeat_ns": rings.moment_ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS)),
+        }
 
     def _process(self, rank: int, at: float, place: Standing) -> ProcessState:
         if float(self._exits.at[rank]) <= at:

@@ -112,6 +112,8 @@ def detect(
     if not rules:
         return []
     newest = window.at(usable[-limits.window_steps // 2 :])
+    if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
+        return []
     late = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
     if max(late) < min(limits.least_ranks, len(window.stage)):
         return []  # a look at a few rows, which is nearly always enough
@@ -184,6 +186,13 @@ def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     rest = np.maximum(seconds - data, 0.0)
     least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.past.most * rest)
     return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
+
+
+def _may_wait_long(window: Window, least_share: float) -> bool:
+    """Whether data take that share of a step on any rank: no rule calls less a long wait."""
+    planes = window.planes
+    seconds = planes["duration"] - (planes["checkpoint"] + planes["eval"])
+    return bool((planes["data"] >= least_share * seconds.astype(np.float64)).any())
 
 
 def _share(waits: Waits, limits: Thresholds) -> Vector:

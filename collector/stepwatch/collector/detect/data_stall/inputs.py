@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.phrases import ranks_text
 
@@ -24,10 +24,8 @@ def find(context: DetectionContext) -> list[Finding]:
     if first:
         rest = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
         baseline = _baseline((first["data"] / np.maximum(rest, 1e-9)).tobytes())
-    evidence = context.attempt.tracker(RankEvidence)
-    lasts_s = 0.0
-    if evidence.clock == context.window.clock:
-        lasts_s = lasting_seconds(evidence.buckets.course(), detector.LIMITS)
+    course = context.course
+    lasts_s = 0.0 if course is None else lasting_seconds(course, detector.LIMITS)
     window = window_of(context.window, observed_ranks(context))
     found = detector.detect(window, baseline, detector.LIMITS, lasts_s)
     if found and context.unobserved:
@@ -55,10 +53,10 @@ def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:
     """
     if not len(course.seconds):
         return 0.0
-    usual = float(np.median(course.seconds / course.steps))
+    usual = median(course.seconds / course.steps)
     shares = course.work[:, WORK.index("data")] / (course.steps[:, None] * usual)
     loaders = shares.mean(axis=0) >= limits.loader_share
-    if not loaders.any():
+    if not loaders.any() or median(shares[-1, loaders]) < limits.lasting_share:
         return 0.0
     short = np.flatnonzero(np.median(shares[:, loaders], axis=1) < limits.lasting_share)
     return float(course.seconds[short[-1] + 1 if len(short) else 0 :].sum())

@@ -28,9 +28,11 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     its host has since.
     """
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
-    device = _seconds(rows, "device_since_ns")
-    busy = followed(rows) & np.isin(rows["device_state"], BUSY)
-    idle = followed(rows) & (rows["device_state"] == DeviceState.IDLE)
+    if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # nothing follows a device
+        return ages
+    device, seen = _seconds(rows, "device_since_ns"), followed(rows)
+    busy = seen & np.isin(rows["device_state"], BUSY)
+    idle = seen & (rows["device_state"] == DeviceState.IDLE)
     ages[busy] = device[busy]
     ages[idle] = np.minimum(ages, device)[idle]
     return ages

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
@@ -86,7 +87,7 @@ def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
     Worked example: usually 2.0, of the steps from `first` on 2.1, 9.0, 9.2, 2.0 -> the jump of the
     two steps before the last.
     """
-    usual = float(np.median(losses[max(0, first - limits.history_steps) :])) if len(losses) else 0.0
+    usual = median(losses[max(0, first - limits.history_steps) :]) if len(losses) else 0.0
     is_high = losses[first:] > usual + limits.spike_ratio * abs(usual)
     ends = first + 1 + np.flatnonzero(is_high[:-1] & ~is_high[1:])
     found = (_jump(losses[:end], limits) for end in ends[::-1].tolist())
@@ -102,30 +103,35 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     recent = losses[len(losses) - longest - length : -1].astype(np.float64)
     # Row k - 1 is what came before the newest k steps.
     before = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
-    level = np.median(before, axis=1)
-    counts = _may_be_up(losses, level, limits)
+    counts = _may_be_up(losses, before, limits)
     if not len(counts):
         return None
-    for count, scatter in zip(counts.tolist(), _noise(before[counts - 1]).tolist(), strict=True):
-        usual, tail = float(level[count - 1]), losses[-count:]
+    levels, noise = np.median(before[counts - 1], axis=1), _noise(before[counts - 1])
+    each = zip(counts.tolist(), levels.tolist(), noise.tolist(), strict=True)
+    for count, usual, scatter in each:
+        tail = losses[-count:]
         if _is_up(tail, before[count - 1], usual, scatter, limits):
             began = len(losses) - count
             return Rise(began, len(losses), usual, float(np.median(tail)), scatter)
     return None
 
 
-def _may_be_up(losses: Vector, level: Vector, limits: Thresholds) -> Integers:
-    """How many newest steps may lie above `level` (longest,), that of the steps before the newest
+def _may_be_up(losses: Vector, before: Matrix, limits: Thresholds) -> Integers:
+    """How many newest steps may lie above the usual of those `before` (longest, steps) the newest
     1, 2, 3 ...; the most first.
 
     Above the usual by whatever noise, all lie above the usual that must: the first of them, and the
-    newest three. So the noise is measured of few, or none.
+    newest three. Above the median lies only what is above half of the others. So medians are
+    taken, and the noise is measured, of few, or none.
     """
-    newest = losses[: -len(level) - 1 : -1]
+    newest = losses[: -len(before) - 1 : -1]
     lowest = np.minimum.accumulate(newest)
     lowest[3:] = lowest[2:3]
-    counts: Integers = np.flatnonzero((newest > level) & (lowest > level)) + 1
-    return counts[counts >= limits.huge_steps][::-1]
+    least = np.minimum(newest, lowest)
+    below = np.count_nonzero(before < least[:, None], axis=1)
+    counts: Integers = np.flatnonzero(2 * below >= before.shape[1]) + 1
+    counts = counts[counts >= limits.huge_steps][::-1]
+    return counts[least[counts - 1] > np.median(before[counts - 1], axis=1)]
 
 
 def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thresholds) -> bool:

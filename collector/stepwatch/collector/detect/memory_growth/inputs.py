@@ -26,7 +26,7 @@ def find(context: DetectionContext) -> list[Finding]:
         (Cause.DEVICE_MEMORY, memory.device),
     ):
         for history in readings:
-            if not history.full:
+            if not history.full or not history.spans(detector.LIMITS.least_bytes):
                 continue
             usable = _history(context.attempt, history, cause)
             for finding in detector.detect(usable, first, detector.LIMITS):

@@ -11,7 +11,6 @@ from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.rare_stages import rare_stages
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals.arrays import SmallIntegers
 
 from . import detector
@@ -33,10 +32,9 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def grown(context: DetectionContext) -> list[GrownStage]:
     """Stages that are slower than they were, by what ten minutes show."""
-    evidence = context.attempt.tracker(RankEvidence)
-    if evidence.clock != context.window.clock:
+    if context.course is None:
         return []
-    return grown_stages(evidence.buckets.course(), context.window.stage)
+    return grown_stages(context.course, context.window.stage)
 
 
 def with_node(finding: Finding, stage: SmallIntegers, nodes: Mapping[int, str]) -> Finding:

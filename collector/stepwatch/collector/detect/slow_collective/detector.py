@@ -144,6 +144,29 @@ def is_slow_now(
     return bool(slow[:, -1:].any())
 
 
+def may_be_slow(
+    found: Waits, baseline: Mapping[Key, BaselineCollective], seconds: float, limits: Thresholds
+) -> bool:
+    """Whether `is_slow_now` may say yes of a step of so many `seconds`: a transfer is a large
+    enough part of it, and longer by enough than its baseline, the least that is expected."""
+    part = min(limits.least_excess_ratio, limits.certain_excess_ratio)
+    ratio = min(limits.least_ratio, limits.certain_ratio)
+    taken = found.transfer[found.first]
+    far = np.flatnonzero(taken >= part * seconds)
+    if len(far) > _FEW:
+        return True
+    heads = found.rows[found.first[far]]
+    keys = zip(heads["group"].tolist(), heads["op"].tolist(), strict=True)
+    return any(
+        each >= ratio * baseline.get(key, _NOTHING).transfer
+        for key, each in zip(keys, taken[far].tolist(), strict=True)
+    )
+
+
+_FEW = 64
+"""Beyond so many operations to look at each takes longer than at all of them together."""
+
+
 def transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
     """The operations of `steps`, beside what their baseline gives."""
     heads, seconds = found.rows[found.first], found.transfer[found.first]

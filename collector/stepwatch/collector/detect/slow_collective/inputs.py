@@ -16,7 +16,7 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
-from .detector import LIMITS, Key, Steps, detect, is_slow_now
+from .detector import LIMITS, Key, Steps, detect, is_slow_now, may_be_slow
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -82,6 +82,14 @@ def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
 def _is_slow_now(context: DetectionContext) -> bool:
     """Whether an operation is slow in the newest step: a look at a twelfth of the rows, which is
     nearly always enough."""
+    chosen = np.flatnonzero(usable_steps(context.window))[-1:]
+    if not len(chosen):
+        return False
+    newest = context.window.at(chosen)
+    calls, step = collectives_on(context.attempt, newest.clock), int(newest.steps[0])
+    found = waits(calls.of_steps(step, step), calls.groups)
+    if not may_be_slow(found, context.baseline.calls, float(step_seconds(newest)[0]), LIMITS):
+        return False
     inputs = _inputs(context, 1)
     if inputs is None:
         return False

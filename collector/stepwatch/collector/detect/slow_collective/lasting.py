@@ -15,7 +15,6 @@ from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, bu
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals.names import Cause, FindingKind
 
 from .detector import LIMITS, Thresholds
@@ -24,10 +23,9 @@ from .detector import LIMITS, Thresholds
 def find_lasting(context: DetectionContext) -> list[Finding]:
     """At most one finding, on all collectives together; waits for neighbours in a pipeline are none
     of them."""
-    evidence = context.attempt.tracker(RankEvidence)
-    if evidence.clock != context.window.clock:
+    if context.course is None:
         return []
-    found = detect_lasting(evidence.buckets.course(), LIMITS)
+    found = detect_lasting(context.course, LIMITS)
     return [context.dated(with_clock(context, finding)) for finding in found]
 
 
@@ -79,7 +77,9 @@ def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
     """Transfers that take most of each step, whatever they were before."""
     seconds = float(course.seconds.sum())
     shares = course.least_wait / course.seconds
-    nearly_all = float(np.quantile(shares, 1.0 - limits.always_buckets)) if len(shares) else 0.0
+    if shares.max(initial=0.0) < limits.always_share:  # nearly always, and no quantile is more
+        return []
+    nearly_all = float(np.quantile(shares, 1.0 - limits.always_buckets))
     least = (limits.always_share, limits.always_seconds)
     if nearly_all >= limits.most_share:
         least = (limits.most_share, limits.most_share_seconds)

@@ -17,7 +17,6 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.step_clock import collectives_on
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import Op
@@ -88,11 +87,11 @@ def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting
 
 def _lasting(context: DetectionContext) -> list[Finding]:
     """Waits that have grown too little for any one step, for minutes."""
-    evidence, window = context.attempt.tracker(RankEvidence), context.window
+    window = context.window
     stages = known_stages(window)
-    if evidence.clock != window.clock or len(stages) < 2 or not context.compares_ranks:
+    if context.course is None or len(stages) < 2 or not context.compares_ranks:
         return []
-    grown = grown_wait(evidence.buckets.course(), window.stage, LIMITS)
+    grown = grown_wait(context.course, window.stage, LIMITS)
     numbers = window.steps[usable_steps(window)]
     if grown is None or len(numbers) < LIMITS.window_steps:
         return []

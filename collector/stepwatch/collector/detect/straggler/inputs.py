@@ -60,11 +60,11 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
     """Ranks that accumulated evidence names."""
     stage = context.window.stage
     rarely = alone_and_rarely_slow(context.once(rare_stages), stage, LIMITS)
-    evidence = evidence_of(context)
-    if evidence is None:
+    evidence, course = evidence_of(context), context.course
+    if evidence is None or course is None:
         return rarely
-    found = costly_ranks(evidence, stage, LIMITS)
-    return found + alone_and_slower(evidence.buckets.course(), stage, LIMITS) + rarely
+    found = costly_ranks(evidence, stage, LIMITS, course)
+    return found + alone_and_slower(course, stage, LIMITS) + rarely
 
 
 def _among(

@@ -26,8 +26,7 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
     for span in limits.intermittent_spans:
         part = slow[-span:]
         ranks = np.flatnonzero(_too_often(part, limits)) if len(part) == span else _NOBODY
-        ranks = np.setdiff1d(ranks, list(named))
-        if len(ranks):
+        if len(ranks) and len(ranks := np.setdiff1d(ranks, list(named))):
             return _repeated(steps, ranks, span, limits)
     return []
 

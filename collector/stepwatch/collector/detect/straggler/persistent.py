@@ -24,10 +24,14 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
     All of them on the devices' clock, or where a rank is alone in its stage: then each phase is
     compared with more than the same steps of other ranks.
     """
-    newest = max(limits.window_steps, limits.certain_steps)
-    owns = [steps.own(phase, newest) for phase in phases]
     if steps.window.clock == DEVICE or len(steps.stages.alone) or not phases:
         return phases
+    # Whoever is slow in most of the newest steps, or certainly in few, is so in the last of them.
+    phases = _slow_last(steps, phases, limits)
+    if not phases:
+        return phases
+    newest = max(limits.window_steps, limits.certain_steps)
+    owns = [steps.own(phase, newest) for phase in phases]
     own, count = np.concatenate(owns), len(owns[0])
     peers = steps.peers(own)
     seconds = steps.step_seconds[-newest:]
@@ -38,6 +42,17 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
         for phase, at in zip(phases, parts, strict=True)
         if _named(steps, phase, slow[at], own[at], peers[at], limits).any()
     ]
+
+
+def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
+    """The phases in which a rank exceeds its peers in the newest step, by the usual limits or by
+    those of certain ones."""
+    own = np.concatenate([steps.own(phase, 1) for phase in phases])
+    peers, seconds = steps.peers(own), np.tile(steps.step_seconds[-1:], len(phases))
+    certain = limits.certain_ratio, limits.certain_excess_ratio
+    slow = exceeds(own, peers, seconds, *_usual_limits(limits))
+    slow |= exceeds(own, peers, seconds, *certain)
+    return [phase for phase, any_slow in zip(phases, slow.any(axis=1), strict=True) if any_slow]
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:

@@ -73,12 +73,13 @@ def detect(
     if recent is None or len(baseline.seconds) < limits.newest_steps:
         return []
     slowdown = course.slowdown(baseline)
-    scattered = baseline.slowdown(baseline)
-    least = max(limits.least_ratio, float(np.quantile(scattered, limits.baseline_quantile)))
-    slow = slowdown >= least
     behind = _class_ratio(course, recent, peers, limits)
-    if _lasts(slow[recent], limits):
-        return [_own_past(course, baseline, slow, behind, shift)]
+    if _lasts(slowdown[recent] >= limits.least_ratio, limits):  # nearly never
+        scattered = baseline.slowdown(baseline)
+        least = max(limits.least_ratio, float(np.quantile(scattered, limits.baseline_quantile)))
+        slow = slowdown >= least
+        if _lasts(slow[recent], limits):
+            return [_own_past(course, baseline, slow, behind, shift)]
     if behind < limits.class_ratio and _lasts(_slower_than(course, peers, limits)[recent], limits):
         return [_class(course, recent, behind, len(peers))]
     return []

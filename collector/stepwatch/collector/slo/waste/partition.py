@@ -16,6 +16,7 @@ Accounts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 """Microseconds of device-time (steps, causes), columns in the order of `CAUSES`."""
 MICROSECONDS = 1_000_000
 _FLOATS = np.dtype(np.float64)
+_MOST = np.finfo(_FLOATS).max
 
 
 def partition(attempt: AttemptSteps) -> Accounts:
@@ -104,7 +105,7 @@ def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector
         Spent.CHECKPOINT_STALL: parts["checkpoint"].astype(_FLOATS),
         Spent.EVALUATION: parts["eval"].astype(_FLOATS),
     }
-    return {cause: np.maximum(np.nan_to_num(seconds), 0.0) for cause, seconds in found.items()}
+    return {cause: np.minimum(np.fmax(each, 0.0), _MOST) for cause, each in found.items()}
 
 
 def _held_up(longest: Vector, usual: Vector) -> Vector:

@@ -23,12 +23,12 @@ def step_costs(work: FloatCube, suspect: Suspects) -> FloatCube:
 
     Work 1.0, 1.5, 1.7 -> 0, 0, 0.2; where the last two are suspects -> 0, 0.5, 0.7.
     """
-    slowest = np.argmax(work, axis=-1, keepdims=True)
-    most = np.take_along_axis(work, slowest, axis=-1)
-    rest = work.copy()
-    np.put_along_axis(rest, slowest, -np.inf, axis=-1)
-    costs: np.ndarray[Any, Any] = np.zeros_like(work)
-    np.put_along_axis(costs, slowest, most - rest.max(axis=-1, keepdims=True), axis=-1)
+    flat = work.reshape(-1, work.shape[-1])
+    slowest = np.arange(len(flat)), np.argmax(flat, axis=-1)
+    rest = flat.copy()
+    rest[slowest] = -np.inf
+    costs: np.ndarray[Any, Any] = np.zeros(work.shape, dtype=work.dtype)
+    costs.reshape(flat.shape)[slowest] = flat[slowest] - rest.max(axis=-1)
     if suspect.any():
         few = suspect & (2 * suspect.sum(axis=-1, keepdims=True) <= work.shape[-1])
         others = np.where(few, -np.inf, work).max(axis=-1, keepdims=True)

@@ -142,6 +142,9 @@ class _Ends(NamedTuple):
         """Those of LIFECYCLE and RANK_STATE rows."""
         ended = np.isin(events.rows["event"], ENDS)
         gone = states.rows["process_state"] == ProcessState.GONE
+        if not (ended.any() or gone.any()):
+            nothing = np.zeros(0, dtype=np.int64)
+            return cls(nothing, nothing, np.zeros(len(events.counts), dtype=np.bool_))
         rank = np.append(events.rows["rank"][ended], states.rows["rank"][gone]).astype(np.int64)
         batch = np.append(events.origin[ended], states.origin[gone])
         order = np.argsort(batch, kind="stable")
@@ -153,6 +156,8 @@ class _Ends(NamedTuple):
         World of 3, rank 0 before, batches with ranks 0; 1; none; 1 and 2 -> only the last.
         """
         found = self.any[start:].copy()
+        if not found.any():  # nearly always
+            return found
         since = self.batch >= start
         ranks, first = np.unique(self.rank[since], return_index=True)
         fresh = first[~np.isin(ranks, [*before])]

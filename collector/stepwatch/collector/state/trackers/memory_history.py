@@ -74,6 +74,11 @@ class Readings:
         """Whether some rank has all the readings that a trend needs."""
         return bool((self._count >= self.depth).any())
 
+    def spans(self, least: float) -> bool:
+        """Whether the readings of some rank that has all of them lie so many bytes apart."""
+        known = self._planes[1]
+        return bool((known.max(axis=1) - known.min(axis=1) >= least).any())
+
     def trend(self) -> Trend:
         """What is known, oldest first."""
         oldest = self._count % self.depth

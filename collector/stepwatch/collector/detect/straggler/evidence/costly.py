@@ -68,13 +68,16 @@ class CostlyRank(NamedTuple):
 
 
 def costly_ranks(
-    evidence: RankEvidence, stage: SmallIntegers, limits: Thresholds
+    evidence: RankEvidence,
+    stage: SmallIntegers,
+    limits: Thresholds,
+    course: Course | None = None,
 ) -> list[CostlyRank]:
     """Ranks that are slow beyond chance and cost enough, the costliest first.
 
-    `stage` (ranks,) is the stage of each.
+    `stage` (ranks,) is the stage of each, `course` that of the evidence, where somebody has it.
     """
-    course = evidence.buckets.course()
+    course = evidence.buckets.course() if course is None else course
     capital = evidence.log_capital.max(axis=0, initial=0.0)
     units = np.append(stage, np.full(len(evidence.members), _NODES))
     if not len(course.seconds) or len(capital) != len(units):

@@ -35,7 +35,8 @@ def log_rarity(
     peers: a rank whose steps are long shows beside another whose steps are long more often.
     """
     found = np.zeros(len(groups))
-    if not len(course.seconds) or course.begun.max(initial=0) == 0:
+    most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
+    if not len(course.seconds) or most < _FEWEST:  # in no window there are more than in all
         return found
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     places = np.unique(groups, return_inverse=True)[1]
@@ -48,9 +49,12 @@ def log_rarity(
                 continue
             usual = min(limits.most_usual_long, limits.usual_long_lost / level)
             peers = _of_peers(places, faulty, counts, steps, usual)
+            among = peers.log_among(counts)
+            fewest = min(limits.least_log_among_peers, limits.least_log_alone)
+            if not ((counts >= _FEWEST) & (among >= fewest) & (peers.size > 0)).any():
+                continue  # nearly always
             ever = _of_peers(places, faulty, long.totals[at], long.steps, usual)
             rate = np.maximum(peers.rate, ever.rate)
-            among = peers.log_among(counts)
             known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
             least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
             may_be = (counts >= _FEWEST) & (among >= least) & (peers.size > 0)
