@@ -25,21 +25,25 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 
 # Tests that judge who is slow need the cores for themselves; the others share them.
 TIMED := adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
-	e2e/test_contention.py e2e/test_demo.py e2e/test_node_faults.py e2e/test_slow_parts.py verdicts/test_site.py
+	e2e/test_contention.py e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py
+# The work of these ranks is a sleep. Each takes a tenth of a machine, so that they judge right beside each other.
+ASLEEP := e2e/test_node_faults.py e2e/test_slow_memory.py verdicts/test_site.py
 # Files that take minutes come first, so that no core is idle at the end.
-FIRST := $(addprefix tests/,distributed mixed hangs alerts e2e hooks)
+FIRST := $(addprefix tests/,distributed mixed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 # Every rank is an interpreter: all but the first of a module read its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
 # Tests wait for much: three at a time keep two cores busy, and lint takes the processor time that is left.
-test: $(READY) tools  ## install what is missing, lint, and run every test
+test:  ## install what is missing, lint, and run every test
+	@$(MAKE) --no-print-directory -j 2 $(READY) tools
 	@failed=0; \
 	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
-		$(TIMED:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
+		$(TIMED:%=--ignore=tests/%) $(ASLEEP:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
 	wait $$lint || failed=1; \
 	cat $(VENV)/lint.log; \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ASLEEP:%=tests/%) || failed=1; \
 	$(BIN)/python -m pytest $(TIMED:%=tests/%) || failed=1; \
 	exit $$failed
 else

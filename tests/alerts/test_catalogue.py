@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
+from stepwatch.alerts.expressions import lasting
 from stepwatch.alerts.situations import cases_of, samples
 from stepwatch.alerts.spec import Alert, Severity, Situation
 from stepwatch.cli import promql
@@ -14,6 +17,7 @@ from stepwatch.signals.names import ALERT_NAMES, ALERT_OF, METRICS, FindingKind
 
 OWN = {"StepwatchAgentDegraded": {"node"}}
 """Labels of alerts on stepwatch itself, where they have any."""
+_LASTING = "count_over_time("
 
 
 def ids(alert: Alert) -> str:
@@ -40,8 +44,29 @@ def test_the_comparison_is_in_the_query_and_no_topk(alert: Alert) -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)
 def test_absent_waits_for_two_scrapes(alert: Alert) -> None:
-    if "absent(" in alert.expr:
+    if "absent(" in _without_what_lasts(alert.expr, 30):
         assert alert.for_seconds >= 30
+
+
+def test_only_what_has_to_last_is_left_out_of_an_expression() -> None:
+    lasts = lasting("absent(up)", 30)
+    assert "absent(" not in _without_what_lasts(lasts, 30)
+    assert "absent(" in _without_what_lasts(lasts, 60)
+    assert "absent(" in _without_what_lasts(f"{lasts} or (absent(up))", 30)
+
+
+def _without_what_lasts(expr: str, seconds: int) -> str:
+    """The expression without the conditions that have to hold for so long."""
+    while (at := expr.find(_LASTING)) >= 0:
+        depth, end = 1, at + len(_LASTING)
+        while depth:
+            depth += {"(": 1, ")": -1}.get(expr[end], 0)
+            end += 1
+        inner = expr[at + len(_LASTING) : end - 1]
+        span = re.search(r"\[(\d+)s:\d+s\]$", inner)
+        kept = "" if span and int(span[1]) >= seconds else inner
+        expr = expr[:at] + kept + expr[end:]
+    return expr
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)

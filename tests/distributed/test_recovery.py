@@ -16,11 +16,17 @@ import pytest
 from .conftest import read_until
 
 TWO_BY_TWO = ("--mesh", "pp=2,dp_shard=2")
+TWO = ("--mesh", "dp_shard=2")
 
 
-def test_a_killed_rank_changes_no_loss(trainer: Any, straight: Callable[..., Any]) -> None:
-    flags = (*TWO_BY_TWO, "--steps", "20")
-    rank = random.randrange(4)
+@pytest.mark.parametrize(
+    ("mesh", "world"), [(TWO, 2), pytest.param(TWO_BY_TWO, 4, marks=pytest.mark.matrix)]
+)
+def test_a_killed_rank_changes_no_loss(
+    trainer: Any, straight: Callable[..., Any], mesh: tuple[str, ...], world: int
+) -> None:
+    flags = (*mesh, "--steps", "20")
+    rank = random.randrange(world)
     fault = f"kill:rank={rank},step=17"
     finished = trainer.train(
         *flags, "--checkpoint-every", "10", "--restarts", "1", "--fault", fault
@@ -62,15 +68,20 @@ def test_a_checkpoint_of_four_ranks_resumes_on_another_mesh(
     assert finished.losses == pytest.approx(expected, abs=2e-5)
 
 
-def _torchrun(trainer: Any, *flags: str) -> list[str]:
-    command = trainer.command(*TWO_BY_TWO, *flags)
+def _torchrun(trainer: Any, world: int, *flags: str) -> list[str]:
+    command = trainer.command(*flags)
     words = command[command.index("train") + 1 :]
-    run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
     return [sys.executable, *run, "-m", "stepwatch.trainer", *words]
 
 
-def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[..., Any]) -> None:
-    process = trainer.start(*_torchrun(trainer, "--steps", "400"))
+@pytest.mark.parametrize(
+    ("mesh", "world"), [(TWO, 2), pytest.param(TWO_BY_TWO, 4, marks=pytest.mark.matrix)]
+)
+def test_sigterm_to_torchrun_loses_no_step(
+    trainer: Any, straight: Callable[..., Any], mesh: tuple[str, ...], world: int
+) -> None:
+    process = trainer.start(*_torchrun(trainer, world, *mesh, "--steps", "400"))
     printed = read_until(process, "step 5 ")
     process.send_signal(signal.SIGTERM)
     stopped = trainer.finish(process, printed)
@@ -79,10 +90,10 @@ def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[...,
     done = int(taken[1])
     assert stopped.result["preempted"]
     assert len(stopped.losses) == done < 400
-    finished = trainer.train_forked(*TWO_BY_TWO, "--steps", str(done + 4))
+    finished = trainer.train_forked(*mesh, "--steps", str(done + 4))
     (resume,) = finished.result["resumes"]
     assert (resume["from_step"], resume["steps_lost"]) == (done, 0)
-    assert finished.losses == straight(*TWO_BY_TWO, "--steps", str(done + 4)).losses
+    assert finished.losses == straight(*mesh, "--steps", str(done + 4)).losses
 
 
 @pytest.mark.matrix

@@ -163,4 +163,4 @@ _PAIRED = ("slow-compute", "slow-data", "checkpoint-stall", "memory-growth", "sl
 PAIRS = tuple(_pair(NAMED[one], NAMED[other]) for one, other in pairwise(_PAIRED))
 """Ten pairs: each fault with the next, on two ranks of two nodes."""
 SHORT = tuple(NAMED[name] for name in ("slow-compute", "hang"))
-"""What is drilled with every run of the tests."""
+"""What the tests drill: the second with every run, the first in the matrix."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import find_rings
 
@@ -21,6 +23,7 @@ def losses(site: Site, name: str, **environ: str) -> list[str]:
     return [float(loss).hex() for loss in json.loads(report.read_text())["losses"]]
 
 
+@pytest.mark.matrix  # forked ranks show the same in every run: tests/distributed/test_strategies.py
 def test_losses_are_bitwise_identical_with_and_without_hooks(site: Site) -> None:
     watched = losses(site, "on")
     unwatched = losses(site, "off", **{places.ENV_DISABLE: "1"})

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import ConsoleMessage, sync_playwright
 
-from tests.waiting import until
+from tests.e2e.demos import Ran, run_demo
 
 from .conftest import Site
 
-STEPS, SLOWED_STEPS = 32, 48
+SLOWED_STEPS = 48
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_WORDS = [
     "--no-sandbox",
@@ -30,34 +26,6 @@ CHROMIUM_WORDS = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-
-
-class Ran(NamedTuple):
-    """A finished demo: its folder, its JSON, and what it printed."""
-
-    folder: Path
-    report: dict[str, Any]
-    output: str
-
-
-def demo_words(*words: str) -> list[str]:
-    """Command line of a demo."""
-    return [sys.executable, "-m", "stepwatch.cli", "demo", *words]
-
-
-def demo_rings() -> set[Path]:
-    """Ring directories of demos on this machine."""
-    return set(Path("/dev/shm").glob("stepwatch-demo-*"))
-
-
-def run_demo(folder: Path, *words: str, steps: int = STEPS) -> Ran:
-    """Run a demo to its end."""
-    report, before = folder / "report.json", demo_rings()
-    options = ("--steps", str(steps), "--keep", str(folder / "kept"), "--json", str(report))
-    ran = subprocess.run(demo_words(*options, *words), capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert demo_rings() <= before
-    return Ran(folder / "kept", json.loads(report.read_text()), ran.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +96,7 @@ def test_a_healthy_run_raises_nothing(tmp_path: Path) -> None:
     assert "no incident" in ran.output
 
 
+@pytest.mark.matrix  # a hang is named in every run by tests/hangs and tests/verdicts/test_site.py
 def test_a_hang_names_the_rank_that_did_not_arrive(tmp_path: Path) -> None:
     ran = run_demo(tmp_path, "--fault", "hang:rank=3,step=12")
     (incident,) = ran.report["incidents"]
@@ -183,53 +152,3 @@ def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_p
     assert [message.text for message in messages if message.type == "error"] == []
     assert failures == []
     assert (tmp_path / "job.png").stat().st_size > 10_000
-
-
-def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> None:
-    before = demo_rings()
-    words = demo_words("--fault", "none", "--keep", str(tmp_path / "kept"))
-    demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until("ranks to start", lambda: any(path.glob("*/*/0") for path in demo_rings() - before))
-    time.sleep(3)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-        demo.send_signal(number)
-        time.sleep(0.1)
-    _, complaint = demo.communicate(timeout=60)
-    assert (demo.returncode, complaint) == (130, "stepwatch: interrupted\n")
-    assert demo_rings() <= before
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    assert str(tmp_path) not in listed.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "complaint"),
-    [
-        (["--fault", "slow-compuet"], 2, "no fault 'slow-compuet'; did you mean 'slow-compute'?"),
-        (["--fault", "hang:rnak=1"], 2, "fault hang has no option 'rnak'; did you mean 'rank'?"),
-        (["--fault", "hang:rank=9"], 2, "fault hang: rank 9; the demo has ranks 0-3"),
-        (["--fault", "hang:step=500"], 2, "step 500 is never reached in 60 steps"),
-        (["--fault", "flip-bit:rank=1"], 2, "the demo's mesh has no replicas that could differ"),
-        (["--steps", "3"], 2, "at least 10 steps"),
-        (["--data", "/nowhere/text"], 1, "there is no /nowhere/text; pass --data"),
-        (["--keep", "/proc/demo"], 1, "cannot write to --keep /proc/demo"),
-        (["--nonsense"], 2, "unrecognized arguments: --nonsense; see `stepwatch demo --help`"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(words: list[str], code: int, complaint: str) -> None:
-    before = demo_rings()
-    ran = subprocess.run(demo_words(*words), capture_output=True, text=True)
-    assert ran.returncode == code
-    assert complaint in ran.stderr and ran.stderr.count("\n") == 1
-    assert demo_rings() <= before
-
-
-def test_a_port_in_use_is_refused_in_one_line() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        ran = subprocess.run(demo_words("--port", str(port)), capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (
-        1,
-        f"stepwatch: port {port} is in use; pass another --port\n",
-    )

@@ -38,13 +38,16 @@ class Way(NamedTuple):
 
 WAYS = {
     "assertion": Way("assertion", "AssertionError: batch of 7 for 8 ranks"),
-    "missing_module": Way("import-error", "No module named 'no_such_module_anywhere'"),
     "memory": Way("host-memory", "MemoryError", ("--tee", "3")),
-    "full_disk": Way("disk-full", "OSError: [Errno 28] No space left on device"),
     "abort": Way("host-memory", "std::bad_alloc", ("--redirects", "2")),
     "killed": Way("process-gone", "about to load shard 17"),
     "secret": Way("permission-denied", "PermissionError: https(withheld)store/x is not ours"),
 }
+MORE_WAYS = {
+    "missing_module": Way("import-error", "No module named 'no_such_module_anywhere'"),
+    "full_disk": Way("disk-full", "OSError: [Errno 28] No space left on device"),
+}
+"""Exceptions like that of `assertion`; their lines are in `tests/signals/stderr`, too."""
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +61,17 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         made.close()
 
 
-def launched(services: Services, job: str, *command: str) -> subprocess.CompletedProcess[str]:
-    words = (sys.executable, "-m", "stepwatch.cli", "run", "--job", job, "--", *command)
+def job_of(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def launched(services: Services, name: str, way: Way) -> subprocess.CompletedProcess[str]:
+    """Two ranks of which one ends in a way; the job has its name."""
+    folder = str(services.folder / name)
+    words = (
+        *(sys.executable, "-m", "stepwatch.cli", "run", "--job", job_of(name), "--"),
+        *(*TORCHRUN, *way.options, "--log-dir", folder, str(SCRIPT), name, STEPS),
+    )
     return subprocess.run(
         words, env=services.environ, capture_output=True, text=True, timeout=240, check=False
     )
@@ -70,15 +82,9 @@ Ended = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 @pytest.fixture(scope="module")
 def ended(services: Services) -> Iterator[Ended]:
-    """Every way at once, a few jobs at a time; each job has the name of its way."""
+    """Every way at once, a few jobs at a time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {
-            name: pool.submit(
-                launched, services, name.replace("_", "-"), *TORCHRUN, *way.options,
-                "--log-dir", str(services.folder / name), str(SCRIPT), name, STEPS,
-            )
-            for name, way in WAYS.items()
-        }  # fmt: skip
+        yield {name: pool.submit(launched, services, name, way) for name, way in WAYS.items()}
 
 
 def failed(services: Services, job: str) -> dict[str, Any]:
@@ -101,9 +107,19 @@ def written(incident: dict[str, Any]) -> str:
 def test_the_incident_has_the_cause_and_the_line(
     services: Services, ended: Ended, name: str
 ) -> None:
-    way, ran = WAYS[name], ended[name].result()
-    assert ran.returncode != 0
-    incident = failed(services, name.replace("_", "-"))
+    assert ended[name].result().returncode != 0
+    check(services, name, WAYS[name])
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", MORE_WAYS)
+def test_further_exceptions_are_causes_too(services: Services, name: str) -> None:
+    assert launched(services, name, MORE_WAYS[name]).returncode != 0
+    check(services, name, MORE_WAYS[name])
+
+
+def check(services: Services, name: str, way: Way) -> None:
+    incident = failed(services, job_of(name))
     assert (incident["rank"], incident["cause"]) == (1, way.cause), incident["summary"]
     assert way.line in written(incident)
     if name != "killed":

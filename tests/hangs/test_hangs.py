@@ -1,4 +1,7 @@
-"""Three real Gloo ranks, a real agent and a real collector: which rank, which line, which call."""
+"""Three real Gloo ranks, a real agent and a real collector: which rank, which line, which call.
+
+Ranks that hang are forked; torchrun starts those that end, since it is what ends the others.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.blackbox import RingReader, find_rings
 from tests.agent.conftest import serving
+from tests.ranks.forked import ForkedRanks
 from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks train with torch")
@@ -30,27 +35,50 @@ PROGRAM = Path(__file__).with_name("train.py")
 Incident = dict[str, Any]
 
 
+Trainer = Callable[[Path, str], AbstractContextManager[None]]
+"""Trains below a folder with a fault for as long as the context lasts."""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    paths = os.pathsep.join(filter(None, sys.path))
+    rings = {"STEPWATCH_RING_DIR": str(folder / "rings")}
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **rings}
+
+
 @contextmanager
-def trainer(folder: Path, fault: str) -> Iterator[None]:
-    environ = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "STEPWATCH_RING_DIR": str(folder / "rings"),
-        "OMP_NUM_THREADS": "1",
-    }
+def under_torchrun(folder: Path, fault: str) -> Iterator[None]:
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words += [f"--nproc-per-node={WORLD}", str(PROGRAM), fault]
     with open(folder / "train.log", "wb") as log:
-        process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
+        process = subprocess.Popen(words, env=environment(folder), stdout=log, stderr=log)
     try:
         yield
     finally:
-        for path in find_rings(folder / "rings"):
-            reader = RingReader(path)
-            _end(reader.identity.pid)
-            reader.close()
+        end_ranks(folder)
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def forked(forked_ranks: ForkedRanks) -> Trainer:
+    @contextmanager
+    def train(folder: Path, fault: str) -> Iterator[None]:
+        with ThreadPoolExecutor(1) as pool:
+            words = [str(PROGRAM), fault]
+            ran = pool.submit(forked_ranks.run, words, WORLD, folder / "logs", environment(folder))
+            try:
+                yield
+            finally:
+                until("ranks to end", lambda: end_ranks(folder) or ran.done())
+
+    return train
+
+
+def end_ranks(folder: Path) -> None:
+    for path in find_rings(folder / "rings"):
+        reader = RingReader(path)
+        _end(reader.identity.pid)
+        reader.close()
 
 
 def _end(pid: int) -> None:
@@ -61,7 +89,7 @@ def _end(pid: int) -> None:
             return
 
 
-def incident_of(folder: Path, fault: str, kinds: tuple[str, ...]) -> Incident:
+def incident_of(folder: Path, fault: str, kinds: tuple[str, ...], trainer: Trainer) -> Incident:
     """The first incident of one of `kinds` with its evidence, once the agent has asked."""
     service = Service(Store.sqlite(folder / "store.db"))
     with serving(make_api(service)) as url, trainer(folder, fault):
@@ -102,9 +130,9 @@ needs_py_spy = pytest.mark.skipif(
     ],
 )
 def test_a_hang_names_the_rank_its_line_and_the_collective_it_did_not_enter(
-    tmp_path: Path, fault: str, cause: str, lock: str | None
+    tmp_path: Path, forked: Trainer, fault: str, cause: str, lock: str | None
 ) -> None:
-    incident = incident_of(tmp_path, fault, ("hang",))
+    incident = incident_of(tmp_path, fault, ("hang",), forked)
     assert (incident["rank"], incident["cause"], incident["phase"]) == (RANK, cause, "data")
     assert "in load_shard" in incident["summary"] and "train.py:" in incident["summary"]
     # Before step 12, every step entered an all-reduce and a broadcast.
@@ -116,8 +144,10 @@ def test_a_hang_names_the_rank_its_line_and_the_collective_it_did_not_enter(
         assert texts["its interpreter lock"] == lock
 
 
-def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(tmp_path: Path) -> None:
-    incident = incident_of(tmp_path, "order", ("desync", "hang"))
+def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(
+    tmp_path: Path, forked: Trainer
+) -> None:
+    incident = incident_of(tmp_path, "order", ("desync", "hang"), forked)
     assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-order")
     assert incident["rank"] == RANK
     assert "rank 1 broadcast" in incident["summary"]
@@ -126,7 +156,7 @@ def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(tmp_path: Pa
 
 @pytest.mark.matrix
 def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) -> None:
-    incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"))
+    incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"), under_torchrun)
     assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-shape")
     assert incident["rank"] == RANK
     assert "rank 1 all_reduce of 2000 bytes" in incident["summary"]
@@ -143,7 +173,7 @@ def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) 
 def test_the_first_rank_to_fail_is_named_although_all_are_gone(
     tmp_path: Path, fault: str, cause: str, words: str
 ) -> None:
-    incident = incident_of(tmp_path, fault, ("rank-failed",))
+    incident = incident_of(tmp_path, fault, ("rank-failed",), under_torchrun)
     assert (incident["rank"], incident["cause"]) == (RANK, cause)
     # An exception has left the phase before its rank ends.
     assert incident["since_step"] in (12, 13)

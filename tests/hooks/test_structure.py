@@ -74,7 +74,10 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
-GRAPH = import_graph(modules())
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    """Who imports whom in the whole of stepwatch."""
+    return import_graph(modules())
 
 
 def test_a_circle_is_found_through_any_kind_of_import(tmp_path: Path) -> None:
@@ -95,27 +98,27 @@ def test_a_circle_is_found_through_any_kind_of_import(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["stepwatch.hooks", "stepwatch.faults", "stepwatch.signals"])
-def test_no_modules_import_each_other(part: str) -> None:
+def test_no_modules_import_each_other(graph: dict[str, set[str]], part: str) -> None:
     inside = {
         name: {target for target in targets if target.startswith(part)}
-        for name, targets in GRAPH.items()
+        for name, targets in graph.items()
         if name.startswith(part)
     }
     assert inside
     assert circles(inside) == []
 
 
-def test_only_what_wraps_a_whole_framework_holds_a_watch() -> None:
+def test_only_what_wraps_a_whole_framework_holds_a_watch(graph: dict[str, set[str]]) -> None:
     holders = {
         name
-        for name, targets in GRAPH.items()
+        for name, targets in graph.items()
         if name.startswith(HOOKS) and targets & {HOOKS, f"{HOOKS}.watch"}
     }
     above = {HOOKS, f"{HOOKS}.auto.router", f"{HOOKS}.auto.following"}
     assert {name for name in holders if not name.startswith(f"{HOOKS}.adapters.")} == above
 
 
-def test_the_recorder_knows_no_part_that_records() -> None:
+def test_the_recorder_knows_no_part_that_records(graph: dict[str, set[str]]) -> None:
     below = {HOOKS + ".recorder", HOOKS + ".guard", "stepwatch.signals"}
     seen: set[str] = set()
     waiting = [f"{HOOKS}.recorder.recorder"]
@@ -123,5 +126,5 @@ def test_the_recorder_knows_no_part_that_records() -> None:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting.extend(GRAPH[name])
+            waiting.extend(graph[name])
     assert {name for name in seen if not name.startswith(tuple(below))} == set()

@@ -24,6 +24,7 @@ from stepwatch.signals.names import (
 BY_JOB = f"by ({JOB})"
 UNKNOWN_CLASS = "unknown"
 """What the collector exports of a job that did not say its class."""
+_LOOK_SECONDS = 10
 RUNNING = f"max {BY_JOB} ({JOB_RUNNING.name}) == 1"
 
 
@@ -52,6 +53,16 @@ def both(one: str, other: str) -> str:
 def while_running(condition: str) -> str:
     """Jobs for which the condition holds and which are expected to make progress."""
     return both(condition, RUNNING)
+
+
+def lasting(condition: str, seconds: int) -> str:
+    """Where the condition has held for so long without a break, as `for` has it of a whole alert.
+
+    It is looked at every ten seconds, whatever the scrape interval: of thirty seconds, at three
+    moments or four, by where they fall.
+    """
+    span = f"[{seconds}s:{_LOOK_SECONDS}s]"
+    return f"count_over_time({_block(condition)}{span}) >= {seconds // _LOOK_SECONDS}"
 
 
 def without_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:

@@ -14,26 +14,33 @@ from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
 from .situations import cases_of
 from .spec import Alert, Case, Fired, Severity
+from .thresholds import VANISHED_SECONDS
 
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
 LONG_TESTS_FILE = "training.rules.days.test.yaml"
 """Cases of hours and days: promtool evaluates all rules at each step, here at each sample."""
 
-GROUP = "stepwatch-training"
+GROUP = "stepwatch"
+"""First part of the name of a group; the other is its alert."""
 INTERVAL_SECONDS = 5
 """Between evaluations of the rules; half a second of a page's thirty."""
 
 LONG_INTERVAL_SECONDS = 300
 _LONG_SECONDS = 7200
 
+_KNOWN_CLASS = f'{JOB_INFO.name}{{{JOB}=%[1]q,{JOB_CLASS}!=""}}'
 _CLASS = (
-    f'{{{{ with printf `max by ({JOB_CLASS}) ({JOB_INFO.name}{{{JOB}=%q,{JOB_CLASS}!=""}})` '
-    f"$labels.{JOB} "
+    f"{{{{ with printf `max by ({JOB_CLASS}) ({_KNOWN_CLASS}) or on () "
+    f"max by ({JOB_CLASS}) (last_over_time({_KNOWN_CLASS}[{VANISHED_SECONDS}s]))` $labels.{JOB} "
     f"| query | sortByLabel `{JOB_CLASS}` }}}}{{{{ . | first | label `{JOB_CLASS}` }}}}"
     "{{ end }}"
 )
-"""Template of the label with the class of the alert's job: empty, so no label, if unknown."""
+"""Template of the label with the class of the alert's job: empty, so no label, if unknown.
+
+That of a job that left the metrics is remembered: without it, it would be another alert, and
+another page.
+"""
 _UNPAGED = "of-no-page"
 """In cases: a class that pages nowhere."""
 
@@ -71,17 +78,20 @@ USUAL = Classes()
 
 
 def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
-    """Text of the rules file; a page about jobs is two rules, the other one a ticket."""
-    group = {
-        "name": GROUP,
-        "interval": f"{INTERVAL_SECONDS}s",
-        "rules": [
-            _rule(alert, links, classes, severity)
-            for alert in alerts
-            for severity in _severities(alert)
-        ],
-    }
-    return yaml_text({"groups": [group]})
+    """Text of the rules file; a page about jobs is two rules, the other one a ticket.
+
+    Each alert is a group of its own: Prometheus evaluates the rules of a group one after the other,
+    so that no alert waits for those of others.
+    """
+    groups = [
+        {
+            "name": f"{GROUP}-{alert.name}",
+            "interval": f"{INTERVAL_SECONDS}s",
+            "rules": [_rule(alert, links, classes, severity) for severity in _severities(alert)],
+        }
+        for alert in alerts
+    ]
+    return yaml_text({"groups": groups})
 
 
 def _severities(alert: Alert) -> tuple[Severity, ...]:

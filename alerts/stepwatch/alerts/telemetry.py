@@ -5,19 +5,23 @@ from __future__ import annotations
 from stepwatch.signals.names import (
     ALERT_TELEMETRY_LOST,
     COLLECTOR_JOBS,
+    INCIDENT_OPEN,
     JOB,
+    JOB_INFO,
     JOB_RUNNING,
     LAST_RECORD,
     TELEMETRY_COVERAGE,
     FindingKind,
 )
 
-from .expressions import BY_JOB, either, incident, while_running, worst
+from .expressions import BY_JOB, either, incident, lasting, while_running, worst
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
 _LOW_COVERAGE = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
+# At the usual 15 s: one lost scrape makes `absent` true.
+_TWO_SCRAPES_SECONDS = 30
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
 _GONE = (
@@ -45,14 +49,16 @@ ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
     # As long as a job that is gone is missed.
     class_seconds=VANISHED_SECONDS,
+    # The collector has waited before it opened an incident; nobody waits any longer.
     expr=either(
-        while_running(either(_STALE, _LOW_COVERAGE, incident(FindingKind.TELEMETRY_LOST))),
-        _GONE,
-        _NO_COLLECTOR,
+        while_running(incident(FindingKind.TELEMETRY_LOST)),
+        lasting(
+            either(while_running(either(_STALE, _LOW_COVERAGE)), _GONE, _NO_COLLECTOR),
+            _TWO_SCRAPES_SECONDS,
+        ),
     ),
     severity=Severity.PAGE,
-    # Two scrapes at the usual 15 s: one lost scrape makes `absent` true.
-    for_seconds=30,
+    for_seconds=0,
     keep_firing_seconds=120,
     summary=f"{_WHICH}: telemetry is missing",
     description=_DESCRIPTION,
@@ -61,6 +67,13 @@ ALERT = Alert(
         "Run `stepwatch status`: no answer points to the collector, a stale job to an agent."
     ),
     cases=(
+        Case(
+            name="an incident is open: at once",
+            series=_series("0+15x40", "1x40", "1x40")
+            | {f'{INCIDENT_OPEN.name}{{{JOB}="llama",kind="telemetry-lost"}}': "0x8 1x31"},
+            at_seconds=165,
+            fired=(_JOB_LOST,),
+        ),
         Case(
             name="records stop",
             series=_series("0+15x8 120x32", "1x40", "1x40"),
@@ -92,6 +105,17 @@ ALERT = Alert(
             at_seconds=420,
             fired=(_JOB_LOST,),
             situation=Situation.FLAPPING,
+        ),
+        Case(
+            name="the job comes back to the metrics: the same alert, of the same class",
+            series=_series(
+                "0+15x8 stale 150+15x30", "1x8 stale stale stale 1x30", "1x8 stale stale stale 1x30"
+            )
+            | {JOB_INFO.name + f'{{{JOB}="llama"}}': "1x8 stale stale stale 1x30"},
+            at_seconds=195,
+            fired=(_JOB_LOST,),
+            job_class="production",
+            situation=Situation.RESTART,
         ),
         Case(
             name="no alert as a collector restarts between two scrapes",

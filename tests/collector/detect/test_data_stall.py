@@ -134,6 +134,15 @@ def test_a_job_that_has_always_waited_for_most_of_its_time_is_named_with_its_cos
     assert finding.lost_ratio > 0.4
 
 
+@pytest.mark.parametrize(("steps", "named"), [(7, 0), (8, 1)])
+def test_of_steps_of_ten_seconds_eight_are_enough(steps: int, named: int) -> None:
+    """Nothing is known of a past, but that it was as slow."""
+    for baseline in (None, Baseline(9.0, 9.0)):
+        made = starve(window(steps, 4, noise=0.1), 9.0, 0)
+        assert len(found(made, baseline)) == named
+        assert found(starve(window(steps, 4, noise=0.1), 6.0, 0), baseline) == []
+
+
 def test_a_small_wait_in_every_step_is_named_once_it_has_lasted() -> None:
     made = starve(window(128, 4, noise=0.1), 0.15, 40)
     assert data_stall.detect(made, HEALTHY, LIMITS, 59.0) == []

@@ -71,11 +71,16 @@ def test_two_stages_of_one_slow_node_are_named_together_with_their_node() -> Non
     assert with_node(finding, made.stage, nodes) == finding
 
 
-def test_of_long_steps_three_are_enough_where_there_is_no_doubt() -> None:
-    for steps, names in ((2, False), (3, True)):
-        made = idle(window(40 + steps, 8, 4, noise=0.1))
-        baseline = baseline_of(made)
-        assert bool(found(slower(made, 2, "backward", 9.0, since=40), baseline)) is names
+@pytest.mark.parametrize(
+    ("seconds", "steps", "names"),
+    [(9.0, 1, False), (9.0, 2, True), (2.0, 2, False), (2.0, 3, True)],
+)
+def test_of_long_steps_two_or_three_are_enough_where_there_is_no_doubt(
+    seconds: float, steps: int, *, names: bool
+) -> None:
+    made = idle(window(40 + steps, 8, 4, noise=0.1))
+    baseline = baseline_of(made)
+    assert bool(found(slower(made, 2, "backward", seconds, since=40), baseline)) is names
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (4, 4), (8, 2)])

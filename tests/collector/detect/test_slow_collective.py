@@ -72,13 +72,15 @@ def found(
     return result
 
 
-@pytest.mark.parametrize("long, named", [(3.0, 1), (2.0, 0)])
-def test_of_long_steps_three_in_a_row_are_enough(
-    monkeypatch: pytest.MonkeyPatch, long: float, named: int
+@pytest.mark.parametrize(
+    "long, steps, named", [(4.5, 2, 1), (4.5, 1, 0), (3.0, 2, 0), (2.0, 3, 1), (1.5, 3, 0)]
+)
+def test_of_long_steps_two_or_three_in_a_row_are_enough(
+    monkeypatch: pytest.MonkeyPatch, long: float, steps: int, named: int
 ) -> None:
     monkeypatch.setitem(globals(), "STEP_SECONDS", long)
     seconds = blocked((0, 1), noise=0.2)
-    seconds[-3:] += 1.0
+    seconds[-steps:] += 1.0
     assert len(found([rows_of((0, 1), seconds, 7)], {7: (0, 1)})) == named
 
 

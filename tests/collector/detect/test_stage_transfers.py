@@ -59,8 +59,9 @@ def test_without_sends_or_with_two_slow_pairs_no_pair_is_named() -> None:
 def test_of_long_steps_three_are_enough() -> None:
     seen = waiting(3.0, begins=STEPS - 3)
     assert len(found(seen)) == 1
-    assert found(seen._replace(seconds=seen.seconds / 2, wait=seen.wait / 2)) == []
+    assert found(seen._replace(seconds=seen.seconds / 2.5, wait=seen.wait / 2.5)) == []
     assert found(waiting(3.0, begins=STEPS - 2)) == []
+    assert len(found(waiting(4.0, begins=STEPS - 2))) == 1, "of longer ones two"
 
 
 def test_a_stage_that_works_longer_is_no_transfer() -> None:

@@ -69,7 +69,9 @@ def test_a_slow_rank_is_named_once_by_its_worst_phase() -> None:
     assert [(item.rank, item.phase) for item in found(made)] == [(5, "backward")]
 
 
-def test_certain_trouble_is_named_after_five_steps_and_doubt_after_six() -> None:
+def test_certain_trouble_is_named_after_five_seconds_and_doubt_after_six_steps() -> None:
+    """The steps are 1.7 s long where it is certain."""
+
     def count(seconds: float) -> int:
         for steps in range(1, 12):
             made = window(40 + steps, 8)
@@ -78,8 +80,8 @@ def test_certain_trouble_is_named_after_five_steps_and_doubt_after_six() -> None
                 return steps
         return 99
 
-    assert count(0.8) == LIMITS.certain_steps
-    assert count(0.3) == LIMITS.least_steps
+    assert count(0.8) == LIMITS.certain_long_steps
+    assert count(0.2) == LIMITS.least_steps
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang
+from stepwatch.collector.detect import hang, telemetry
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent, Op, ProcessState
 from tests.collector.gathered import call_rows, group_rows
@@ -257,10 +257,18 @@ def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
     assert "one of ranks 4-7 on node node-1, which is not observed" in found["summary"]
 
 
-def test_a_lost_node_whose_peers_wait_on_is_one_incident(store: Store, clock: HandClock) -> None:
+@pytest.mark.parametrize("silent_before", [0, 3])
+def test_a_lost_node_whose_peers_wait_on_is_one_incident(
+    store: Store, clock: HandClock, silent_before: int
+) -> None:
+    """It is found before telemetry counts as missing, or with it, and goes on."""
     site = Hung(store, clock)
     site.run(20)
-    site.hang(int(hang.LIMITS.unseen_seconds) + 1)
+    site.run(silent_before, silent=("node-1",))
+    site.hang(int(telemetry.LIMITS.least_seconds) - silent_before)
     (found,) = site.open().values()
     assert (found["kind"], found["cause"], found["node"]) == ("hang", "node-lost", "node-1")
+    site.hang(60, stood=telemetry.LIMITS.least_seconds)
+    (found,) = site.view()["incidents"]
+    assert (found["kind"], found["state"]) == ("hang", "open")
     assert found["confidence"] == "one of"

@@ -55,3 +55,30 @@ def test_twice_as_slow_all_at_once_is_named_after_six_steps(ranks: int) -> None:
     made = window(100, ranks, noise=0.03)
     slow(made, 1, "backward", 0.4, since=94)
     assert [(item.rank, item.began_step) for item in found(made)] == [(1, 194)]
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.02, 2), (0.2, 3)])
+def test_far_beyond_all_that_was_seen_needs_fewer_steps(noise: float, steps: int) -> None:
+    """Steps of ten seconds after a hundred short ones."""
+
+    def named(count: int) -> list[int]:
+        made = window(100 + count, 4, noise=noise)
+        slow(made, 1, "backward", 9.0, since=100)
+        return [item.rank for item in found(made)]
+
+    assert [named(count) for count in range(1, steps)] == [[]] * (steps - 1)
+    assert named(steps) == [1]
+
+
+def test_steps_that_are_as_long_by_nature_now_and_then_name_nobody() -> None:
+    """One in fifty of each rank takes eight times as long, any of them twice in a row by chance."""
+    dice = np.random.default_rng(5)
+    made = window(4_000, 8, noise=0.05)
+    hit = dice.random(made.planes["backward"].shape) < 0.02
+    made.planes["backward"][hit] *= 8.0
+    for rows, rank in zip(*np.nonzero(hit), strict=True):
+        if dice.random() < 0.1 and rows + 1 < 4_000:
+            made.planes["backward"][rows + 1, rank] *= 8.0
+    settle(made)
+    for end in range(200, 4_000, 7):
+        assert found(made.at(np.arange(end - 128, end))) == []

@@ -209,3 +209,60 @@ def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
     )
     (found,) = incidents(scenario)
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> None:
+    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
+    (found,) = incidents(job(FaultKind.SLOW_STAGE_LINK, 3, effect=2.5, at=0.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert "its schedule" in found["summary"]
+
+
+@pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
+def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) -> None:
+    """It is named before the first steps are over that a job is compared with."""
+    scenario = job(FaultKind.SLOW_LINK, 1, effect=8.0, at=0.0, shape=shape, ranks=8, seconds=190.0)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert found["opened_at"] < 100.0
+
+
+def test_a_link_and_the_way_between_stages_that_are_slow_together_are_one_incident() -> None:
+    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=5.0, at=40.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_node_of_whole_stages_that_is_slow_now_and_then_is_named() -> None:
+    more = {"node": 1, "shape": Shape.PIPELINE, "ranks": 8, "seconds": 200.0}
+    (found,) = incidents(job(FaultKind.SLOW_NODE, 4, 5, 6, 7, effect=5.0, period=10, **more))
+    assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-1")
+
+
+def test_a_rank_alone_in_its_stage_that_is_slow_now_and_then_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_COMPUTE, 1, effect=6.0, period=20, shape=Shape.PIPELINE, seconds=200.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "backward")
+
+
+def test_a_job_of_long_steps_that_starves_from_its_first_is_named_in_eight() -> None:
+    scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=10.0, seconds=150.0)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["rank"]) == ("data-stall", -1)
+
+
+def test_two_steps_far_beyond_all_others_are_enough() -> None:
+    scenario = job(FaultKind.SLOW_COMPUTE, 2, effect=8.0, at=100.0, seconds=140.0, ranks=8)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["rank"]) == ("straggler", 2)
+    assert found["opened_at"] < 100.0 + 3 * 7.0, "the third slow step is not over"
+
+
+def test_a_job_that_starves_from_its_first_step_is_named_while_an_agent_is_gone() -> None:
+    """It goes before the first steps are over that the job is compared with."""
+    lost = Telemetry(killed_node=1, killed_at=60.0)
+    scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=9.0, seconds=150.0)
+    found = incidents(replace(scenario, step_seconds=1.0, telemetry=lost))
+    assert {each["kind"] for each in found} == {"data-stall", "telemetry-lost"}

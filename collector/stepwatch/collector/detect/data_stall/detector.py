@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import first_of_run, usable_steps
+from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
@@ -39,6 +39,8 @@ class Thresholds(NamedTuple):
     lasting_seconds: float
     lasting_share: float
     always_share: float
+    always_long_steps: int
+    always_long_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)
@@ -93,15 +95,22 @@ class _Rule(NamedTuple):
 def detect(
     window: Window, baseline: Baseline | None, limits: Thresholds, lasts_s: float = 0.0
 ) -> list[Finding]:
-    """At most one finding on the newest steps of `window`; without a baseline there is none.
+    """At most one finding on the newest steps of `window`; without a baseline only about what takes
+    half of each.
 
     `lasts_s` is for how many seconds data have taken a share worth a ticket: for what lasts less is
     enough.
     """
     usable = np.flatnonzero(usable_steps(window))
-    if len(usable) < limits.window_steps or baseline is None:
+    if len(usable) < limits.window_steps:
         return []
     rules = _rules(baseline, lasts_s >= limits.lasting_seconds, limits)
+    seconds = step_seconds(window.at(usable[-limits.always_long_steps :]))
+    if float(seconds.sum()) >= limits.always_long_seconds:
+        few = limits.always_long_steps
+        rules.append(_always(baseline, limits)._replace(steps=few, least_steps=few))
+    if not rules:
+        return []
     newest = window.at(usable[-limits.window_steps // 2 :])
     if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
         return []
@@ -123,9 +132,11 @@ def detect(
     return []
 
 
-def _rules(baseline: Baseline, lasts: bool, limits: Thresholds) -> list[_Rule]:
-    """The rules, in the order in which they are asked."""
-    most, share = limits.most_usual_ratio, limits.least_share
+def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_Rule]:
+    """The rules, in the order in which they are asked; none without a baseline."""
+    if baseline is None:
+        return []
+    share = limits.least_share
     found = [
         _Rule(limits.window_steps, limits.least_steps, baseline, baseline.most, 2, share),
         _Rule(
@@ -137,22 +148,33 @@ def _rules(baseline: Baseline, lasts: bool, limits: Thresholds) -> list[_Rule]:
             share,
         ),
         # Whatever its first steps were: one that was starved from the first on has no other past.
-        _always(baseline, most, share, limits),
+        _always(baseline, limits),
     ]
     if lasts:
         steps, least = limits.lasting_steps, limits.lasting_least_steps
         mean = baseline.mean
         found.append(_Rule(steps, least, baseline, mean, 2, limits.lasting_share))
         share = limits.always_share
-        found.append(_always(baseline, share / (1.0 - share) / limits.least_ratio, share, limits))
+        most = share / (1.0 - share) / limits.least_ratio
+        found.append(_always(baseline, limits, most, share))
     return found
 
 
-def _always(baseline: Baseline, most: float, least_share: float, limits: Thresholds) -> _Rule:
-    """What takes `least_share` of nearly every step, and three times `most` of the rest of it."""
-    past = Baseline(min(baseline.most, most), min(baseline.mean, most))
+def _always(
+    baseline: Baseline | None,
+    limits: Thresholds,
+    most: float | None = None,
+    least_share: float | None = None,
+) -> _Rule:
+    """What takes `least_share` of nearly every step, and three times `most` of the rest of it; half
+    of the step where they are not given."""
+    most = limits.most_usual_ratio if most is None else most
+    share = limits.least_share if least_share is None else least_share
+    past = Baseline(most, most)
+    if baseline is not None:
+        past = Baseline(min(baseline.most, most), min(baseline.mean, most))
     steps, least = limits.long_window_steps, limits.always_least_steps
-    return _Rule(steps, least, past, past.most, 2, least_share, is_new=False)
+    return _Rule(steps, least, past, past.most, 2, share, is_new=False)
 
 
 def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:

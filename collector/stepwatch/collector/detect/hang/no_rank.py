@@ -11,7 +11,6 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text, ranks_text
 from stepwatch.signals.records import ProcessState
@@ -21,7 +20,7 @@ from .report import op_name, shared_cause, standing
 from .situation import RankSituation, Unseen
 from .stall import Stall
 from .thresholds import Thresholds
-from .together import are_all_frozen, node_of, who_words
+from .together import are_all_frozen, fell_silent_then, node_of, who_words
 
 _STATES = {
     ProcessState.STOPPED: (Cause.PROCESS_STOPPED, "are stopped (SIGSTOP)"),
@@ -84,13 +83,8 @@ def _finding_on_unseen(stall: Stall) -> Finding:
         for node in nodes[:NODES_NAMED]
     ]
     node = nodes[0] if len(nodes) == 1 else ""
-    cause = Cause.NODE_LOST if _fell_silent_then(stall, who) else Cause.UNKNOWN
+    cause = Cause.NODE_LOST if fell_silent_then(who, stall.seconds) else Cause.UNKNOWN
     return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
-
-
-def _fell_silent_then(stall: Stall, who: list[Unseen]) -> bool:
-    """Whether nothing was received from the ranks since about when the others came to a halt."""
-    return all(abs(each.silent_seconds - stall.seconds) <= ENDS.lost_seconds for each in who)
 
 
 def _place_words(who: list[Unseen], nodes: list[str]) -> str:

@@ -5,7 +5,8 @@ evaluates, saves or computes something that no hook recognises, and the rest wai
 pause, until it has lasted so long that the collective's timeout is near. One that does not run
 will not arrive: that is a hang at once, whatever others outside do. Where nobody waits and a rank
 runs, nobody is held up; where none runs, or devices are busy, they may wait in a collective that
-no line shows. A rank that nobody observes may be in a pause, unless it has entered the step.
+no line shows. A rank that nobody observes may be in a pause, unless it has entered the step; one
+whose node fell silent when the others came to a halt is lost with it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .situation import (
     missed_collectives,
 )
 from .thresholds import Thresholds
-from .together import are_all_frozen
+from .together import are_all_frozen, fell_silent_then
 
 
 class Stall(NamedTuple):
@@ -97,8 +98,7 @@ def stall_of(
     if are_all_frozen(ranks, limits):
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
-        amid = others.entered.issuperset(answer.unobserved)
-        bound = 0.0 if amid else limits.unseen_seconds
+        bound = _unseen_seconds(seconds, answer, others, limits)
     elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
         bound = limits.blocked_seconds
     else:
@@ -177,6 +177,15 @@ def _together(outside: list[Activity], *, held: bool) -> Activity:
         if kind in outside:
             return kind
     return Activity.IDLE
+
+
+def _unseen_seconds(seconds: float, answer: Answer, others: Others, limits: Thresholds) -> float:
+    """For how long a pause of ranks that nobody observes explains that all others wait for them."""
+    if others.entered.issuperset(answer.unobserved):
+        return 0.0
+    who = [each for each in others.unseen if each.rank in answer.unobserved]
+    then = bool(who) and fell_silent_then(who, seconds)
+    return limits.lost_node_seconds if then else limits.unseen_seconds
 
 
 def _hang_seconds(

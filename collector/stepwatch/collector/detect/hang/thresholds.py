@@ -21,6 +21,7 @@ class Thresholds(NamedTuple):
     running_cpu_ratio: float
     reading_seconds: float
     unseen_seconds: float
+    lost_node_seconds: float
     order_steps: int
     least_order_steps: int
     blocked_seconds: float

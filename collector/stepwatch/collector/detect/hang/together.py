@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import ProcessState
 
-from .situation import RankSituation
+from .situation import RankSituation, Unseen
 from .thresholds import Thresholds
 
 _HELD = (ProcessState.STOPPED, ProcessState.UNINTERRUPTIBLE)
@@ -28,6 +29,12 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     return min(ages) > limits.heartbeat_seconds and all(
         item.cpu_ratio < limits.running_cpu_ratio for item in ranks
     )
+
+
+def fell_silent_then(who: Iterable[Unseen], seconds: float) -> bool:
+    """Whether nothing was received from any of these ranks since about when the others came to a
+    halt, `seconds` ago."""
+    return all(abs(each.silent_seconds - seconds) <= ENDS.lost_seconds for each in who)
 
 
 def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> list[RankSituation]:

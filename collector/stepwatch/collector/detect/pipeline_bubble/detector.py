@@ -21,6 +21,7 @@ from stepwatch.collector.analysis.pipeline_stages import (
 )
 from stepwatch.collector.analysis.stage_change import GrownStage
 from stepwatch.collector.detect.finding import Finding, build_finding
+from stepwatch.collector.detect.rare_stages import RareStage
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
@@ -40,6 +41,8 @@ class Thresholds(NamedTuple):
     limiting_ratio: float
     certain_steps: int
     certain_seconds: float
+    certain_few_steps: int
+    certain_few_seconds: float
     certain_ratio: float
     certain_excess_ratio: float
     lasting_lost_ratio: float
@@ -61,12 +64,14 @@ def detect(
     ideal: float | None,
     limits: Thresholds,
     lasting: Sequence[GrownStage] = (),
+    rare: Sequence[RareStage] = (),
 ) -> list[Finding]:
     """At most one finding on the newest steps of `window`.
 
     `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
     there is no finding. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
-    Of `lasting` stages it is known that they are slower than they were, however little.
+    Of `lasting` stages it is known that they are slower than they were, however little, and of
+    `rare` ones that they are slow now and then.
     """
     chosen = np.flatnonzero(usable_steps(window))
     if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
@@ -104,6 +109,14 @@ def detect(
                     together=[stages.numbers[each] for each in named.tolist()],
                 )
             ]
+    sizes = {number: int((window.stage == number).sum()) for number in known_stages(window)}
+    now_and_then = [
+        each
+        for each in rare
+        if each.lost >= limits.lasting_lost_ratio and sizes.get(each.stage, 0) > 1
+    ]
+    if now_and_then:
+        return [_now_and_then(now_and_then, baseline, ideal)]
     for each in lasting:
         if each.lost >= limits.lasting_lost_ratio and (window.stage == each.stage).sum() > 1:
             return [_lasting(each, window.at(chosen), baseline, ideal)]
@@ -132,6 +145,29 @@ def _lasting(
         lost=grown.lost,
     )
     return found._replace(began_step=grown.first_step)
+
+
+def _now_and_then(
+    rare: Sequence[RareStage], baseline: Mapping[str, Vector], ideal: float | None
+) -> Finding:
+    """Stages that are slow in some steps, as they look in these."""
+    first = min(rare, key=lambda each: each.stage)  # the same one each time, where several are
+    part = first.window.at(first.hits)
+    stages = _stages(part, baseline)
+    against = stages.others * np.maximum(stages.usual, 1.0)
+    found = imbalance(
+        part=part,
+        stages=stages,
+        excess=Excess(stages.work > against, against),
+        at=stages.numbers.index(first.stage),
+        since=0,
+        baseline=baseline,
+        ideal=ideal,
+        lost=first.lost,
+        together=[each.stage for each in rare],
+    )
+    often = f"in {len(first.hits)} of {len(first.window.steps) - first.hits[0]} steps since then"
+    return found._replace(summary=f"{found.summary}; {often}")
 
 
 def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
@@ -192,12 +228,16 @@ def _exceeds(
 
 def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
     """Stages that are far slower than they were in the newest few steps, where these are long."""
-    newest = slice(-limits.certain_steps, None)
-    if float(stages.seconds[newest].sum()) < limits.certain_seconds:
-        return np.zeros(len(stages.numbers), dtype=np.bool_)
     against = stages.others * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
-    return np.asarray(slow[newest].all(axis=0) & (stages.size > 1))
+    found = np.zeros(len(stages.numbers), dtype=np.bool_)
+    for steps, seconds in (
+        (limits.certain_steps, limits.certain_seconds),
+        (limits.certain_few_steps, limits.certain_few_seconds),
+    ):
+        if float(stages.seconds[-steps:].sum()) >= seconds:
+            found |= slow[-steps:].all(axis=0)
+    return found & (stages.size > 1)
 
 
 def _is_like_the_worst(stages: Stages) -> Mask:

@@ -10,6 +10,7 @@ import numpy as np
 from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.rare_stages import rare_stages
 from stepwatch.signals.arrays import SmallIntegers
 
 from . import detector
@@ -23,7 +24,8 @@ def find(context: DetectionContext) -> list[Finding]:
     baseline = context.baseline.work_of(len(window.stage))
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
     lasting = context.once(grown)
-    found = detector.detect(window, baseline, ideal, detector.LIMITS, lasting)
+    rare = context.once(rare_stages)
+    found = detector.detect(window, baseline, ideal, detector.LIMITS, lasting, rare)
     nodes = attempt.ranks.node_of
     return [context.dated(with_node(finding, window.stage, nodes)) for finding in found]
 

@@ -32,5 +32,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=45,
         find=find_between_stages,
+        gives_way_to=frozenset({FindingKind.SLOW_COLLECTIVE}),
     ),
 )

@@ -40,11 +40,14 @@ class Thresholds(NamedTuple):
     certain_excess_ratio: float
     certain_long_steps: int
     certain_long_seconds: float
+    certain_few_steps: int
+    certain_few_seconds: float
     related_steps: int
     clearing_bytes_ratio: float
     wait_ratio: float
     certain_wait_ratio: float
     certain_wait_excess_ratio: float
+    blocked_ratio: float
     lasting_ratio: float
     lasting_work_ratio: float
     lasting_lost_ratio: float
@@ -52,6 +55,8 @@ class Thresholds(NamedTuple):
     always_share: float
     always_seconds: float
     always_buckets: float
+    most_share: float
+    most_share_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)
@@ -96,7 +101,7 @@ def detect(
 
     It names a rank where the slow groups have one in common that no healthy group has.
     """
-    if len(steps.numbers) < limits.window_steps or not len(found.rows):
+    if len(steps.numbers) < limits.certain_few_steps or not len(found.rows):
         return []
     moved = transfers(found, baseline, steps)
     slow = _is_slow(moved, steps, limits)
@@ -105,7 +110,8 @@ def detect(
     proven = (counts >= limits.least_steps) & recent[:, -1] | _is_certain(moved, steps, limits)
     if not proven.any():
         return []
-    slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
+    related = min(limits.related_steps, int(counts[proven].max()))
+    slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= related)]
     # Chosen by a fact that does not change from step to step, of all that are slow now and then: so
     # the finding keeps its subject, whichever of them proves it.
     worst = max(slow_keys, key=lambda key: (baseline[key].bytes, key))
@@ -217,18 +223,24 @@ def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
 
 def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
     """Operations (keys,) that take far longer in the newest few steps, where these are long."""
-    newest = slice(-limits.certain_long_steps, None)
-    if not is_long(steps.seconds[newest], limits):
+    fewest = fewest_long(steps.seconds, limits)
+    if fewest is None:
         return np.zeros(len(moved.keys), dtype=np.bool_)
     far = limits._replace(
         least_ratio=limits.certain_ratio, certain_excess_ratio=limits.least_excess_ratio
     )
-    return np.asarray(_is_slow(moved, steps, far)[:, newest].all(axis=1))
+    return np.asarray(_is_slow(moved, steps, far)[:, -fewest:].all(axis=1))
 
 
-def is_long(seconds: Vector, limits: Thresholds) -> bool:
-    """Whether so few steps, of these `seconds`, are enough."""
-    return float(seconds.sum()) >= limits.certain_long_seconds
+def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
+    """How many of the newest steps, of these `seconds`, are enough; None where they are short."""
+    for steps, least in (
+        (limits.certain_few_steps, limits.certain_few_seconds),
+        (limits.certain_long_steps, limits.certain_long_seconds),
+    ):
+        if len(seconds) >= steps and float(seconds[-steps:].sum()) >= least:
+            return steps
+    return None
 
 
 def _common_rank(

@@ -16,7 +16,7 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
-from .detector import LIMITS, Steps, detect, is_slow_now, may_be_slow
+from .detector import LIMITS, Key, Steps, detect, is_slow_now, may_be_slow
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -53,13 +53,30 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
 
 def _largest(context: DetectionContext) -> str:
     """The group that passes most bytes, by what it was in the first steps: a clear look names it,
-    too, as long as it is slow, so an incident keeps its subject."""
+    too, as long as it is slow, so an incident keeps its subject. Before they are known, by the
+    newest ones: a link may be slow from the beginning."""
     calls, groups = context.baseline.calls, context.attempt.collective_records.groups
-    known = [key for key in calls if key[0] in groups]
+    known = {key: call.bytes for key, call in calls.items()} or _newest_bytes(context)
+    known = {key: size for key, size in known.items() if key[0] in groups}
     if not known:
         return ""
-    number, _ = max(known, key=lambda key: (calls[key].bytes, key))
+    number, _ = max(known, key=lambda key: (known[key], key))
     return f"ranks {groups[number].ranks}"
+
+
+def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
+    """Bytes that a rank passed in each group and operation, median over the newest steps."""
+    window = context.window
+    steps = window.steps[usable_steps(window)][-RECENT_STEPS:]
+    if not len(steps):
+        return {}
+    calls = collectives_on(context.attempt, window.clock)
+    rows = calls.of_steps(int(steps[0]), int(steps[-1]))
+    names = rows["group"].astype(np.int64) << 16 | rows["op"]
+    return {
+        (name >> 16, name & 0xFFFF): float(np.median(rows["bytes"][names == name]))
+        for name in np.unique(names).tolist()
+    }
 
 
 def _is_slow_now(context: DetectionContext) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import known_stages
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
@@ -22,9 +21,9 @@ from .detector import LIMITS, Thresholds
 
 
 def find_lasting(context: DetectionContext) -> list[Finding]:
-    """At most one finding, on all collectives together; none in a pipeline, whose waits for
-    neighbours are looked at as such."""
-    if context.course is None or len(known_stages(context.window)) > 1:
+    """At most one finding, on all collectives together; waits for neighbours in a pipeline are none
+    of them."""
+    if context.course is None:
         return []
     found = detect_lasting(context.course, LIMITS)
     return [context.dated(with_clock(context, finding)) for finding in found]
@@ -77,22 +76,24 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
 def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
     """Transfers that take most of each step, whatever they were before."""
     seconds = float(course.seconds.sum())
-    if seconds < limits.always_seconds:
-        return []
     shares = course.least_wait / course.seconds
-    if shares.max() < limits.always_share:  # nearly always, and no quantile is more
+    if shares.max(initial=0.0) < limits.always_share:  # nearly always, and no quantile is more
         return []
-    if float(np.quantile(shares, 1.0 - limits.always_buckets)) < limits.always_share:
+    nearly_all = float(np.quantile(shares, 1.0 - limits.always_buckets))
+    least = (limits.always_share, limits.always_seconds)
+    if nearly_all >= limits.most_share:
+        least = (limits.most_share, limits.most_share_seconds)
+    if nearly_all < least[0] or seconds < least[1]:
         return []
     share, step = float(course.least_wait.sum()) / seconds, int(course.first_step[0])
-    least = float(course.least_wait.sum() / course.steps.sum())
+    waits = float(course.least_wait.sum() / course.steps.sum())
     summary = (
         f"collectives take {share:.0%} of each step on all ranks, since step {step} or longer: who "
-        f"waits least waits {in_words(least)} a step; nothing shows whether the network is slow or "
+        f"waits least waits {in_words(waits)} a step; nothing shows whether the network is slow or "
         "the job is made so"
     )
     evidence = (
-        Evidence("least wait in collectives per step", least, "seconds", "no earlier steps differ"),
+        Evidence("least wait in collectives per step", waits, "seconds", "no earlier steps differ"),
         Evidence("share of the step", share, "ratio", f"from {limits.always_share:.0%} on"),
     )
     return [
@@ -103,7 +104,7 @@ def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
             summary=summary,
             began_step=step,
             began_ago_seconds=seconds,
-            severity=least,
+            severity=waits,
             lost_ratio=share,
             evidence=evidence,
             confidence=Confidence.ONE_OF,

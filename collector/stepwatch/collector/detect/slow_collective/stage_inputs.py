@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import Op
+from stepwatch.signals.wire import Rows
 
 from .detector import LIMITS
 from .lasting_stages import finding_of, grown_wait
+from .schedule_wait import microbatches_by, schedule_wait
 from .stage_transfers import (
     Pair,
     Waiting,
@@ -34,7 +36,7 @@ from .stage_transfers import (
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
     """Pipeline stages that wait for transfers, not for each other's work."""
-    found = _clear(context) or _lasting(context)
+    found = _clear(context) or _beyond_schedule(context) or _lasting(context)
     return [context.dated(with_clock(context, finding)) for finding in found]
 
 
@@ -47,6 +49,40 @@ def _clear(context: DetectionContext) -> list[Finding]:
         sends = _sends(context, waiting.numbers, waiting.ranks)
         found = detect_between_stages(waiting._replace(sends=sends), LIMITS)
     return found
+
+
+def _beyond_schedule(context: DetectionContext) -> list[Finding]:
+    """Waits that are longer than the work and the schedule make them, whatever they were before:
+    ranks that are blocked in sends meanwhile show that it is the way."""
+    window = context.window
+    stages = known_stages(window)
+    chosen = np.flatnonzero(usable_steps(window))
+    if len(stages) < 2 or not context.compares_ranks or len(chosen) < LIMITS.certain_few_steps:
+        return []
+    newest = window.at(chosen[-LIMITS.window_steps :])
+    rows = _send_rows(context, newest.steps)
+    if not len(rows):
+        return []
+    schedule = context.attempt.schedule
+    ideal = None if schedule is None else schedule.ideal_bubble_ratio
+    microbatches = microbatches_by(ideal, len(stages), rows)
+    waiting = _beyond(newest, stages, microbatches)
+    if not detect_between_stages(waiting, LIMITS):  # nearly always
+        return []
+    ranks = _ranks_of(window)
+    sends = _sends(context, newest.steps, ranks)
+    if max(sends.values(), default=0.0) < LIMITS.blocked_ratio * float(np.median(waiting.seconds)):
+        return []
+    waiting = _beyond(window.at(chosen), stages, microbatches)
+    return detect_between_stages(waiting._replace(sends=sends, ranks=ranks), LIMITS)
+
+
+def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting:
+    """What ranks wait in some steps, beside what their schedule makes of the work in these."""
+    may = schedule_wait(part, stages, microbatches)
+    usual = float(np.median(may[-LIMITS.window_steps :]))
+    wait = part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64)
+    return Waiting(part.steps, step_seconds(part), wait, may - usual, usual, {}, {}, "its schedule")
 
 
 def _lasting(context: DetectionContext) -> list[Finding]:
@@ -113,9 +149,9 @@ def _sends(
     """
     stage_of = {rank: stage for stage, members in ranks.items() for rank in members}
     calls = collectives_on(context.attempt, context.window.clock)
-    first, last = (int(numbers[at]) for at in (-LIMITS.window_steps, -1))
-    rows = calls.of_steps(first, last)
-    rows = rows[rows["op"] == Op.SEND]
+    newest = numbers[-LIMITS.window_steps :]
+    first, last = int(newest[0]), int(newest[-1])
+    rows = _send_rows(context, numbers)
     every, where = np.unique(rows["group"], return_inverse=True)
     blocked = np.bincount(where, weights=rows["exposed"], minlength=len(every))
     found: dict[Pair, float] = {}
@@ -128,3 +164,11 @@ def _sends(
         if high == low + 1:
             found[low, high] = max(found.get((low, high), 0.0), seconds / (last - first + 1))
     return found
+
+
+def _send_rows(context: DetectionContext, numbers: Integers) -> Rows:
+    """What ranks sent in the newest of the steps `numbers`."""
+    calls = collectives_on(context.attempt, context.window.clock)
+    newest = numbers[-LIMITS.window_steps :]
+    rows = calls.of_steps(int(newest[0]), int(newest[-1]))
+    return rows[rows["op"] == Op.SEND]

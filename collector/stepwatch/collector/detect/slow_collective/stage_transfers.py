@@ -20,10 +20,11 @@ from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 
-from .detector import Thresholds, is_long
+from .detector import Thresholds, fewest_long
 
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
+BASELINE = "baseline"
 
 
 class Waiting(NamedTuple):
@@ -32,7 +33,8 @@ class Waiting(NamedTuple):
     `numbers` are the evaluated steps, `seconds` their lengths, `wait` the mean over ranks, `usual`
     that in the run's first steps, `more` what all stages together, each by its slowest rank, work
     longer than in those. `sends` maps a pair of stages to what its ranks were blocked in sends per
-    step, empty where the trainer's sends are not seen; `ranks` a stage to its ranks.
+    step, empty where the trainer's sends are not seen; `ranks` a stage to its ranks. Where
+    `against` is not the baseline, `usual` and `more` are what that makes of the work of the steps.
     """
 
     numbers: Integers
@@ -42,11 +44,12 @@ class Waiting(NamedTuple):
     usual: float
     sends: Mapping[Pair, float]
     ranks: Mapping[int, list[int]]
+    against: str = BASELINE
 
 
 def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]:
     """At most one finding, about the transfers between stages; it names the pair if one is slow."""
-    if len(waiting.numbers) < limits.window_steps:
+    if len(waiting.numbers) < limits.certain_few_steps:
         return []
     excess = waiting.wait - waiting.usual - waiting.more
     slow = (excess >= limits.least_excess_ratio * waiting.seconds) & (
@@ -62,12 +65,14 @@ def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]
 
 def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
     """Whether the waits of the newest few steps are far longer, where these steps are long."""
-    newest = slice(-limits.certain_long_steps, None)
-    seconds = waiting.seconds[newest]
-    far = (excess[newest] >= limits.certain_wait_excess_ratio * seconds) & (
+    fewest = fewest_long(waiting.seconds, limits)
+    if fewest is None:
+        return False
+    newest = slice(-fewest, None)
+    far = (excess[newest] >= limits.certain_wait_excess_ratio * waiting.seconds[newest]) & (
         waiting.wait[newest] >= limits.certain_wait_ratio * waiting.usual
     )
-    return bool(far.all()) and is_long(seconds, limits)
+    return bool(far.all())
 
 
 def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
@@ -95,23 +100,19 @@ def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) ->
     subject, who = names_of(pair, waiting.ranks)
     summary = (
         f"transfers {who} are slow since step {first}: ranks wait {in_words(now)} a step for "
-        f"their neighbours, baseline {in_words(waiting.usual)}, and no stage works longer by "
-        f"that; it takes {lost:.0%} of the step more"
+        f"their neighbours, {waiting.against} {in_words(waiting.usual)}, and no stage works longer "
+        f"by that; it takes {lost:.0%} of the step more"
     )
-    evidence = [
-        Evidence(
-            "wait for pipeline neighbours per step",
-            now,
-            "seconds",
-            f"baseline {in_words(waiting.usual)}",
-        ),
-        Evidence(
+    against = f"{waiting.against} {in_words(waiting.usual)}"
+    evidence = [Evidence("wait for pipeline neighbours per step", now, "seconds", against)]
+    if waiting.against == BASELINE:
+        longer = Evidence(
             "what all stages work longer per step",
             float(np.median(waiting.more[since:])),
             "seconds",
             "than in the run's first steps: it explains as much of the wait",
-        ),
-    ]
+        )
+        evidence.append(longer)
     if pair is not None:
         evidence.append(
             Evidence(

@@ -19,6 +19,7 @@ from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.arrays import Floats
 
 _FEW_RANKS = 64
+_LEAST_KNOWN = 0.05
 LOOK_SECONDS = 1.0
 """A job is looked at no more often (`runtime.service`), however short its steps are: a day has as
 many chances of a false alarm as it has looks, or steps where those are fewer."""
@@ -45,7 +46,19 @@ def beyond_chance(
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
-    return -log_chance(hits, len(mine), far, excess.size) >= least
+    rarer = hits * _log_rarer(level, excess, float(np.median(steps.step_seconds)))
+    return rarer - log_chance(hits, len(mine), far, excess.size) >= least
+
+
+def _log_rarer(level: float, excess: Floats, step_seconds: float) -> float:
+    """Logarithm of how many times more rarely a step is far by `level` than by the most that
+    `excess` (cells,) holds, where that is less: as in the heaviest tails that have been seen, half
+    as often by twice as much. Nothing is known of less than a twentieth of a step.
+
+    Of steps of a second that were up to 0.2 s longer, those of 2 s are ten times as rare.
+    """
+    most = max(float(excess.max(initial=0.0)), _LEAST_KNOWN * step_seconds)
+    return math.log(max(1.0, level / most))
 
 
 def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> Floats:

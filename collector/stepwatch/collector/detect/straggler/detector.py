@@ -45,7 +45,7 @@ def detect(
     """
     usable = usable_steps(window)
     stages = peers_of(window.stage)
-    if usable.sum() < limits.certain_long_steps or stages is None:
+    if usable.sum() < limits.certain_few_steps or stages is None:
         return []
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a job that does: there is no rank to compare it with.

@@ -11,6 +11,7 @@ from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import compared_ranks, window_of
+from stepwatch.collector.detect.rare_stages import rare_stages
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals.arrays import Integers
@@ -20,7 +21,7 @@ from stepwatch.signals.phrases import ranks_text
 from .arrival_skew import with_arrival_skew
 from .cause import RankFacts
 from .detector import detect
-from .evidence.alone import alone_and_slower
+from .evidence.alone import alone_and_rarely_slow, alone_and_slower
 from .evidence.costly import CostlyRank, costly_ranks
 from .places import with_node
 from .thresholds import LIMITS
@@ -57,12 +58,13 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _costly(context: DetectionContext) -> list[CostlyRank]:
     """Ranks that accumulated evidence names."""
+    stage = context.window.stage
+    rarely = alone_and_rarely_slow(context.once(rare_stages), stage, LIMITS)
     evidence, course = evidence_of(context), context.course
     if evidence is None or course is None:
-        return []
-    stage = context.window.stage
+        return rarely
     found = costly_ranks(evidence, stage, LIMITS, course)
-    return found + alone_and_slower(course, stage, LIMITS)
+    return found + alone_and_slower(course, stage, LIMITS) + rarely
 
 
 def _among(

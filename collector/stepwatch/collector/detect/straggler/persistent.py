@@ -12,6 +12,8 @@ from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.step_window import DEVICE
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
 
+_MAY_COME_TWICE = frozenset({"data", "other"})
+"""Phases in which a rank may be long in two steps in a row for a reason of its own."""
 _FEWEST_BEFORE = 4
 """Steps before the first slow one, from which on its usual ones are known."""
 
@@ -35,8 +37,11 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
     seconds = steps.step_seconds[-newest:]
     slow = exceeds(own, peers, np.tile(seconds, len(phases)), *_usual_limits(limits))
     parts = (slice(at, at + count) for at in range(0, len(own), count))
-    named = (_named(slow[at], own[at], peers[at], seconds, limits).any() for at in parts)
-    return [phase for phase, any_named in zip(phases, named, strict=True) if any_named]
+    return [
+        phase
+        for phase, at in zip(phases, parts, strict=True)
+        if _named(steps, phase, slow[at], own[at], peers[at], limits).any()
+    ]
 
 
 def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
@@ -55,9 +60,8 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     newest = max(limits.window_steps, limits.certain_steps)
     own = steps.own(phase, newest)
     peers = steps.peers(own, phase)
-    seconds = steps.step_seconds[-newest:]
     slow = _is_slow(steps, phase, own, peers, limits)
-    named = _named(slow, own, peers, seconds, limits)
+    named = _named(steps, phase, slow, own, peers, limits)
     if not named.any():
         return []
     ranks = np.flatnonzero(named)
@@ -83,14 +87,31 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
 
 
 def _named(
+    steps: EvaluatedSteps,
+    phase: str,
     slow: MaskMatrix,
     own: FloatMatrix,
     peers: FloatMatrix,
-    step_seconds: Vector,
     limits: Thresholds,
 ) -> Mask:
     """Ranks that are slow in most of the newest steps, or certainly in few."""
-    return _is_persistent(slow, limits) | _is_certain(own, peers, step_seconds, limits)
+    least = [
+        (limits.certain_steps, 0.0),
+        (limits.certain_long_steps, limits.certain_long_seconds),
+    ]
+    if phase not in _MAY_COME_TWICE:
+        least.append((limits.certain_few_steps, limits.certain_few_seconds))
+    seconds = steps.step_seconds[-len(own) :]
+    certain = _is_certain(own, peers, seconds, least, limits)
+    if len(steps.stages.alone):  # nobody says whether it is chance
+        least = [least[0], (limits.certain_long_steps, limits.certain_alone_seconds)]
+        far = limits._replace(
+            certain_ratio=limits.certain_alone_ratio,
+            certain_excess_ratio=limits.certain_alone_excess_ratio,
+        )
+        alone = steps.stages.alone
+        certain[alone] = _is_certain(own, peers, seconds, least, far)[alone]
+    return _is_persistent(slow, limits) | certain
 
 
 def _usual_limits(limits: Thresholds) -> tuple[float, float]:
@@ -121,16 +142,20 @@ def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
 
 
 def _is_certain(
-    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, limits: Thresholds
+    own: FloatMatrix,
+    peers: FloatMatrix,
+    step_seconds: Vector,
+    least: Sequence[tuple[int, float]],
+    limits: Thresholds,
 ) -> Mask:
-    """Ranks that are very slow in each of the newest few steps; of long steps fewer are enough."""
+    """Ranks that are very slow in each of the newest few steps: so many that take so many seconds
+    together."""
     very = exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
-    fewest = limits.certain_long_steps
-    if float(step_seconds[-fewest:].sum()) >= limits.certain_long_seconds:
-        return np.asarray(very[-fewest:].all(axis=0))
-    return np.asarray(
-        (len(very) >= limits.certain_steps) & very[-limits.certain_steps :].all(axis=0)
-    )
+    found = np.zeros(own.shape[1], dtype=np.bool_)
+    for steps, seconds in least:
+        if len(very) >= steps and float(step_seconds[-steps:].sum()) >= seconds:
+            found |= very[-steps:].all(axis=0)
+    return found
 
 
 def _since(slow: Mask, own: Floats, peers: Floats, limits: Thresholds) -> int:

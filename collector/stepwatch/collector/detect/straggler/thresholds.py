@@ -15,8 +15,13 @@ class Thresholds(NamedTuple):
     certain_steps: int
     certain_long_steps: int
     certain_long_seconds: float
+    certain_few_steps: int
+    certain_few_seconds: float
     certain_ratio: float
     certain_excess_ratio: float
+    certain_alone_seconds: float
+    certain_alone_ratio: float
+    certain_alone_excess_ratio: float
     least_ratio: float
     least_device_ratio: float
     least_excess_ratio: float

@@ -1,10 +1,15 @@
-"""Ranks alone in their pipeline stage that are slower than they were: they have no peers."""
+"""Ranks alone in their pipeline stage that are slower than they were, or slow now and then: they
+have no peers."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.detect.rare_stages import RareStage
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.arrays import SmallIntegers
@@ -40,4 +45,32 @@ def _costly(grown: GrownStage, rank: int) -> CostlyRank:
         span=(grown.first_step, grown.first_step),
         log_odds=grown.change.sure**2 / 2,
         counts="compared with what it took before: it is alone in its stage",
+    )
+
+
+def alone_and_rarely_slow(
+    rare: Sequence[RareStage], stage: SmallIntegers, limits: Thresholds
+) -> list[CostlyRank]:
+    """Ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
+    numbers, counts = np.unique(stage, return_counts=True)
+    alone = set(numbers[counts == 1].tolist())
+    return [
+        _rarely(each, int(np.flatnonzero(stage == each.stage)[0]))
+        for each in rare
+        if each.stage in alone and each.lost >= limits.least_lost_ratio
+    ]
+
+
+def _rarely(rare: RareStage, rank: int) -> CostlyRank:
+    error = rare.lost * _SHARE_95 / math.sqrt(len(rare.hits))
+    first = int(rare.window.steps[rare.hits[0]])
+    return CostlyRank(
+        rank=rank,
+        phase=rare.phase,
+        lost=Share(rare.lost, rare.lost - error, rare.lost + error),
+        now=rare.lost,
+        since=first,
+        span=(first, first),
+        log_odds=rare.log_odds,
+        counts="compared with its other steps, and with other stages: it is alone in its stage",
     )

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from stepwatch.collector.analysis.chance import divergence, log_alarms
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
@@ -58,7 +59,7 @@ def log_rarity(
             least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
             may_be = (counts >= _FEWEST) & (among >= least) & (peers.size > 0)
             for unit in np.flatnonzero(may_be).tolist():
-                rarity = _log_rarity(int(counts[unit]), float(rate[unit]), steps, steps_a_day)
+                rarity = log_alarms(int(counts[unit]), float(rate[unit]), steps, steps_a_day)
                 if known[unit]:  # each long step is another chance that all hit the same one
                     come = max(1.0, float(rate[unit]) * steps_a_day)
                     rarity = min(rarity, float(among[unit]) - math.log(come))
@@ -83,7 +84,7 @@ class _Peers:
         """Logarithm of one over the chance that so many of all long steps hit this unit."""
         total = self.total + counts
         share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-        return total * _divergence(share, np.asarray(1.0 / (self.size + 1.0)))
+        return total * divergence(share, np.asarray(1.0 / (self.size + 1.0)))
 
 
 def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usual: float) -> _Peers:
@@ -93,37 +94,3 @@ def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usua
     mine = counts * healthy
     total = np.bincount(places, mine)[places].astype(np.int64) - mine
     return _Peers(size, total, np.minimum((total + 1.0) / (steps * size + 1.0 / usual), 1.0))
-
-
-def _log_rarity(count: int, rate: float, steps: int, steps_a_day: float) -> float:
-    """Of `count` long steps in `steps` that come at `rate` each.
-
-    Each long step of a day is one look back, at whether `count - 1` came before it in as many
-    steps: so many alarms are expected a day (Mecke's formula for a Poisson process).
-
-    Worked example: 6 in 400 steps of a second at a rate of 1 in 2,000. 43 come a day, and the
-    chance of 5 or more where 0.2 are expected is 2.3e-6: one alarm in 10,000 days, 9.2.
-    """
-    return -(math.log(rate * steps_a_day) + _log_tail(count - 1, rate * steps))
-
-
-def _log_tail(count: int, mean: float) -> float:
-    """Logarithm of a bound on the chance of `count` or more of a Poisson number: its first term,
-    and a geometric series above the others. That of a binomial number is less."""
-    if count <= mean:
-        return 0.0
-    first = count * math.log(mean) - mean - math.lgamma(count + 1.0)
-    return min(0.0, first - math.log1p(-mean / (count + 1.0)))
-
-
-def _divergence(share: Vector, rate: Vector) -> Vector:
-    """Kullback-Leibler divergence of `share` from the `rate` of trials, 0 where it is not more.
-
-    So many times the number of trials is a lower bound on the logarithm of one over the chance of
-    such a share or more (Chernoff 1952, https://doi.org/10.1214/aoms/1177729330).
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hits = share * np.log(share / rate)
-        misses = (1.0 - share) * np.log((1.0 - share) / (1.0 - rate))
-    found = np.where(np.isnan(hits), 0.0, hits) + np.where(np.isnan(misses), 0.0, misses)
-    return np.where(share > rate, found, 0.0)

@@ -1,0 +1,88 @@
+"""Two ranks whose work is a sleep, and what happens to them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ports import free_port
+from tests.verdicts.plan import Plan
+from tests.verdicts.site import Site, kill
+from tests.waiting import until
+
+
+class Nodes(Site):
+    """Two ranks, and what happens to them."""
+
+    def __init__(self, folder: Path) -> None:
+        # What the kernel says of tests beside this one is not said of these ranks.
+        super().__init__(folder, folder / "rings", ("--kernel-log", "/dev/null"))
+        self.rings.mkdir()
+        self.pids: list[int] = []
+        self.others: list[subprocess.Popen[bytes]] = []
+
+    def train(self, job: str, environ: Mapping[str, str], group: Path | None = None) -> None:
+        """Start the ranks, rank 1 in a group, and wait until they have been healthy for a while."""
+        self.pids += self.launch(
+            Plan(
+                job=job, world=2, workload="outside", steps=100_000, data_seconds=0.01,
+                forward_seconds=0.04, backward_seconds=0.05, port=free_port(),
+                folder=str(self.folder), environ=dict(environ),
+            )
+        )  # fmt: skip
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(self.pids[1]))
+        self.reach(job, 100)
+
+    def reach(self, job: str, step: int) -> None:
+        """Wait until the job is there."""
+        until(f"step {step}", lambda: ((self.job(job) or {}).get("step") or 0) >= step)
+
+    def because(self, job: str, cause: str) -> dict[str, Any]:
+        """The first incident with this cause that is not the node's own."""
+
+        def found() -> dict[str, Any] | None:
+            return next(
+                (
+                    each
+                    for each in self.incidents(job)
+                    if each["cause"] == cause and each["kind"] != "node-fault"
+                ),
+                None,
+            )
+
+        try:
+            return until(f"an incident because of {cause}", found)
+        except pytest.fail.Exception as error:
+            seen = [(each["kind"], each["cause"], each["summary"]) for each in self.incidents(job)]
+            raise AssertionError(f"{error}; seen: {seen}") from error
+
+    def of_node(self, job: str) -> dict[str, Any] | None:
+        """The incident of the node itself, if there is one."""
+        return next((each for each in self.incidents(job) if each["kind"] == "node-fault"), None)
+
+    def end(self) -> None:
+        """End the ranks."""
+        kill(self.pids)
+
+    def close(self) -> None:
+        """End everything."""
+        self.end()
+        for process in self.others:
+            process.kill()
+            process.wait()
+        super().close()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    made = Nodes(tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
