@@ -55,14 +55,18 @@ def while_running(condition: str) -> str:
     return both(condition, RUNNING)
 
 
+def looks(condition: str, seconds: int) -> str:
+    """What a condition was at several moments of so many seconds, ten seconds apart, whatever the
+    scrape interval."""
+    return f"{condition}[{seconds}s:{_LOOK_SECONDS}s]"
+
+
 def lasting(condition: str, seconds: int) -> str:
     """Where the condition has held for so long without a break, as `for` has it of a whole alert.
 
-    It is looked at every ten seconds, whatever the scrape interval: of thirty seconds, at three
-    moments or four, by where they fall.
+    Of thirty seconds it is looked at three moments or four, by where they fall.
     """
-    span = f"[{seconds}s:{_LOOK_SECONDS}s]"
-    return f"count_over_time({_block(condition)}{span}) >= {seconds // _LOOK_SECONDS}"
+    return f"count_over_time({looks(_block(condition), seconds)}) >= {seconds // _LOOK_SECONDS}"
 
 
 def without_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:

@@ -14,7 +14,7 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, either, incident, lasting, while_running, worst
+from .expressions import BY_JOB, either, incident, lasting, looks, while_running, worst
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
@@ -24,9 +24,11 @@ _LOW_COVERAGE = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
 _TWO_SCRAPES_SECONDS = 30
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
+# Of a job that is gone the hour is read once, and only the last moments at each of several.
 _GONE = (
     f"max {BY_JOB} (last_over_time({JOB_RUNNING.name}[{VANISHED_SECONDS}s])) == 1\n"
-    f"unless on ({JOB})\n{worst(JOB_RUNNING)}\n"
+    f"unless on ({JOB})\n"
+    f"max {BY_JOB} (last_over_time({looks(JOB_RUNNING.name, _TWO_SCRAPES_SECONDS)}))\n"
     f"unless on ()\n{_NO_COLLECTOR}"
 )
 
@@ -52,8 +54,9 @@ ALERT = Alert(
     # The collector has waited before it opened an incident; nobody waits any longer.
     expr=either(
         while_running(incident(FindingKind.TELEMETRY_LOST)),
+        _GONE,
         lasting(
-            either(while_running(either(_STALE, _LOW_COVERAGE)), _GONE, _NO_COLLECTOR),
+            either(while_running(either(_STALE, _LOW_COVERAGE)), _NO_COLLECTOR),
             _TWO_SCRAPES_SECONDS,
         ),
     ),
