@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -27,8 +28,10 @@ def promtool(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     tool = shutil.which("promtool")
     assert tool, "promtool is missing; install it with: apt-get install prometheus"
     command = [tool, *words]
+    # It keeps little: collecting its garbage less often takes a fifth of its time away.
+    environ = {**os.environ, "GOGC": "800"}
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=600, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env=environ
     )
 
 
@@ -133,8 +136,8 @@ def test_every_alert_of_a_verdict_reads_its_own_kind(tmp_path: Path, alert: Aler
 
 
 def test_links_lead_to_the_given_places() -> None:
-    (group,) = yaml.safe_load(rules.rules_text(ALERTS, LINKS))["groups"]
-    for rule in group["rules"]:
+    groups = yaml.safe_load(rules.rules_text(ALERTS, LINKS))["groups"]
+    for rule in (rule for group in groups for rule in group["rules"]):
         annotations = rule["annotations"]
         address, _, query = annotations["runbook_url"].partition("?")
         assert address == f"https://example.org/runbooks/{rule['alert']}"

@@ -31,6 +31,7 @@ from . import (
     objectives,
     peers,
     restart,
+    rules,
     trainer,
 )
 from .result import Result
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "restart": restart.measure,
     "age": age.measure,
     "slos": objectives.measure,
+    "rules": rules.measure,
     "fleet": fleet.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,

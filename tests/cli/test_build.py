@@ -59,8 +59,8 @@ def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     words += ["--runbook-url", "https://w.example/r/", "--dashboard-url", "https://g.example/"]
     words += ["--page-url", "https://c.example/"]
     assert main(words) == OK
-    (group,) = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"]
-    shown = group["rules"][0]["annotations"]
+    first = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"][0]
+    shown = first["rules"][0]["annotations"]
     assert shown["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
     assert shown["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())

@@ -14,7 +14,8 @@ from playwright.sync_api import Error, Page, sync_playwright
 from tests.ports import free_port
 from tests.waiting import until
 
-from .test_demo import CHROMIUM, CHROMIUM_WORDS, demo_words
+from .demos import demo_words
+from .test_demo import CHROMIUM, CHROMIUM_WORDS
 
 WIDTH, HEIGHT = 1280, 1300
 PATIENCE_MS = 120_000

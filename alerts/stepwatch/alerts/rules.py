@@ -21,7 +21,8 @@ TESTS_FILE = "training.rules.test.yaml"
 LONG_TESTS_FILE = "training.rules.days.test.yaml"
 """Cases of hours and days: promtool evaluates all rules at each step, here at each sample."""
 
-GROUP = "stepwatch-training"
+GROUP = "stepwatch"
+"""First part of the name of a group; the other is its alert."""
 INTERVAL_SECONDS = 5
 """Between evaluations of the rules; half a second of a page's thirty."""
 
@@ -77,17 +78,20 @@ USUAL = Classes()
 
 
 def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
-    """Text of the rules file; a page about jobs is two rules, the other one a ticket."""
-    group = {
-        "name": GROUP,
-        "interval": f"{INTERVAL_SECONDS}s",
-        "rules": [
-            _rule(alert, links, classes, severity)
-            for alert in alerts
-            for severity in _severities(alert)
-        ],
-    }
-    return yaml_text({"groups": [group]})
+    """Text of the rules file; a page about jobs is two rules, the other one a ticket.
+
+    Each alert is a group of its own: Prometheus evaluates the rules of a group one after the other,
+    so that no alert waits for those of others.
+    """
+    groups = [
+        {
+            "name": f"{GROUP}-{alert.name}",
+            "interval": f"{INTERVAL_SECONDS}s",
+            "rules": [_rule(alert, links, classes, severity) for severity in _severities(alert)],
+        }
+        for alert in alerts
+    ]
+    return yaml_text({"groups": groups})
 
 
 def _severities(alert: Alert) -> tuple[Severity, ...]:

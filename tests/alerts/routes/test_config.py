@@ -56,12 +56,21 @@ def test_amtool_accepts_it(site: dict[str, Any], tmp_path: Path) -> None:
         ("alertname=TrainingHang severity=page job_name=bert job_class=trial", "platform"),
         # The first owner that fits gives the team: llama-7b is not of team research.
         ("alertname=X severity=page job_name=llama-7b job_class=research", "oncall"),
+        # Of no job at all: it is nobody's, though `*` of an owner or a route fits what is empty.
         ("alertname=TrainingTelemetryLost severity=page", "platform"),
+        ("alertname=StepwatchCollectorDegraded severity=ticket", "platform"),
+        ("alertname=TrainingHang severity=page job_name=bert job_class=experiment", "oncall"),
     ],
 )
 def test_amtool_routes_an_alert_to(
     site: dict[str, Any], tmp_path: Path, labels: str, receiver: str
 ) -> None:
+    site["alerting"]["routes"] += [
+        {"team": "research", "classes": ["experiment"], "page": "oncall"},
+        {"team": "research", "classes": ["trial"], "page": "platform"},
+        {"team": "research", "page": "oncall", "ticket": "channel"},
+        {"jobs": ["*"], "page": "oncall", "ticket": "channel"},
+    ]
     file = write_config(site, tmp_path)
     words = [f"--verify.receivers={receiver}", *labels.split()]
     result = amtool("config", "routes", "test", f"--config.file={file}", *words)
@@ -72,6 +81,13 @@ def test_a_symptom_is_kept_back_on_the_same_job_alone() -> None:
     rules = inhibition.inhibit_rules()
     assert rules
     assert {tuple(rule["equal"]) for rule in rules} == {("job_name",)}
+
+
+def test_jobs_of_one_name_on_two_clusters_are_two(site: dict[str, Any]) -> None:
+    site["alerting"]["labels"] = {"cluster": "eu-1"}
+    found = document(site)
+    assert "cluster" in found["route"]["group_by"]
+    assert all("cluster" in rule["equal"] for rule in found["inhibit_rules"])
 
 
 def test_no_ticket_keeps_a_page_back() -> None:
@@ -110,6 +126,12 @@ def test_the_dead_man_is_not_notified_of_an_end(site: dict[str, Any]) -> None:
     assert dead_man["webhook_configs"][0]["send_resolved"] is False
     assert found["route"]["routes"][0]["receiver"] == config.DEAD_MAN
     assert "mute_time_intervals" not in found["route"]["routes"][0]
+
+
+def test_the_dead_man_is_notified_at_every_interval(site: dict[str, Any]) -> None:
+    site["alerting"]["dead_man"]["every"] = "5m"
+    heartbeat = document(site)["route"]["routes"][0]
+    assert (heartbeat["group_interval"], heartbeat["repeat_interval"]) == ("5m", "150000ms")
 
 
 def test_a_later_target_uses_what_it_has(site: dict[str, Any], tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ BAD = [
     ('until: "08:00"', 'until: "18:00"', 25, "times.0.until", "never ends"),
     ('from: "18:00", until: "08:00"', 'from: "00:00", until: "24:00"', 24, "schedules.nights.times",
      "never ends"),
+    ('from: "18:00"', 'from: "24:00"', 25, "times.0.from", "write '00:00'"),
     ("    nights:\n", "    nights:\n      zone: Mars/Base\n", 24, "zone", "Europe/Berlin"),
     ('until: "08:00"', 'until: "8"', 25, "times.0.until", "a time of day"),
     ("  default:", '  target: "0.24"\n  default:', 20, "alerting.target", 'write such as "0.25"'),
@@ -113,6 +114,14 @@ def test_a_mistake_is_one_line_with_its_place_and_remedy(
     assert remedy in found
     assert "hunter2" not in found
     assert not (tmp_path / "out").exists()
+
+
+def test_two_schedules_that_never_end_together_are_a_mistake() -> None:
+    days = '    days:\n      times: [{from: "08:00", until: "18:00"}]\n  routes:\n'
+    both = SITE.replace("  routes:\n", days).replace("[nights]", "[nights, days]")
+    with pytest.raises(UsageError, match=r"site.yaml:31: .*mute: nights, days leave no hour out"):
+        parse_site(both, "site.yaml")
+    parse_site(both.replace('"18:00"}]', '"17:00"}]'), "site.yaml")
 
 
 def test_what_is_right_is_written(tmp_path: Path) -> None:

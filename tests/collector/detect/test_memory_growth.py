@@ -157,3 +157,26 @@ def test_readings_are_kept_in_order_of_time_and_thinned() -> None:
     assert trend.bytes[1].tolist()[1:] == [1.0, 5.0, 9.0]
     readings.resize(3)
     assert readings.trend().bytes[1].tolist()[1:] == [1.0, 5.0, 9.0]
+
+
+@given(
+    growths=st.lists(st.floats(-20.0, 40.0), min_size=1, max_size=4),
+    more=st.integers(0, 5),
+    misses=st.booleans(),
+)
+def test_memory_that_does_not_span_the_least_growth_is_no_finding(
+    growths: list[float], more: int, misses: bool
+) -> None:
+    readings = Readings(SHORT_DEPTH, 0.9)
+    readings.resize(len(growths))
+    for at in range(SHORT_DEPTH + more):
+        rows = np.zeros(len(growths), dtype=DTYPES[Kind.RANK_STATE])
+        rows["rank"], rows["time_ns"], rows["step"] = range(len(growths)), at * NANOSECONDS, at + 50
+        rows["resident_bytes"] = [max(1.0, HELD + each * at * MIB) for each in growths]
+        readings.add(rows[: len(rows) - (misses and at % 2)], "resident_bytes")
+    trend = readings.trend()
+    made = history(trend.bytes)._replace(seconds=trend.seconds, steps=trend.steps)
+    if detect(made):
+        assert readings.spans(LIMITS.least_bytes)
+    flat = all(abs(each) * (SHORT_DEPTH + more) * MIB < LIMITS.least_bytes for each in growths)
+    assert not (flat and readings.spans(LIMITS.least_bytes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -113,6 +114,12 @@ class Servers:
             "prometheus", self.prometheus, program("prometheus"), f"--config.file={config}",
             f"--storage.tsdb.path={self.folder / 'prometheus'}", f"--web.listen-address={where}",
         )  # fmt: skip
+
+    def reload_prometheus(self) -> int:
+        """Have it read its configuration and rules again; returns its process number."""
+        process = self._running["prometheus"]
+        process.send_signal(signal.SIGHUP)
+        return process.pid
 
     def kill(self, name: str) -> None:
         """Kill one as a crash would."""

@@ -23,12 +23,16 @@ DEAD_MAN = "stepwatch-dead-man"
 """Receiver of the alert that always fires; it is not notified that an alert ended."""
 
 GROUP_BY = (JOB, NODE, "alertname")
-"""One notification per job (of alerts on none: per node) and cause."""
+"""One notification per job (of alerts on none: per node) and cause, and for each value of the
+site's own labels: jobs of two clusters may have one name."""
 
 _PAGE = {"group_wait": "1s", "group_interval": "1m", "repeat_interval": "4h"}
 """A page waits for its like of the same evaluation alone, which Prometheus sends together: half are
 due within 15 s."""
 _TICKET = {"group_wait": "30s", "group_interval": "5m", "repeat_interval": "24h"}
+_MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000}
+_ON_A_JOB = f'{JOB}!=""'
+"""The pattern `*` fits an alert on no job as well: no team is to have those, or to mute them."""
 _NOTE = "# Written by `stepwatch build routes`; edit the site file and build again.\n"
 
 
@@ -45,11 +49,11 @@ def config_text(site: Site, source: str) -> str:
         "templates": [TEMPLATE_FILE],
         "route": {
             "receiver": alerting.default.page,
-            "group_by": list(GROUP_BY),
+            "group_by": [*GROUP_BY, *alerting.labels],
             **_PAGE,
             "routes": [_dead_man(alerting), *_routes(site, alerting), *_default(alerting)],
         },
-        "inhibit_rules": inhibition.inhibit_rules(),
+        "inhibit_rules": inhibition.inhibit_rules(alerting.labels),
         "receivers": _receivers(alerting),
         "time_intervals": [
             schedules.intervals(name, each) for name, each in alerting.schedules.items()
@@ -73,14 +77,17 @@ def _receivers(alerting: Alerting) -> list[dict[str, Any]]:
 
 
 def _dead_man(alerting: Alerting) -> dict[str, Any]:
+    every = alerting.dead_man.every
     return {
         "matchers": [f'alertname="{ALERT_WATCHDOG}"'],
         "receiver": DEAD_MAN,
         "group_by": ["alertname"],
         "group_wait": "0s",
-        # Alertmanager repeats at the first of these intervals after `repeat_interval` has passed.
-        "group_interval": alerting.dead_man.every,
-        "repeat_interval": alerting.dead_man.every,
+        # Alertmanager repeats at the first of these intervals after `repeat_interval` has passed
+        # since the last was sent, which took a moment: were both the same, every second one would
+        # be left out.
+        "group_interval": every,
+        "repeat_interval": f"{int(every[:-1]) * _MILLISECONDS[every[-1]] // 2}ms",
     }
 
 
@@ -92,7 +99,12 @@ def _routes(site: Site, alerting: Alerting) -> Iterator[dict[str, Any]]:
     for route in alerting.routes:
         for whose in _jobs_of_team(route, site.owners):
             yield {
-                "matchers": [*whose, *_fits(JOB, map(pattern, route.jobs)), *_classes(route)],
+                "matchers": [
+                    _ON_A_JOB,
+                    *whose,
+                    *_fits(JOB, map(pattern, route.jobs)),
+                    *_classes(route),
+                ],
                 "receiver": alerting.default.page,
                 "routes": list(_children(route, alerting)),
             }

@@ -49,26 +49,30 @@ def symptoms_of() -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(those - {name})) for name, those in sorted(found.items())}
 
 
-def inhibit_rules() -> list[dict[str, Any]]:
-    """The entry `inhibit_rules`. A ticket keeps back tickets alone, never a page."""
+def inhibit_rules(labels: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The entry `inhibit_rules`. A ticket keeps back tickets alone, never a page.
+
+    `labels` are those of the site, such as the cluster: where one differs, so does the job.
+    """
+    equal = [JOB, *labels]
     pages = {alert.name for alert in ALERTS if alert.severity is Severity.PAGE}
     found = []
     for cause, symptoms in symptoms_of().items():
         paging = [name for name in symptoms if name in pages]
         if symptoms:
-            found.append(_rule(cause, symptoms, [], [_only(Severity.TICKET)]))
+            found.append(_rule(cause, symptoms, [], [_only(Severity.TICKET)], equal))
         if cause in pages and paging:
-            found.append(_rule(cause, paging, [_only(Severity.PAGE)], []))
+            found.append(_rule(cause, paging, [_only(Severity.PAGE)], [], equal))
     return found
 
 
 def _rule(
-    cause: str, symptoms: Iterable[str], source: list[str], target: list[str]
+    cause: str, symptoms: Iterable[str], source: list[str], target: list[str], equal: list[str]
 ) -> dict[str, Any]:
     return {
         "source_matchers": [f'alertname="{cause}"', *source],
         "target_matchers": [f'alertname=~"{"|".join(symptoms)}"', *target],
-        "equal": [JOB],
+        "equal": equal,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,6 +43,8 @@ def _wrong_times(schedule: Schedule) -> Iterator[tuple[Place, str]]:
                 yield (*place, key), f"{key}: write a time of day, such as '18:00'"
         if clock["from"] is not None and clock["from"] == clock["until"]:
             yield (*place, "until"), "until: it never ends; for a whole day write 00:00 until 24:00"
+        elif clock["from"] == _DAY:
+            yield (*place, "from"), "from: no day has a time after 24:00; write '00:00'"
 
 
 def intervals(name: str, schedule: Schedule) -> dict[str, Any]:
@@ -80,11 +82,17 @@ def _spans_of(times: Times) -> Iterator[Span]:
             yield (number + 1) % 7, 0, until
 
 
-def _always(schedule: Schedule) -> bool:
-    """Does it cover the whole week?"""
+def never_end(schedules: Collection[Schedule]) -> bool:
+    """Do schedules of one time zone that have no problems cover the whole week together?"""
+    return len({each.zone for each in schedules}) == 1 and _always(*schedules)
+
+
+def _always(*schedules: Schedule) -> bool:
+    """Do they cover the whole week?"""
     covered = {
         day * _DAY + minute
-        for day, first, until in _spans(schedule)
+        for each in schedules
+        for day, first, until in _spans(each)
         for minute in range(first, until)
     }
     return len(covered) == 7 * _DAY

@@ -148,11 +148,24 @@ def _routes(alerting: Alerting, found: _SiteDocument) -> Iterator[tuple[Place, s
             yield (*place, "team"), f"{what}; name it under owners"
         yield from _unknown((*place, "classes"), "class", route.classes, classes)
         for key, names in (("mute", route.mute), ("mute_pages", route.mute_pages)):
-            yield from _unknown((*place, key), "schedule", names, alerting.schedules)
+            unknown = list(_unknown((*place, key), "schedule", names, alerting.schedules))
+            yield from unknown
+            if not unknown:
+                yield from _never_ending((*place, key), names, alerting)
         for before, other in enumerate(alerting.routes[:number]):
             if _takes_all(other, route):
                 yield place, f"no alert reaches it: route {before} takes them all; change the order"
                 break
+
+
+def _never_ending(
+    place: Place, names: Collection[str], alerting: Alerting
+) -> Iterator[tuple[Place, str]]:
+    given = [alerting.schedules[name] for name in names]
+    wrong = any(True for each in given for _ in schedules.problems("", each))
+    if len(given) > 1 and not wrong and schedules.never_end(given):
+        what = f"{', '.join(names)} leave no hour out together: nobody would ever be notified"
+        yield place, f"{what}; leave one out"
 
 
 def _unknown(

@@ -1,0 +1,211 @@
+"""`stepwatch build all`, and the generated rules at 500 jobs, by Prometheus' own clock of a group.
+
+A real Prometheus scrapes what a collector with that many jobs exports, and evaluates the rules as
+they are built. Where a job alerts, its texts ask Prometheus once more: who is slow, which class.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from stepwatch.signals import names
+from tests.drill.chain.servers import SCRAPE_SECONDS, DrillError, Servers, asked, program
+from tests.soak.processes import CLI, processor_seconds
+
+from .objectives import exported, many_objectives
+from .result import Result
+
+JOBS, FEW = 500, 10
+BUDGET, BUILD_BUDGET = "50 ms", "3 s"
+_ROUNDS, _WARM_SECONDS, _SAMPLES, _EVERY_SECONDS = 3, 30.0, 10, 5.0
+_HISTORY_SECONDS = 3600
+"""No rule reads samples that are older."""
+_SHOWN = 3
+"""Groups with a row of their own."""
+_DURATION = "prometheus_rule_group_last_duration_seconds"
+
+
+def measure() -> Iterator[Result]:
+    """The build; then one job, 500 of which ten have an incident, and 500 that all have one."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = [*CLI, "build", "all", "--out", str(folder)]
+        build, processor = _best(words)
+        bare, _ = _best([sys.executable, "-c", "pass"])
+        imports, _ = _best([*CLI, "build", "--help"])
+        yield Result(
+            "stepwatch build all", f"{build:.2f} s", BUILD_BUDGET,
+            f"{processor:.2f} CPU-s; its help alone {imports:.2f} s, an interpreter {bare:.2f} s; "
+            f"best of {_ROUNDS}, load {os.getloadavg()[0]:.0f}",
+        )  # fmt: skip
+        for jobs, slow in ((1, 1), (JOBS, FEW), (JOBS, JOBS)):
+            try:
+                yield from _evaluated(folder, jobs, slow)
+            except DrillError as error:
+                yield Result(f"rules at {jobs} job(s)", "unknown", BUDGET, str(error))
+                return
+
+
+def _best(words: list[str]) -> tuple[float, float]:
+    """Wall and processor seconds of a command, the least of some rounds."""
+    times = []
+    for _ in range(_ROUNDS):
+        began, used = time.perf_counter(), _processor_seconds()
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        times.append((time.perf_counter() - began, _processor_seconds() - used))
+    return min(each for each, _ in times), min(each for _, each in times)
+
+
+def _processor_seconds() -> float:
+    """What commands that have ended took of the processors."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def _evaluated(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
+    """The processor time of a round, and the groups of rules that take longest."""
+    text = _many(exported(2, many_objectives(), 1)[0], slow, jobs - slow)
+    series = sum(not line.startswith("#") for line in text.splitlines())
+    place = folder / f"{jobs}-{slow}"
+    place.mkdir()
+    with _served(text) as address:
+        servers = Servers(place, {"collector": [address]})
+        _remember(place, text, address)
+        try:
+            servers.start_prometheus()
+            pid = servers.reload_prometheus()
+            without = _processor_of(pid, _WARM_SECONDS)
+            (place / "training.rules.yaml").write_text((folder / "training.rules.yaml").read_text())
+            servers.reload_prometheus()
+            time.sleep(_WARM_SECONDS)
+            before = processor_seconds(pid)
+            seen = _durations(servers.prometheus)
+            spent = (processor_seconds(pid) - before) / _SAMPLES
+            alerts = asked(f"{servers.prometheus}/api/v1/alerts")["data"]["alerts"]
+            groups = asked(f"{servers.prometheus}/api/v1/rules")["data"]["groups"]
+        finally:
+            servers.close()
+    yield Result(
+        f"rules at {jobs} job(s), {slow} with an incident", f"{spent * 1000:.0f} CPU-ms a round",
+        "", f"of Prometheus, every {_EVERY_SECONDS:.0f} s, scraping {series:,} series included; "
+        f"without rules {without * _EVERY_SECONDS * 1000:.0f}; {len(alerts)} alerts",
+    )  # fmt: skip
+    ordered = sorted(seen, key=lambda group: -statistics.median(seen[group]))
+    for group in ordered[:_SHOWN]:
+        seconds = seen[group]
+        rules = next(each["rules"] for each in groups if each["name"] == group)
+        yield Result(
+            f"  {group}", f"{statistics.median(seconds) * 1000:.1f} ms", BUDGET,
+            f"{min(seconds) * 1000:.1f} to {max(seconds) * 1000:.1f} in {_SAMPLES} evaluations; "
+            f"{_slowest(rules)}",
+        )  # fmt: skip
+    rest = [statistics.median(seen[group]) for group in ordered[_SHOWN:]]
+    if rest:
+        yield Result(
+            f"  {len(rest)} further groups", f"up to {max(rest) * 1000:.1f} ms", BUDGET,
+            f"load {os.getloadavg()[0]:.0f}",
+        )  # fmt: skip
+
+
+def _many(text: str, slow: int, healthy: int) -> str:
+    """The series of the first job as those of so many, and those of the second of so many more."""
+    first, second = range(slow), range(slow, slow + healthy)
+    found: list[str] = []
+    for line in text.splitlines():
+        numbers = first if _name(0) in line else second if _name(1) in line else None
+        found += [line] if numbers is None else [
+            line.replace(_name(0 if numbers is first else 1), _name(number)) for number in numbers
+        ]  # fmt: skip
+    return "\n".join([*found, ""])
+
+
+def _name(number: int) -> str:
+    return f'job_name="job-{number}"'
+
+
+def _remember(place: Path, text: str, address: str) -> None:
+    """The last hour of what rules read an hour of, in the data that Prometheus starts with."""
+    scraped = f',instance="{address}",job="collector"}}'
+    times = range(round(time.time()) - _HISTORY_SECONDS, round(time.time()) - 10, SCRAPE_SECONDS)
+    with open(place / "history.om", "w") as file:
+        for metric in (names.JOB_RUNNING, names.JOB_INFO):
+            file.write(f"# TYPE {metric.name} gauge\n")
+            for line in text.splitlines():
+                if line.startswith(f"{metric.name}{{"):
+                    series, _, value = line.replace("}", scraped).rpartition(" ")
+                    file.writelines(f"{series} {value} {at}\n" for at in times)
+        file.write("# EOF\n")
+    words = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics"]
+    words += [str(place / "history.om"), str(place / "prometheus")]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def _processor_of(pid: int, seconds: float) -> float:
+    """Share of a core that a process uses while that time passes."""
+    before = processor_seconds(pid)
+    time.sleep(seconds)
+    return (processor_seconds(pid) - before) / seconds
+
+
+def _durations(prometheus: str) -> dict[str, list[float]]:
+    """Seconds of evaluations of each group, by name."""
+    found: dict[str, list[float]] = {}
+    for _ in range(_SAMPLES):
+        time.sleep(_EVERY_SECONDS)
+        text = httpx.get(f"{prometheus}/metrics", timeout=20.0).raise_for_status().text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == _DURATION:
+                    group = sample.labels["rule_group"].rpartition(";")[2]
+                    found.setdefault(group, []).append(sample.value)
+    return found
+
+
+def _slowest(rules: list[dict[str, Any]]) -> str:
+    """The three rules that took longest in the newest evaluation."""
+    ordered = sorted(rules, key=lambda rule: -rule["evaluationTime"])[:3]
+    shown = (
+        f"{rule['name']} ({rule['labels']['severity']}) {rule['evaluationTime'] * 1000:.1f}"
+        for rule in ordered
+    )
+    return "ms: " + ", ".join(shown)
+
+
+@contextmanager
+def _served(text: str) -> Iterator[str]:
+    """The address of a server that answers every request with a text."""
+    body = text.encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        log_message: Callable[..., None] = lambda *_: None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
