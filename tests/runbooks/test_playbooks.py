@@ -57,6 +57,16 @@ def test_each_row_of_its_table_has_a_sight_a_decision_and_a_reason(name: str) ->
     assert any(re.search(r"\d", cells[2]) for cells in rows), "no reason has a number"
 
 
+@every_playbook
+def test_what_is_followed_twice_puts_no_checkpoint_into_another(name: str) -> None:
+    lines = runbooks.load(name, family=runbooks.PLAYBOOKS).markdown.splitlines()
+    for line in lines:
+        assert "cp -a" not in line or line.startswith("test -e keep-step-GOOD || cp -a"), line
+        assert not line.startswith("mv keep"), f"{line}: without -T it may go into a folder"
+        assert "--job " not in line or "--job {job}" in line, f"{line}: another job is meant"
+        assert "sacct" not in line or "sacct -a" in line, f"{line}: only jobs of whoever asks"
+
+
 @pytest.mark.parametrize(
     ("name", "phrase", "stated", "computed"),
     [

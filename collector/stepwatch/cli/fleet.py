@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -115,3 +115,13 @@ def _notes(jobs: Iterable[Job]) -> Iterator[str]:
     for job in jobs:
         if job["worst"] is not None:
             yield f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}"
+
+
+def all_nodes(ask: Callable[..., Any], **query: str) -> dict[str, Any]:
+    """All pages of the list of nodes as one document; `ask` takes a path of the API and a query."""
+    fleet: dict[str, Any] = ask("/v1/nodes", **query)
+    while fleet["next"] is not None:
+        page = ask("/v1/nodes", **query, after=fleet["next"])
+        fleet["nodes"] += page["nodes"]
+        fleet["next"] = page["next"]
+    return fleet

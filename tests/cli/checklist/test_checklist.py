@@ -85,9 +85,15 @@ def test_a_silence_is_named(place: str, capsys: Capture) -> None:
     assert found["state"] == "WARN" and "of hang by ada, 2h left" in found["evidence"]
 
 
+def _answer(made: Any, query: dict[str, str]) -> Any:
+    return made(**query) if callable(made) else made
+
+
 def outcome(name: str, job: str = "", **answers: Any) -> tuple[str, str]:
     """What a check says of a collector's answers, by the end of their path."""
-    found = CHECKS[name](lambda path: answers[path.rpartition("/")[2]], job)
+    found = CHECKS[name](
+        lambda path, **query: _answer(answers[path.rpartition("/")[2]], query), job
+    )
     return found.state, found.evidence
 
 
@@ -122,12 +128,44 @@ def test_what_is_not_looked_for_fails_and_an_old_answer_is_unknown() -> None:
 
 def test_nodes_that_fail_again_and_incidents_that_nobody_had_warn() -> None:
     nodes = [{"node": "gpu-03", "repeat_offender": True}, {"node": "b", "repeat_offender": False}]
-    assert outcome("offenders", nodes={"nodes": nodes}) == ("WARN", "gpu-03")
-    assert outcome("offenders", nodes={"nodes": []})[0] == "UNKNOWN"
+    last = {"next": None, "history_cut": False}
+    assert outcome("offenders", nodes={"nodes": nodes, **last}) == ("WARN", "gpu-03")
+    assert outcome("offenders", nodes={"nodes": [], **last})[0] == "UNKNOWN"
+    assert outcome("offenders", nodes={"nodes": nodes[1:], **last}) == ("PASS", "none is")
+    cut = {**last, "history_cut": True}
+    assert outcome("offenders", nodes={"nodes": nodes[1:], **cut})[0] == "UNKNOWN"
+    pages = {"": {"nodes": nodes[1:], **last, "next": "b"}, "b": {"nodes": nodes[:1], **last}}
+    found = outcome("offenders", nodes=lambda after="": {**pages[after]})
+    assert found == ("WARN", "gpu-03"), "it is on the second page"
     over = {"id": "x", "state": "resolved", "job": "a", "response": {"owner": ""}}
     assert outcome("owners", incidents={"incidents": [over]}) == ("WARN", "1 of 1 have none: x")
     owned = {**over, "response": {"owner": "ada"}}
     assert outcome("owners", incidents={"incidents": [owned]})[0] == "PASS"
+
+
+def test_jobs_that_are_not_asked_for_are_unknown_and_few_are_named() -> None:
+    jobs = {"jobs": [{"job": f"job-{number}", "state": "running"} for number in range(60)]}
+    good = {"not_looked_for": {}, "step": 9, "checkpoints": [{"step": 8, "verified": True}]}
+    answers: dict[str, Any] = {
+        f"job-{number}": {"job": f"job-{number}", **good} for number in range(60)
+    }
+    for name in ("detectors", "checkpoints"):
+        state, said = outcome(name, jobs=jobs, **answers)
+        assert state == "UNKNOWN" and "10 further jobs were not asked for" in said
+    assert outcome("jobs", jobs=jobs)[1].endswith("job-4 is running and 55 more")
+
+
+def test_open_incidents_are_asked_for_by_their_state() -> None:
+    jobs = {"jobs": [{"job": "a", "state": "running"}]}
+    old = {"id": "x", "kind": "hang", "job": "a", "state": "open", "severity": "page"}
+    newest = [{**old, "id": f"{number}", "state": "resolved"} for number in range(1000)]
+    answers = {"": newest, "open": [old]}
+    asked: dict[str, Any] = {
+        "jobs": jobs,
+        "incidents": lambda state="": {"incidents": answers[state]},
+    }
+    assert outcome("incidents", **asked) == ("FAIL", "x (hang, a)")
+    assert outcome("responders", **asked)[0] == "FAIL"
 
 
 def test_what_a_person_must_answer_says_where_to_look() -> None:

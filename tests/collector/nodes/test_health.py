@@ -9,6 +9,7 @@ import pytest
 
 from stepwatch.collector.detect.node_fault.detector import LIMITS as SHARED
 from stepwatch.collector.nodes.fleet import Fleet, Node, fleet_of
+from stepwatch.collector.nodes.health import Health, part_state
 from stepwatch.collector.nodes.limits import LIMITS
 from stepwatch.collector.store.nodes import NodeRow, Sighted, report_of
 from stepwatch.signals.clock import NANOSECONDS
@@ -149,6 +150,26 @@ def test_a_worse_fault_of_its_own_keeps_its_action() -> None:
     assert len(found.shared) == 1
     assert found.nodes["node-0"].state.action is Action.REBOOT
     assert found.nodes["node-1"].state.action is Action.NONE
+
+
+def test_a_fault_of_its_own_beside_one_that_many_have_keeps_its_action() -> None:
+    shared = [report(100, XID_79, node=f"node-{number}") for number in range(1, 4)]
+    state = fleet(report(100, XID_79, DISK_SLOW), *shared).nodes["node-0"].state
+    assert state.health is FAILED and state.action is Action.DRAIN
+    assert state.reason.endswith("4 of 4 nodes have it at once, and not disk slow (nvme0n1)")
+
+
+def test_a_part_of_which_nothing_is_known_is_unknown() -> None:
+    def part(found: Node, fact: NodeFact) -> Health:
+        return part_state([each for each in found.episodes if each.fact is fact], found.state)[0]
+
+    only_jobs = node(report(100, XID_79, job=JOB))
+    assert part(only_jobs, NodeFact.XID) is UNKNOWN
+    unread = node(report(100, UNREAD, DISK_SLOW))
+    assert part(unread, NodeFact.SOURCE_UNREAD) is UNKNOWN
+    assert part(unread, NodeFact.DISK_SLOW) is DEGRADED
+    over = {**UNREAD, "present": 0}
+    assert part(node(report(90, UNREAD), report(100, over)), NodeFact.SOURCE_UNREAD) is HEALTHY
 
 
 def test_the_clock_of_a_node_may_be_wrong() -> None:

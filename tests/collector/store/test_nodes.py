@@ -171,6 +171,15 @@ def test_a_clock_that_is_wrong_is_kept_within_what_a_column_holds(opened: Store)
     assert found.text == "a\ufffdb"
 
 
+def test_a_clock_that_was_wrong_once_is_not_believed_for_ever(opened: Store) -> None:
+    for at, ahead in ((10, 365 * DAY), (40, 0.0)):
+        early = report(at)
+        wrong = early._replace(clock=early.clock._replace(wall_ns=ns(at + ahead)))
+        (made,) = reports(wrong)
+        opened.nodes.add([made._replace(received_ns=ns(at))])
+    assert node_rows(opened.engine) == [NodeRow("node-0", ns(40), ns(40), "0.1.0")]
+
+
 def test_what_is_old_goes(opened: Store) -> None:
     opened.nodes.add(reports(*HISTORY, report(90 * DAY, DISK_SLOW, node="node-2")))
     after = writing.KEEP_DAYS * DAY + 1000.0

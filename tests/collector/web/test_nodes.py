@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.collector.runtime.service import Service
@@ -120,3 +121,23 @@ def test_metrics_leave_nodes_out_while_the_store_is_gone(client: Client, service
     assert answer.status_code == 200
     assert "stepwatch_collector_nodes{" not in answer.text
     assert client.get("/v1/nodes").status_code == 503
+
+
+def test_a_store_that_is_gone_is_asked_once_in_two_seconds(
+    service: Service, clock: HandClock
+) -> None:
+    asked: list[str] = []
+    with service.store.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE node_fact")
+    sa.event.listen(
+        service.store.engine,
+        "before_cursor_execute",
+        lambda connection, cursor, statement, *rest: asked.append(statement),
+    )
+    for _ in range(3):
+        with pytest.raises(sa.exc.SQLAlchemyError):
+            service.nodes.fleet()
+    assert len(asked) == 1
+    clock.advance(2.0)
+    assert service.nodes.if_known() is None
+    assert len(asked) == 2

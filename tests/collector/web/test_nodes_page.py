@@ -39,3 +39,16 @@ def test_many_at_once_stand_above_all(collector: Process, visitor: Visitor) -> N
     expect(many).to_contain_text("many at once: 4 of 4 nodes have XID 79", timeout=PATIENCE_MS)
     expect(many).to_contain_text("gpu-0, gpu-1, gpu-2, gpu-3")
     expect(visitor.page.locator("#nodes tbody")).not_to_contain_text("reboot")
+
+
+def test_a_failed_node_is_shown_wherever_its_name_stands_in_a_large_fleet(
+    collector: Process, visitor: Visitor
+) -> None:
+    names = [f"gpu-{number:03}" for number in range(500)]
+    collector.send(body([*(just_now(name) for name in names[:250])]))
+    collector.send(body([*(just_now(name) for name in names[250:]), just_now("last", XID_79)]))
+    visitor.page.goto(f"{collector.url}/nodes")
+    rows = visitor.page.locator("#nodes tbody tr")
+    expect(rows.first).to_contain_text("last", timeout=PATIENCE_MS)
+    expect(rows).to_have_count(500)
+    expect(visitor.page.locator("#summary")).to_contain_text("the worst 500 are shown")

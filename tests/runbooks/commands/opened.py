@@ -19,6 +19,7 @@ from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.nodes.sightings import DISK_SLOW, just_now
 
 RANK, NODE, STEP = 2, "node-0", 40
 
@@ -31,7 +32,8 @@ def store_with_every_kind(path: Path) -> dict[FindingKind, str]:
     for each in segments:
         # Of this class are the SLOs that a page asks for by name.
         each.tables[Kind.RANK_STATE]["job_class"] = b"production"
-    service.receive(body(segments))
+    # Playbooks ask for the history of the incident's node.
+    service.receive(body([*segments, just_now(NODE, DISK_SLOW)]))
     service.evaluate()
     _, now = service.jobs_now()
     moment = Moment(JOB, 0, now + 1, now, {RANK: NODE}, 4)

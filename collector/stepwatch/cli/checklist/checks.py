@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from stepwatch.cli.fleet import all_nodes
 from stepwatch.cli.response.words import in_short
 
 PASS, WARN, FAIL, UNKNOWN, ASK = "PASS", "WARN", "FAIL", "UNKNOWN", "ASK"
@@ -15,8 +16,8 @@ _MOST_JOBS, _MOST_NAMED = 50, 5
 """Jobs that are asked for one by one, and things that a line names."""
 _WORST_FIRST = (FAIL, UNKNOWN, WARN, PASS)
 
-Asking = Callable[[str], Any]
-"""Takes a path of the API and returns its JSON."""
+Asking = Callable[..., Any]
+"""Takes a path of the API, and its query as keywords; returns its JSON."""
 
 
 class Outcome(NamedTuple):
@@ -38,8 +39,8 @@ def incidents(ask: Asking, job: str) -> Outcome:
     if not _jobs(ask, job):
         return Outcome(UNKNOWN, "no such job, so nothing could be found")
     found = _open(ask, job)
-    said = ", ".join(f"{each['id']} ({each['kind']}, {each['job']})" for each in found)
-    return Outcome(FAIL, said) if found else Outcome(PASS, "none is open")
+    said = [f"{each['id']} ({each['kind']}, {each['job']})" for each in found]
+    return Outcome(FAIL, _in_short(said)) if found else Outcome(PASS, "none is open")
 
 
 def slos(ask: Asking, job: str) -> Outcome:
@@ -61,7 +62,8 @@ def checkpoints(ask: Asking, job: str) -> Outcome:
     """Pass where the newest checkpoint of every job that runs verified; fail where it did not."""
     running = [each["job"] for each in _jobs(ask, job) if each["state"] == "running"]
     found = [(name, ask(f"/v1/jobs/{name}")) for name in running[:_MOST_JOBS]]
-    states, said = [], []
+    states: list[tuple[str, str]] = []
+    said: list[str] = []
     for name, document in found:
         known = document.get("checkpoints") or []
         newest = max(known, key=lambda each: int(each["step"]), default=None)
@@ -70,19 +72,23 @@ def checkpoints(ask: Asking, job: str) -> Outcome:
         word = {True: "verified", False: "did not verify", None: "is not verified"}[verified]
         what = "has no checkpoint" if newest is None else f"that of step {newest['step']} {word}"
         said.append(f"{name}: {what}, now at step {document.get('step')}")
+    _note_unasked(len(running), states, said)
     return _worst(states, said, "no job runs")
 
 
 def detectors(ask: Asking, job: str) -> Outcome:
     """Fail where something is not looked for in a job, unknown where a job's answer is old."""
-    found = [ask(f"/v1/jobs/{each['job']}") for each in _jobs(ask, job)[:_MOST_JOBS]]
-    states, said = [], []
+    known = _jobs(ask, job)
+    found = [ask(f"/v1/jobs/{each['job']}") for each in known[:_MOST_JOBS]]
+    states: list[tuple[str, str]] = []
+    said: list[str] = []
     for each in found:
         unlooked = sorted(each.get("not_looked_for") or {})
         state = FAIL if unlooked else UNKNOWN if each.get("stale") else PASS
         states.append((each["job"], state))
         what = f"{', '.join(unlooked)} is not looked for" if unlooked else "all is looked for"
         said.append(f"{each['job']}: {'its answer is old' if each.get('stale') else what}")
+    _note_unasked(len(known), states, said)
     return _worst(states, said, "no such job")
 
 
@@ -97,7 +103,7 @@ def responders(ask: Asking, job: str) -> Outcome:
         if not ((each.get("response") or {}).get("acknowledged") and each["response"]["owner"])
     ]
     if alone:
-        return Outcome(FAIL, f"no one acknowledged and owns {', '.join(alone[:_MOST_NAMED])}")
+        return Outcome(FAIL, f"no one acknowledged and owns {_in_short(alone)}")
     return Outcome(PASS, f"{len(found)} open, each with an owner" if found else "none is open")
 
 
@@ -112,8 +118,7 @@ def owners(ask: Asking, job: str) -> Outcome:
     ]
     alone = [each["id"] for each in over if not (each.get("response") or {}).get("owner")]
     if alone:
-        named = ", ".join(alone[:_MOST_NAMED])
-        return Outcome(WARN, f"{len(alone)} of {len(over)} have none: {named}")
+        return Outcome(WARN, f"{len(alone)} of {len(over)} have none: {_in_short(alone)}")
     return Outcome(PASS, f"{len(over)} incidents" if over else "no incident is over")
 
 
@@ -123,18 +128,22 @@ def silences(ask: Asking, job: str) -> Outcome:
     said = [
         f"{each['id']} of {next(filter(None, (each['job'], each['node'], each['kind'])))} "
         f"by {each['by']}, {in_short(max(each['until'] - time.time(), 0.0))} left"
-        for each in found[:_MOST_NAMED]
+        for each in found
     ]
-    return Outcome(WARN, ", ".join(said)) if found else Outcome(PASS, "none is in force")
+    return Outcome(WARN, _in_short(said)) if found else Outcome(PASS, "none is in force")
 
 
 def offenders(ask: Asking, job: str) -> Outcome:
     """Warn where a node was at fault again and again."""
-    answer = ask("/v1/nodes")
+    answer = all_nodes(ask)
     again = [each["node"] for each in answer["nodes"] if each["repeat_offender"]]
+    if again:
+        return Outcome(WARN, _in_short(again))
     if not answer["nodes"]:
         return Outcome(UNKNOWN, "no node is known")
-    return Outcome(WARN, ", ".join(again[:_MOST_NAMED])) if again else Outcome(PASS, "none is")
+    if answer["history_cut"]:
+        return Outcome(UNKNOWN, "there are more faults than are read at once")
+    return Outcome(PASS, "none is")
 
 
 CHECKS: dict[str, Callable[[Asking, str], Outcome]] = {
@@ -153,7 +162,8 @@ CHECKS: dict[str, Callable[[Asking, str], Outcome]] = {
 
 
 def _open(ask: Asking, job: str) -> list[dict[str, Any]]:
-    found = ask("/v1/incidents")["incidents"]
+    # Without the state the newest of any would come, and an old one that is open may be left out.
+    found = ask("/v1/incidents", state="open")["incidents"]
     return [each for each in found if each["state"] == "open" and job in ("", each["job"])]
 
 
@@ -166,5 +176,18 @@ def _worst(states: list[tuple[str, str]], said: list[str], none: str) -> Outcome
     for worst in _WORST_FIRST:
         shown = [text for (_, state), text in zip(states, said, strict=True) if state == worst]
         if shown:
-            return Outcome(worst, ", ".join(shown))
+            return Outcome(worst, _in_short(shown))
     return Outcome(UNKNOWN, none)
+
+
+def _in_short(said: list[str]) -> str:
+    """The first few, and how many more there are."""
+    more = len(said) - _MOST_NAMED
+    return ", ".join(said[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _note_unasked(count: int, states: list[tuple[str, str]], said: list[str]) -> None:
+    """Of jobs beyond the most that are asked for nothing is known, so all is not well."""
+    if count > _MOST_JOBS:
+        states.append(("", UNKNOWN))
+        said.append(f"{count - _MOST_JOBS} further jobs were not asked for; name one with --job")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tomllib
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -49,7 +50,7 @@ def _outcome(arguments: argparse.Namespace, item: dict[str, Any], job: str) -> O
     if "check" not in item:
         return Outcome(ASK, f"look: {item['look']}")
     try:
-        return CHECKS[item["check"]](lambda path: ask(arguments, path), job)
+        return CHECKS[item["check"]](partial(ask, arguments), job)
     except SourceError as error:
         return Outcome(UNKNOWN, str(error))
 

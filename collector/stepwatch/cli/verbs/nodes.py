@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
+from functools import partial
 
 from stepwatch.cli import text
+from stepwatch.cli.fleet import all_nodes
 from stepwatch.cli.node_text import fleet_text, node_text
 from stepwatch.cli.source import add_source_arguments, ask, component
 
@@ -29,20 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
         shown = node_text(node, width, time.time())
         print(json.dumps(node, indent=1) if arguments.json else shown)
         return int(node["health"] == "failed")
-    fleet = _all(arguments)
+    query = {"unhealthy": "1"} if arguments.unhealthy else {}
+    fleet = all_nodes(partial(ask, arguments), **query)
     if arguments.json:
         print(json.dumps(fleet, indent=1))
     else:
         print(fleet_text(fleet, width, time.time(), only_unhealthy=arguments.unhealthy))
     return int(any(node["health"] == "failed" for node in fleet["nodes"]))
-
-
-def _all(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All pages of the list as one document."""
-    query = {"unhealthy": "1"} if arguments.unhealthy else {}
-    fleet: dict[str, Any] = ask(arguments, "/v1/nodes", **query)
-    while fleet["next"] is not None:
-        page = ask(arguments, "/v1/nodes", **query, after=fleet["next"])
-        fleet["nodes"] += page["nodes"]
-        fleet["next"] = page["next"]
-    return fleet

@@ -81,7 +81,7 @@ class FleetReader:
         self._store = store
         self._clock = clock
         self._reading = threading.Lock()
-        self._newest: tuple[float, Fleet] | None = None
+        self._newest: tuple[float, Fleet | sa.exc.SQLAlchemyError] | None = None
 
     def fleet(self) -> Fleet:
         """All nodes now.
@@ -90,10 +90,12 @@ class FleetReader:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         with self._reading:
-            now = self._clock.monotonic_ns() / NANOSECONDS
-            if self._newest is None or now - self._newest[0] >= _FRESH_SECONDS:
-                self._newest = now, self._read()
-            return self._newest[1]
+            if self._newest is None or self._seconds() - self._newest[0] >= _FRESH_SECONDS:
+                self._newest = self._read_now()
+            found = self._newest[1]
+        if isinstance(found, Fleet):
+            return found
+        raise found.with_traceback(None)
 
     def if_known(self) -> Fleet | None:
         """All nodes now; None while the store does not answer."""
@@ -110,6 +112,18 @@ class FleetReader:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         return episodes(sightings_of(self._store.engine, name))
+
+    def _seconds(self) -> float:
+        return self._clock.monotonic_ns() / NANOSECONDS
+
+    def _read_now(self) -> tuple[float, Fleet | sa.exc.SQLAlchemyError]:
+        """All nodes, and from when on they grow old; that the store does not answer is an answer,
+        too: whoever waits for the lock must not each wait for the store as well."""
+        began = self._seconds()
+        try:
+            return began, self._read()
+        except sa.exc.SQLAlchemyError as error:
+            return self._seconds(), error
 
     def _read(self) -> Fleet:
         now_ns, engine = self._clock.wall_ns(), self._store.engine

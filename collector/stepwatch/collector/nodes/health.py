@@ -71,14 +71,15 @@ def state_of(
 
 
 def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]:
-    """How one part of a node is, by its own facts; unknown where the node is silent."""
-    bad = [each for each in node.facts if each in of_part]
-    if node.since_at is not None and node.health is Health.UNKNOWN:
+    """How one part of a node is, by its own facts; unknown where the node or the part is."""
+    if node.health is Health.UNKNOWN:
         return Health.UNKNOWN, Action.NONE
-    worst = next((each for each in bad if each.severity in _BY_SEVERITY), None)
-    if worst is None:
-        return Health.HEALTHY, Action.NONE
-    return _BY_SEVERITY[worst.severity], worst.action
+    now = [each for each in node.facts if each in of_part]
+    worst = next((each for each in now if each.severity in _BY_SEVERITY), None)
+    if worst is not None:
+        return _BY_SEVERITY[worst.severity], worst.action
+    unread = any(each.fact is NodeFact.SOURCE_UNREAD for each in now)
+    return Health.UNKNOWN if unread else Health.HEALTHY, Action.NONE
 
 
 def _reporting(facts: tuple[Episode, ...], received_at: float) -> State:
@@ -105,8 +106,13 @@ def _silent(facts: tuple[Episode, ...], received_at: float, silent: float) -> St
 
 def _words(bad: Sequence[Episode]) -> str:
     first, more = bad[0], len(bad) - 1
-    words = f"{first.title} ({first.subject})" if first.subject else first.title
+    words = named(first)
     return f"{words} and {more} more" if more else words
+
+
+def named(one: Episode) -> str:
+    """A fact and the part that has it, in few words."""
+    return f"{one.title} ({one.subject})" if one.subject else one.title
 
 
 def _since(bad: Sequence[Episode], health: Health) -> float:

@@ -13,7 +13,7 @@ from stepwatch.collector.detect.node_fault.detector import SHARED_WORDS, is_toge
 from stepwatch.signals.node_facts import Action, Severity
 from stepwatch.signals.records import NodeFact
 
-from .health import Health, State
+from .health import Health, State, named
 
 
 class Together(NamedTuple):
@@ -50,13 +50,15 @@ def together(states: Mapping[str, State]) -> list[Together]:
 
 
 def held_back(name: str, state: State, shared: list[Together]) -> State:
-    """`state`, without an action of its own where its worst fact is one that many nodes have."""
-    for each in shared:
-        if name in each.nodes and _is_worst(state, each):
-            why = f"{state.reason}; {len(each.nodes)} of {each.reporting} nodes have it at once"
-            return state._replace(action=Action.NONE, reason=why)
-    return state
-
-
-def _is_worst(state: State, shared: Together) -> bool:
-    return (state.facts[0].fact, state.facts[0].code) == (shared.fact, shared.code)
+    """`state`, where its worst fact is one that many nodes have, with the action of the worst one
+    that they do not, or none."""
+    many = {(each.fact, each.code): each for each in shared if name in each.nodes}
+    bad = [each for each in state.facts if each.severity is not Severity.EVIDENCE]
+    if not bad or (bad[0].fact, bad[0].code) not in many:
+        return state
+    worst = many[bad[0].fact, bad[0].code]
+    why = f"{state.reason}; {len(worst.nodes)} of {worst.reporting} nodes have it at once"
+    own = next((each for each in bad if (each.fact, each.code) not in many), None)
+    if own is None:
+        return state._replace(action=Action.NONE, reason=why)
+    return state._replace(action=own.action, reason=f"{why}, and not {named(own)}")

@@ -98,13 +98,19 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
         return
     statement = insert(connection.dialect, node)
     new = statement.excluded
-    newer = new.reported_ns >= node.c.reported_ns
+    # By when it came: a node's clock that was wrong once would be believed until it is that late.
+    same = sa.and_(
+        new.received_ns == node.c.received_ns,
+        sa.or_(
+            new.reported_ns > node.c.reported_ns,
+            sa.and_(new.reported_ns == node.c.reported_ns, new.version > node.c.version),
+        ),
+    )
+    newer = sa.or_(new.received_ns > node.c.received_ns, same)
+    names = ("reported_ns", "received_ns", "version")
     statement = statement.on_conflict_do_update(
         index_elements=["node"],
-        set_={
-            **_greatest(statement, node, "reported_ns", "received_ns"),
-            "version": sa.case((newer, new.version), else_=node.c.version),
-        },
+        set_={name: sa.case((newer, new[name]), else_=node.c[name]) for name in names},
     )
     columns = ("node", "reported_ns", "received_ns", "version")
     # Sorted: two replicas that take locks in one order do not wait for each other in a circle.

@@ -14,13 +14,18 @@ const line = (node) => row(nodeLink(node.node), health(node), node.reason, actio
 const ended = (fact) => fact.present ? "lasts" : known(fact.ended) ? clock(fact.ended) : "not reported; last seen " + clock(fact.last_seen);
 
 async function loadAll() {
-  const found = await getJson("/v1/nodes?limit=" + SHOWN);
-  const worstFirst = found.nodes.sort((a, b) => ORDER.indexOf(a.health) - ORDER.indexOf(b.health) || a.node.localeCompare(b.node));
+  // One state after the other, the worst first: of a large fleet the failed node must not be the one that is left out.
+  let found = null, worstFirst = [];
+  for (const word of ORDER) {
+    if (worstFirst.length >= SHOWN || found && !found.counts[word]) continue;
+    found = await getJson("/v1/nodes?health=" + word + "&limit=" + (SHOWN - worstFirst.length));
+    worstFirst = worstFirst.concat(found.nodes);
+  }
   const total = ORDER.reduce((sum, word) => sum + found.counts[word], 0);
   at("empty").hidden = total > 0;
   at("nodes").hidden = !total;
   at("summary").textContent = ORDER.filter((word) => found.counts[word]).map((word) => found.counts[word] + " " + word).join(", ")
-    + (found.next === null ? "" : "; the first " + SHOWN + " by name are shown, stepwatch nodes shows all")
+    + (total <= worstFirst.length ? "" : "; the worst " + worstFirst.length + " are shown, stepwatch nodes shows all")
     + (found.history_cut ? "; there are more faults than are read at once: counts are lower bounds" : "");
   at("together").replaceChildren(...found.together.map((each) => element("div", { className: "incident open" },
     element("p", { className: "headline", textContent: each.summary }), element("p", { textContent: each.nodes.join(", ") }))));
