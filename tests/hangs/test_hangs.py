@@ -66,10 +66,15 @@ def forked(forked_ranks: ForkedRanks) -> Trainer:
         with ThreadPoolExecutor(1) as pool:
             words = [str(PROGRAM), fault]
             ran = pool.submit(forked_ranks.run, words, WORLD, folder / "logs", environment(folder))
+
+            def ended() -> bool:
+                end_ranks(folder)
+                return ran.done()
+
             try:
                 yield
             finally:
-                until("ranks to end", lambda: end_ranks(folder) or ran.done())
+                until("ranks to end", ended)
 
     return train
 

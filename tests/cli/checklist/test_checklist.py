@@ -134,7 +134,10 @@ def test_nodes_that_fail_again_and_incidents_that_nobody_had_warn() -> None:
     assert outcome("offenders", nodes={"nodes": nodes[1:], **last}) == ("PASS", "none is")
     cut = {**last, "history_cut": True}
     assert outcome("offenders", nodes={"nodes": nodes[1:], **cut})[0] == "UNKNOWN"
-    pages = {"": {"nodes": nodes[1:], **last, "next": "b"}, "b": {"nodes": nodes[:1], **last}}
+    pages: dict[str, dict[str, Any]] = {
+        "": {"nodes": nodes[1:], **last, "next": "b"},
+        "b": {"nodes": nodes[:1], **last},
+    }
     found = outcome("offenders", nodes=lambda after="": {**pages[after]})
     assert found == ("WARN", "gpu-03"), "it is on the second page"
     over = {"id": "x", "state": "resolved", "job": "a", "response": {"owner": ""}}

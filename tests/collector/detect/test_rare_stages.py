@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from tests.collector.detect.windows import settle, window
 STEPS = 256
 
 
-def made(stages: int = 4, seed: int = 0, **more: float) -> Window:
+def made(stages: int = 4, seed: int = 0, **more: Any) -> Window:
     """Two ranks in each stage, of which each has its own amount of work, and sequences that are
     longer for all."""
     dice = np.random.default_rng(seed)

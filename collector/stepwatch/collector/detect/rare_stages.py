@@ -20,7 +20,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.trackers.step_window import WORK, Window
-from stepwatch.signals.arrays import Floats, Integers, Mask, Matrix, Vector
+from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 RARE_STEPS = 512
 """Newest steps looked at, where the jobs' windows hold as many."""
@@ -125,7 +125,7 @@ def _excess(window: Window) -> Matrix:
     return np.asarray(over / np.maximum(np.stack(others, axis=1), 1e-9) - 1.0)
 
 
-def _log_odds(long: Mask, usual: float, steps_a_day: float) -> Vector:
+def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
     """Logarithm of one over how often a day each stage has such `long` steps (steps, stages) by
     chance, 0 where it has them no more than the others."""
     steps, stages = long.shape

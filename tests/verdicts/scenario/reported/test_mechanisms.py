@@ -172,7 +172,7 @@ def test_every_hang_and_end_pages_with_one_of_two_agents_gone(kind: FaultKind, g
     shape = {"shape": Shape.TENSOR, "ranks": 8} if kind is FaultKind.CROSSED_GROUPS else {}
     node = 0 if kind is FaultKind.LOST_NODE else -1
     lost = Telemetry(killed_node=gone, killed_at=30.0)
-    more = {"node": node, "peers_raise": True, "telemetry": lost, **shape}
+    more: dict[str, Any] = {"node": node, "peers_raise": True, "telemetry": lost, **shape}
     found = incidents(job(kind, *ranks, at=60.0, seconds=260.0, **more))
     lost_page = next(each for each in found if each["kind"] == "telemetry-lost")
     assert is_page(lost_page) and "unknown" in lost_page["summary"]
@@ -212,7 +212,7 @@ def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
 
 
 def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> None:
-    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
     (found,) = incidents(job(FaultKind.SLOW_STAGE_LINK, 3, effect=2.5, at=0.0, **more))
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
     assert "its schedule" in found["summary"]
@@ -228,13 +228,13 @@ def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) 
 
 
 def test_a_link_and_the_way_between_stages_that_are_slow_together_are_one_incident() -> None:
-    more = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
     (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=5.0, at=40.0, **more))
     assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
 
 
 def test_a_node_of_whole_stages_that_is_slow_now_and_then_is_named() -> None:
-    more = {"node": 1, "shape": Shape.PIPELINE, "ranks": 8, "seconds": 200.0}
+    more: dict[str, Any] = {"node": 1, "shape": Shape.PIPELINE, "ranks": 8, "seconds": 200.0}
     (found,) = incidents(job(FaultKind.SLOW_NODE, 4, 5, 6, 7, effect=5.0, period=10, **more))
     assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-1")
 

@@ -171,4 +171,5 @@ def _send_rows(context: DetectionContext, numbers: Integers) -> Rows:
     calls = collectives_on(context.attempt, context.window.clock)
     newest = numbers[-LIMITS.window_steps :]
     rows = calls.of_steps(int(newest[0]), int(newest[-1]))
-    return rows[rows["op"] == Op.SEND]
+    sent: Rows = rows[rows["op"] == Op.SEND]
+    return sent
