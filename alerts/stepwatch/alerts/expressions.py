@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from textwrap import indent
 
 from stepwatch.signals.names import (
+    ALERT_WATCHDOG,
     INCIDENT_OPEN,
     JOB,
     JOB_CLASS,
@@ -67,6 +68,17 @@ def lasting(condition: str, seconds: int) -> str:
     Of thirty seconds it is looked at three moments or four, by where they fall.
     """
     return f"count_over_time({looks(_block(condition), seconds)}) >= {seconds // _LOOK_SECONDS}"
+
+
+def while_evaluated(condition: str, seconds: int) -> str:
+    """Jobs for which the condition holds, once Prometheus has evaluated rules for so long.
+
+    Before it has scraped anything all is absent, and has been at each look back; its own alert
+    that always fires shows since when it looks.
+    """
+    always = looks(f'ALERTS{{alertname="{ALERT_WATCHDOG}"}}', seconds)
+    least = seconds // _LOOK_SECONDS
+    return f"{_block(condition)}\nand on ()\n(max(count_over_time({always})) >= {least})"
 
 
 def without_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:

@@ -6,10 +6,13 @@ from stepwatch.signals.names import (
     ALERT_CRASH_LOOP,
     ALERT_NOT_RESTARTED,
     ATTEMPT,
+    INCIDENT_OPEN,
     JOB,
     JOB_INFO,
     JOB_RUNNING,
+    KIND,
     SECONDS_SINCE_FAILURE,
+    FindingKind,
 )
 
 from .expressions import BY_JOB, RUNNING, worst
@@ -98,6 +101,14 @@ def _attempts(*values: str, running: str = "1x200") -> dict[str, str]:
     }
 
 
+_ENDS_IN = (FindingKind.RANK_FAILED, FindingKind.HANG, FindingKind.DESYNC, FindingKind.NON_FINITE)
+"""What attempts end in that are restarted because of it."""
+
+
+def _failures(values: str) -> dict[str, str]:
+    return {f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="rank-failed"}}': values}
+
+
 _LOOPS = "is restarted again and again"
 _LOOP_TEXT = f"At least {LOOPING_ATTEMPTS} attempts within {LOOPING_SECONDS // 60} minutes."
 _LOOPED = (Fired({JOB: "llama"}, f"Job llama {_LOOPS}", _LOOP_TEXT),)
@@ -108,7 +119,11 @@ CRASH_LOOP = Alert(
     name=ALERT_CRASH_LOOP,
     expr=(
         f"count {BY_JOB} (count by ({JOB}, {ATTEMPT}) "
-        f"(last_over_time({JOB_INFO.name}[{LOOPING_SECONDS}s]))) >= {LOOPING_ATTEMPTS}"
+        f"(last_over_time({JOB_INFO.name}[{LOOPING_SECONDS}s]))) >= {LOOPING_ATTEMPTS}\n"
+        # One that is preempted again and again is none: nothing failed.
+        f"unless on ({JOB})\n"
+        f"max {BY_JOB} (max_over_time({INCIDENT_OPEN.name}{{{KIND}=~"
+        f'"{"|".join(kind.value for kind in _ENDS_IN)}"}}[{LOOPING_SECONDS}s])) == 0'
     ),
     severity=Severity.PAGE,
     for_seconds=0,
@@ -136,6 +151,13 @@ CRASH_LOOP = Alert(
             _LOOPED,
             situation=Situation.RESTART,
         ),
+        Case(
+            "one of four attempts is known to have failed",
+            _attempts(*_FOUR) | _failures("0x20 1x4 0x176"),
+            1080,
+            _LOOPED,
+        ),
+        Case("no alert where four were preempted", _attempts(*_FOUR) | _failures("0x200"), 1080),
         Case("no alert after two restarts", _attempts(*_THREE), 1500),
         Case(
             "it resolves when the last attempt goes on",

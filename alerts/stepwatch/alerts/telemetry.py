@@ -14,7 +14,16 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, either, incident, lasting, looks, while_running, worst
+from .expressions import (
+    BY_JOB,
+    either,
+    incident,
+    lasting,
+    looks,
+    while_evaluated,
+    while_running,
+    worst,
+)
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
@@ -54,10 +63,9 @@ ALERT = Alert(
     # The collector has waited before it opened an incident; nobody waits any longer.
     expr=either(
         while_running(incident(FindingKind.TELEMETRY_LOST)),
-        _GONE,
-        lasting(
-            either(while_running(either(_STALE, _LOW_COVERAGE)), _NO_COLLECTOR),
-            _TWO_SCRAPES_SECONDS,
+        lasting(while_running(either(_STALE, _LOW_COVERAGE)), _TWO_SCRAPES_SECONDS),
+        while_evaluated(
+            either(_GONE, lasting(_NO_COLLECTOR, _TWO_SCRAPES_SECONDS)), 2 * _TWO_SCRAPES_SECONDS
         ),
     ),
     severity=Severity.PAGE,
@@ -101,6 +109,11 @@ ALERT = Alert(
             at_seconds=300,
             fired=(Fired({}, "Every job: telemetry is missing", _DESCRIPTION),),
             situation=Situation.MISSING,
+        ),
+        Case(
+            name="no alert before a Prometheus that was just started has looked twice",
+            series=_series("_x400", "_x400", "_x400", "_x400"),
+            at_seconds=45,
         ),
         Case(
             name="records come for a moment",

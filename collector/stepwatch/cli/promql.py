@@ -27,9 +27,13 @@ _SELECTING = frozenset({"topk", "bottomk"})
 _LABELLESS_CALLS = frozenset({"absent", "scalar", "time", "vector"})
 
 
+_OF_ALERTS = frozenset({"alertname", "alertstate", "severity"})
+"""Labels of the series that Prometheus itself writes of alerts."""
+
+
 def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:
     """Labels of every series name that a query may use."""
-    series: dict[str, Labels] = {}
+    series: dict[str, Labels] = {"ALERTS": _OF_ALERTS}
     for metric in metrics:
         for name in metric.series_names:
             bucket = metric.kind is MetricKind.HISTOGRAM and name.endswith("_bucket")
