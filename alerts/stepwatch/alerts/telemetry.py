@@ -9,6 +9,7 @@ from stepwatch.signals.names import (
     JOB,
     JOB_INFO,
     JOB_RUNNING,
+    KIND,
     LAST_RECORD,
     TELEMETRY_COVERAGE,
     FindingKind,
@@ -28,14 +29,18 @@ from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
-_LOW_COVERAGE = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
+# Records of ranks that are gone are missing, and why is known.
+_LOW_COVERAGE = (
+    f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}\n"
+    f"unless on ({JOB})\n({incident(FindingKind.HANG, FindingKind.RANK_FAILED)})"
+)
 # At the usual 15 s: one lost scrape makes `absent` true.
 _TWO_SCRAPES_SECONDS = 30
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
-# Of a job that is gone the hour is read once, and only the last moments at each of several.
+# Over all collectors at each look: what one said of a job before another took it up is no news.
 _GONE = (
-    f"max {BY_JOB} (last_over_time({JOB_RUNNING.name}[{VANISHED_SECONDS}s])) == 1\n"
+    f"last_over_time(({worst(JOB_RUNNING)})[{VANISHED_SECONDS}s:{_TWO_SCRAPES_SECONDS}s]) == 1\n"
     f"unless on ({JOB})\n"
     f"max {BY_JOB} (last_over_time({looks(JOB_RUNNING.name, _TWO_SCRAPES_SECONDS)}))\n"
     f"unless on ()\n{_NO_COLLECTOR}"
@@ -81,7 +86,7 @@ ALERT = Alert(
         Case(
             name="an incident is open: at once",
             series=_series("0+15x40", "1x40", "1x40")
-            | {f'{INCIDENT_OPEN.name}{{{JOB}="llama",kind="telemetry-lost"}}': "0x8 1x31"},
+            | {f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="telemetry-lost"}}': "0x8 1x31"},
             at_seconds=165,
             fired=(_JOB_LOST,),
         ),
@@ -96,6 +101,21 @@ ALERT = Alert(
             series=_series("0+15x40", "0.8x40", "1x40"),
             at_seconds=300,
             fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="no alert where records of a node that is lost are missing",
+            series=_series("0+15x40", "0.8x40", "1x40")
+            | {f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="hang"}}': "1x40"},
+            at_seconds=300,
+        ),
+        Case(
+            name="no alert on a job that ended under another collector, and left the metrics",
+            series={
+                f'{JOB_RUNNING.name}{{{JOB}="llama",instance="a"}}': "1x8 stale",
+                f'{JOB_RUNNING.name}{{{JOB}="llama",instance="b"}}': "_x10 0x8 stale",
+                COLLECTOR_JOBS.name: "1x40",
+            },
+            at_seconds=420,
         ),
         Case(
             name="a running job leaves the metrics",
