@@ -56,7 +56,9 @@ def test_only_what_has_to_last_is_left_out_of_an_expression() -> None:
 
 
 def _without_what_lasts(expr: str, seconds: int) -> str:
-    """The expression without the conditions that have to hold for so long."""
+    """The expression without the conditions that have to hold for so long, and without those that
+    keep an alert back."""
+    expr = re.sub(r"unless on \(\)\s+absent\(\w+\)", "", expr)
     while (at := expr.find(_LASTING)) >= 0:
         depth, end = 1, at + len(_LASTING)
         while depth:
