@@ -102,7 +102,8 @@ def test_a_pager_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(sending, "ANSWER_SECONDS", 1.5)
+    if step.seconds:  # else an answer that is only late would be one more failure
+        monkeypatch.setattr(sending, "ANSWER_SECONDS", 1.5)
     pager.script = [step, step]
     becomes(opened, clock, "open")
     advance(notifier, clock)
