@@ -10,6 +10,7 @@ import json
 import time
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.dashboards.node.installed import node
 from tests.dashboards.served.grafana import filled
 from tests.dashboards.served.recording import BOARDS, recording
 from tests.dashboards.served.run import JOB, Fleet
+from tests.waiting import until
 
 EMPTY: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("empty.toml").read_text(encoding="utf-8")
@@ -98,9 +100,13 @@ def test_the_run_is_annotated_with_its_attempts_checkpoints_and_incidents(fleet:
         for each in json.loads(BOARDS["training-job.json"])["annotations"]["list"]
         if "expr" in each
     }
+
+    def marked(name: str) -> bool:
+        return bool(fleet.source.ask(marks[name], False, time.time(), 600)[1])
+
+    # A range ends on a whole step: what was scraped since then is marked by the next.
     for name in ("Attempt began", "Incident opened", "Checkpoint verified"):
-        _, found = fleet.source.ask(marks[name], False, time.time(), 600)
-        assert found, name
+        until(name, partial(marked, name), 60.0)
 
 
 def test_grafana_would_show_every_panel_as_it_is_meant(
