@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from stepwatch.alerts.expressions import UNKNOWN_CLASS
 from stepwatch.alerts.rules import USUAL, Classes
 from stepwatch.collector.slo.asked import site_schema as shared
-from stepwatch.collector.slo.asked.problems import problem_line
-from stepwatch.collector.slo.asked.yaml_lines import Document, Place, YamlError, read_yaml
-from stepwatch.signals.errors import UsageError
+from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
+from stepwatch.collector.slo.asked.yaml_lines import Place
+from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.signals.names import JOB, JOB_CLASS, NODE, SEVERITY
 from stepwatch.signals.phrases import closest_hint
 
@@ -24,6 +24,7 @@ from .site_schema import KEYS, REMEDIES, Alerting, Route
 CLASSES = ("production", "research", "experiment", "trial")
 """Classes that exist where no site file names others."""
 PAGED = USUAL.paged
+_HINTS = Hints({**shared.REMEDIES, **REMEDIES}, sorted({*shared.KEYS, *KEYS}))
 _RESERVED = ("alertname", "job", "instance", JOB, JOB_CLASS, NODE, SEVERITY)
 
 
@@ -65,33 +66,22 @@ def parse_site(text: str, source: str) -> Site:
         UsageError: as `read_site`.
     """
     try:
-        document = read_yaml(text)
-        found = _SiteDocument.model_validate(document.value or {})
-    except YamlError as error:
-        raise UsageError(f"{source}:{error.line}: {error}") from error
-    except ValidationError as error:
-        raise UsageError(_shape_lines(error, document, source)) from error
-    lines = [
-        f"{source}:{document.line_of(place)}: {'.'.join(map(str, place))}: {what}"
-        for place, what in _problems(found)
-    ]
-    if lines:
-        raise UsageError("\n".join(lines))
+        document, found = validated(_SiteDocument, text, source, _HINTS)
+        refuse(_named(found), document, source)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
     return Site(_paged(found), tuple(found.owners), found.alerting)
-
-
-def _shape_lines(error: ValidationError, document: Document, source: str) -> str:
-    remedies = {**shared.REMEDIES, **REMEDIES}
-    keys = sorted({*shared.KEYS, *KEYS})
-    # Of a value that is in the error nothing is shown: it may be a secret in a wrong place.
-    problems = error.errors(include_input=False)
-    return "\n".join(problem_line(each, document, source, remedies, keys) for each in problems)
 
 
 def _paged(found: _SiteDocument) -> tuple[str, ...]:
     chosen = {name: each.pages for name, each in found.classes.items() if each.pages is not None}
     usual = {name: True for name in PAGED}
     return tuple(name for name, pages in {**usual, **chosen}.items() if pages)
+
+
+def _named(found: _SiteDocument) -> Iterator[tuple[Place, str]]:
+    """The same problems with the names of their places."""
+    return ((place, f"{'.'.join(map(str, place))}: {what}") for place, what in _problems(found))
 
 
 def _problems(found: _SiteDocument) -> Iterator[tuple[Place, str]]:

@@ -9,8 +9,6 @@ from decimal import Decimal
 from importlib import resources
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ValidationError
-
 from stepwatch.collector.slo.asked.openslo_schema import (
     KEYS,
     Calendar,
@@ -19,7 +17,7 @@ from stepwatch.collector.slo.asked.openslo_schema import (
     Objective,
     TimeWindow,
 )
-from stepwatch.collector.slo.asked.problems import problem_line
+from stepwatch.collector.slo.asked.problems import Hints, validated
 from stepwatch.collector.slo.asked.windows import (
     CalendarWindow,
     RollingWindow,
@@ -27,7 +25,7 @@ from stepwatch.collector.slo.asked.windows import (
     Window,
     longest_seconds,
 )
-from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
+from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.collector.slo.ladder import coarsest_seconds
 from stepwatch.collector.slo.objectives import SHORT_WINDOW_SECONDS, Limit, Slo, TimeSlices
 from stepwatch.collector.slo.over_run.registry import discover_run_slis
@@ -38,8 +36,6 @@ from stepwatch.signals.phrases import closest_hint
 from stepwatch.signals.places import NAME_LIMIT
 
 MAX_WINDOW_SECONDS = 366 * 86_400
-MAX_ERRORS = 20
-"""Lines of errors about one document."""
 _RUN = "run"
 _START = "%Y-%m-%d %H:%M:%S"
 _DURATIONS = "write a duration between 1m and 366d, such as 1h, 28d or 4w, or run"
@@ -83,17 +79,7 @@ def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Sl
         ConfigurationError: it is not one, or asks for something that is not evaluated. One line
             for each problem: `source:line: what is wrong; what to do`.
     """
-    try:
-        document = read_yaml(text)
-        found = Document.model_validate(document.value)
-    except YamlError as error:
-        raise ConfigurationError(f"{source}:{error.line}: {error}") from error
-    except ValidationError as error:
-        lines = [
-            problem_line(each, document, source, _WHAT_TO_DO, KEYS)
-            for each in error.errors()[:MAX_ERRORS]
-        ]
-        raise ConfigurationError("\n".join(lines)) from error
+    document, found = validated(Document, text, source, Hints(_WHAT_TO_DO, KEYS))
     try:
         return _slo_of(found, slis)
     except _Problem as problem:

@@ -28,14 +28,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
 from stepwatch.collector.slo.asked.owners import FIELDS, OwnerRule
-from stepwatch.collector.slo.asked.problems import problem_line
+from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
 from stepwatch.collector.slo.asked.rates import RateCard, read_rates
 from stepwatch.collector.slo.asked.site_schema import KEYS, REMEDIES, SiteDocument
-from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
+from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.store.accounts import Generation
 from stepwatch.signals.errors import ConfigurationError
@@ -154,19 +152,8 @@ def _objectives(folder: Path | None, site: Path | None) -> Objectives:
 
 def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
     """The SLOs with what the `text` of a site file says of them."""
-    try:
-        document = read_yaml(text)
-        found = SiteDocument.model_validate(document.value or {})
-    except YamlError as error:
-        raise ConfigurationError(f"{source}:{error.line}: {error}") from error
-    except ValidationError as error:
-        lines = [problem_line(each, document, source, REMEDIES, KEYS) for each in error.errors()]
-        raise ConfigurationError("\n".join(lines)) from error
-    problems = [
-        f"{source}:{document.line_of(place)}: {what}" for place, what in _problems(found, slos)
-    ]
-    if problems:
-        raise ConfigurationError("\n".join(problems))
+    document, found = validated(SiteDocument, text, source, Hints(REMEDIES, KEYS))
+    refuse(_problems(found, slos), document, source)
     planned = tuple(
         Planned(
             _moment(each.from_) or 0.0,
