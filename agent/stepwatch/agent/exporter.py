@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, Metric
 
 from stepwatch.agent.devices.exported import device_gauges
 from stepwatch.agent.isolation.readings import Readings
@@ -16,6 +16,7 @@ from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.agent.traces.traced import Traced
 from stepwatch.agent.traces.tracer import Sink, Tracer
 from stepwatch.signals import names
 
@@ -56,6 +57,7 @@ class NodeExporter:
         yield from self._sending()
         if view.tracer is not None:
             yield _sent(names.AGENT_SPANS, view.node, view.tracer.sink)
+            yield from _traced(view.node, view.tracer)
         if view.metrics is not None:
             yield _sent(names.AGENT_OTLP_POINTS, view.node, view.metrics)
         yield from self._probes()
@@ -120,6 +122,25 @@ def _sent(metric: names.Metric, node: str, sink: Sink | MetricsExporter) -> Coun
     for outcome in ("exported", "dropped", "rejected"):
         family.add_metric([node, outcome], getattr(sink, outcome))
     return family
+
+
+def _traced(node: str, tracer: Tracer) -> Iterator[CounterMetricFamily]:
+    """Steps that were traced; an exemplar, where a scraper asks for OpenMetrics, leads to one."""
+    metrics = (names.AGENT_TRACED_STEPS, names.AGENT_TRACED_STEP_SECONDS)
+    steps, seconds = (CounterMetricFamily(m.name, m.help, labels=m.labels) for m in metrics)
+    for job, traced in tracer.traced:
+        steps.add_metric([node, job], traced.steps)
+        seconds.add_metric([node, job], traced.seconds, exemplar=_exemplar(traced))
+    yield steps
+    yield seconds
+
+
+def _exemplar(traced: Traced) -> Exemplar | None:
+    found = traced.example
+    if found is None:
+        return None
+    labels = {"trace_id": found.trace_id, "rank": str(found.rank)}
+    return Exemplar(labels, found.seconds, found.at_s)
 
 
 def _family_of(metric: names.Metric) -> GaugeMetricFamily | CounterMetricFamily:

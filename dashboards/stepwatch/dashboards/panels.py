@@ -52,10 +52,11 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Line:
-    """One query of a panel and the legend of its series."""
+    """One query of a panel and the legend of its series; `exemplars` shows those of its metrics."""
 
     expr: str
     legend: str = ""
+    exemplars: bool = False
 
 
 Steps = Sequence[tuple[float | None, str]]
@@ -266,6 +267,8 @@ def heat(metadata: Metadata, line: Line) -> heatmap.Panel:
 
 def _query(line: Line, ref: str) -> prometheus.Dataquery:
     query = prometheus.Dataquery().expr(line.expr).datasource(SOURCE).ref_id(ref)
+    if line.exemplars:
+        query = query.exemplar(True)
     return query.legend_format(line.legend) if line.legend else query
 
 

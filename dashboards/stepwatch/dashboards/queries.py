@@ -12,6 +12,8 @@ from stepwatch.signals.names import (
     AGENT_SEND_FAILURES,
     AGENT_SPOOL_BYTES,
     AGENT_SPOOL_DROPPED,
+    AGENT_TRACED_STEP_SECONDS,
+    AGENT_TRACED_STEPS,
     CAUSE,
     CHECKPOINT_VERIFIED_STEP,
     CHECKPOINTS,
@@ -149,6 +151,11 @@ RECORD_AGE = f"time() - {_newest(LAST_RECORD, 'max')}"
 STRAGGLERS = _newest(STRAGGLER_RANK, "max", SLOT, PHASE, CAUSE)
 SLOWDOWN = _newest(STRAGGLER_SLOWDOWN, "max", SLOT, PHASE, CAUSE)
 
+_TRACED_SECONDS, _TRACED_STEPS = (
+    f"sum by ({JOB}) (rate({of_job(each.name)}{_WINDOW}))"
+    for each in (AGENT_TRACED_STEP_SECONDS, AGENT_TRACED_STEPS)
+)
+TRACED_STEP_LENGTH = f"{_TRACED_SECONDS} / ({_TRACED_STEPS} > 0)"
 STEP_HEAT = f"max by ({LE}) (increase({of_job(_STEP_BUCKETS)}{_WINDOW}))"
 TOKENS = _job_rate(JOB_TOKENS.name)
 LOSS = _newest(JOB_LOSS, "max")

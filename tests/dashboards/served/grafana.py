@@ -79,6 +79,12 @@ class Source:
             data = self._get("/api/v1/query_range", {"query": expr, **span})
         return data["resultType"], data["result"]
 
+    def exemplars(self, expr: str, now: float, range_seconds: int = 60) -> list[dict[str, Any]]:
+        """Exemplars of the series that a query reads."""
+        span = {"start": str(now - range_seconds), "end": str(now)}
+        found = self._get("/api/v1/query_exemplars", {"query": expr, **span})
+        return [each for series in found for each in series["exemplars"]]
+
     def close(self) -> None:
         self._client.close()
 

@@ -2,7 +2,8 @@
 
 `llama` is the reference trainer on four ranks, with checkpoints and a rank that becomes slow;
 `pretrain` sixteen simulated ranks; `trial-7` a trainer whose ranks die. Of the node's devices only
-the driver is a stand-in: a library that a script tells what to answer.
+the driver is a stand-in: a library that a script tells what to answer. Traces go to a receiver in
+this process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +20,7 @@ from typing import Self
 from stepwatch.signals import places
 from tests.agent.probes.gpm.test_gpm import HOPPER
 from tests.agent.probes.nvml import scripted
+from tests.agent.traces.receiver import receiver
 from tests.dashboards.served.grafana import Source
 from tests.drill.chain.servers import Servers
 from tests.ports import free_port
@@ -47,12 +50,25 @@ class Fleet:
         self.driver.write()
         (folder / "rates.toml").write_text(_RATES)
         port = free_port()
+        self._closed_at_end = ExitStack()
+        self.traces = self._closed_at_end.enter_context(receiver())
         self._services = Services(
             folder,
             folder / "rings",
             [str(ROOT), *sys.path],
             options=["--rates", str(folder / "rates.toml")],
-            agent_options=["--port", str(port), "--kernel-log", "/dev/null", "--node", "node-0"],
+            agent_options=[
+                "--port",
+                str(port),
+                "--kernel-log",
+                "/dev/null",
+                "--node",
+                "node-0",
+                "--otlp",
+                self.traces.url,
+                "--trace-every",
+                "10",
+            ],
             environ={
                 "LD_LIBRARY_PATH": str(folder),
                 scripted.ENV_SCRIPT: str(folder / "driver"),
@@ -90,6 +106,7 @@ class Fleet:
             end(each, 15, 15.0)
         self._servers.close()
         self._services.close()
+        self._closed_at_end.close()
 
     def wait(self) -> None:
         """Until every part of the story was scraped; the last is that the node gets a fault."""
@@ -100,6 +117,7 @@ class Fleet:
             ("a checkpoint", f'stepwatch_checkpoint_verified_step{{job_name="{JOB}"}}'),
             ("device-time", f'stepwatch_job_cost{{job_name="{JOB}"}}'),
             ("a failure", f'stepwatch_job_seconds_since_failure{{job_name="{FAILED}"}}'),
+            ("traces", f'rate(stepwatch_agent_traced_steps_total{{job_name="{JOB}"}}[20s]) > 0'),
             ("a straggler", f'stepwatch_straggler_rank{{job_name="{JOB}"}}'),
         ):
             self._wait_for(what, expr)

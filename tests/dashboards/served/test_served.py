@@ -109,6 +109,25 @@ def test_the_run_is_annotated_with_its_attempts_checkpoints_and_incidents(fleet:
         until(name, partial(marked, name), 60.0)
 
 
+def test_an_exemplar_of_a_panel_leads_to_a_trace_that_was_sent(fleet: Fleet) -> None:
+    targets = [
+        target["expr"]
+        for text in BOARDS.values()
+        for panel in json.loads(text)["panels"]
+        for target in panel.get("targets", [])
+        if target.get("exemplar")
+    ]
+    assert targets
+    for expr in targets:
+        found = fleet.source.exemplars(filled(expr, {"job": JOB}), time.time(), 600)
+        asked = {each["labels"]["trace_id"] for each in found}
+        assert asked
+        sent = {each.span.trace_id.hex() for each in list(fleet.traces.taken)}
+        # The newest may be on their way still.
+        assert asked & sent
+        assert all(float(each["value"]) > 0 for each in found)
+
+
 def test_grafana_would_show_every_panel_as_it_is_meant(
     recorded: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ class Servers:
         self._start(
             "prometheus", self.prometheus, program("prometheus"), f"--config.file={config}",
             f"--storage.tsdb.path={self.folder / 'prometheus'}", f"--web.listen-address={where}",
+            "--enable-feature=exemplar-storage",
         )  # fmt: skip
 
     def reload_prometheus(self) -> int:

@@ -29,6 +29,8 @@ MOST_STEPS = 64
 """Rank-steps traced of one flush: many anomalous steps must not flood the receiver."""
 _UNUSUAL = int(StepFlag.FIRST | StepFlag.UNFINISHED)
 _NON_FINITE = "non-finite"
+SAMPLED = "sampled"
+"""The reason of an ordinary step: its number came up."""
 
 Key = tuple[int, int]
 """(rank, step)."""
@@ -90,7 +92,7 @@ class Sampler:
             "unfinished": (flags & StepFlag.UNFINISHED) != 0,
             "slow": self._slow(steps, (flags & _UNUSUAL) == 0),
             _NON_FINITE: np.isinf(steps["loss"]) | np.isinf(steps["grad_norm"]),
-            "sampled": steps["step"] % self._every == 0,
+            SAMPLED: steps["step"] % self._every == 0,
         }
         keys = _keys(steps)
         return {

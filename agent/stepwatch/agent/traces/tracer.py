@@ -16,6 +16,7 @@ from .events import Checkpoints, Lifecycles
 from .sampling import Sampler
 from .spans import Source, Span
 from .steps import step_spans
+from .traced import Traced
 
 MOST_ATTEMPTS = 64
 """Attempts followed at once on one node; the one longest without records is forgotten first."""
@@ -76,6 +77,12 @@ class Tracer:
         self._node = node
         self._every = every
         self._attempts: dict[AttemptKey, AttemptTraces] = {}
+        self._traced: dict[str, Traced] = {}
+
+    @property
+    def traced(self) -> list[tuple[str, Traced]]:
+        """What was traced of each job, the one longest without a trace first."""
+        return list(self._traced.items())
 
     def trace(self, key: AttemptKey, clock: ClockPair, tables: Mapping[Kind, Rows]) -> None:
         """Make spans of the tables of one segment, dated by its clock pair."""
@@ -86,10 +93,18 @@ class Tracer:
         spans = list(attempt.spans(Source(key.job, key.attempt, clock), tables))
         if spans:
             self.sink.put(self._resource(key), spans)
+            self._count(key.job, spans)
 
     def close(self) -> None:
         """Send what waits and release the receiver."""
         self.sink.close()
+
+    def _count(self, job: str, spans: list[Span]) -> None:
+        # A new table for each: an exporter in another thread reads while this one counts.
+        before = dict(self._traced)
+        now = before.pop(job, Traced()).and_spans(spans)
+        first = len(before) - (MOST_ATTEMPTS - 1)
+        self._traced = {**dict(list(before.items())[max(first, 0) :]), job: now}
 
     def _resource(self, key: AttemptKey) -> dict[str, str | int]:
         return {

@@ -79,6 +79,14 @@ def _steps() -> Section:
         12,
         _ON_HOST,
     )
+    traced = Metadata(
+        "Traced steps",
+        "Mean length of the steps of which a trace was made. A point is one step of a rank and "
+        "leads to its trace.",
+        "s",
+        24,
+        "none: the agents have no --otlp",
+    )
     return Section(
         "Steps",
         [
@@ -86,6 +94,7 @@ def _steps() -> Section:
             lines(clocks, Line(queries.STEPS_BY_CLOCK, legend(CLOCK))),
             lines(idle, Line(queries.DEVICE_IDLE_SHARE, "idle")),
             lines(lead, Line(queries.HOST_AHEAD, "ahead"), floor=None),
+            lines(traced, Line(queries.TRACED_STEP_LENGTH, "length", exemplars=True)),
         ],
     )
 

@@ -120,6 +120,18 @@ AGENT_SPANS = Metric(
     "Spans by what became of them: exported, dropped here, rejected by their receiver.",
     (NODE, OUTCOME),
 )
+AGENT_TRACED_STEPS = Metric(
+    "stepwatch_agent_traced_steps_total",
+    _C,
+    "Steps of ranks on this node of which a trace was made.",
+    (NODE, JOB),
+)
+AGENT_TRACED_STEP_SECONDS = Metric(
+    "stepwatch_agent_traced_step_seconds_total",
+    _C,
+    "How long those steps took; its exemplar leads to the trace of a new one.",
+    (NODE, JOB),
+)
 AGENT_OTLP_POINTS = Metric(
     "stepwatch_agent_otlp_points_total",
     _C,
