@@ -59,7 +59,9 @@ def test_help_shows_an_example_and_every_section(trainer: Any) -> None:
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert EXAMPLE in text
-    assert all(f"[{name}]" in text for name in ("run", "model", "parallel", "checkpoint"))
+    assert all(
+        f"[{name}]" in text for name in ("run", "model", "parallel", "checkpoint", "evaluation")
+    )
     assert "--mesh AXIS=N,..." in text
 
 

@@ -1,4 +1,4 @@
-"""Training without a fault: nobody may be notified."""
+"""Training without a fault, with checkpoints, evaluations and restarts: nobody may be notified."""
 
 from __future__ import annotations
 
@@ -13,27 +13,45 @@ from .scoreboard import Healthy
 _JOB = "drill-healthy"
 _PACE = tuple(f"slow-compute:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
 """Each rank computes for as long as the others, and longer than its little model takes, asleep: an
-hour takes little of a machine that others use as well."""
+hour takes little of a machine that others use as well. A step of four microbatches takes 2.5 s, and
+so does a batch of an evaluation."""
+_EVALUATIONS = ("--eval-every", "10", "--eval-unmarked-every", "2")
+"""One half a minute at the least; every other one is not marked."""
+_BATCHES = (2, 4, 6)
+"""Of an evaluation, by turns of attempts: 5, 10 and 15 s."""
 _PART_SECONDS = 150.0
 _LAST_SECONDS = 45.0
 """After the end: what is late may still arrive."""
 
 
 def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
-    """Train, with checkpoints, and preempt and restart it now and then, for so many seconds."""
+    """Train, with checkpoints and evaluations, and preempt and restart it now and then, for so many
+    seconds."""
     before = len(site.notified())
     began = time.time()
-    restarts = 0
+    turn = 0
     while (left := began + seconds - time.time()) > 0:
-        attempt = site.training.start(_JOB, _PACE, ("--checkpoint-every", "20"))
+        batches = _BATCHES[turn % len(_BATCHES)]
+        flags = ("--checkpoint-every", "20", *_EVALUATIONS, "--eval-batches", str(batches))
+        attempt = site.training.start(_JOB, _PACE, flags)
         site.wait_step(_JOB, 1, attempt)
         tell(f"attempt {attempt} trains, {max(0.0, left) / 60:.0f} minutes are left")
         time.sleep(max(1.0, min(_PART_SECONDS, began + seconds - time.time())))
         site.training.preempt()
-        restarts = attempt
+        turn = attempt + 1
     time.sleep(_LAST_SECONDS)
     late = site.notified()[before:]
     arrived = tuple(f"{each.alert} of {each.job} ({each.receiver})" for each in late
                     if each.status == FIRING)  # fmt: skip
     checkpoints = len(site.job(_JOB).get("checkpoints") or ())
-    return Healthy(time.time() - began, restarts, checkpoints, arrived)
+    made = site.training.evaluations(_JOB)
+    unmarked = [each["seconds"] for each in made if not each["marked"]]
+    return Healthy(
+        seconds=time.time() - began,
+        restarts=max(0, turn - 1),
+        checkpoints=checkpoints,
+        evaluations=len(made),
+        unmarked=len(unmarked),
+        longest_unmarked_seconds=max(unmarked, default=0.0),
+        notifications=arrived,
+    )

@@ -25,11 +25,15 @@ class Check(NamedTuple):
 
 
 class Healthy(NamedTuple):
-    """Training without a fault: how long, how often restarted, and what arrived though."""
+    """Training without a fault: how long, how often restarted, and what arrived though; evaluations
+    as the trainer counted them, and those of them that it left unmarked."""
 
     seconds: float
     restarts: int
     checkpoints: int
+    evaluations: int
+    unmarked: int
+    longest_unmarked_seconds: float
     notifications: tuple[str, ...]
 
 
@@ -94,7 +98,11 @@ def _summary(board: Board) -> Iterator[str]:
         yield (
             f"{len(board.healthy.notifications)} notifications in "
             f"{board.healthy.seconds / 60:.0f} healthy minutes with {board.healthy.restarts} "
-            f"restarts and {board.healthy.checkpoints} checkpoints"
+            f"restarts, {board.healthy.checkpoints} checkpoints"
+        )
+        yield (
+            f"and {board.healthy.evaluations} evaluations, {board.healthy.unmarked} of them "
+            f"unmarked and of up to {board.healthy.longest_unmarked_seconds:.0f} s"
         )
         yield from (f"  {each}" for each in board.healthy.notifications)
     if not math.isnan(board.seconds):

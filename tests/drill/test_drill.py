@@ -56,11 +56,15 @@ def test_every_drill_has_a_name_and_a_job_of_its_own() -> None:
 def test_what_never_came_is_said_and_fails() -> None:
     never = float("nan")
     gone = Row("hang", "none", "", -1, "page", *(never,) * 3, 0, never, ("no such incident",))
-    board = Board([gone], [Check("canary", "a page", 3.0, ())], Healthy(600.0, 3, 9, ()))
+    board = Board(
+        [gone], [Check("canary", "a page", 3.0, ())], Healthy(600.0, 3, 9, 12, 4, 15.2, ())
+    )
     shown = table(board)
     assert board.fails
     assert "no such incident" in shown and "1 of 2 as they should be" in shown
-    assert "0 notifications in 10 healthy minutes with 3 restarts and 9 checkpoints" in shown
+    assert "0 notifications in 10 healthy minutes with 3 restarts, 9 checkpoints\n" in shown
+    assert "and 12 evaluations, 4 of them unmarked and of up to 15 s" in shown
+    assert document(board)["healthy"]["evaluations"] == 12
     assert document(board)["drills"][0]["sent_seconds"] is None
 
 

@@ -8,13 +8,16 @@ from stepwatch.signals.names import (
     JOB,
     JOB_RUNNING,
     KIND,
+    NODE,
+    NODE_RANK_STEP_MIN,
+    NODE_RANKS,
     SECONDS_WITHOUT_PROGRESS,
     FindingKind,
 )
 
-from .expressions import both, either, incident, while_running, worst
+from .expressions import BY_JOB, both, either, incident, while_running, worst
 from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
+from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS, VANISHED_SECONDS
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
 """Causes that have a hang among their symptoms and are tickets: one restart fixes them."""
@@ -41,19 +44,55 @@ def _fired(stalled: str) -> Fired:
     )
 
 
+_KEEP_SECONDS = 120
+_UNCHANGED_SECONDS = 300
+"""Longer than the alert outlives its condition: one step ends it, and it does not hold itself."""
+# As agents see it: ranks that still are where they were when the collector was lost.
+_STILL_HANGS = (
+    f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0\n'
+    f"unless on ({JOB})\nmax {BY_JOB} ({JOB_RUNNING.name})"
+)
+_NO_STEP = f"max {BY_JOB} (changes({NODE_RANK_STEP_MIN.name}[{_UNCHANGED_SECONDS}s])) == 0"
+_HAS_RANKS = f"max {BY_JOB} ({NODE_RANKS.name}) > 0"
+
+_DEAD_SECONDS = 180
+
+
+def _without_collector(steps: str, open_incidents: str = "0x3 1x7 stale") -> dict[str, str]:
+    """A hang, the collector's death at `_DEAD_SECONDS`, and what the agents say all the time."""
+    node = f'{{{JOB}="llama",{NODE}="n0"}}'
+    ranks = steps if "stale" in steps else "8x120"
+    return _series(open_incidents, "0 0 0 0 15+15x7 stale", "1x11 stale") | {
+        f"{NODE_RANK_STEP_MIN.name}{node}": steps,
+        f"{NODE_RANKS.name}{node}": ranks,
+    }
+
+
+_FIRED_UNSEEN = Fired(
+    {JOB: "llama"}, "Job llama hangs: it makes no progress", "For how long is unknown."
+)
+
 ALERT = Alert(
     name=ALERT_HANG,
-    expr=while_running(
-        either(
-            incident(FindingKind.HANG),
-            f"{worst(SECONDS_WITHOUT_PROGRESS)} > {STALLED_SECONDS:g}",
-            both(incident(*LOST), f"{worst(SECONDS_WITHOUT_PROGRESS)} > {NOT_RESTARTED_SECONDS:g}"),
-        )
+    # As long as a job is missed that left the metrics: without its class, it would be another page.
+    class_seconds=VANISHED_SECONDS,
+    expr=either(
+        while_running(
+            either(
+                incident(FindingKind.HANG),
+                f"{worst(SECONDS_WITHOUT_PROGRESS)} > {STALLED_SECONDS:g}",
+                both(
+                    incident(*LOST),
+                    f"{worst(SECONDS_WITHOUT_PROGRESS)} > {NOT_RESTARTED_SECONDS:g}",
+                ),
+            )
+        ),
+        both(both(_STILL_HANGS, _NO_STEP), _HAS_RANKS),
     ),
     severity=Severity.PAGE,
     # The detector has waited already; waiting again costs the whole cluster.
     for_seconds=0,
-    keep_firing_seconds=120,
+    keep_firing_seconds=_KEEP_SECONDS,
     summary=f"Job {{{{ $labels.{JOB} }}}} hangs: it makes no progress",
     description=(
         f"{{{{ with printf `max({SECONDS_WITHOUT_PROGRESS.name}{{{JOB}=%q}})` $labels.{JOB} "
@@ -98,6 +137,32 @@ ALERT = Alert(
             at_seconds=270,
             fired=(_fired("20s"),),
             situation=Situation.LATE,
+        ),
+        Case(
+            name="the collector dies: ranks that stay where they were still hang",
+            series=_without_collector("7x120"),
+            at_seconds=_DEAD_SECONDS + 600,
+            fired=(_FIRED_UNSEEN,),
+        ),
+        Case(
+            name="no alert after the collector died and the ranks went on",
+            series=_without_collector("7x20 8+1x100"),
+            at_seconds=_DEAD_SECONDS + 600,
+        ),
+        Case(
+            name="no alert after the collector died and the ranks made one step",
+            series=_without_collector("7x20 8x100"),
+            at_seconds=_DEAD_SECONDS + 1200,
+        ),
+        Case(
+            name="no alert after the collector died and the ranks ended",
+            series=_without_collector("7x20 stale"),
+            at_seconds=_DEAD_SECONDS + 600,
+        ),
+        Case(
+            name="no alert on a job that did not hang when the collector died",
+            series=_without_collector("7x120", "0x11 stale"),
+            at_seconds=_DEAD_SECONDS + 600,
         ),
         Case(
             name="no alert where a lost rank is restarted within a minute",

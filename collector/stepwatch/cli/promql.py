@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import promql_parser as promql
 
-from stepwatch.signals.names import Metric, MetricKind
+from stepwatch.signals.names import JOB, Metric, MetricKind
 from stepwatch.signals.phrases import closest_hint
 
 Labels = frozenset[str]
@@ -27,8 +27,8 @@ _SELECTING = frozenset({"topk", "bottomk"})
 _LABELLESS_CALLS = frozenset({"absent", "scalar", "time", "vector"})
 
 
-_OF_ALERTS = frozenset({"alertname", "alertstate", "severity"})
-"""Labels of the series that Prometheus itself writes of alerts."""
+_OF_ALERTS = frozenset({"alertname", "alertstate", "severity", JOB})
+"""Labels of the series that Prometheus itself writes of alerts on jobs."""
 
 
 def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:

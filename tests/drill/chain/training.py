@@ -15,6 +15,7 @@ from typing import Any
 
 from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
+from stepwatch.trainer.run.directory import HISTORY_NAME
 from tests.ports import free_port
 from tests.services import ROOT
 from tests.soak.processes import end, spawn
@@ -79,6 +80,13 @@ class Training:
         lines = log.read_text().splitlines() if log.exists() else []
         noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
         return {each["fault"]: each["at"] for each in reversed(noted)}
+
+    def evaluations(self, job: str) -> list[dict[str, Any]]:
+        """The evaluations that a job's trainer noted, of all its attempts."""
+        history = self.folder / job / "run" / HISTORY_NAME
+        lines = history.read_text().splitlines() if history.exists() else []
+        noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        return [each for each in noted if "evaluated" in each]
 
     def pids(self, node: int | None = None) -> dict[int, int]:
         """Processes of the ranks (of one node), by their ranks."""

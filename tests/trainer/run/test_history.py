@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stepwatch.trainer.checkpoint.checkpointer import CheckpointResult
 from stepwatch.trainer.run.directory import HISTORY_NAME
+from stepwatch.trainer.step.evaluate import Evaluated
 from tests.trainer.run.conftest import OpenHistory, step_line
 
 
@@ -15,7 +16,9 @@ def test_a_killed_run_keeps_every_line(open_history: OpenHistory) -> None:
 
 
 def test_a_resume_drops_and_counts_the_steps_to_train_again(open_history: OpenHistory) -> None:
-    open_history(7).checkpoint(CheckpointResult(4, verified=True))
+    first = open_history(7)
+    first.checkpoint(CheckpointResult(4, verified=True))
+    first.evaluation(Evaluated(5, 2.5, 0.25, 4, marked=False))
     history = open_history()
     line = history.resume(4, now=1016.0)
     assert (line.from_step, line.steps_lost, line.seconds) == (4, 3, 10.0)
@@ -24,6 +27,7 @@ def test_a_resume_drops_and_counts_the_steps_to_train_again(open_history: OpenHi
     assert [step.step for step in again.steps] == [0, 1, 2, 3, 4]
     assert again.resumes == [line]
     assert again.checkpoints[0]["step"] == 4
+    assert again.evaluations == first.evaluations
 
 
 def test_a_cut_off_last_line_is_dropped(open_history: OpenHistory, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_the_result_covers_the_whole_run(open_history: OpenHistory) -> None:
     result = run_summary(history)
     assert result["losses"] == [2.0, 2.0, 2.0, None]
     assert (result["loss_first"], result["loss_last"]) == (2.0, None)
-    assert result["checkpoints"] == result["resumes"] == []
+    assert result["checkpoints"] == result["evaluations"] == result["resumes"] == []
 
 
 def test_speed_leaves_the_first_step_out() -> None:

@@ -22,6 +22,10 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(
     batch = (tokens(8), tokens(8))
     with watch.step() as step:
         loss = PlainPasses(model, microbatches).run(batch, step)
+    with torch.no_grad():
+        assert PlainPasses(alone, microbatches).evaluate(batch).item() == pytest.approx(
+            loss.item(), rel=1e-6
+        )
     expected = next_byte_loss(alone.modules[0](batch[0]), batch[1])
     expected.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)

@@ -114,6 +114,17 @@ class CheckpointOptions:
 
 
 @dataclass(frozen=True)
+class EvaluationOptions:
+    """Evaluations on held-out text, between steps."""
+
+    eval_every: int = option(0, "steps between evaluations on held-out text; 0: none")
+    eval_batches: int = option(4, "batches of an evaluation")
+    eval_unmarked_every: int = option(
+        0, "leave each Nth evaluation without a phase for the hooks; 0: none, 1: all"
+    )
+
+
+@dataclass(frozen=True)
 class Options:
     """The resolved configuration of one run."""
 
@@ -123,3 +134,4 @@ class Options:
     data: DataOptions = DataOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     checkpoint: CheckpointOptions = CheckpointOptions()
+    evaluation: EvaluationOptions = EvaluationOptions()

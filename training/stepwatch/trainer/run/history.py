@@ -11,6 +11,7 @@ from typing import Any
 
 from stepwatch.signals.durable import write_durably
 from stepwatch.trainer.checkpoint.checkpointer import CheckpointResult
+from stepwatch.trainer.step.evaluate import Evaluated
 
 from .directory import HISTORY_NAME
 
@@ -44,6 +45,7 @@ class History:
         self.steps: list[StepLine] = []
         self.resumes: list[ResumeLine] = []
         self.checkpoints: list[dict[str, Any]] = []
+        self.evaluations: list[Evaluated] = []
         self._read()
         self._file = self._path.open("ab", buffering=0)
 
@@ -61,6 +63,8 @@ class History:
             self.resumes.append(ResumeLine(**row))
         elif "verified" in row:
             self.checkpoints.append(row)
+        elif "evaluated" in row:
+            self.evaluations.append(Evaluated(**row))
         else:
             self.steps.append(StepLine(**row))
 
@@ -73,6 +77,11 @@ class History:
         """Add a checkpoint that ended, verified or failed; the checkpoint thread may call this."""
         self.checkpoints.append(asdict(result))
         self._write(self.checkpoints[-1])
+
+    def evaluation(self, result: Evaluated) -> None:
+        """Add an evaluation that was completed."""
+        self.evaluations.append(result)
+        self._write(asdict(result))
 
     def resume(self, from_step: int, now: float | None = None) -> ResumeLine:
         """Drop the steps from `from_step` on, which are trained again, and add the resume."""
@@ -87,7 +96,7 @@ class History:
 
     def restart(self) -> None:
         """Drop all lines: the run starts anew."""
-        self.steps, self.resumes, self.checkpoints = [], [], []
+        self.steps, self.resumes, self.checkpoints, self.evaluations = [], [], [], []
         self._rewrite()
 
     def close(self) -> None:
@@ -96,6 +105,7 @@ class History:
 
     def _rewrite(self) -> None:
         rows = [asdict(line) for line in self.resumes] + self.checkpoints
+        rows += [asdict(line) for line in self.evaluations]
         rows += [asdict(line) for line in self.steps]
         write_durably(self._path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
         self._file.close()

@@ -1,4 +1,4 @@
-"""The training loop: steps, checkpoints when they are due, and the end of the run."""
+"""The training loop: steps, checkpoints and evaluations that are due, and the end."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ def _record(session: Session, line: StepLine) -> None:
     )
 
 
+def _evaluate(session: Session, done: int) -> None:
+    result = session.evaluator.run(done, lambda: session.stop.asked)
+    if result is None:
+        return
+    if session.history is not None:
+        session.history.evaluation(result)
+    session.runtime.log(
+        f"evaluation after step {done - 1}  loss {result.loss:.4f}  {result.seconds:.3f} s"
+    )
+
+
 def _train(session: Session) -> tuple[bool, list[StepLine]]:
     """Train to the last step or until SIGTERM; returns whether SIGTERM came, and the steps."""
     options, lines, overdue = session.options, list[StepLine](), False
@@ -92,6 +103,7 @@ def _train(session: Session) -> tuple[bool, list[StepLine]]:
         overdue = _checkpoint(session, number + 1, outcome, overdue=overdue)
         if outcome.stop:
             return True, lines
+        _evaluate(session, number + 1)
     return False, lines
 
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from stepwatch.signals.errors import DataError
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.dataset import Dataset
+from stepwatch.trainer.data.held_out import held_out_bytes, write_held_out
 from stepwatch.trainer.data.manifest import MANIFEST_NAME, Manifest, read_manifest
 from stepwatch.trainer.data.shards import prepare_shards, shard_error
 from stepwatch.trainer.parallel.runtime import Runtime
@@ -27,13 +28,20 @@ def shards_directory(options: Options, run_dir: Path) -> Path:
     return run_dir / SHARDS_DIRECTORY
 
 
+def _prepare(options: Options, directory: Path) -> None:
+    data, used = options.data.data or None, options.data.data_bytes
+    prepare_shards(directory, data, used)
+    if options.evaluation.eval_every:
+        batch, length = options.parallel.batch, options.model.length
+        size = held_out_bytes(options.evaluation.eval_batches, batch, length)
+        write_held_out(directory, data, used, size)
+
+
 def _prepare_once(options: Options, run_dir: Path, runtime: Runtime) -> None:
     failure: DataError | None = None
     if runtime.is_leader:
         try:
-            prepare_shards(
-                run_dir / SHARDS_DIRECTORY, options.data.data or None, options.data.data_bytes
-            )
+            _prepare(options, run_dir / SHARDS_DIRECTORY)
         except DataError as error:
             failure = error
     flag = torch.tensor([1 if failure else 0], dtype=torch.int32)

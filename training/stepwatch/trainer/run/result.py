@@ -46,13 +46,14 @@ def finite_or_none(value: float) -> float | None:
 
 
 def run_summary(history: History) -> dict[str, Any]:
-    """Losses, checkpoints and resumes of the whole run, all attempts together."""
+    """Losses, checkpoints, evaluations and resumes of the whole run, all attempts together."""
     losses = [finite_or_none(line.loss) for line in history.steps]
     return {
         "losses": losses,
         "loss_first": losses[0] if losses else None,
         "loss_last": losses[-1] if losses else None,
         "checkpoints": history.checkpoints,
+        "evaluations": [asdict(line) for line in history.evaluations],
         "resumes": [asdict(line) for line in history.resumes],
     }
 

@@ -23,15 +23,17 @@ from stepwatch.trainer.checkpoint.state import (
 from stepwatch.trainer.checkpoint.write import Ranks
 from stepwatch.trainer.config.elastic import fit_mesh
 from stepwatch.trainer.config.options import Options
+from stepwatch.trainer.data.held_out import HeldOut
 from stepwatch.trainer.data.loader import BatchSlice, Loader
 from stepwatch.trainer.integrity import json_bytes
 from stepwatch.trainer.parallel.local_model import LocalModel, build_local_model
 from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule, build_schedule
 from stepwatch.trainer.parallel.runtime import Runtime, joined_process_group
+from stepwatch.trainer.step.evaluate import Evaluator
 from stepwatch.trainer.step.passes import Passes, PipelinePasses, PlainPasses
 from stepwatch.trainer.step.steps import Steps
 
-from .directory import CHECKPOINTS_DIRECTORY, RUN_NAME
+from .directory import CHECKPOINTS_DIRECTORY, RUN_NAME, SHARDS_DIRECTORY
 from .history import History
 from .open_dataset import VerifiedDataset, open_dataset
 from .preemption import StopRequest
@@ -58,6 +60,7 @@ class Session:
     busy: BusyTime
     watch: Watch
     steps: Steps
+    evaluator: Evaluator
     loader: Loader
     checkpointer: Checkpointer
     stop: StopRequest
@@ -127,14 +130,30 @@ def _passes(
     return PipelinePasses(model, schedule, busy)
 
 
+def _slice(options: Options, runtime: Runtime) -> BatchSlice:
+    part = runtime.coordinates.data_rank
+    parts = options.parallel.mesh.data_ranks
+    return BatchSlice(options.parallel.batch, part, parts, options.run.seed)
+
+
+def _held_out(options: Options, run_dir: Path, runtime: Runtime) -> HeldOut | None:
+    asked = options.evaluation
+    if not asked.eval_every:
+        return None
+    return HeldOut(
+        run_dir / SHARDS_DIRECTORY,
+        _slice(options, runtime),
+        batches=asked.eval_batches,
+        length=options.model.length,
+    )
+
+
 def _loader(
     options: Options, data: VerifiedDataset, runtime: Runtime, first: int, injector: Injector
 ) -> Loader:
-    part = runtime.coordinates.data_rank
-    parts = options.parallel.mesh.data_ranks
     return Loader(
         data.dataset,
-        BatchSlice(options.parallel.batch, part, parts, options.run.seed),
+        _slice(options, runtime),
         first,
         options.run.steps,
         ahead=options.data.ahead,
@@ -191,6 +210,14 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
             passes=passes,
             watch=watch,
             injector=injector,
+        ),
+        evaluator=Evaluator(
+            options=options,
+            runtime=runtime,
+            model=model,
+            passes=passes,
+            watch=watch,
+            held_out=_held_out(options, run_dir, runtime),
         ),
         loader=_loader(options, data, runtime, first, injector),
         checkpointer=_checkpointer(root, options, runtime, injector, start.history),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Protocol
 
@@ -25,6 +26,10 @@ class Passes(Protocol):
         """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
         ...
 
+    def evaluate(self, batch: Batch) -> Tensor:
+        """Return the same loss by forward alone; call it without gradients."""
+        ...
+
 
 class PipelinePasses:
     """Runs all micro-batches by torch's pipeline schedule."""
@@ -36,16 +41,27 @@ class PipelinePasses:
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
         """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
+        begun = time.perf_counter_ns()
+        loss = self._through(self._schedule.step, batch)
+        self._busy.wall_ns += time.perf_counter_ns() - begun
+        return loss
+
+    def evaluate(self, batch: Batch) -> Tensor:
+        """Return the same loss by forward alone; the stages' time is no part of the bubble."""
+        busy_ns = self._busy.busy_ns
+        loss = self._through(self._schedule.eval, batch)
+        self._busy.busy_ns = busy_ns
+        return loss
+
+    def _through(self, schedule: Callable[..., object], batch: Batch) -> Tensor:
         inputs, targets = batch
         losses: list[Tensor] = []
-        begun = time.perf_counter_ns()
-        self._schedule.step(
+        schedule(
             *((inputs,) if self._model.has_first else ()),
             target=targets if self._model.has_last else None,
             losses=losses if self._model.has_last else None,
             return_outputs=False,
         )
-        self._busy.wall_ns += time.perf_counter_ns() - begun
         return (
             torch.stack(losses).detach().mean()
             if losses
@@ -67,6 +83,12 @@ class PlainPasses:
         for number, (part, target) in enumerate(zip(inputs, targets, strict=True), start=1):
             total += self._one(part, target, step, last=number == self._microbatches)
         return total
+
+    def evaluate(self, batch: Batch) -> Tensor:
+        """Return the mean loss of this rank's sequences by forward alone."""
+        parts = zip(*(tensor.chunk(self._microbatches) for tensor in batch), strict=True)
+        losses = [next_byte_loss(self._module(inputs), targets) for inputs, targets in parts]
+        return torch.stack(losses).mean()
 
     def _one(self, inputs: Tensor, targets: Tensor, step: StepContext, *, last: bool) -> Tensor:
         module = self._module

@@ -1,0 +1,52 @@
+"""Evaluations: they change no loss, and the hooks see those that are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+STEPS = ("--steps", "12")
+EVALUATE = ("--eval-every", "3", "--eval-batches", "2", "--eval-unmarked-every", "2")
+LAYOUTS = {
+    "1f1b-fsdp2": "--mesh pp=2,dp_shard=2",
+    "fsdp2": "--mesh dp_shard=2",
+    "ddp": "--mesh dp_replicate=2",
+}
+MORE_LAYOUTS = {
+    "interleaved": "--mesh pp=2 --schedule interleaved",
+    "zero-bubble": "--mesh pp=2 --schedule zero-bubble",
+    "zbv": "--mesh pp=2 --schedule zbv",
+    "gpipe": "--mesh pp=2 --schedule gpipe",
+    "tensor": "--mesh tp=2 --microbatches 1",
+    "ddp-1f1b": "--mesh pp=2,dp_replicate=2",
+    "fsdp2-pp-tp": "--mesh pp=2,dp_shard=2,tp=2 --microbatches 2",
+    "compiled": "--mesh dp_shard=2 --compile true",
+}
+
+
+def _compare(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
+    alone = straight(*flags.split(), *STEPS).losses
+    # A checkpoint between two evaluations holds what one without them does.
+    finished = trainer.train_forked(*flags.split(), *STEPS, *EVALUATE, "--checkpoint-every", "3")
+    assert finished.losses == alone
+    found = finished.result["evaluations"]
+    assert [each["evaluated"] for each in found] == [3, 6, 9, 12]
+    assert [each["marked"] for each in found] == [True, False, True, False]
+    losses = [each["loss"] for each in found]
+    assert losses == sorted(losses, reverse=True) and abs(losses[-1] - alone[-1]) < 0.5
+    assert all(each["verified"] for each in finished.result["checkpoints"])
+
+
+@pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)
+def test_evaluations_change_no_bit(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
+    _compare(trainer, straight, flags)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("flags", MORE_LAYOUTS.values(), ids=MORE_LAYOUTS)
+def test_evaluations_of_further_combinations_change_no_bit(
+    trainer: Any, straight: Callable[..., Any], flags: str
+) -> None:
+    _compare(trainer, straight, flags)
