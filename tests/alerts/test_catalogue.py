@@ -31,7 +31,11 @@ def test_names_are_those_of_the_findings() -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)
 def test_an_alert_keeps_its_identity_while_values_change(alert: Alert) -> None:
-    reading = promql.read(alert.expr, promql.exported(METRICS))
+    series = promql.exported(METRICS)
+    for recording in alert.recordings:
+        series, problems = promql.recorded(recording.name, recording.expr, series)
+        assert problems == []
+    reading = promql.read(alert.expr, series)
     assert reading.problems == []
     assert reading.labels == ({"job_name"} if alert.of_jobs else OWN.get(alert.name, set()))
 

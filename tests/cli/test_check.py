@@ -92,6 +92,18 @@ def test_outside_a_checkout_it_asks_for_one(
             "stepwatch_straggling_rank{",
             "in description nothing exports stepwatch_straggling_rank",
         ),
+        (
+            RULES,
+            "- record: job_name_attempt:stepwatch_job_info:last_timestamp_seconds",
+            "- record: job_name_attempt:stepwatch_job_info:last_seen_seconds",
+            "alert TrainingCrashLoop nothing exports job_name_attempt:stepwatch_job_info:last_time",
+        ),
+        (
+            RULES,
+            "max by (job_name, attempt) (stepwatch_job_info)",
+            "max by (job_name, attempt) (stepwatch_info)",
+            "recording job_name_attempt:stepwatch_job_info:last_timestamp_seconds nothing exports",
+        ),
         (RULES, "$labels.job_name", "$labels.rank", "shows label 'rank', which the alert does"),
         (RULES, "severity: ticket", "severity: whisper", "has severity 'whisper'"),
         (RULES, "  impact:", "  effect:", "has no annotation impact"),

@@ -31,6 +31,17 @@ def test_a_query_that_fits(query: str) -> None:
     assert promql.read(query, SERIES).problems == []
 
 
+def test_a_recording_rule_may_read_itself() -> None:
+    name = "job_name:stepwatch_job_running:last"
+    expr = f"max by (job_name) (stepwatch_job_running) or ({name} > time() - 60)"
+    series, problems = promql.recorded(name, expr, SERIES)
+    assert problems == []
+    assert series[name] == {"job_name"}
+    assert promql.read(f"max by (rank) ({name})", series).problems != []
+    _, problems = promql.recorded(name, expr.replace("(job_name)", "(rank)"), SERIES)
+    assert problems
+
+
 @pytest.mark.parametrize(
     ("query", "complaint"),
     [

@@ -15,7 +15,6 @@ from stepwatch.signals.names import (
     INCIDENT_OPEN,
     JOB,
     JOB_CLASS,
-    JOB_INFO,
     JOB_RUNNING,
     KIND,
     FindingKind,
@@ -36,9 +35,14 @@ def worst(metric: Metric) -> str:
 
 def incident(*kinds: FindingKind) -> str:
     """Jobs with an open incident of one of the kinds."""
+    return f"{open_incidents(*kinds)} > 0"
+
+
+def open_incidents(*kinds: FindingKind) -> str:
+    """The most open incidents of one of the kinds, of each job of which they are known."""
     match = "=" if len(kinds) == 1 else "=~"
     values = "|".join(kind.value for kind in kinds)
-    return f'max {BY_JOB} ({INCIDENT_OPEN.name}{{{KIND}{match}"{values}"}}) > 0'
+    return f'max {BY_JOB} ({INCIDENT_OPEN.name}{{{KIND}{match}"{values}"}})'
 
 
 def either(*conditions: str) -> str:
@@ -71,7 +75,7 @@ def lasting(condition: str, seconds: int) -> str:
 
 
 def while_evaluated(condition: str, seconds: int) -> str:
-    """Jobs for which the condition holds, once Prometheus has evaluated rules for so long.
+    """A condition on what is absent, once Prometheus has evaluated rules for so long.
 
     Before it has scraped anything all is absent, and has been at each look back; its own alert
     that always fires shows since when it looks.
@@ -81,25 +85,23 @@ def while_evaluated(condition: str, seconds: int) -> str:
     return f"{_block(condition)}\nand on ()\n(max(count_over_time({always})) >= {least})"
 
 
-def without_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:
-    """Jobs for which the condition holds and whose class is known and is none of `paged`."""
-    return both(condition, _unpaged(paged, remembered_seconds))
+def without_page(condition: str, paged: Iterable[str], series: str) -> str:
+    """Jobs for which the condition holds and whose class, of that series, is known and is none of
+    `paged`."""
+    return both(condition, _unpaged(paged, series))
 
 
-def with_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:
+def with_page(condition: str, paged: Iterable[str], series: str) -> str:
     """All others for which it holds: what is not known of a job keeps back no page."""
-    unpaged = _unpaged(paged, remembered_seconds)
-    return f"{_block(condition)}\nunless on ({JOB})\n{_block(unpaged)}"
+    return f"{_block(condition)}\nunless on ({JOB})\n{_block(_unpaged(paged, series))}"
 
 
-def _unpaged(paged: Iterable[str], remembered_seconds: int) -> str:
+def _unpaged(paged: Iterable[str], series: str) -> str:
     # Empty at the end: a series without the label says nothing of the class either.
     classes = "|".join(map(re.escape, (*paged, UNKNOWN_CLASS, "")))
-    span = f"[{remembered_seconds}s]" if remembered_seconds else ""
 
     def of(sign: str) -> str:
-        series = f'{JOB_INFO.name}{{{JOB_CLASS}{sign}"{classes}"}}{span}'
-        return f"max {BY_JOB} ({f'last_over_time({series})' if span else series}) > 0"
+        return f'max {BY_JOB} ({series}{{{JOB_CLASS}{sign}"{classes}"}}) > 0'
 
     # A job of two classes is between two attempts: where one of them pages, it does.
     return f"{of('!~')}\nunless on ({JOB})\n{of('=~')}"

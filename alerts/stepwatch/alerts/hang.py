@@ -6,6 +6,8 @@ from stepwatch.signals.names import (
     ALERT_HANG,
     INCIDENT_OPEN,
     JOB,
+    JOB_CLASS,
+    JOB_INFO,
     JOB_RUNNING,
     KIND,
     NODE,
@@ -16,8 +18,9 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import BY_JOB, both, either, incident, while_running, worst
+from .memory import last_said, recorded_name
 from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS, VANISHED_SECONDS
+from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
 """Causes that have a hang among their symptoms and are tickets: one restart fixes them."""
@@ -48,10 +51,14 @@ _KEEP_SECONDS = 120
 _UNCHANGED_SECONDS = 300
 """Longer than the alert outlives its condition: one step ends it, and it does not hold itself."""
 # As agents see it: ranks that still are where they were when the collector was lost.
-_STILL_HANGS = (
-    f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0\n'
-    f"unless on ({JOB})\nmax {BY_JOB} ({JOB_RUNNING.name})"
+_FIRES = f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0'
+_CLASSES = last_said(
+    f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})",
+    recorded_name((JOB, JOB_CLASS), JOB_INFO, "last_of_hanging"),
+    of=_FIRES,
+    known=worst(JOB_INFO),
 )
+_STILL_HANGS = f"{_FIRES}\nunless on ({JOB})\nmax {BY_JOB} ({JOB_RUNNING.name})"
 _NO_STEP = f"max {BY_JOB} (changes({NODE_RANK_STEP_MIN.name}[{_UNCHANGED_SECONDS}s])) == 0"
 _HAS_RANKS = f"max {BY_JOB} ({NODE_RANKS.name}) > 0"
 
@@ -74,8 +81,9 @@ _FIRED_UNSEEN = Fired(
 
 ALERT = Alert(
     name=ALERT_HANG,
-    # As long as a job is missed that left the metrics: without its class, it would be another page.
-    class_seconds=VANISHED_SECONDS,
+    recordings=(_CLASSES,),
+    # Without its class, the alert on a job that left the metrics would be another page.
+    classes=_CLASSES.name,
     expr=either(
         while_running(
             either(

@@ -15,8 +15,9 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, RUNNING, worst
+from .expressions import BY_JOB, RUNNING, incident, open_incidents, worst
 from .links import JOB_TEMPLATE
+from .memory import last_seen, recorded_name
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 
@@ -115,15 +116,30 @@ _LOOPED = (Fired({JOB: "llama"}, f"Job llama {_LOOPS}", _LOOP_TEXT),)
 _FOUR = ("1x20 stale", "_x22 1x20 stale", "_x44 1x20 stale", "_x66 1x134")
 _THREE = ("1x20 stale", "_x22 1x20 stale", "_x44 1x156")
 
+_LAST_ATTEMPTS = last_seen(
+    f"max by ({JOB}, {ATTEMPT}) ({JOB_INFO.name})",
+    LOOPING_SECONDS,
+    recorded_name((JOB, ATTEMPT), JOB_INFO, "last_timestamp_seconds"),
+)
+_LAST_FAILED = last_seen(
+    incident(*_ENDS_IN),
+    LOOPING_SECONDS,
+    recorded_name((JOB,), INCIDENT_OPEN, "last_failure_timestamp_seconds"),
+)
+_LAST_WATCHED = last_seen(
+    open_incidents(*_ENDS_IN),
+    LOOPING_SECONDS,
+    recorded_name((JOB,), INCIDENT_OPEN, "last_known_timestamp_seconds"),
+)
+
 CRASH_LOOP = Alert(
     name=ALERT_CRASH_LOOP,
+    recordings=(_LAST_ATTEMPTS, _LAST_FAILED, _LAST_WATCHED),
     expr=(
-        f"count {BY_JOB} (count by ({JOB}, {ATTEMPT}) "
-        f"(last_over_time({JOB_INFO.name}[{LOOPING_SECONDS}s]))) >= {LOOPING_ATTEMPTS}\n"
+        f"count {BY_JOB} ({_LAST_ATTEMPTS.name}) >= {LOOPING_ATTEMPTS}\n"
         # One that is preempted again and again is none: nothing failed.
         f"unless on ({JOB})\n"
-        f"max {BY_JOB} (max_over_time({INCIDENT_OPEN.name}{{{KIND}=~"
-        f'"{"|".join(kind.value for kind in _ENDS_IN)}"}}[{LOOPING_SECONDS}s])) == 0'
+        f"({_LAST_WATCHED.name} unless on ({JOB}) {_LAST_FAILED.name})"
     ),
     severity=Severity.PAGE,
     for_seconds=0,
@@ -158,6 +174,11 @@ CRASH_LOOP = Alert(
             _LOOPED,
         ),
         Case("no alert where four were preempted", _attempts(*_FOUR) | _failures("0x200"), 1080),
+        Case(
+            "no alert where four were preempted, and the job has just left the metrics",
+            _attempts(*_FOUR[:3], "_x66 1x2 stale", running="1x69 stale") | _failures("0x69 stale"),
+            1080,
+        ),
         Case("no alert after two restarts", _attempts(*_THREE), 1500),
         Case(
             "it resolves when the last attempt goes on",

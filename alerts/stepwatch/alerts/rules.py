@@ -12,8 +12,9 @@ from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO
 
 from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
+from .memory import holding
 from .situations import cases_of
-from .spec import Alert, Case, Fired, Severity
+from .spec import UNPAGED, Alert, Case, Fired, Recording, Severity
 from .thresholds import VANISHED_SECONDS
 
 RULES_FILE = "training.rules.yaml"
@@ -41,9 +42,6 @@ _CLASS = (
 That of a job that left the metrics is remembered: without it, it would be another alert, and
 another page.
 """
-_UNPAGED = "of-no-page"
-"""In cases: a class that pages nowhere."""
-
 _NOTE = "# Written by `stepwatch build`; edit alerts/stepwatch/alerts and build again.\n"
 
 
@@ -81,13 +79,16 @@ def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) 
     """Text of the rules file; a page about jobs is two rules, the other one a ticket.
 
     Each alert is a group of its own: Prometheus evaluates the rules of a group one after the other,
-    so that no alert waits for those of others.
+    so that no alert waits for those of others. What an alert remembers is recorded in its group.
     """
     groups = [
         {
             "name": f"{GROUP}-{alert.name}",
             "interval": f"{INTERVAL_SECONDS}s",
-            "rules": [_rule(alert, links, classes, severity) for severity in _severities(alert)],
+            "rules": [
+                *({"record": each.name, "expr": each.expr} for each in _recordings(alert)),
+                *(_rule(alert, links, classes, severity) for severity in _severities(alert)),
+            ],
         }
         for alert in alerts
     ]
@@ -99,11 +100,22 @@ def _severities(alert: Alert) -> tuple[Severity, ...]:
     return (Severity.PAGE, Severity.TICKET) if by_class else (alert.severity,)
 
 
+def _recordings(alert: Alert) -> tuple[Recording, ...]:
+    """What is recorded before its rules; a condition that two rules read is evaluated once."""
+    if len(_severities(alert)) == 1:
+        return alert.recordings
+    return (*alert.recordings, holding(alert.expr, _condition(alert)))
+
+
+def _condition(alert: Alert) -> str:
+    return f"{JOB}:{alert.name}:condition"
+
+
 def _rule(alert: Alert, links: Links, classes: Classes, severity: Severity) -> dict[str, Any]:
     expr = alert.expr
     if len(_severities(alert)) > 1:
         part = with_page if severity is Severity.PAGE else without_page
-        expr = part(expr, classes.paged, alert.class_seconds)
+        expr = part(_condition(alert), classes.paged, alert.classes)
     job_class = {JOB_CLASS: _CLASS} if alert.of_jobs else {}
     return {
         "alert": alert.name,
@@ -169,7 +181,7 @@ def _of_classes(alert: Alert, classes: Classes) -> Iterator[Case]:
         (case for case in alert.cases if any(JOB in each.labels for each in case.fired)), None
     )
     if fires is not None and alert.of_jobs:
-        for job_class in (*classes.paged[:1], _UNPAGED):
+        for job_class in (*classes.paged[:1], UNPAGED):
             name = f"{fires.name}; the job is of class {job_class}"
             yield replace(fires, name=name, job_class=job_class)
 
@@ -206,7 +218,7 @@ def _expected(
     alert: Alert, fired: Fired, links: Links, case: Case, classes: Classes
 ) -> dict[str, Any]:
     job = fired.labels.get(JOB, "")
-    ticket = case.job_class == _UNPAGED
+    ticket = case.job_class == UNPAGED
     severity = Severity.TICKET if ticket else alert.severity
     job_class = {JOB_CLASS: case.job_class} if case.job_class else {}
     return {

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from stepwatch.signals.names import JOB_INFO
+
 
 class Severity(Enum):
     """Who is notified: a page wakes somebody, a ticket waits for working hours."""
@@ -22,6 +24,10 @@ class Situation(Enum):
     MISSING = "missing data"
     RESTART = "a restart of what exports"
     LATE = "late scrapes"
+
+
+UNPAGED = "of-no-page"
+"""In cases: a class that pages nowhere."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,24 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """One recording rule: the series `name` is the result of `expr`, in base units.
+
+    `name` is `labels:metric:operation`; the series carries these labels alone.
+    """
+
+    name: str
+    expr: str
+
+
+@dataclass(frozen=True)
 class Alert:
     """One alert rule and its tests.
 
     `severity` is that of a job whose class pages; a page about a job of another class is a ticket.
-    `class_seconds` is for how long the class of a job that left the metrics is remembered.
+    `classes` names the series with the class of each job: the collector's, or a recorded one that
+    remembers it of jobs that left the metrics. `recordings` are evaluated just before the rule, in
+    their order; each may read those before it, and its own newest sample.
     `of_jobs` is False for an alert on stepwatch itself. `never_silent` is True for the one that
     always fires.
 
@@ -81,6 +100,7 @@ class Alert:
     impact: str
     first_action: str
     cases: tuple[Case, ...]
-    class_seconds: int = 0
+    recordings: tuple[Recording, ...] = ()
+    classes: str = JOB_INFO.name
     of_jobs: bool = True
     never_silent: bool = False

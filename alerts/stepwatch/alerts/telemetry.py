@@ -7,6 +7,7 @@ from stepwatch.signals.names import (
     COLLECTOR_JOBS,
     INCIDENT_OPEN,
     JOB,
+    JOB_CLASS,
     JOB_INFO,
     JOB_RUNNING,
     KIND,
@@ -17,15 +18,16 @@ from stepwatch.signals.names import (
 
 from .expressions import (
     BY_JOB,
+    RUNNING,
     either,
     incident,
     lasting,
-    looks,
     while_evaluated,
     while_running,
     worst,
 )
-from .spec import Alert, Case, Fired, Severity, Situation
+from .memory import holding, last_said, last_seen, recorded_name
+from .spec import UNPAGED, Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
@@ -38,12 +40,25 @@ _LOW_COVERAGE = (
 _TWO_SCRAPES_SECONDS = 30
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
-# Over all collectors at each look: what one said of a job before another took it up is no news.
+# Over all collectors: what one said of a job before another took it up is no news.
+_LAST_RUNNING = last_seen(
+    RUNNING,
+    VANISHED_SECONDS,
+    recorded_name((JOB,), JOB_RUNNING, "last_timestamp_seconds"),
+    ended=worst(JOB_RUNNING),
+)
+_CLASSES = last_said(
+    f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})",
+    recorded_name((JOB, JOB_CLASS), JOB_INFO, "last"),
+    of=_LAST_RUNNING.name,
+    known=worst(JOB_INFO),
+)
 _GONE = (
-    f"last_over_time(({worst(JOB_RUNNING)})[{VANISHED_SECONDS}s:{_TWO_SCRAPES_SECONDS}s]) == 1\n"
-    f"unless on ({JOB})\n"
-    f"max {BY_JOB} (last_over_time({looks(JOB_RUNNING.name, _TWO_SCRAPES_SECONDS)}))\n"
-    f"unless on ()\n{_NO_COLLECTOR}"
+    f"{_LAST_RUNNING.name}\nunless on ({JOB})\n{worst(JOB_RUNNING)}\nunless on ()\n{_NO_COLLECTOR}"
+)
+_MISSING = holding(
+    either(while_running(either(_STALE, _LOW_COVERAGE)), _GONE),
+    recorded_name((JOB,), LAST_RECORD, "missing"),
 )
 
 
@@ -63,15 +78,14 @@ _JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTIO
 
 ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
-    # As long as a job that is gone is missed.
-    class_seconds=VANISHED_SECONDS,
+    recordings=(_LAST_RUNNING, _CLASSES, _MISSING),
+    # Of a job that is gone as long as it is missed.
+    classes=_CLASSES.name,
     # The collector has waited before it opened an incident; nobody waits any longer.
     expr=either(
         while_running(incident(FindingKind.TELEMETRY_LOST)),
-        lasting(while_running(either(_STALE, _LOW_COVERAGE)), _TWO_SCRAPES_SECONDS),
-        while_evaluated(
-            either(_GONE, lasting(_NO_COLLECTOR, _TWO_SCRAPES_SECONDS)), 2 * _TWO_SCRAPES_SECONDS
-        ),
+        lasting(_MISSING.name, _TWO_SCRAPES_SECONDS),
+        while_evaluated(lasting(_NO_COLLECTOR, _TWO_SCRAPES_SECONDS), 2 * _TWO_SCRAPES_SECONDS),
     ),
     severity=Severity.PAGE,
     for_seconds=0,
@@ -122,6 +136,41 @@ ALERT = Alert(
             series=_series("0+15x8 stale", "1x8 stale", "1x8 stale"),
             at_seconds=300,
             fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="a running job leaves the metrics, and with it its class, which pages nobody",
+            series=_series("0+15x8 stale", "1x8 stale", "1x8 stale")
+            | {JOB_INFO.name + f'{{{JOB}="llama"}}': "1x8 stale"},
+            at_seconds=300,
+            fired=(_JOB_LOST,),
+            job_class=UNPAGED,
+        ),
+        Case(
+            name="it is missed for most of an hour",
+            series=_series("0+15x8 stale", "1x8 stale", "1x8 stale", "1x300"),
+            at_seconds=3600,
+            fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="no alert on a job that is gone for more than an hour",
+            series=_series("0+15x8 stale", "1x8 stale", "1x8 stale", "1x300"),
+            at_seconds=3900,
+        ),
+        Case(
+            name="no alert after a job that was missed came back, and ended",
+            series=_series(
+                "0+15x8 stale", "1x8 stale _x8 1x12 stale", "1x8 stale _x8 1x8 0x3 stale"
+            ),
+            at_seconds=570,
+        ),
+        Case(
+            name="no alert on a job that one of two collectors still exports",
+            series={
+                f'{JOB_RUNNING.name}{{{JOB}="llama",instance="a"}}': "1x8 stale",
+                f'{JOB_RUNNING.name}{{{JOB}="llama",instance="b"}}': "1x40",
+                COLLECTOR_JOBS.name: "1x40",
+            },
+            at_seconds=420,
         ),
         Case(
             name="the collector is gone: one alert, not one for each job",

@@ -60,13 +60,14 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
 
     `fresh` maps the path of each generated file to the text of a build made now.
     """
-    series = promql.exported(words.metrics)
     rules = documents.rules(tree.rules)
+    series, unrecorded = _recorded(tree.rules, promql.exported(words.metrics))
     found = [
         *documents.unreadable(tree.rules, tree.dashboards),
         *_stale({**tree.rules, **tree.dashboards}, fresh),
         *_findings(words.alert_of, {rule.name for rule in rules}),
         *_counterparts(rules, tree.runbooks),
+        *unrecorded,
     ]
     for rule in rules:
         found += _rule(rule, series, set(words.verbs))
@@ -83,6 +84,7 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
 def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
     """Metrics that no rule and no dashboard reads: they cost series and tell nobody anything."""
     exprs = [rule.expr for rule in documents.rules(tree.rules)]
+    exprs += [recording.expr for recording in documents.recordings(tree.rules)]
     for text in tree.dashboards.values():
         exprs += [query.expr for query in documents.queries(text)]
     read = {token for expr in exprs for token in _TOKEN.findall(expr)}
@@ -92,6 +94,17 @@ def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
                 METRICS_FOLDER,
                 f"nothing reads {metric.name}; show it on a dashboard or stop exporting it",
             )
+
+
+def _recorded(
+    texts: Mapping[str, str], series: Mapping[str, promql.Labels]
+) -> tuple[Mapping[str, promql.Labels], list[Problem]]:
+    """The series with those that recording rules add, in their order, and what does not fit."""
+    found: list[Problem] = []
+    for rule in documents.recordings(texts):
+        series, faults = promql.recorded(rule.name, rule.expr, series)
+        found += [Problem(rule.path, f"recording {rule.name} {fault}") for fault in faults]
+    return series, found
 
 
 def _stale(actual: Mapping[str, str], fresh: Mapping[str, str]) -> Iterator[Problem]:

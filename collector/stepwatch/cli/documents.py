@@ -37,6 +37,15 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """One recording rule of a rules file: the series `name`, and what it is computed from."""
+
+    path: str
+    name: str
+    expr: str
+
+
+@dataclass(frozen=True)
 class Test:
     """One question of a promtool test file, and whether it expects the alert to fire."""
 
@@ -78,6 +87,15 @@ def rules(texts: Mapping[str, str]) -> list[Rule]:
         )
         for path, text in texts.items()
         for found in _holding(_parse_yaml(text), "alert")
+    ]
+
+
+def recordings(texts: Mapping[str, str]) -> list[Recording]:
+    """Every recording rule of some rules files, in their order."""
+    return [
+        Recording(path, str(found["record"]), str(found.get("expr", "")))
+        for path, text in texts.items()
+        for found in _holding(_parse_yaml(text), "record")
     ]
 
 

@@ -42,6 +42,16 @@ def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:
     return series
 
 
+def recorded(
+    name: str, expr: str, series: Mapping[str, Labels]
+) -> tuple[dict[str, Labels], list[str]]:
+    """The series with that of a recording rule, which may read itself, and what does not fit."""
+    # What it is computed from besides itself says its labels.
+    labels = read(expr, {**series, name: frozenset()}).labels
+    known = {**series, name: labels}
+    return known, read(expr, known).problems
+
+
 @dataclass
 class Reading:
     """What a query was found to be: the labels of its result and what does not fit."""
