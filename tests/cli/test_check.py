@@ -84,7 +84,7 @@ def test_outside_a_checkout_it_asks_for_one(
             RULES,
             'kind="hang"',
             'sort="hang"',
-            "alert TrainingHang stepwatch_incident_open uses label 'sort'",
+            "recording job_name:TrainingHang:condition stepwatch_incident_open uses label 'sort'",
         ),
         (
             RULES,
@@ -96,7 +96,7 @@ def test_outside_a_checkout_it_asks_for_one(
             RULES,
             "- record: job_name_attempt:stepwatch_job_info:last_timestamp_seconds",
             "- record: job_name_attempt:stepwatch_job_info:last_seen_seconds",
-            "alert TrainingCrashLoop nothing exports job_name_attempt:stepwatch_job_info:last_time",
+            "recording job_name:TrainingCrashLoop:condition nothing exports job_name_attempt:stepwatch_job_info:last_time",
         ),
         (
             RULES,
