@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -30,6 +32,9 @@ from .fake_proc import Proc
 from .scripted_driver import driver, library
 
 __all__ = ["driver", "library"]
+
+Start = Callable[..., subprocess.Popen[bytes]]
+"""Starts a process of this Python with such words, and what is to be in its environment."""
 
 Moods = list[tuple[int, dict[str, str], bytes]]
 """Answers (status, headers, body) to give instead of the collector's own, one per request."""
@@ -170,6 +175,31 @@ def proc(tmp_path: Path) -> Proc:
     folder = tmp_path / "proc"
     folder.mkdir()
     return Proc(folder)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts processes that end with the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(*words: str, **environ: str) -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            places.ENV_RING_DIR: str(tmp_path / "rings"),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            **environ,
+        }
+        with open(tmp_path / "log", "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *words], env=environment, stdout=log, stderr=log
+            )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait(10)
 
 
 def round_of(agent: Agent) -> None:

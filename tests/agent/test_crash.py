@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from stepwatch.signals import places
 from tests.ports import free_port
 from tests.waiting import until
 
-from .conftest import once, stored_steps
+from .conftest import Start, once, stored_steps
 
 RANKS, STEPS = 3, 500
 RANK = """
@@ -35,33 +31,6 @@ watch.finish()
 watch.close()
 """
 KILLS, MANY = 8, 1_000
-
-Start = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts processes that end with the test."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def begin(*words: str, **environ: str) -> subprocess.Popen[bytes]:
-        environment = {
-            **os.environ,
-            places.ENV_RING_DIR: str(tmp_path / "rings"),
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            **environ,
-        }
-        with open(tmp_path / "log", "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, *words], env=environment, stdout=log, stderr=log
-            )
-        running.append(process)
-        return process
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.wait(10)
 
 
 @pytest.mark.parametrize("victim", ["agent", "collector"])

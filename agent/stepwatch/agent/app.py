@@ -17,6 +17,7 @@ from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.node_report import NodeReport
+from stepwatch.agent.non_finite import NonFinite
 from stepwatch.agent.options import AgentOptions, make_client, make_metrics, make_tracer
 from stepwatch.agent.otlp.points import Point, points_of
 from stepwatch.agent.pace import FlushPace
@@ -100,6 +101,7 @@ class Agent:
         )
         self.node_report = NodeReport(self.spool)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
+        self.non_finite = NonFinite()
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.of)
         self.stalls = StallInspector(self.clock, find_py_spy())
@@ -188,6 +190,7 @@ class Agent:
         """Read rings and probes, and write what is new into one segment per attempt."""
         self.pace.follow(self.relay.asked_seconds)
         attempts = self.tail.attempts()
+        self.non_finite.follow(attempts, self.tail.jobs())
         self.announcement.follow(
             key
             for key, tails in attempts.items()
@@ -230,6 +233,7 @@ class Agent:
             logger.warning("cannot spool (%s); records wait in the rings", error)
             return
         self.tail.commit(batch.positions)
+        self.non_finite.count(key, tables.get(Kind.NUMERICS))
         if self.tracer is not None:
             self.tracer.trace(key, clock, tables)
         for tail in batch.ended:

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFam
 
 from stepwatch.agent.devices.exported import device_gauges
 from stepwatch.agent.isolation.readings import Readings
+from stepwatch.agent.non_finite import NonFinite
 from stepwatch.agent.probes import Gauge
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.process_exits import ProcessExits
@@ -29,6 +30,7 @@ class NodeView(Protocol):
 
     node: str
     tail: Tail
+    non_finite: NonFinite
     spool: Spool
     sender: Sender
     exits: ProcessExits
@@ -54,6 +56,7 @@ class NodeExporter:
         node = [view.node]
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
+        yield self._non_finite()
         yield from self._sending()
         if view.tracer is not None:
             yield _sent(names.AGENT_SPANS, view.node, view.tracer.sink)
@@ -61,6 +64,13 @@ class NodeExporter:
         if view.metrics is not None:
             yield _sent(names.AGENT_OTLP_POINTS, view.node, view.metrics)
         yield from self._probes()
+
+    def _non_finite(self) -> CounterMetricFamily:
+        metric = names.NODE_RANK_NON_FINITE
+        family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for job, count in sorted(self._view.non_finite.counts.items()):
+            family.add_metric([self._view.node, job], count)
+        return family
 
     def _sending(self) -> Iterator[Metric]:
         spool, sender, node = self._view.spool, self._view.sender, [self._view.node]

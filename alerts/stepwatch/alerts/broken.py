@@ -1,4 +1,4 @@
-"""What breaks a run, its numbers or its nodes: desync, lost ranks, bad values, memory, loss."""
+"""What breaks a run, its numbers or its nodes: desync, lost ranks, replicas, memory, loss."""
 
 from __future__ import annotations
 
@@ -31,17 +31,8 @@ _TEXTS = (
         "collective timeout: go on with the runbook.",
         when_failed=True,
     ),
-    # Every further step is wasted, and a checkpoint taken now holds the damage.
-    AlertText(
-        FindingKind.NON_FINITE,
-        Severity.PAGE,
-        "its numbers are no longer finite",
-        "A rank holds NaN or Inf in its loss or gradients.",
-        "Without a guard in the trainer the parameters are lost from this step on, and each "
-        "checkpoint written now keeps the damage.",
-        "Run `stepwatch incidents`: it names the first rank and step. Keep the newest checkpoint "
-        "from before that step from being deleted.",
-    ),
+    # Every further step is wasted, and a checkpoint taken now holds the damage. No back-stop: an
+    # agent sees the digests of its own node alone, and the collector which ranks are replicas.
     AlertText(
         FindingKind.SILENT_CORRUPTION,
         Severity.PAGE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import broken, budget, checkpoint, hang, restart, slow, straggler, telemetry
+from . import broken, budget, checkpoint, hang, non_finite, restart, slow, straggler, telemetry
 from .itself import agent, collector, watchdog
 from .spec import Alert
 
@@ -13,6 +13,7 @@ ALERTS: tuple[Alert, ...] = (
     *restart.ALERTS,
     checkpoint.ALERT,
     *budget.ALERTS,
+    non_finite.ALERT,
     *broken.ALERTS,
     *slow.ALERTS,
     collector.ALERT,

@@ -52,6 +52,10 @@ SILENCE_SECONDS = 7 * 24 * 3600.0
 RECENT_SECONDS = 600
 """In which a counter of losses must have risen: tickets are read within hours, not seconds."""
 
+NON_FINITE_SECONDS = 600
+"""Since a rank's newest value that is not finite. After 64 steps in a row hooks record one in 16 of
+them: between two there are eight minutes at 30 s a step."""
+
 LOOPING_ATTEMPTS, LOOPING_SECONDS = 4, 1800
 """Attempts of a job within that time: three restarts in half an hour are no passing failure. Each
 takes minutes to its first step, so that little is trained between them."""

@@ -22,6 +22,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import (
     DTYPES,
     LOSS_SCALED,
+    SCALER_STEPS,
     Kind,
     LifecycleEvent,
     NumericsSource,
@@ -38,7 +39,7 @@ from tests.collector.made import (
     step_rows,
 )
 
-STEPS, SCALER_STEPS = 40, LIMITS.scaler_steps
+STEPS = 40
 
 
 def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> DetectionContext:

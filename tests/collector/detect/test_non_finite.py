@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.signals.names import Cause
-from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, SCALER_STEPS, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
 LIMITS = non_finite.LIMITS
@@ -90,7 +90,7 @@ def scaled(rank: int, steps: range) -> Rows:
 
 
 def test_a_scaler_may_overflow_but_not_for_ever() -> None:
-    limit = LIMITS.scaler_steps
+    limit = SCALER_STEPS
     assert detect(scaled(1, range(limit))) == []
     assert detect(np.concatenate([scaled(1, range(limit)), scaled(1, range(60, 90))])) == []
     (finding,) = detect(np.concatenate([scaled(1, range(limit + 1)), scaled(2, range(60, 61))]))

@@ -161,6 +161,10 @@ class Tail:
         """Who writes the rings that are open."""
         return [tail.reader.identity for tail in self._tails.values()]
 
+    def jobs(self) -> set[str]:
+        """Jobs that have a ring open, those that ended too."""
+        return {tail.key.job for tail in self._tails.values()}
+
     def forget_missing(self) -> None:
         """Close rings whose file was removed and whose records were all read; log once which
         directories are closed to this agent."""

@@ -68,6 +68,13 @@ NODE_HOOK_ERRORS = Metric(
     "Errors that the hooks of this node's ranks contained, since each began.",
     (NODE, JOB),
 )
+NODE_RANK_NON_FINITE = Metric(
+    "stepwatch_node_rank_non_finite_records_total",
+    _C,
+    "Records of this node's ranks of a loss or gradient that is not finite, but for steps that a "
+    "loss scaler leaves out; a job has one while its ranks are here.",
+    (NODE, JOB),
+)
 AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from rings.", (NODE,))
 AGENT_OVERRUNS = Metric(
     "stepwatch_agent_overruns_total", _C, "Records overwritten before they were read.", (NODE,)

@@ -160,6 +160,10 @@ LOSS_SCALED = 1 << 8
 """Bit beside a NumericsSource: the gradients are those of a scaled loss, which may overflow now and
 then; the scaler leaves such a step out."""
 
+SCALER_STEPS = 48
+"""Steps in a row that a loss scaler may leave out: each halves the scale, and from 2^48, more than
+any framework starts with, it is down to one. Below one no scale helps."""
+
 
 class GilState(IntEnum):
     """Whether a thread of a process kept the interpreter lock for the whole measurement."""

@@ -15,7 +15,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text
-from stepwatch.signals.records import LOSS_SCALED, NumericsSource
+from stepwatch.signals.records import LOSS_SCALED, SCALER_STEPS, NumericsSource
 from stepwatch.signals.thresholds import load
 
 RANKS_NAMED = 8
@@ -39,7 +39,6 @@ class Thresholds(NamedTuple):
 
     settle_steps: int
     recovered_steps: int
-    scaler_steps: int
 
 
 LIMITS = load(__package__, Thresholds)
@@ -55,7 +54,7 @@ def detect(
     step that every rank reported, `newest_step` that of any rank. There is no finding before the
     first step is complete, unless the job went on for a while or is `over`.
     """
-    rows = _unhealthy(rows[rows["nonfinite"] > 0], limits)
+    rows = _unhealthy(rows[rows["nonfinite"] > 0])
     if not len(rows):
         return []
     first = int(rows["step"].min())
@@ -84,12 +83,12 @@ def detect(
     ]
 
 
-def _unhealthy(rows: Rows, limits: Thresholds) -> Rows:
+def _unhealthy(rows: Rows) -> Rows:
     """Rows without `LOSS_SCALED`, and those with it of a run of steps that no scaler explains."""
     scaled = rows["source"] & LOSS_SCALED > 0
     steps = np.unique(rows["step"][scaled])
     run = np.cumsum(np.diff(steps, prepend=steps[:1]) > 1)
-    lasting = steps[np.bincount(run)[run] > limits.scaler_steps] if len(steps) else steps
+    lasting = steps[np.bincount(run)[run] > SCALER_STEPS] if len(steps) else steps
     rows = rows[~scaled | np.isin(rows["step"], lasting)]
     rows["source"] &= ~np.uint16(LOSS_SCALED)
     return rows
