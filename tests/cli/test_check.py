@@ -96,7 +96,7 @@ def test_outside_a_checkout_it_asks_for_one(
             RULES,
             "- record: job_name_attempt:stepwatch_job_info:last_timestamp_seconds",
             "- record: job_name_attempt:stepwatch_job_info:last_seen_seconds",
-            "recording job_name:TrainingCrashLoop:condition nothing exports job_name_attempt:stepwatch_job_info:last_time",
+            "TrainingCrashLoop:condition nothing exports job_name_attempt:stepwatch_job_info:last_",
         ),
         (
             RULES,

@@ -140,7 +140,20 @@ def test_of_steps_of_ten_seconds_eight_are_enough(steps: int, named: int) -> Non
     for baseline in (None, Baseline(9.0, 9.0)):
         made = starve(window(steps, 4, noise=0.1), 9.0, 0)
         assert len(found(made, baseline)) == named
-        assert found(starve(window(steps, 4, noise=0.1), 6.0, 0), baseline) == []
+        assert found(starve(window(steps, 4, noise=0.1), 2.5, 0), baseline) == []
+
+
+@pytest.mark.parametrize(("steps", "named"), [(13, 0), (16, 1), (23, 1)])
+def test_of_steps_of_two_seconds_so_many_are_enough_as_take_half_a_minute(
+    steps: int, named: int
+) -> None:
+    """And each of them in a row must be long."""
+    for baseline in (None, Baseline(2.0, 2.0)):
+        made = starve(window(steps, 4, noise=0.1), 1.2, 0)
+        assert len(found(made, baseline)) == named
+        made.planes["data"][-6] = 0.02
+        settle(made)
+        assert found(made, baseline) == []
 
 
 def test_a_small_wait_in_every_step_is_named_once_it_has_lasted() -> None:

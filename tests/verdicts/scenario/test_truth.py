@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from .course.timeline import Timeline
 from .examples import JOB, with_fault
-from .plan import Fault, FaultKind, Shape, Telemetry
-from .truth import cost_of, expected
+from .plan import Fault, FaultKind, Pauses, Shape, Telemetry
+from .truth import cost_of, expected, shows_at
 
 
 def test_a_device_that_takes_half_as_long_again_costs_a_good_quarter_of_the_throughput() -> None:
@@ -33,6 +34,19 @@ def test_who_is_slow_waits_least_and_all_end_together() -> None:
     waits = step.spent["collective"]
     assert int(np.argmin(waits)) == 2
     assert np.ptp(step.end) < 0.1
+
+
+def test_a_fault_shows_when_the_first_step_that_it_slows_is_over() -> None:
+    """From second 50 on: steps of a good second that take six more, and a save every 20 steps."""
+    scenario = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0)
+    assert 50.0 + 6.5 < shows_at(scenario, scenario.faults[0]) < 50.0 + 9.0
+    seldom = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0, period=20)
+    assert 57.0 < shows_at(seldom, seldom.faults[0]) < 50.0 + 29.0
+    late = replace(with_fault(FaultKind.SLOW_SAVER, 2, effect=7.0), saves=Pauses(20, 0.2))
+    assert 57.0 < shows_at(late, late.faults[0]) < 50.0 + 30.0
+    for kind in (FaultKind.STOPPED_NOW_AND_THEN, FaultKind.STOP):
+        other = with_fault(kind, 2, effect=0.4)
+        assert math.isnan(shows_at(other, other.faults[0]))
 
 
 @pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.KILL, FaultKind.HANG_OUTSIDE])

@@ -30,7 +30,9 @@ class Expected(NamedTuple):
     """A good verdict on one fault; `nodes` are those that may be named, empty where none matters.
 
     `cost` is the share of throughput that it takes from `begins` on (seconds), while it lasts.
-    `required` is whether it has to be found: what is not is no false incident either.
+    `required` is whether it has to be found: what is not is no false incident either. `shows` is
+    the second in which the first step that it slows is over, or the first save; NaN where no step
+    shows it by itself.
     """
 
     truth: Truth
@@ -41,6 +43,7 @@ class Expected(NamedTuple):
     period: int
     required: bool
     stops: bool
+    shows: float = math.nan
 
 
 def expected(scenario: Scenario) -> list[Expected]:
@@ -72,7 +75,25 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
         fault.period,
         stops or (not unseen and _is_required(scenario, fault, cost)),
         stops,
+        shows_at(scenario, fault),
     )
+
+
+def shows_at(scenario: Scenario, fault: Fault) -> float:
+    """The second in which the first step is over that a fault slows, or the first save; NaN of
+    other faults, and where there is none."""
+    if fault.kind not in SLOWING or fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
+        return math.nan
+    for step in Timeline(scenario).steps():
+        if fault.kind is not FaultKind.SLOW_SAVER:
+            over, hit = step.end, fault.active(float(step.began.max()), step.number)
+        elif step.stall is not None and step.saved_from is not None:
+            over, hit = step.saved_from + step.stall, fault.onset <= float(step.saved_from.min())
+        else:
+            continue
+        if hit:
+            return float(over.max()) if np.isfinite(over).all() else math.nan
+    return math.nan
 
 
 def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:

@@ -70,6 +70,21 @@ def test_far_beyond_all_that_was_seen_needs_fewer_steps(noise: float, steps: int
     assert named(steps) == [1]
 
 
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_of_a_job_that_one_rank_slows_from_its_first_step_noise_is_that_of_the_work(
+    ranks: int,
+) -> None:
+    """All of its steps are ten times as long as usual ones, and nothing else in it is."""
+
+    def named(count: int) -> list[int]:
+        made = window(count, ranks, noise=0.03)
+        slow(made, 1, "backward", 9.0, since=0)
+        return [item.rank for item in found(made)]
+
+    assert named(2) == []
+    assert named(3) == [1]
+
+
 def test_steps_that_are_as_long_by_nature_now_and_then_name_nobody() -> None:
     """One in fifty of each rank takes eight times as long, any of them twice in a row by chance."""
     dice = np.random.default_rng(5)

@@ -266,3 +266,16 @@ def test_a_job_that_starves_from_its_first_step_is_named_while_an_agent_is_gone(
     scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=9.0, seconds=150.0)
     found = incidents(replace(scenario, step_seconds=1.0, telemetry=lost))
     assert {each["kind"] for each in found} == {"data-stall", "telemetry-lost"}
+
+
+def test_a_job_of_steps_of_seconds_that_starves_from_its_first_is_named_in_half_a_minute() -> None:
+    scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=6.5, seconds=60.0)
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"]) == ("data-stall", -1)
+
+
+def test_a_rank_that_slows_its_job_from_the_first_step_is_named_after_three() -> None:
+    """Beyond the warm-up, of four steps; no step of the job shows how long they are without it."""
+    scenario = job(FaultKind.SLOW_OPTIMIZER, 3, at=0.0, effect=9.8, seconds=38.0)
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 3, "optimizer")

@@ -24,7 +24,11 @@ _SLOWED = {"stopped-now-and-then": ("checkpoint-stall",)}
 
 
 class Answer(NamedTuple):
-    """How right the verdict on one fault is; None where there is nothing to be right about."""
+    """How right the verdict on one fault is; None where there is nothing to be right about.
+
+    `seconds` passed from the fault to the verdict, `shows` to the end of the first step that it
+    slows, or save; NaN where no step shows it by itself.
+    """
 
     fault: str
     required: bool
@@ -39,6 +43,7 @@ class Answer(NamedTuple):
     node: bool | None
     seconds: float
     named: str
+    shows: float
 
 
 class Matched(NamedTuple):
@@ -119,6 +124,7 @@ def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
         node=node if known else None,
         seconds=incident["opened_at"] - one.begins if known else math.nan,
         named=brief(incident) if known else "",
+        shows=one.shows - one.begins,
     )
 
 

@@ -16,7 +16,9 @@ from .power import curve, limits, power
 from .shares import Document, found_of, in_words, right, share
 from .statistics import quantile
 
-_HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90"]
+_HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90", "shows", "p90"]
+_LATE_SAVE = "slow-saver"
+"""Its effect is the seconds of a save, and it hits one step in dozens."""
 
 
 def figures(done: Sequence[Document]) -> dict[str, Any]:
@@ -31,6 +33,8 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
     slow = [each for each in wanted if not each["stops"] and each["cost"] >= LEAST_COST]
     rest = [each for each in wanted if not each["stops"] and each["cost"] < LEAST_COST]
     doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
+    steps = [each for each, _ in doubled if each["fault"] != _LATE_SAVE]
+    shown = [each for each in steps if not math.isnan(_shows(each))]
     return {
         "scenarios": len(done),
         "precision": share(len(found), len(found) + false),
@@ -47,6 +51,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "the same in slow steps": _quantiles(
             each["seconds"] / (each["effect"] * one["step_seconds"]) for each, one in doubled
         ),
+        "the same without late saves": _seconds(steps),
+        "of these, until the first slow step was over": _quantiles(map(_shows, shown)),
+        "of these, after it": _quantiles(each["seconds"] - _shows(each) for each in shown),
         "further incidents about a fault that was named": sum(
             one.get("repeated", 0) for one in done
         ),
@@ -115,6 +122,8 @@ def _classes(done: Sequence[Document]) -> str:
         wanted = [each for each in mine if each["required"]]
         found = [each for each in mine if each["found"]]
         seconds = [each["seconds"] for each in found if each["required"]]
+        shows = [_shows(each) for each in found if each["required"]]
+        shows = [each for each in shows if not math.isnan(each)]
         rows.append(
             [
                 fault,
@@ -122,6 +131,7 @@ def _classes(done: Sequence[Document]) -> str:
                 in_words(found_of(wanted)),
                 *(in_words(right(found, name)) for name in ("rank", "phase", "cause", "node")),
                 *(_or_blank(quantile(seconds, ratio)) for ratio in (0.5, 0.9)),
+                *(_or_blank(quantile(shows, ratio)) for ratio in (0.5, 0.9)),
             ]
         )
     return text.table(_HEADINGS, rows, "", left=1)
@@ -155,6 +165,13 @@ def _seconds(answers: Iterable[Document]) -> list[float]:
 def _quantiles(values: Iterable[float]) -> list[float]:
     known = list(values)
     return [quantile(known, 0.5), quantile(known, 0.9)]
+
+
+def _shows(answer: Document) -> float:
+    """Seconds from the fault to the end of the first step that it slows, or save; NaN where that is
+    not known: older results do not hold it."""
+    shows = answer.get("shows")
+    return math.nan if shows is None else float(shows)
 
 
 def _is_doubled(answer: Document) -> bool:

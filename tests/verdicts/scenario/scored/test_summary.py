@@ -49,6 +49,20 @@ def test_false_incidents_count_against_precision_and_by_healthy_day() -> None:
     assert known["healthy jobs with a false incident"][:2] == [1, 1]
 
 
+def test_seconds_to_a_verdict_stand_beside_the_end_of_the_first_slow_step() -> None:
+    """A late save has its effect in seconds, and older results do not say when a fault shows."""
+    slow = answer(effect=3.0, seconds=9.0, shows=4.0)
+    late = answer(fault="slow-saver", effect=3.0, seconds=200.0, shows=60.0)
+    done = [scenario(slow), scenario(late), scenario(answer(effect=2.0, seconds=5.0))]
+    known = figures(done)
+    assert known["seconds where every step is twice as long"] == [9.0, 200.0]
+    assert known["the same without late saves"] == [5.0, 9.0]
+    assert known["of these, until the first slow step was over"] == [4.0, 4.0]
+    assert known["of these, after it"] == [5.0, 5.0]
+    rows = {row.split()[0]: row.split() for row in table(done).splitlines() if row.strip()}
+    assert rows["slow-saver"][-4:] == ["60.0", "s", "60.0", "s"]
+
+
 def test_power_is_by_effect_period_and_cost() -> None:
     done = [scenario(answer()), scenario(answer(found=False, cost=0.03, period=10))]
     assert next(row for row in power(done).splitlines() if "1.5 to 2" in row).split()[-2:] == [

@@ -105,9 +105,8 @@ def detect(
     if len(usable) < limits.window_steps:
         return []
     rules = _rules(baseline, lasts_s >= limits.lasting_seconds, limits)
-    seconds = step_seconds(window.at(usable[-limits.always_long_steps :]))
-    if float(seconds.sum()) >= limits.always_long_seconds:
-        few = limits.always_long_steps
+    few = _few_long(step_seconds(window.at(usable[-limits.always_least_steps :])), limits)
+    if few is not None:
         rules.append(_always(baseline, limits)._replace(steps=few, least_steps=few))
     if not rules:
         return []
@@ -130,6 +129,14 @@ def detect(
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, rule.gap)
             return [_finding(waits, stalled, began, rule)]
     return []
+
+
+def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
+    """How many of the newest steps, of these `seconds` (steps,), take long enough together; None
+    where all of them do not, or fewer are enough than an epoch's first steps may be."""
+    taken = np.cumsum(seconds[::-1])
+    few = max(limits.always_long_steps, int(np.searchsorted(taken, limits.always_long_seconds)) + 1)
+    return few if few <= len(taken) else None
 
 
 def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_Rule]:

@@ -46,8 +46,23 @@ def beyond_chance(
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
-    rarer = hits * _log_rarer(level, excess, float(np.median(steps.step_seconds)))
+    rarer = hits * _log_rarer(level, excess, _usual_seconds(slow, steps))
     return rarer - log_chance(hits, len(mine), far, excess.size) >= least
+
+
+def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
+    """Seconds of a step without what the work of the slow rank exceeds that of its peers by.
+
+    A job that is young may have no step without, and noise grows with what ranks work, not with how
+    long they wait for another: of steps of 5 s of which one rank makes 4.5 s, it is half a second.
+    """
+    part = steps.around(np.array([slow.rank]))
+    at = int(np.searchsorted(part.ranks, slow.rank))
+    excess = np.zeros(len(steps.step_seconds))
+    for phase in WORK:
+        own = part.own(phase)
+        excess += np.maximum((own - part.peers(own, phase))[:, at], 0.0)
+    return float(np.median(np.maximum(steps.step_seconds - excess, 0.0)))
 
 
 def _log_rarer(level: float, excess: Floats, step_seconds: float) -> float:
