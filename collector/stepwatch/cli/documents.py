@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -144,12 +145,33 @@ def link_titles(text: str) -> Iterator[str]:
             yield str(link["title"])
 
 
+# That of libyaml, where PyYAML was built with it, takes a tenth of the time.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_NESTED = 100
+
+
+@lru_cache(maxsize=64)
 def _parse_yaml(text: str) -> Any:
+    """What a document holds, read once for all that is asked of it; nobody changes it."""
     try:
+        if _is_too_deep(text):
+            return None
+        loaded = yaml.load(text, Loader=_LOADER)
         # The way through JSON refuses a document that contains itself.
-        return json.loads(json.dumps(yaml.safe_load(text), default=str, skipkeys=True))
+        return json.loads(json.dumps(loaded, default=str, skipkeys=True))
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether it is nested as no generated file is: at 100,000 libyaml's loader ends the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_NESTED:
+            return True
+    return False
 
 
 def _parse_json(text: str) -> Any:
