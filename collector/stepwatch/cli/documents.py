@@ -164,7 +164,7 @@ def _parse_yaml(text: str) -> Any:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether it is nested as no generated file is: at 100,000 libyaml's loader ends the process."""
+    """Whether it is nested as no generated file is; at 100,000 libyaml ends the process."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent)
