@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .chain.pager import FIRING
+from .chain.servers import DrillError
 from .chain.site import Site
 from .faults import RANKS
 from .held import Tell
@@ -30,14 +31,21 @@ def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
     before = len(site.notified())
     began = time.time()
     turn = 0
+    problem = ""
     while (left := began + seconds - time.time()) > 0:
         batches = _BATCHES[turn % len(_BATCHES)]
         flags = ("--checkpoint-every", "20", *_EVALUATIONS, "--eval-batches", str(batches))
-        attempt = site.training.start(_JOB, _PACE, flags)
-        site.wait_step(_JOB, 1, attempt)
-        tell(f"attempt {attempt} trains, {max(0.0, left) / 60:.0f} minutes are left")
-        time.sleep(max(1.0, min(_PART_SECONDS, began + seconds - time.time())))
-        site.training.preempt()
+        try:
+            attempt = site.training.start(_JOB, _PACE, flags)
+            site.wait_step(_JOB, 1, attempt)
+            tell(f"attempt {attempt} trains, {max(0.0, left) / 60:.0f} minutes are left")
+            time.sleep(max(1.0, min(_PART_SECONDS, began + seconds - time.time())))
+            site.training.preempt()
+        except DrillError as error:
+            site.training.kill()
+            problem = str(error)
+            tell(problem)
+            break
         turn = attempt + 1
     time.sleep(_LAST_SECONDS)
     late = site.notified()[before:]
@@ -54,4 +62,5 @@ def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
         unmarked=len(unmarked),
         longest_unmarked_seconds=max(unmarked, default=0.0),
         notifications=arrived,
+        problem=problem,
     )

@@ -26,7 +26,8 @@ class Check(NamedTuple):
 
 class Healthy(NamedTuple):
     """Training without a fault: how long, how often restarted, and what arrived though; evaluations
-    as the trainer counted them, and those of them that it left unmarked."""
+    as the trainer counted them, and those of them that it left unmarked. `problem` is what ended it
+    early."""
 
     seconds: float
     restarts: int
@@ -35,6 +36,7 @@ class Healthy(NamedTuple):
     unmarked: int
     longest_unmarked_seconds: float
     notifications: tuple[str, ...]
+    problem: str = ""
 
 
 class Board(NamedTuple):
@@ -56,7 +58,9 @@ class Board(NamedTuple):
     @property
     def fails(self) -> bool:
         """Whether anything is not as it should be."""
-        return any(self.problems) or bool(self.healthy and self.healthy.notifications)
+        return any(self.problems) or bool(
+            self.healthy and (self.healthy.notifications or self.healthy.problem)
+        )
 
 
 def table(board: Board) -> str:
@@ -105,6 +109,8 @@ def _summary(board: Board) -> Iterator[str]:
             f"unmarked and of up to {board.healthy.longest_unmarked_seconds:.0f} s"
         )
         yield from (f"  {each}" for each in board.healthy.notifications)
+        if board.healthy.problem:
+            yield f"  it ended early: {board.healthy.problem}"
     if not math.isnan(board.seconds):
         yield f"it took {board.seconds / 60:.0f} minutes"
 

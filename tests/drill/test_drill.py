@@ -68,6 +68,12 @@ def test_what_never_came_is_said_and_fails() -> None:
     assert document(board)["drills"][0]["sent_seconds"] is None
 
 
+def test_a_healthy_hour_that_ended_early_is_no_evidence() -> None:
+    board = Board([], [], Healthy(600.0, 3, 9, 12, 4, 15.2, (), "it did not reach step 1"))
+    assert board.fails
+    assert "it ended early: it did not reach step 1" in table(board)
+
+
 def test_the_scoreboard_fits_a_terminal() -> None:
     long = Row(
         "memory-growth + slow-collective", "silent-corruption", "replica-mismatch", 2, "ticket",
