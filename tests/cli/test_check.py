@@ -51,7 +51,11 @@ def files_under(root: Path) -> int:
     return sum(path.is_file() for path in root.rglob("*"))
 
 
-@pytest.mark.parametrize("text", ["groups: [", "a: &x\n  b: *x\n", "[" * 200_000, "{a: " * 200_000])
+@pytest.mark.parametrize(
+    "text",
+    ["groups: [", "a: &x\n  b: *x\n", "[" * 200_000, "{a: " * 200_000],
+    ids=["open", "holds itself", "deep list", "deep map"],
+)
 def test_what_no_parser_takes_is_named(root: Path, problems: Check, text: str) -> None:
     (root / RULES).write_text(text)
     assert f"{RULES}: is not YAML; run `stepwatch build`" in problems()
