@@ -6,8 +6,6 @@ from stepwatch.signals.names import (
     ALERT_HANG,
     INCIDENT_OPEN,
     JOB,
-    JOB_CLASS,
-    JOB_INFO,
     JOB_RUNNING,
     KIND,
     NODE,
@@ -18,7 +16,7 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import BY_JOB, both, either, incident, while_running, worst
-from .memory import last_said, recorded_name
+from .memory import classes
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
@@ -52,12 +50,7 @@ _UNCHANGED_SECONDS = 300
 """Longer than the alert outlives its condition: one step ends it, and it does not hold itself."""
 # As agents see it: ranks that still are where they were when the collector was lost.
 _FIRES = f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0'
-_CLASSES = last_said(
-    f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})",
-    recorded_name((JOB, JOB_CLASS), JOB_INFO, "last_of_hanging"),
-    of=_FIRES,
-    known=worst(JOB_INFO),
-)
+_CLASSES = classes("last_of_hanging", of=_FIRES)
 _STILL_HANGS = f"{_FIRES}\nunless on ({JOB})\nmax {BY_JOB} ({JOB_RUNNING.name})"
 _NO_STEP = f"max {BY_JOB} (changes({NODE_RANK_STEP_MIN.name}[{_UNCHANGED_SECONDS}s])) == 0"
 _HAS_RANKS = f"max {BY_JOB} ({NODE_RANKS.name}) > 0"

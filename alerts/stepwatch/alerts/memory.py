@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from stepwatch.signals.names import JOB, Metric
+from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO, Metric
 
-from .expressions import BY_JOB, either
+from .expressions import BY_JOB, either, worst
 from .spec import Recording
 
 
@@ -39,13 +39,12 @@ def holding(condition: str, name: str) -> Recording:
     return Recording(name, f"count {BY_JOB} (\n{indent(condition, '  ')}\n)")
 
 
-def last_said(said: str, name: str, *, of: str, known: str) -> Recording:
-    """What holds now, and of jobs for which `of` gives anything what held before.
-
-    Of a job for which `known` gives anything, only what holds now is kept.
-    """
-    kept = f"{name}\nand on ({JOB})\n{of}\nunless on ({JOB})\n{known}"
-    return Recording(name, either(said, kept))
+def classes(operation: str, *, of: str) -> Recording:
+    """The class of each job, and of those that left the metrics, while `of` gives anything for
+    them, the class that they had."""
+    name = recorded_name((JOB, JOB_CLASS), JOB_INFO, operation)
+    kept = f"{name}\nand on ({JOB})\n{of}\nunless on ({JOB})\n{worst(JOB_INFO)}"
+    return Recording(name, either(f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})", kept))
 
 
 def recorded_name(labels: tuple[str, ...], metric: Metric, operation: str) -> str:

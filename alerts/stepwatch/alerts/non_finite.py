@@ -7,7 +7,6 @@ from dataclasses import replace
 from stepwatch.signals.names import (
     INCIDENT_OPEN,
     JOB,
-    JOB_CLASS,
     JOB_INFO,
     JOB_RUNNING,
     KIND,
@@ -17,7 +16,7 @@ from stepwatch.signals.names import (
 )
 
 from .expressions import BY_JOB, both, either, worst
-from .memory import last_said, recorded_name
+from .memory import classes
 from .spec import UNPAGED, Case, Fired, Severity, Situation
 from .thresholds import NON_FINITE_SECONDS, VANISHED_SECONDS
 from .verdict import AlertText, alert
@@ -33,12 +32,7 @@ _RISEN = either(
 )
 # The agents count while ranks of the job are there: what they say needs no collector.
 _BACK_STOP = both(_RISEN, worst(NODE_RANK_NON_FINITE))
-_CLASSES = last_said(
-    f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})",
-    recorded_name((JOB, JOB_CLASS), JOB_INFO, "last_of_ranks"),
-    of=worst(NODE_RANK_NON_FINITE),
-    known=worst(JOB_INFO),
-)
+_CLASSES = classes("last_of_ranks", of=worst(NODE_RANK_NON_FINITE))
 
 # Every further step is wasted, and a checkpoint taken now holds the damage.
 _TEXT = AlertText(

@@ -7,7 +7,6 @@ from stepwatch.signals.names import (
     COLLECTOR_JOBS,
     INCIDENT_OPEN,
     JOB,
-    JOB_CLASS,
     JOB_INFO,
     JOB_RUNNING,
     KIND,
@@ -26,7 +25,7 @@ from .expressions import (
     while_running,
     worst,
 )
-from .memory import holding, last_said, last_seen, recorded_name
+from .memory import classes, holding, last_seen, recorded_name
 from .spec import UNPAGED, Alert, Case, Fired, Severity, Situation
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
@@ -47,12 +46,7 @@ _LAST_RUNNING = last_seen(
     recorded_name((JOB,), JOB_RUNNING, "last_timestamp_seconds"),
     ended=worst(JOB_RUNNING),
 )
-_CLASSES = last_said(
-    f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name})",
-    recorded_name((JOB, JOB_CLASS), JOB_INFO, "last"),
-    of=_LAST_RUNNING.name,
-    known=worst(JOB_INFO),
-)
+_CLASSES = classes("last", of=_LAST_RUNNING.name)
 _GONE = (
     f"{_LAST_RUNNING.name}\nunless on ({JOB})\n{worst(JOB_RUNNING)}\nunless on ()\n{_NO_COLLECTOR}"
 )
