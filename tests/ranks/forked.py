@@ -31,12 +31,17 @@ class ForkedRanks:
         self._server: subprocess.Popen[str] | None = None
 
     def run(
-        self, command: Sequence[str], world: int, folder: Path, environ: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        world: int,
+        folder: Path,
+        environ: Mapping[str, str],
+        most_seconds: float = 300.0,
     ) -> Ended:
         """Run `-m module words...` or `program words...` on `world` ranks to the end.
 
         `environ` is all that the ranks get, beside their place in the world; their output is
-        written into `folder`.
+        written into `folder`. Ranks that have not ended after `most_seconds` are killed.
         """
         folder.mkdir(exist_ok=True, parents=True)
         self._say({
@@ -45,6 +50,7 @@ class ForkedRanks:
             "port": free_port(),
             "folder": str(folder),
             "environ": dict(environ),
+            "most_seconds": most_seconds,
         })  # fmt: skip
         codes = self._hear()
         logs = [folder / f"rank-{rank}.log" for rank in range(world)]

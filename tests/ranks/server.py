@@ -14,6 +14,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,20 @@ def _fork(run: dict[str, Any], rank: int) -> int:
     return child
 
 
-def _codes(children: list[int]) -> list[int]:
-    """Exit codes in the order of ranks, negative for a signal, once all have ended."""
+def _codes(children: list[int], most_seconds: float) -> list[int]:
+    """Exit codes in the order of ranks, negative for a signal, once all have ended. The others are
+    killed once one has failed, or has not ended in time: a hang fails its test."""
     codes: dict[int, int] = {}
+    deadline = time.monotonic() + most_seconds
     while len(codes) < len(children):
-        pid, status = os.wait()
-        codes[pid] = os.waitstatus_to_exitcode(status)
-        if codes[pid] != 0:
-            for other in children:
-                if other not in codes:
-                    os.kill(other, signal.SIGKILL)
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            codes[pid] = os.waitstatus_to_exitcode(status)
+        if codes.get(pid, 0) or time.monotonic() > deadline:
+            for other in set(children) - set(codes):
+                os.kill(other, signal.SIGKILL)
+        if not pid:
+            time.sleep(0.005)
     return [codes[child] for child in children]
 
 
@@ -65,7 +70,7 @@ def _serve() -> list[str] | None:
                 command: list[str] = run["command"]
                 return command
             children.append(child)
-        print(json.dumps(_codes(children)), flush=True)
+        print(json.dumps(_codes(children, run["most_seconds"])), flush=True)
     return None
 
 

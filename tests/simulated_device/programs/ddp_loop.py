@@ -182,6 +182,9 @@ def main() -> None:
     loop.watch.close()
     if options.json and loop.rank == 0:
         Path(options.json).write_text(json.dumps({"losses": losses}))
+    # While the group is there: the last to hold it, a DDP model would wait with the interpreter's
+    # lock for a thread of Gloo that wants it (https://github.com/pytorch/pytorch/issues/56297).
+    del loop
     dist.barrier()
     dist.destroy_process_group()
 

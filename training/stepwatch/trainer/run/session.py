@@ -235,6 +235,12 @@ def _elastic(options: Options, environment: Mapping[str, str]) -> Options:
     return replace(options, parallel=replace(options.parallel, mesh=mesh))
 
 
+_KEPT: list[Session] = []
+"""Sessions stay until the process ends. A DDP model that is freed after its group would be the last
+to hold it, and wait with the interpreter's lock for a thread of Gloo that wants it: the rank would
+never end (https://github.com/pytorch/pytorch/issues/56297)."""
+
+
 @contextmanager
 def open_session(options: Options, run_dir: Path) -> Iterator[Session]:
     """Join the other ranks, build the session, and handle SIGTERM until the session ends.
@@ -247,6 +253,7 @@ def open_session(options: Options, run_dir: Path) -> Iterator[Session]:
     run = options.run
     with joined_process_group(options.parallel.mesh, run.timeout_seconds, run.device) as runtime:
         session = _build(options, run_dir, runtime, stop)
+        _KEPT.append(session)
         if runtime.is_leader:
             write_durably(run_dir / RUN_NAME, json_bytes(session.manifest))
         stop.install()
