@@ -9,6 +9,7 @@ import pytest
 from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.expressions import lasting
+from stepwatch.alerts.memory import SHARED
 from stepwatch.alerts.situations import cases_of, samples
 from stepwatch.alerts.spec import Alert, Severity, Situation
 from stepwatch.cli import promql
@@ -32,7 +33,7 @@ def test_names_are_those_of_the_findings() -> None:
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)
 def test_an_alert_keeps_its_identity_while_values_change(alert: Alert) -> None:
     series = promql.exported(METRICS)
-    for recording in alert.recordings:
+    for recording in (*SHARED, *alert.recordings):
         series, problems = promql.recorded(recording.name, recording.expr, series)
         assert problems == []
     reading = promql.read(alert.expr, series)

@@ -33,8 +33,10 @@ from .result import Result
 JOBS, FEW = 500, 10
 BUDGET, BUILD_BUDGET = "50 ms", "3 s"
 _ROUNDS, _WARM_SECONDS, _SAMPLES, _EVERY_SECONDS = 3, 30.0, 10, 5.0
-_HISTORY_SECONDS = 3600
-"""No rule reads samples that are older."""
+_AGO_SECONDS = (90_000, 3600)
+"""Moments of the past that rules read: before the last day, and before the last hour."""
+_WARM_HISTORY = 600
+"""Seconds around them of which there are samples."""
 _SHOWN = 3
 """Groups that have a row of their own in any case; others have one where they miss the budget."""
 _BUDGET_SECONDS = 0.05
@@ -80,7 +82,7 @@ def _processor_seconds() -> float:
 
 def _evaluated(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
     """The processor time of a round, and the groups of rules that take longest."""
-    text = _many(exported(2, many_objectives(), 1)[0], slow, jobs - slow)
+    text = _many(exported(2, many_objectives(), 1)[0], slow, jobs - slow) + _agents(jobs)
     series = sum(not line.startswith("#") for line in text.splitlines())
     place = folder / f"{jobs}-{slow}"
     place.mkdir()
@@ -144,21 +146,34 @@ def _many(text: str, slow: int, healthy: int) -> str:
     return "\n".join([*found, ""])
 
 
+def _agents(jobs: int) -> str:
+    """What rules read of agents, as those of one node a job export it."""
+    values = {names.NODE_RANKS: 8, names.NODE_RANK_STEP_MIN: 812, names.NODE_RANK_NON_FINITE: 0}
+    return "".join(
+        f'{metric.name}{{{names.NODE}="gpu-{number}",{_name(number)}}} {value}\n'
+        for metric, value in values.items()
+        for number in range(jobs)
+    )
+
+
 def _name(number: int) -> str:
     return f'job_name="job-{number}"'
 
 
 def _remember(place: Path, text: str, address: str) -> None:
-    """The last hour of what rules read an hour of, in the data that Prometheus starts with."""
+    """What rules read of an hour and of a day ago, in the data that Prometheus starts with."""
     scraped = f',instance="{address}",job="collector"}}'
-    times = range(round(time.time()) - _HISTORY_SECONDS, round(time.time()) - 10, SCRAPE_SECONDS)
+    now = round(time.time())
     with open(place / "history.om", "w") as file:
-        for metric in (names.JOB_RUNNING, names.JOB_INFO):
+        for metric in (names.SLI_DEVICE_SECONDS, names.SLI_GOOD_DEVICE_SECONDS):
             file.write(f"# TYPE {metric.name} gauge\n")
             for line in text.splitlines():
                 if line.startswith(f"{metric.name}{{"):
                     series, _, value = line.replace("}", scraped).rpartition(" ")
-                    file.writelines(f"{series} {value} {at}\n" for at in times)
+                    for share, ago in zip((0.1, 0.9), _AGO_SECONDS, strict=True):
+                        times = range(now - ago - _WARM_HISTORY, now - ago + _WARM_HISTORY, 60)
+                        past = share * float(value)
+                        file.writelines(f"{series} {past} {at}\n" for at in times)
         file.write("# EOF\n")
     words = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics"]
     words += [str(place / "history.om"), str(place / "prometheus")]

@@ -25,7 +25,9 @@ BY_JOB = f"by ({JOB})"
 UNKNOWN_CLASS = "unknown"
 """What the collector exports of a job that did not say its class."""
 _LOOK_SECONDS = 10
-RUNNING = f"max {BY_JOB} ({JOB_RUNNING.name}) == 1"
+RUNNING = f"{JOB_RUNNING.name} == 1"
+"""Jobs that some collector reports as running, a series for each such collector: to be a side of
+`and`, `or` and `unless`."""
 
 
 def worst(metric: Metric) -> str:
@@ -33,16 +35,22 @@ def worst(metric: Metric) -> str:
     return f"max {BY_JOB} ({metric.name})"
 
 
+def above(metric: Metric, value: float) -> str:
+    """Highest value of each job of which it is above that one; the others are not aggregated."""
+    return f"max {BY_JOB} ({metric.name} > {value:g})"
+
+
 def incident(*kinds: FindingKind) -> str:
     """Jobs with an open incident of one of the kinds."""
-    return f"{open_incidents(*kinds)} > 0"
+    return f"max {BY_JOB} ({open_incidents(*kinds)} > 0)"
 
 
 def open_incidents(*kinds: FindingKind) -> str:
-    """The most open incidents of one of the kinds, of each job of which they are known."""
+    """How many incidents of the kinds are open, a series for each kind of a job of which that is
+    known."""
     match = "=" if len(kinds) == 1 else "=~"
     values = "|".join(kind.value for kind in kinds)
-    return f'max {BY_JOB} ({INCIDENT_OPEN.name}{{{KIND}{match}"{values}"}})'
+    return f'{INCIDENT_OPEN.name}{{{KIND}{match}"{values}"}}'
 
 
 def either(*conditions: str) -> str:
@@ -85,23 +93,24 @@ def while_evaluated(condition: str, seconds: int) -> str:
     return f"{_block(condition)}\nand on ()\n(max(count_over_time({always})) >= {least})"
 
 
-def without_page(condition: str, paged: Iterable[str], series: str) -> str:
-    """Jobs for which the condition holds and whose class, of that series, is known and is none of
+def without_page(condition: str, paged: Iterable[str], series: Iterable[str]) -> str:
+    """Jobs for which the condition holds and whose class, of those series, is known and is none of
     `paged`."""
     return both(condition, _unpaged(paged, series))
 
 
-def with_page(condition: str, paged: Iterable[str], series: str) -> str:
+def with_page(condition: str, paged: Iterable[str], series: Iterable[str]) -> str:
     """All others for which it holds: what is not known of a job keeps back no page."""
     return f"{_block(condition)}\nunless on ({JOB})\n{_block(_unpaged(paged, series))}"
 
 
-def _unpaged(paged: Iterable[str], series: str) -> str:
+def _unpaged(paged: Iterable[str], series: Iterable[str]) -> str:
     # Empty at the end: a series without the label says nothing of the class either.
     classes = "|".join(map(re.escape, (*paged, UNKNOWN_CLASS, "")))
 
     def of(sign: str) -> str:
-        return f'max {BY_JOB} ({series}{{{JOB_CLASS}{sign}"{classes}"}}) > 0'
+        known = " or ".join(f'{each}{{{JOB_CLASS}{sign}"{classes}"}}' for each in series)
+        return f"max {BY_JOB} ({known}) > 0"
 
     # A job of two classes is between two attempts: where one of them pages, it does.
     return f"{of('!~')}\nunless on ({JOB})\n{of('=~')}"

@@ -6,6 +6,7 @@ from stepwatch.signals.names import (
     ALERT_HANG,
     INCIDENT_OPEN,
     JOB,
+    JOB_INFO,
     JOB_RUNNING,
     KIND,
     NODE,
@@ -15,8 +16,8 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, both, either, incident, while_running, worst
-from .memory import classes
+from .expressions import BY_JOB, above, both, either, incident, while_running
+from .memory import classes_of_left
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
@@ -50,10 +51,10 @@ _UNCHANGED_SECONDS = 300
 """Longer than the alert outlives its condition: one step ends it, and it does not hold itself."""
 # As agents see it: ranks that still are where they were when the collector was lost.
 _FIRES = f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0'
-_CLASSES = classes("last_of_hanging", of=_FIRES)
-_STILL_HANGS = f"{_FIRES}\nunless on ({JOB})\nmax {BY_JOB} ({JOB_RUNNING.name})"
+_CLASSES = classes_of_left("left_hanging")
+_STILL_HANGS = f"{_FIRES}\nunless on ({JOB})\n{JOB_RUNNING.name}"
 _NO_STEP = f"max {BY_JOB} (changes({NODE_RANK_STEP_MIN.name}[{_UNCHANGED_SECONDS}s])) == 0"
-_HAS_RANKS = f"max {BY_JOB} ({NODE_RANKS.name}) > 0"
+_HAS_RANKS = f"{NODE_RANKS.name} > 0"
 
 _DEAD_SECONDS = 180
 
@@ -76,16 +77,13 @@ ALERT = Alert(
     name=ALERT_HANG,
     recordings=(_CLASSES,),
     # Without its class, the alert on a job that left the metrics would be another page.
-    classes=_CLASSES.name,
+    classes=(JOB_INFO.name, _CLASSES.name),
     expr=either(
         while_running(
             either(
                 incident(FindingKind.HANG),
-                f"{worst(SECONDS_WITHOUT_PROGRESS)} > {STALLED_SECONDS:g}",
-                both(
-                    incident(*LOST),
-                    f"{worst(SECONDS_WITHOUT_PROGRESS)} > {NOT_RESTARTED_SECONDS:g}",
-                ),
+                above(SECONDS_WITHOUT_PROGRESS, STALLED_SECONDS),
+                both(incident(*LOST), above(SECONDS_WITHOUT_PROGRESS, NOT_RESTARTED_SECONDS)),
             )
         ),
         both(both(_STILL_HANGS, _NO_STEP), _HAS_RANKS),

@@ -15,24 +15,39 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, both, either, worst
-from .memory import classes
-from .spec import UNPAGED, Case, Fired, Severity, Situation
+from .expressions import BY_JOB, both, either, while_evaluated
+from .memory import classes_of_left, last_seen, recorded_name
+from .spec import INTERVAL_SECONDS, UNPAGED, Case, Fired, Recording, Severity, Situation
 from .thresholds import NON_FINITE_SECONDS, VANISHED_SECONDS
 from .verdict import AlertText, alert
 
 _COUNT = NODE_RANK_NON_FINITE.name
-_SPAN = f"{NON_FINITE_SECONDS}s"
-_REMEMBERED = f"last_over_time({_COUNT}[{VANISHED_SECONDS}s] offset {_SPAN})"
-# `increase` sees what follows a restart of the agent, but not that a series begins above zero or
-# comes back higher; comparing with the count of before sees that.
-_RISEN = either(
-    f"max {BY_JOB} (increase({_COUNT}[{_SPAN}])) > 0",
-    f"max {BY_JOB} ({_COUNT} > ({_REMEMBERED} or 0 * {_COUNT}))",
+_BY_NODE = f"by ({JOB}, {NODE})"
+_ON_NODE = f"on ({JOB}, {NODE})"
+_NODE = (JOB, NODE)
+# Few ranks ever hold such a value: what is not above zero is remembered of nobody.
+_NOW = f"max {_BY_NODE} ({_COUNT} > 0)"
+_LAST_SEEN = last_seen(
+    _NOW,
+    VANISHED_SECONDS,
+    recorded_name(_NODE, NODE_RANK_NON_FINITE, "last_timestamp_seconds"),
+)
+_LAST_COUNT = recorded_name(_NODE, NODE_RANK_NON_FINITE, "last")
+# An agent that was restarted counts from zero; one that is away may come back with the same count.
+_REMEMBERED = f"{_LAST_COUNT}\nand {_ON_NODE}\n{_LAST_SEEN.name}\nunless {_ON_NODE}\n{_COUNT}"
+_LAST = Recording(_LAST_COUNT, either(_NOW, _REMEMBERED))
+_BEFORE = f"{_LAST_COUNT} offset {INTERVAL_SECONDS}s"
+_RISES = f"{_LAST_COUNT} > {_ON_NODE} ({_BEFORE} or 0 * {_LAST_COUNT})"
+# Before it has looked for a minute Prometheus takes every count for one that has just risen.
+_LOOKING_SECONDS = 60
+_RISEN = last_seen(
+    while_evaluated(_RISES, _LOOKING_SECONDS),
+    NON_FINITE_SECONDS,
+    recorded_name(_NODE, NODE_RANK_NON_FINITE, "risen_timestamp_seconds"),
 )
 # The agents count while ranks of the job are there: what they say needs no collector.
-_BACK_STOP = both(_RISEN, worst(NODE_RANK_NON_FINITE))
-_CLASSES = classes("last_of_ranks", of=worst(NODE_RANK_NON_FINITE))
+_BACK_STOP = both(f"max {BY_JOB} ({_RISEN.name})", _COUNT)
+_CLASSES = classes_of_left("left_not_finite")
 
 # Every further step is wasted, and a checkpoint taken now holds the damage.
 _TEXT = AlertText(
@@ -130,14 +145,16 @@ _CASES = (
     ),
     Case("no alert while nothing is counted", _counts("0x80") | _collector("0x80", "1x80"), 900),
     Case("no alert on what was long ago", _counts("0x8 3x100"), 1200),
+    Case("no alert on what a Prometheus finds that was just started", _counts("_x2 3x80"), 300),
+    Case("it rises after Prometheus was started", _counts("_x2 3x8 4x80"), 300, _FIRED),
 )
 
 _VERDICT = alert(_TEXT)
 ALERT = replace(
     _VERDICT,
     expr=either(_VERDICT.expr, _BACK_STOP),
-    recordings=(_CLASSES,),
+    recordings=(_CLASSES, _LAST_SEEN, _LAST, _RISEN),
     # A collector that is gone says no class: a job that did not page before does not do so now.
-    classes=_CLASSES.name,
+    classes=(JOB_INFO.name, _CLASSES.name),
     cases=(*_VERDICT.cases, *_CASES),
 )

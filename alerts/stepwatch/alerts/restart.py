@@ -15,9 +15,9 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import BY_JOB, RUNNING, incident, open_incidents, worst
+from .expressions import BY_JOB, RUNNING, above, both, incident, open_incidents
 from .links import JOB_TEMPLATE
-from .memory import last_seen, recorded_name
+from .memory import LAST_ATTEMPTS, last_seen, recorded_name
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 
@@ -35,7 +35,7 @@ _DESCRIPTION = "All ranks of the newest attempt ended, at least one of them in a
 NOT_RESTARTED = Alert(
     name=ALERT_NOT_RESTARTED,
     # An attempt that any collector sees running is a restart.
-    expr=(f"({worst(SECONDS_SINCE_FAILURE)} > {FAILED_SECONDS:g})\nunless on ({JOB})\n({RUNNING})"),
+    expr=(f"({above(SECONDS_SINCE_FAILURE, FAILED_SECONDS)})\nunless on ({JOB})\n({RUNNING})"),
     severity=Severity.PAGE,
     # The metric counts the seconds itself.
     for_seconds=0,
@@ -116,27 +116,24 @@ _LOOPED = (Fired({JOB: "llama"}, f"Job llama {_LOOPS}", _LOOP_TEXT),)
 _FOUR = ("1x20 stale", "_x22 1x20 stale", "_x44 1x20 stale", "_x66 1x134")
 _THREE = ("1x20 stale", "_x22 1x20 stale", "_x44 1x156")
 
-_LAST_ATTEMPTS = last_seen(
-    f"max by ({JOB}, {ATTEMPT}) ({JOB_INFO.name})",
-    LOOPING_SECONDS,
-    recorded_name((JOB, ATTEMPT), JOB_INFO, "last_timestamp_seconds"),
-)
+_ATTEMPTS = f"count {BY_JOB} ({LAST_ATTEMPTS.name})"
 _LAST_FAILED = last_seen(
     incident(*_ENDS_IN),
     LOOPING_SECONDS,
     recorded_name((JOB,), INCIDENT_OPEN, "last_failure_timestamp_seconds"),
 )
+# All kinds are exported together: one tells whether they are known. Of a first attempt nobody asks.
 _LAST_WATCHED = last_seen(
-    open_incidents(*_ENDS_IN),
+    both(f"max {BY_JOB} ({open_incidents(FindingKind.RANK_FAILED)})", f"{_ATTEMPTS} > 1"),
     LOOPING_SECONDS,
     recorded_name((JOB,), INCIDENT_OPEN, "last_known_timestamp_seconds"),
 )
 
 CRASH_LOOP = Alert(
     name=ALERT_CRASH_LOOP,
-    recordings=(_LAST_ATTEMPTS, _LAST_FAILED, _LAST_WATCHED),
+    recordings=(_LAST_FAILED, _LAST_WATCHED),
     expr=(
-        f"count {BY_JOB} ({_LAST_ATTEMPTS.name}) >= {LOOPING_ATTEMPTS}\n"
+        f"{_ATTEMPTS} >= {LOOPING_ATTEMPTS}\n"
         # One that is preempted again and again is none: nothing failed.
         f"unless on ({JOB})\n"
         f"({_LAST_WATCHED.name} unless on ({JOB}) {_LAST_FAILED.name})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,10 +12,9 @@ from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO
 
 from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
-from .memory import holding
+from .memory import LAST_CLASSES, SHARED, holding
 from .situations import cases_of
-from .spec import UNPAGED, Alert, Case, Fired, Recording, Severity
-from .thresholds import VANISHED_SECONDS
+from .spec import INTERVAL_SECONDS, UNPAGED, Alert, Case, Fired, Recording, Severity
 
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
@@ -24,16 +23,16 @@ LONG_TESTS_FILE = "training.rules.days.test.yaml"
 
 GROUP = "stepwatch"
 """First part of the name of a group; the other is its alert."""
-INTERVAL_SECONDS = 5
-"""Between evaluations of the rules; half a second of a page's thirty."""
-
 LONG_INTERVAL_SECONDS = 300
 _LONG_SECONDS = 7200
 
-_KNOWN_CLASS = f'{JOB_INFO.name}{{{JOB}=%[1]q,{JOB_CLASS}!=""}}'
+MEMORY_GROUP = f"{GROUP}-memory"
+"""The group of what several alerts remember."""
+
+_KNOWN = f'{{{JOB}=%[1]q,{JOB_CLASS}!=""}}'
 _CLASS = (
-    f"{{{{ with printf `max by ({JOB_CLASS}) ({_KNOWN_CLASS}) or on () "
-    f"max by ({JOB_CLASS}) (last_over_time({_KNOWN_CLASS}[{VANISHED_SECONDS}s]))` $labels.{JOB} "
+    f"{{{{ with printf `max by ({JOB_CLASS}) ({JOB_INFO.name}{_KNOWN}) or on () "
+    f"max by ({JOB_CLASS}) ({LAST_CLASSES.name}{_KNOWN})` $labels.{JOB} "
     f"| query | sortByLabel `{JOB_CLASS}` }}}}{{{{ . | first | label `{JOB_CLASS}` }}}}"
     "{{ end }}"
 )
@@ -79,20 +78,22 @@ def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) 
     """Text of the rules file; a page about jobs is two rules, the other one a ticket.
 
     Each alert is a group of its own: Prometheus evaluates the rules of a group one after the other,
-    so that no alert waits for those of others. What an alert remembers is recorded in its group.
+    so that no alert waits for those of others. What an alert alone remembers is recorded in its
+    group, what several read in one of its own.
     """
-    groups = [
-        {
-            "name": f"{GROUP}-{alert.name}",
-            "interval": f"{INTERVAL_SECONDS}s",
-            "rules": [
-                *({"record": each.name, "expr": each.expr} for each in _recordings(alert)),
-                *(_rule(alert, links, classes, severity) for severity in _severities(alert)),
-            ],
-        }
-        for alert in alerts
-    ]
+    groups = [_group(MEMORY_GROUP, _recorded(SHARED))]
+    for alert in alerts:
+        rules = (_rule(alert, links, classes, severity) for severity in _severities(alert))
+        groups.append(_group(f"{GROUP}-{alert.name}", [*_recorded(_recordings(alert)), *rules]))
     return yaml_text({"groups": groups})
+
+
+def _group(name: str, rules: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"name": name, "interval": f"{INTERVAL_SECONDS}s", "rules": rules}
+
+
+def _recorded(recordings: Iterable[Recording]) -> list[dict[str, Any]]:
+    return [{"record": each.name, "expr": each.expr} for each in recordings]
 
 
 def _severities(alert: Alert) -> tuple[Severity, ...]:

@@ -26,6 +26,9 @@ class Situation(Enum):
     LATE = "late scrapes"
 
 
+INTERVAL_SECONDS = 5
+"""Between evaluations of the rules; a sixth of a page's thirty."""
+
 UNPAGED = "of-no-page"
 """In cases: a class that pages nowhere."""
 
@@ -79,9 +82,9 @@ class Alert:
     """One alert rule and its tests.
 
     `severity` is that of a job whose class pages; a page about a job of another class is a ticket.
-    `classes` names the series with the class of each job: the collector's, or a recorded one that
-    remembers it of jobs that left the metrics. `recordings` are evaluated just before the rule, in
-    their order; each may read those before it, and its own newest sample.
+    `classes` names the series with the class of each job: the collector's, and where the alert
+    outlives a job's place in the metrics one with the class that it had. `recordings` are evaluated
+    just before the rule, in their order; each may read those before it, and its own newest sample.
     `of_jobs` is False for an alert on stepwatch itself. `never_silent` is True for the one that
     always fires.
 
@@ -101,6 +104,6 @@ class Alert:
     first_action: str
     cases: tuple[Case, ...]
     recordings: tuple[Recording, ...] = ()
-    classes: str = JOB_INFO.name
+    classes: tuple[str, ...] = (JOB_INFO.name,)
     of_jobs: bool = True
     never_silent: bool = False

@@ -16,7 +16,7 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import either, incident, while_running, worst
+from .expressions import above, either, incident, while_running
 from .spec import Alert, Case, Fired, Severity, Situation
 from .thresholds import SLOWDOWN_RATIO
 
@@ -56,7 +56,7 @@ ALERT = Alert(
     name=ALERT_STRAGGLER,
     expr=while_running(
         # An intermittent straggler leaves its slot between two slow spells; its incident stays.
-        either(f"{worst(STRAGGLER_SLOWDOWN)} > {SLOWDOWN_RATIO}", incident(FindingKind.STRAGGLER))
+        either(above(STRAGGLER_SLOWDOWN, SLOWDOWN_RATIO), incident(FindingKind.STRAGGLER))
     ),
     severity=Severity.TICKET,
     for_seconds=30,

@@ -17,7 +17,6 @@ from stepwatch.signals.names import (
 
 from .expressions import (
     BY_JOB,
-    RUNNING,
     either,
     incident,
     lasting,
@@ -25,9 +24,9 @@ from .expressions import (
     while_running,
     worst,
 )
-from .memory import classes, holding, last_seen, recorded_name
+from .memory import LEFT_WHILE_RUNNING, classes_of_left, holding, recorded_name
 from .spec import UNPAGED, Alert, Case, Fired, Severity, Situation
-from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
+from .thresholds import COVERAGE_RATIO, STALE_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
 # Records of ranks that are gone are missing, and why is known.
@@ -39,17 +38,8 @@ _LOW_COVERAGE = (
 _TWO_SCRAPES_SECONDS = 30
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
-# Over all collectors: what one said of a job before another took it up is no news.
-_LAST_RUNNING = last_seen(
-    RUNNING,
-    VANISHED_SECONDS,
-    recorded_name((JOB,), JOB_RUNNING, "last_timestamp_seconds"),
-    ended=worst(JOB_RUNNING),
-)
-_CLASSES = classes("last", of=_LAST_RUNNING.name)
-_GONE = (
-    f"{_LAST_RUNNING.name}\nunless on ({JOB})\n{worst(JOB_RUNNING)}\nunless on ()\n{_NO_COLLECTOR}"
-)
+_CLASSES = classes_of_left("left")
+_GONE = f"{LEFT_WHILE_RUNNING.name}\nunless on ()\n{_NO_COLLECTOR}"
 _MISSING = holding(
     either(while_running(either(_STALE, _LOW_COVERAGE)), _GONE),
     recorded_name((JOB,), LAST_RECORD, "missing"),
@@ -72,9 +62,9 @@ _JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTIO
 
 ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
-    recordings=(_LAST_RUNNING, _CLASSES, _MISSING),
+    recordings=(_CLASSES, _MISSING),
     # Of a job that is gone as long as it is missed.
-    classes=_CLASSES.name,
+    classes=(JOB_INFO.name, _CLASSES.name),
     # The collector has waited before it opened an incident; nobody waits any longer.
     expr=either(
         while_running(incident(FindingKind.TELEMETRY_LOST)),

@@ -15,7 +15,7 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import RUNNING, both, either, incident, while_running, worst
+from .expressions import RUNNING, both, either, incident, while_running
 from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity, Situation
 
@@ -60,7 +60,7 @@ def alert(text: AlertText) -> Alert:
     )
 
 
-_ALIVE = either(RUNNING, f"{worst(SECONDS_SINCE_FAILURE)} >= 0")
+_ALIVE = either(RUNNING, f"{SECONDS_SINCE_FAILURE.name} >= 0")
 """Jobs that run, and those that failed and were not restarted yet."""
 
 
