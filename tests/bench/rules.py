@@ -24,7 +24,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.signals import names
-from tests.drill.chain.servers import SCRAPE_SECONDS, DrillError, Servers, asked, program
+from tests.drill.chain.servers import DrillError, Servers, asked, program
 from tests.soak.processes import CLI, processor_seconds
 
 from .objectives import exported, many_objectives
@@ -165,7 +165,7 @@ def _remember(place: Path, text: str, address: str) -> None:
     scraped = f',instance="{address}",job="collector"}}'
     now = round(time.time())
     with open(place / "history.om", "w") as file:
-        for metric in (names.SLI_DEVICE_SECONDS, names.SLI_GOOD_DEVICE_SECONDS):
+        for metric in (names.SLI_TOTAL, names.SLI_GOOD):
             file.write(f"# TYPE {metric.name} gauge\n")
             for line in text.splitlines():
                 if line.startswith(f"{metric.name}{{"):
