@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from stepwatch.alerts import budget
 from stepwatch.signals import names
 from tests.drill.chain.servers import DrillError, Servers, asked, program
 from tests.soak.processes import CLI, processor_seconds
@@ -35,7 +36,7 @@ BUDGET, BUILD_BUDGET = "50 ms", "3 s"
 _ROUNDS, _WARM_SECONDS, _SAMPLES, _EVERY_SECONDS = 3, 30.0, 10, 5.0
 _AGO_SECONDS = (90_000, 3600)
 """Moments of the past that rules read: before the last day, and before the last hour."""
-_WARM_HISTORY = 600
+_AROUND_SECONDS = 600
 """Seconds around them of which there are samples."""
 _SHOWN = 3
 """Groups that have a row of their own in any case; others have one where they miss the budget."""
@@ -163,21 +164,30 @@ def _name(number: int) -> str:
 def _remember(place: Path, text: str, address: str) -> None:
     """What rules read of an hour and of a day ago, in the data that Prometheus starts with."""
     scraped = f',instance="{address}",job="collector"}}'
-    now = round(time.time())
+    total, goodput = f"{names.SLI_TOTAL.name}{{", f'{names.SLI}="goodput"'
     with open(place / "history.om", "w") as file:
-        for metric in (names.SLI_TOTAL, names.SLI_GOOD):
-            file.write(f"# TYPE {metric.name} gauge\n")
+        for recorded in (False, True):
+            name = budget.WASTED_SO_FAR.name if recorded else names.SLI_TOTAL.name
+            file.write(f"# TYPE {name} gauge\n")
             for line in text.splitlines():
-                if line.startswith(f"{metric.name}{{"):
-                    series, _, value = line.replace("}", scraped).rpartition(" ")
-                    for share, ago in zip((0.1, 0.9), _AGO_SECONDS, strict=True):
-                        times = range(now - ago - _WARM_HISTORY, now - ago + _WARM_HISTORY, 60)
-                        past = share * float(value)
-                        file.writelines(f"{series} {past} {at}\n" for at in times)
+                if line.startswith(total) and goodput in line:
+                    labels, _, value = line.removeprefix(total).rpartition(" ")
+                    job = next(each for each in labels.split(",") if each.startswith(names.JOB))
+                    labels = f"{{{job.rstrip('}')}}}" if recorded else "{" + labels[:-1] + scraped
+                    file.writelines(_samples(f"{name}{labels}", float(value)))
         file.write("# EOF\n")
     words = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics"]
     words += [str(place / "history.om"), str(place / "prometheus")]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def _samples(series: str, value: float) -> Iterator[str]:
+    """Lines of a series that had a tenth of its value before the last day, and most of it an hour
+    ago."""
+    now = round(time.time())
+    for share, ago in zip((0.1, 0.9), _AGO_SECONDS, strict=True):
+        for at in range(now - ago - _AROUND_SECONDS, now - ago + _AROUND_SECONDS, 60):
+            yield f"{series} {share * value} {at}\n"
 
 
 def _processor_of(pid: int, seconds: float) -> float:

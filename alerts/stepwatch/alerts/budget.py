@@ -14,12 +14,12 @@ from stepwatch.signals.names import (
     SLI_TOTAL,
     SLO,
     SLO_BURN_RATE,
-    Metric,
 )
 
 from .expressions import BY_JOB, while_running, worst
 from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity, Situation
+from .memory import recorded_name
+from .spec import Alert, Case, Fired, Recording, Severity, Situation
 from .thresholds import WASTE_RATIO, WASTE_SHARE
 
 _FAST = f'max {BY_JOB} ({SLO_BURN_RATE.name}{{{SEVERITY}="{Severity.PAGE.value}"}}) > 0'
@@ -104,16 +104,20 @@ SLOW = Alert(
 _HOUR, _DAY = 3600, 86400
 
 
-def _wasted(seconds: int, offset: int) -> str:
-    """Device-seconds without product in a time that ended `offset` seconds ago, by job."""
-    return f"({_spent(SLI_TOTAL, seconds, offset)} - {_spent(SLI_GOOD, seconds, offset)})"
-
-
-def _spent(metric: Metric, seconds: int, offset: int) -> str:
-    # Differences of two sums read two samples a series, whatever the length of the time.
-    series = f'{metric.name}{{{SLI}="goodput"}}'
-    end = f" offset {offset}s" if offset else ""
-    return f"(max {BY_JOB} ({series}{end}) - max {BY_JOB} ({series} offset {seconds + offset}s))"
+_GOODPUT = f'{{{SLI}="goodput"}}'
+WASTED_SO_FAR = Recording(
+    recorded_name((JOB,), SLI_TOTAL, "wasted"),
+    f"max {BY_JOB} ({SLI_TOTAL.name}{_GOODPUT})\n- max {BY_JOB} ({SLI_GOOD.name}{_GOODPUT})",
+)
+"""Device-seconds without product since a job began."""
+# Differences of two sums read two samples a series, whatever the length of the time.
+_NOW, _HOUR_AGO, _DAY_BEFORE = (
+    f"{WASTED_SO_FAR.name}{end}" for end in ("", f" offset {_HOUR}s", f" offset {_HOUR + _DAY}s")
+)
+_IN_HOUR = f"({_NOW} - {_HOUR_AGO})"
+_SPENT_IN_HOUR = " - ".join(
+    f"max {BY_JOB} ({SLI_TOTAL.name}{_GOODPUT}{end})" for end in ("", f" offset {_HOUR}s")
+)
 
 
 def _sums(good: str, running: str = "1x400") -> dict[str, str]:
@@ -137,10 +141,11 @@ _EVERY_SECOND = "0+297x336 " + " ".join(str(99792 + 300 * (n // 2)) for n in ran
 COST = Alert(
     name=ALERT_COST_ANOMALY,
     expr=while_running(
-        f"{_wasted(_HOUR, 0)} > {WASTE_SHARE:g} * {_spent(SLI_TOTAL, _HOUR, 0)}\n"
+        f"{_IN_HOUR} > {WASTE_SHARE:g} * ({_SPENT_IN_HOUR})\n"
         f"and on ({JOB})\n"
-        f"{_wasted(_HOUR, 0)} > {WASTE_RATIO * _HOUR / _DAY:g} * {_wasted(_DAY, _HOUR)}"
+        f"{_IN_HOUR} > {WASTE_RATIO * _HOUR / _DAY:g} * ({_HOUR_AGO} - {_DAY_BEFORE})"
     ),
+    recordings=(WASTED_SO_FAR,),
     severity=Severity.TICKET,
     for_seconds=600,
     keep_firing_seconds=1800,
