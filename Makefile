@@ -127,7 +127,7 @@ tools:  ## promtool, Chromium, PostgreSQL, Node.js and libfuse, installed from D
 	@tests/install-tools
 
 pictures: $(READY) tools  ## photograph the dashboards' panels, from a real run's answers (5 minutes)
-	$(BIN)/python -m tests.dashboards.pictures
+	$(BIN)/python -m tests.dashboards.pictures $(ARGS)
 
 picture: $(READY) tools  ## photograph a demo's page for the README
 	$(BIN)/python -m tests.e2e.picture collector/page.png

@@ -1,42 +1,85 @@
 """`python -m tests.dashboards.pictures [FOLDER]`: run a fleet, photograph the dashboards.
 
 The fleet is that of the tests: a trainer of which a rank becomes slow and whose node gets a fault,
-a simulated job, a trial that fails.
+a simulated job, a trial that fails. `--drill DIR --job JOB` takes instead what Prometheus kept of
+`make drill ARGS="--keep DIR"`, up to the last moment at which that job had an incident.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from stepwatch.signals.names import INCIDENT_OPEN, JOB
 from tests.dashboards.node.installed import node
 from tests.dashboards.pictures.photograph import photograph
+from tests.dashboards.served.grafana import Source
 from tests.dashboards.served.recording import recording
-from tests.dashboards.served.run import JOB, Fleet
+from tests.dashboards.served.run import JOB as TRAINED
+from tests.dashboards.served.run import Fleet
+from tests.drill.chain.servers import DrillError, Servers
 
 FOLDER = Path(__file__).parents[3] / "dashboards" / "pictures"
 AFTER_SECONDS, RANGE_SECONDS = 120.0, 300
 """How long the fault of the node lasts before the picture, and what the pictures show."""
 
 
-def main(out: Path) -> int:
+def main(words: list[str]) -> int:
     """Write a PNG of each dashboard and print its path and size."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.dashboards.pictures", description="Photograph the dashboards."
+    )
+    parser.add_argument("out", nargs="?", type=Path, default=FOLDER, metavar="FOLDER")
+    parser.add_argument("--drill", type=Path, metavar="DIR", help="what a drill kept")
+    parser.add_argument("--job", default="drill-hang", help="of the drill (drill-hang)")
+    asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with Fleet(folder) as fleet:
-            fleet.wait()
-            time.sleep(AFTER_SECONDS)
-            recorded = recording(fleet.source, time.time(), RANGE_SECONDS, {"job": JOB})
+        try:
+            recorded = of_drill(asked.drill, asked.job) if asked.drill else of_fleet(folder)
+        except DrillError as error:
+            parser.error(str(error))
         (folder / "recording.json").write_text(json.dumps(recorded))
         node("shown.mjs", folder / "recording.json", folder / "shown.json")
         shown = json.loads((folder / "shown.json").read_text())
-    for file in photograph(shown, out):
+    for file in photograph(shown, asked.out):
         print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
     return 0
 
 
+def of_fleet(folder: Path) -> dict[str, Any]:
+    """The answers of a Prometheus that watches the fleet of the tests."""
+    with Fleet(folder) as fleet:
+        fleet.wait()
+        time.sleep(AFTER_SECONDS)
+        return recording(fleet.source, time.time(), RANGE_SECONDS, {"job": TRAINED})
+
+
+def of_drill(kept: Path, job: str) -> dict[str, Any]:
+    """The answers of a Prometheus that is started once more on what a drill left in `kept`.
+
+    Raises:
+        DrillError: it holds no incident of that job, or does not start.
+    """
+    servers = Servers(kept.absolute(), {})
+    servers.start_prometheus()
+    source = Source(servers.prometheus)
+    try:
+        opened = f'timestamp({INCIDENT_OPEN.name}{{{JOB}="{job}"}} > 0)'
+        found = source.ask(f"max(max_over_time({opened}[1d:5s]))", True, time.time())[1]
+        if not found:
+            raise DrillError(f"{kept} has no incident of {job} in the last day")
+        at = float(found[0]["value"][1])
+        return recording(source, at, RANGE_SECONDS, {"job": job})
+    finally:
+        source.close()
+        servers.close()
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))
+    sys.exit(main(sys.argv[1:]))
