@@ -259,14 +259,18 @@ def test_a_metric_that_nothing_reads_is_named(root: Path, problems: Check) -> No
     )
 
 
-def test_an_alert_whose_drill_nobody_wrote_is_named(root: Path, problems: Check) -> None:
+@pytest.mark.parametrize(
+    ("drill", "complaint"),
+    [("", "is empty; write it"), ("Never.\n", "names no command and no test; write what to run")],
+)
+def test_an_alert_whose_drill_nobody_wrote_is_named(
+    root: Path, problems: Check, drill: str, complaint: str
+) -> None:
     page = root / PAGE
     text = page.read_text()
-    page.write_text(text[: text.index("## Last drill")] + "## Last drill\n")
+    page.write_text(f"{text[: text.index('## Last drill')]}## Last drill\n{drill}")
     (found,) = problems()
-    assert found.startswith(f"{PAGE}:") and found.endswith(
-        "section 'Last drill' is empty; write it"
-    )
+    assert found.startswith(f"{PAGE}:") and found.endswith(f"section 'Last drill' {complaint}")
 
 
 def test_every_problem_is_one_line_that_ends_in_a_count(

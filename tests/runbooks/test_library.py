@@ -17,7 +17,7 @@ VALUES = {name: f"{name}-1" for name in placeholders.NAMES}
 
 
 def page(name: str = "Any", extra: str = "") -> str:
-    body = "\n".join(f"## {section}\n\nText.\n" for section in SECTIONS)
+    body = "\n".join(f"## {section}\n\nText, `stepwatch demo`.\n" for section in SECTIONS)
     return f"# {name}\n\n{extra}\n\n{body}"
 
 
@@ -88,6 +88,8 @@ def test_a_page_that_is_no_text_is_refused(tmp_path: Path) -> None:
         (page("Other"), "the first line must be '# Any'"),
         (page().replace("## Impact", "## Effect"), "sections must be, in this order"),
         (page(extra="```sh\nuptime"), "a code fence is not closed"),
+        (f"{page()[: page().rindex('Text')]}Stop it.\n", "names no command and no test"),
+        (f"{page()[: page().rindex('Text')]}Stop `it`.\n", "names no command and no test"),
     ],
 )
 def test_a_page_of_the_wrong_shape_says_so(text: str, complaint: str) -> None:

@@ -24,6 +24,8 @@ SECTIONS = (
 PLAYBOOK_SECTIONS = ("Question", "Look at", "Decide", "Verify", "Undo")
 """Sections of every playbook: what is decided, on what facts, and how to go back."""
 
+_DRILL = "Last drill"
+_RUNS = re.compile(r"(?:^|\s)(?:stepwatch|make|python) |tests/")
 _VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
 
 
@@ -54,6 +56,7 @@ class Page:
             yield number, f"unknown placeholder {{{name}}}; use one of {allowed}"
         if self.markdown.count("```") % 2:
             yield 1, "a code fence is not closed; close it"
+        yield from self._drill()
 
     def _shape(self) -> Iterator[tuple[int, str]]:
         lines = self.markdown.splitlines()
@@ -63,6 +66,16 @@ class Page:
         if found != list(self.sections):
             yield 1, f"sections must be, in this order: {', '.join(self.sections)}"
         yield from _empty_sections(lines)
+
+    def _drill(self) -> Iterator[tuple[int, str]]:
+        """An alert that nobody can try out: its section of drills names nothing to run."""
+        heading, lines = f"## {_DRILL}", self.markdown.splitlines()
+        if _DRILL in self.sections and heading in lines:
+            start = lines.index(heading) + 1
+            commands = (text for number, text in placeholders.code(self.markdown) if number > start)
+            is_written = any(line.strip() for line in lines[start:])
+            if is_written and not any(_RUNS.search(text) for text in commands):
+                yield start, f"section {_DRILL!r} names no command and no test; write what to run"
 
 
 def _empty_sections(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
