@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.analysis import pipeline_stages as module
-from stepwatch.collector.analysis.pipeline_stages import pipeline
+from stepwatch.collector.analysis.pipeline_stages import known_stages, pipeline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import StepFlag
 from tests.collector.detect.windows import settle, window
@@ -69,6 +69,16 @@ def test_unknown(spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
     else:
         made.flags[:, 0] = StepFlag.FIRST
     assert pipeline(made) is None
+
+
+def test_known_stages_follow_the_arrangement() -> None:
+    made = window(5, 4, stages=2)
+    known_stages(made).append(7)
+    assert known_stages(made) == [0, 1], "nobody writes into what others are given"
+    made.stage[:] = [3, 1, 1, 2]
+    assert known_stages(made) == [1, 2, 3]
+    made.stage[0] = -1
+    assert known_stages(made) == []
 
 
 def test_stages_that_never_worked_limit_nothing() -> None:

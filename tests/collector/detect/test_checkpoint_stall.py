@@ -149,3 +149,12 @@ def test_one_slow_save_or_two_of_different_ranks_name_nobody(saves: list[list[fl
     run = Run([5.1, 5.2, 5.1], 20.5, 300.0, 0.5)
     rows = tuple(np.array(each) for each in saves)
     assert found(saving(5.15, ended_ago=100.0)._replace(saves=rows), run) == []
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=40))
+def test_what_is_usual_is_the_lower_quartile_of_numpy(stalls: list[float]) -> None:
+    run = Run([1e6, *stalls], 0.0, 0.0, 1.0)
+    expected = float(np.quantile(stalls, 0.25, method="lower"))
+    assert checkpoint_stall.usual_seconds(run) == expected
+    unknown = run._replace(earlier=[*run.earlier, math.nan])
+    assert math.isnan(checkpoint_stall.usual_seconds(unknown))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from stepwatch.signals.arrays import (
     Vector,
 )
 
+Values = np.ndarray[Any, np.dtype[np.floating]]
+"""Any number of axes."""
 FEW = 8
 """Up to this many ranks in a stage, a rank's self time is left out of what it is compared with."""
 
@@ -77,13 +79,19 @@ def median_of_others(values: FloatCube) -> FloatCube:
     ordered = np.sort(values, axis=2)
     others = values.shape[2] - 1
     low, high = (others - 1) // 2, others // 2
-    found: FloatCube = (_without(values, ordered, low) + _without(values, ordered, high)) / 2
+    found: FloatCube = (
+        without_each(values, ordered, low) + without_each(values, ordered, high)
+    ) / 2
     return found
 
 
-def _without(values: FloatCube, ordered: FloatCube, at: int) -> FloatCube:
-    """Element `at` of the ordered others of each value: what stands behind it moves up by one."""
-    here, after = ordered[:, :, at : at + 1], ordered[:, :, at + 1 : at + 2]
+def without_each(values: Values, ordered: Values, at: int) -> Values:
+    """Element `at` of the ordered others of each value on the last axis, of which none is NaN.
+
+    `ordered` are the values, sorted along it: what stands behind the value moves up by one. Values
+    3, 1, 2 and the first of the others -> 1, 2, 1.
+    """
+    here, after = ordered[..., at : at + 1], ordered[..., at + 1 : at + 2]
     return np.asarray(np.where(values <= here, after, here))
 
 
@@ -103,6 +111,5 @@ def _shared_slowdown(own: FloatMatrix, baseline: Vector) -> FloatMatrix:
     if len(known) == 1:
         shared[:, known] = 1.0
     else:
-        cubes = ratios[:, None, :], ordered[:, None, :]
-        shared[:, known] = _without(*cubes, (len(known) - 2) // 2)[:, 0, :]
+        shared[:, known] = without_each(ratios, ordered, (len(known) - 2) // 2)
     return np.asarray(np.maximum(shared, 1.0))

@@ -17,6 +17,7 @@ import numpy as np
 from stepwatch.collector.analysis.chance import divergence, log_alarms
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.trackers.step_window import WORK, Window
@@ -117,12 +118,8 @@ def _excess(window: Window) -> Matrix:
     usual = np.median(work, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.nan_to_num(work / usual, nan=1.0, posinf=1.0)
-    middle = (over.shape[1] - 2) // 2
-    others = [
-        np.partition(np.delete(over, at, axis=1), middle, axis=1)[:, middle]
-        for at in range(over.shape[1])
-    ]
-    return np.asarray(over / np.maximum(np.stack(others, axis=1), 1e-9) - 1.0)
+    others = without_each(over, np.sort(over, axis=1), (over.shape[1] - 2) // 2)
+    return np.asarray(over / np.maximum(others, 1e-9) - 1.0)
 
 
 def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:

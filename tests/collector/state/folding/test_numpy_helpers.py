@@ -44,6 +44,15 @@ def test_each_rank_once_a_turn_in_the_order_of_rows(
     assert [turn.tolist() for turn in turns(np.array(ranks, dtype=np.int64))] == expected
 
 
+@pytest.mark.parametrize("count", [3, 2000])
+def test_turns_are_the_same_when_asked_again_and_of_another_type(count: int) -> None:
+    ranks = np.tile(np.arange(count)[::-1], 2)
+    first = [turn.tolist() for turn in turns(ranks)]
+    assert [turn.tolist() for turn in turns(ranks.copy())] == first
+    assert [turn.tolist() for turn in turns(ranks.astype(np.int32))] == first
+    assert [len(turn) for turn in turns(ranks[:count])] == [count], "other ranks, other turns"
+
+
 def test_a_sum_of_large_numbers_is_exact() -> None:
     values = np.array([2**63, 2**63, 2**64 - 1, 1], dtype=np.uint64)
     assert whole_sum(values) == 2**63 * 2 + 2**64

@@ -9,6 +9,7 @@ import pytest
 
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers import rank_evidence
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.signals.records import Kind, LifecycleEvent, StepFlag
@@ -103,3 +104,16 @@ def test_on_devices_only_steps_that_all_timed_whole_are_taken() -> None:
 def test_hosts_of_ranks_on_devices_are_not_compared_with_others() -> None:
     mixed = np.concatenate([timing_rows([0, 1]), timing_rows([2, 3], b"no timing events")])
     assert taken(evidence_of({Kind.LIFECYCLE: mixed}, hosts())) == 0
+
+
+@pytest.mark.parametrize("excess", [0.004, 0.02, 0.2])
+def test_bets_without_a_look_for_suspects_end_where_those_with_one_do(
+    excess: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = step_rows(range(STEPS), range(WORLD), excess={(3, "forward"): excess})
+    found = evidence_of({Kind.STEP: rows[: len(rows) // 2]}, {Kind.STEP: rows[len(rows) // 2 :]})
+    monkeypatch.setattr(rank_evidence, "_most", lambda *_: np.inf)
+    looked = evidence_of({Kind.STEP: rows[: len(rows) // 2]}, {Kind.STEP: rows[len(rows) // 2 :]})
+    assert found.log_capital.tobytes() == looked.log_capital.tobytes()
+    courses = found.buckets.course(), looked.buckets.course()
+    assert courses[0].cost.tobytes() == courses[1].cost.tobytes()

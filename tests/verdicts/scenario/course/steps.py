@@ -92,8 +92,8 @@ class Steps(NamedTuple):
             number=self.number + at,
             began=self.began[at],
             spent={name: seconds[at] for name, seconds in self.spent.items()},
-            calls=[_each(call, lambda values: values[at]) for call in self.calls],
-            exchanges=[_each(call, lambda values: values[at]) for call in self.exchanges],
+            calls=[_at(call, at) for call in self.calls],
+            exchanges=[_at(call, at) for call in self.exchanges],
             places=[Place(moments[at], *kind) for moments, kind in self.places],
             tokens=self.tokens[at],
             after_pause=self.after_pause,
@@ -149,6 +149,12 @@ def _joined(calls: Sequence[list[Call]]) -> list[Call]:
         )
         for alike in zip(*calls, strict=True)
     ]
+
+
+def _at(call: Call, step: int) -> Call:
+    return Call(
+        call.op, call.groups, call.arrived[step], call.exposed[step], call.nbytes, call.times
+    )
 
 
 def _each(call: Call, part: Callable[[Any], Any]) -> Call:

@@ -110,7 +110,12 @@ def allowed_seconds(run: Run, limits: Thresholds) -> float:
 def usual_seconds(run: Run) -> float:
     """Lower quartile of the earlier stalls, without the first where there are others."""
     stalls = run.earlier[1:] or run.earlier
-    return float(np.quantile(stalls, 0.25, method="lower")) if stalls else math.nan
+    if not stalls:
+        return math.nan
+    ordered = np.sort(np.asarray(stalls, dtype=np.float64))
+    if math.isnan(ordered[-1]):  # sorted behind all numbers
+        return math.nan
+    return float(ordered[(len(ordered) - 1) // 4])  # what `np.quantile` takes ten times as long for
 
 
 def slowest(own: Vector, limits: Thresholds) -> int:

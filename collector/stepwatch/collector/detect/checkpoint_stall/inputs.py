@@ -18,18 +18,19 @@ from . import detector
 
 def find_in_progress(context: DetectionContext) -> list[Finding]:
     """A checkpoint that the training loop waits for now, and for too long."""
-    found = _newest(context.attempt)
+    found = context.once(_newest)
     return [] if found is None else detector.detect_in_progress(*found, detector.LIMITS)
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A checkpoint that was slow, that failed, or that is one of too many."""
-    found = _newest(context.attempt)
+    found = context.once(_newest)
     return [] if found is None else detector.detect(*found, detector.LIMITS)
 
 
-def _newest(attempt: Attempt) -> tuple[detector.Saving, detector.Run] | None:
+def _newest(context: DetectionContext) -> tuple[detector.Saving, detector.Run] | None:
     """The newest checkpoint that began, and what it is compared with; None once a rank is gone."""
+    attempt = context.attempt
     saves = list(attempt.checkpoints_in_flight.newest.values())
     begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
     if not begun or attempt.gone:

@@ -38,7 +38,7 @@ def _ended_lately(job: LiveJob) -> int | None:
         return None
     newest = int(ends[-NEWEST_STEPS:].max())
     late = np.flatnonzero(ends > max(0, newest - LATELY_SECONDS * NANOSECONDS))
-    return int(history.steps[late[0]]) if len(late) else None
+    return history.held_from + int(late[0]) if len(late) else None
 
 
 def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
@@ -54,7 +54,10 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
             count = max(0, min(count, lost_from - step_history.held_from))
         kept = slice(max(0, count - HISTORY_STEPS), count)
         rows = step_history.rows[kept]
-        steps.append(step_history.steps[kept])
+        first = step_history.held_from
+        steps.append(np.arange(first + kept.start, first + kept.stop))
         losses.append(np.where(rows["reported"] >= attempt.world, rows["loss"], np.nan))
+    if len(steps) == 1:  # nearly always: nothing to put together
+        return steps[0], losses[0]
     newest = slice(-HISTORY_STEPS, None)
     return np.concatenate(steps)[newest], np.concatenate(losses)[newest]

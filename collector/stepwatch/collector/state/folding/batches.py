@@ -128,8 +128,10 @@ class Batches:
         Batches of nodes a, b, a and origin 0, 0, 2 with no node known yet -> 0, 0, 0; b, of which
         no row is there, gets no number.
         """
-        numbers, at = np.unique(origin, return_inverse=True)
-        return nodes.numbered([self._batches[number].node for number in numbers.tolist()])[at]
+        numbers = np.flatnonzero(np.bincount(origin, minlength=len(self)))
+        found = np.full(len(self), -1, dtype=np.int64)
+        found[numbers] = nodes.numbered([self._batches[at].node for at in numbers.tolist()])
+        return found[origin]
 
     def part(self, first: int, last: int) -> Batches:
         """Batches `first` to `last - 1`."""

@@ -29,6 +29,9 @@ _NO_STEP = 1 << 40
 """Beyond any step, which has 32 bits."""
 
 
+_NO_EVENT = np.zeros(0, dtype=np.bool_)
+
+
 class Grouping:
     """What decides about groups in a run of batches, each array (batches,)."""
 
@@ -40,6 +43,7 @@ class Grouping:
         self._last = _greatest(steps, "step")
         self._microbatch = _greatest(batches.table(Kind.MICROBATCH), "step")
         devices = batches.table(Kind.DEVICE_STEP)
+        self._have_devices = Kind.DEVICE_STEP in batches.kinds
         self._device_rows = devices.counts
         self._device_first = _least(devices, "step", _NO_STEP)
         self._device_last = _greatest(devices, "step")
@@ -91,10 +95,9 @@ class Grouping:
         found: Mask = (self._events[start:] & saved) | self._timing[start:]
         found[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(self._ends.any[start:-1])
         kept = attempt.tracker(SettledSteps).oldest_kept(attempt)
-        for first, last, ring in (
-            (self._first, self._last, StepRing),
-            (self._device_first, self._device_last, DeviceRing),
-        ):
+        hosts = self._first, self._last, StepRing
+        devices = self._device_first, self._device_last, DeviceRing
+        for first, last, ring in (hosts, devices) if self._have_devices else (hosts,):
             low = np.minimum.accumulate(first[start:])
             high = np.maximum.accumulate(last[start:])
             found |= high - low >= ring.depth_for(attempt.world)
@@ -117,6 +120,8 @@ class Grouping:
             self._step_rows[start:],
             attempt.world,
         )
+        if not self._have_devices:
+            return found
         found |= self._device_last[start:] > steps.ring.newest + STEPS_AHEAD
         found |= attempt.tracker(DeviceSteps).baseline.may_close(
             self._device_first[start:] - steps.history.first,
@@ -140,7 +145,7 @@ class _Ends(NamedTuple):
     @classmethod
     def of(cls, events: Table, states: Table) -> _Ends:
         """Those of LIFECYCLE and RANK_STATE rows."""
-        ended = np.isin(events.rows["event"], ENDS)
+        ended = np.isin(events.rows["event"], ENDS) if len(events.rows) else _NO_EVENT
         gone = states.rows["process_state"] == ProcessState.GONE
         if not (ended.any() or gone.any()):
             nothing = np.zeros(0, dtype=np.int64)

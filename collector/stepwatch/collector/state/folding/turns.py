@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from stepwatch.signals.arrays import Integers
 
+_REMEMBERED_ROWS = 1024
+"""Beyond it a look at what was found before takes as long as to find it again."""
 
-def turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterator[Integers]:
+
+def turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterable[Integers]:
     """Positions of the first row of each rank, then those of the second, ..., each in order.
 
-    Ranks 4, 7, 4: positions 0, 1, then 2.
+    Ranks 4, 7, 4: positions 0, 1, then 2. Not to be written to: agents send the same ranks each
+    time, and several trackers ask, so who asks again is given the same.
     """
+    if len(ranks) > _REMEMBERED_ROWS:
+        return _turns(ranks)
+    return _remembered(ranks.tobytes(), ranks.dtype)
+
+
+@lru_cache(maxsize=256)
+def _remembered(ranks: bytes, dtype: np.dtype[Any]) -> tuple[Integers, ...]:
+    found = tuple(_turns(np.frombuffer(ranks, dtype=dtype)))
+    for each in found:
+        each.setflags(write=False)
+    return found
+
+
+def _turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterator[Integers]:
     if (np.diff(ranks) > 0).all():  # each rank once, as agents usually send them
         if len(ranks):
             yield np.arange(len(ranks))

@@ -218,6 +218,12 @@ class RankEvidence(Tracker):
             factors[:, :, members] = log_factors(picked(excess, members))
         capital = self.log_capital[:, units]
         suspects = np.zeros(excess.shape, dtype=np.bool_)
+        if _most(capital, factors) < SUSPECT_LOG - 1.0:  # far more than sums are rounded by
+            for at in range(len(excess)):  # as `carried`, which bounds it far above
+                np.maximum(capital, 0.0, out=capital)
+                capital += factors[:, at]
+            self.log_capital[:, units] = capital
+            return suspects
         for at in range(len(excess)):
             if capital.max(initial=0.0) >= SUSPECT_LOG:
                 suspects[at] = capital.max(axis=0) >= SUSPECT_LOG
@@ -234,14 +240,23 @@ class RankEvidence(Tracker):
 
         `middle` (steps, stages) is the work of the rank that others are compared with.
         """
-        usual: Vector = self._usual[ranks[:, 0]].copy()
-        found: Matrix = np.zeros((len(middle), len(ranks)))
-        for at, now in enumerate(middle):
-            share = 1.0 / min(self._usual_steps + at + 1, USUAL_STEPS)
-            usual += share * (now - usual)
-            found[at] = usual
-        self._usual[ranks] = usual[:, None]
+        shares = [1.0 / min(self._usual_steps + at + 1, USUAL_STEPS) for at in range(len(middle))]
+        found: Matrix = np.empty(middle.shape)
+        for stage, works in enumerate(middle.T.tolist()):
+            usual = float(self._usual[ranks[stage, 0]])
+            # As plain numbers: stages are few, and numpy takes ten times as long to begin.
+            found[:, stage] = [
+                usual := usual + share * (now - usual)
+                for share, now in zip(shares, works, strict=True)
+            ]
+        self._usual[ranks] = found[-1][:, None]
         return found.astype(np.float32)
+
+
+def _most(capital: Matrix32, factors: Values) -> float:
+    """What no capital (bets, units) exceeds while these `factors` (bets, steps, units) are bet."""
+    gained = np.maximum(factors, 0.0).sum(axis=1)
+    return float((np.maximum(capital, 0.0) + gained).max(initial=0.0))
 
 
 _NOBODY = np.zeros((1, 1, 1), dtype=np.bool_)

@@ -291,8 +291,10 @@ def _newest_complete(
     steps = fresh.steps
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]
-    firsts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    numbers, counts = ordered[firsts], np.diff(firsts, append=len(ordered))
+    begins = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    firsts = np.flatnonzero(begins)
+    numbers, counts = ordered[firsts], np.append(firsts[1:], len(ordered))[: len(firsts)] - firsts
     missing = world - known[order][firsts].astype(np.int64)
     complete = (missing > 0) & (missing <= counts)
     completing = order[(firsts + missing - 1)[complete]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,8 +23,7 @@ _SHARE_95 = 1.6449
 
 def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
     """Ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
-    numbers, counts = np.unique(stage, return_counts=True)
-    alone = set(numbers[counts == 1].tolist())
+    alone = _alone_in(stage.tobytes(), stage.dtype.str)
     if not alone:
         return []
     found = [each for each in grown_stages(course, stage) if each.stage in alone]
@@ -32,6 +32,14 @@ def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -
         for each in found
         if each.lost >= limits.least_lost_ratio
     ]
+
+
+@lru_cache(maxsize=64)
+def _alone_in(stages: bytes, dtype: str) -> frozenset[int]:
+    """Stages of one rank, of an array as bytes: they stay as they are."""
+    stage = np.frombuffer(stages, dtype=np.dtype(dtype))
+    numbers, counts = np.unique(stage, return_counts=True)
+    return frozenset(numbers[counts == 1].tolist())
 
 
 def _costly(grown: GrownStage, rank: int) -> CostlyRank:
@@ -52,8 +60,9 @@ def alone_and_rarely_slow(
     rare: Sequence[RareStage], stage: SmallIntegers, limits: Thresholds
 ) -> list[CostlyRank]:
     """Ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
-    numbers, counts = np.unique(stage, return_counts=True)
-    alone = set(numbers[counts == 1].tolist())
+    if not rare:  # nearly always
+        return []
+    alone = _alone_in(stage.tobytes(), stage.dtype.str)
     return [
         _rarely(each, int(np.flatnonzero(stage == each.stage)[0]))
         for each in rare
