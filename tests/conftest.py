@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,18 @@ from tests.ranks.forked import ForkedRanks
 # No test asserts a time of the machine: a busy one makes any example slow.
 settings.register_profile("stepwatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("stepwatch")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end: the garbage collector does not look through
+    it, neither now nor in each test that lets it run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -37,17 +37,17 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "assertion": Way("assertion", "AssertionError: batch of 7 for 8 ranks"),
     "memory": Way("host-memory", "MemoryError", ("--tee", "3")),
     "abort": Way("host-memory", "std::bad_alloc", ("--redirects", "2")),
     "killed": Way("process-gone", "about to load shard 17"),
     "secret": Way("permission-denied", "PermissionError: https(withheld)store/x is not ours"),
 }
 MORE_WAYS = {
+    "assertion": Way("assertion", "AssertionError: batch of 7 for 8 ranks"),
     "missing_module": Way("import-error", "No module named 'no_such_module_anywhere'"),
     "full_disk": Way("disk-full", "OSError: [Errno 28] No space left on device"),
 }
-"""Exceptions like that of `assertion`; their lines are in `tests/signals/stderr`, too."""
+"""Exceptions like that of `secret`; their lines are in `tests/signals/stderr`, too."""
 
 
 @pytest.fixture(scope="module")

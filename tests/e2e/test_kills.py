@@ -1,18 +1,53 @@
-"""Whatever is killed -9 in mid-run, no step is missing in the store and none is there twice."""
+"""Whatever is killed -9 in mid-run, no step is missing in the store and none is there twice.
+
+The ranks are forked: what is killed is not about their start.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+import pytest
+
+from stepwatch.signals import places
+from stepwatch.trainer.run.launch import rank_environment
+from tests.distributed.conftest import SMALL
+from tests.ranks.forked import Ended, ForkedRanks
 from tests.waiting import until
 
 from .conftest import JOB, Site
 
 STEPS = 24
-EVERY_STEP_ONCE = sorted((rank, step) for rank in range(4) for step in range(STEPS))
+RANKS = 4
+EVERY_STEP_ONCE = sorted((rank, step) for rank in range(RANKS) for step in range(STEPS))
+PACE = tuple(f"slow-data:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
+"""Each step waits for its data, so that the run outlasts what is killed in it on any machine."""
+Train = Callable[..., "Future[Ended]"]
+
+
+@pytest.fixture
+def train(site: Site, forked_ranks: ForkedRanks) -> Iterator[Train]:
+    """Starts the reference trainer for so many steps, with faults."""
+    with ThreadPoolExecutor(1) as pool:
+
+        def start(steps: int, *faults: str) -> Future[Ended]:
+            environ = {**os.environ, places.ENV_RING_DIR: str(site.rings)}
+            words = ["--job", JOB, "--steps", str(steps), "--run-dir", str(site.folder / "run")]
+            return pool.submit(
+                forked_ranks.run,
+                ["-m", "stepwatch.trainer", *SMALL, "--mesh", "pp=2,dp_shard=2", *words],
+                RANKS,
+                site.folder / "ranks",
+                rank_environment(faults, environ),
+            )
+
+        yield start
 
 
 def all_arrived(site: Site) -> bool:
@@ -33,41 +68,39 @@ def settled(site: Site) -> int:
     return counts[-1]
 
 
-def test_a_killed_agent_loses_nothing(site: Site) -> None:
+def test_a_killed_agent_loses_nothing(site: Site, train: Train) -> None:
     site.start_collector()
     agent = site.start_agent()
-    trainer = site.start_trainer(STEPS)
+    trainer = train(STEPS, *PACE)
     until("step 6", site.reached(6))
     agent.send_signal(signal.SIGKILL)
     agent.wait()
     at_the_kill = settled(site)
-    until("the trainer to go on alone", lambda: trainer.poll() is not None)
-    assert trainer.returncode == 0
+    assert trainer.result().codes == [0] * RANKS, "it goes on alone"
     assert len(site.stored_steps()) == at_the_kill < len(EVERY_STEP_ONCE)
     site.start_agent()
     until("the rest to arrive", lambda: all_arrived(site))
     assert sorted(site.stored_steps()) == EVERY_STEP_ONCE
 
 
-def test_a_killed_collector_loses_nothing_and_repeats_nothing(site: Site) -> None:
+def test_a_killed_collector_loses_nothing_and_repeats_nothing(site: Site, train: Train) -> None:
     collector = site.start_collector()
     site.start_agent()
-    trainer = site.start_trainer(STEPS)
+    trainer = train(STEPS, *PACE)
     for step in (4, 12):
         until(f"step {step}", site.reached(step))
         collector.send_signal(signal.SIGKILL)
         collector.wait()
         collector = site.start_collector()
-    until("the trainer to finish", lambda: trainer.poll() is not None)
-    assert trainer.returncode == 0
+    assert trainer.result().codes == [0] * RANKS
     until("the rest to arrive", lambda: all_arrived(site))
     assert sorted(site.stored_steps()) == EVERY_STEP_ONCE
 
 
-def test_the_black_box_of_a_killed_rank_shows_its_last_step_and_phase(site: Site) -> None:
-    trainer = site.start_trainer(12, "--fault", "kill:rank=1,step=6")
-    until("the trainer to fail", lambda: trainer.poll() is not None)
-    assert trainer.returncode != 0
+def test_the_black_box_of_a_killed_rank_shows_its_last_step_and_phase(
+    site: Site, train: Train
+) -> None:
+    assert train(12, "kill:rank=1,step=6").result().codes[1] == -signal.SIGKILL
     words = [sys.executable, "-m", "stepwatch.cli", "blackbox", str(site.rings), "--json"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     rings = {ring["rank"]: ring for ring in json.loads(ran.stdout)["rings"]}

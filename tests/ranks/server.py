@@ -29,6 +29,7 @@ from tests.ranks.child import become_rank, environment_of
 
 # Not on a torch that only the hooks are tested with.
 with suppress(ImportError):
+    import stepwatch.trainer.parallel.pipeline
     import stepwatch.trainer.run.rank  # noqa: F401
 
 

@@ -1,9 +1,9 @@
 """A fleet on this machine for dashboards to show: collector, agent, Prometheus, and three jobs.
 
 `llama` is the reference trainer on four ranks, with checkpoints and a rank that becomes slow;
-`pretrain` sixteen simulated ranks; `trial-7` a trainer whose ranks die. Of the node's devices only
-the driver is a stand-in: a library that a script tells what to answer. Traces go to a receiver in
-this process.
+`pretrain` sixteen simulated ranks; `trial-7` a trainer on two ranks, which die. Of the node's
+devices only the driver is a stand-in: a library that a script tells what to answer. Traces go to a
+receiver in this process.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Fleet:
             self._servers.start_prometheus()
             self._simulate()
             self._train(JOB, "production", *self._faults(), "--checkpoint-every", "10")
-            self._train(FAILED, "trial", "--fault", "kill:rank=0,step=5")
+            failed = ("--mesh", "dp_shard=2", "--fault", "kill:rank=0,step=5")
+            self._train(FAILED, "trial", *failed)
         except BaseException:
             self._close()
             raise

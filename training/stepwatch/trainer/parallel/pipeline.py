@@ -1,10 +1,9 @@
-"""The pipeline: torch's schedule over this rank's stages, and the time the stages are busy."""
+"""The pipeline: torch's schedule over this rank's stages.
+
+Only a run with stages imports it: torch's pipelining brings its compiler, seconds of each start.
+"""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +21,7 @@ from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.sizes import VOCABULARY
 from stepwatch.trainer.model.decoder import next_byte_loss
 
+from .busy_time import BusyTime
 from .local_model import LocalModel, autocast_dtype
 from .runtime import Runtime
 
@@ -33,33 +33,6 @@ _MULTI: dict[str, type[PipelineScheduleMulti]] = {
     "zero-bubble": ScheduleInterleavedZeroBubble,
     "zbv": ScheduleZBVZeroBubble,
 }
-
-
-class BusyTime:
-    """Host time inside the stages of this rank, in nanoseconds, without the waits between them.
-
-    On CUDA this is the time to enqueue, not to compute: use the bubble that the hooks measure.
-    """
-
-    def __init__(self) -> None:
-        self.busy_ns = 0
-        self.wall_ns = 0
-
-    def reset(self) -> None:
-        """Set both times to zero."""
-        self.busy_ns = self.wall_ns = 0
-
-    def count(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `work` so that its time counts as busy."""
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            begun = time.perf_counter_ns()
-            try:
-                return work(*args, **kwargs)
-            finally:
-                self.busy_ns += time.perf_counter_ns() - begun
-
-        return counted
 
 
 _BUSY_METHODS = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk")
@@ -103,10 +76,8 @@ def _stage(
 
 def build_schedule(
     model: LocalModel, options: Options, runtime: Runtime, busy: BusyTime
-) -> Schedule | None:
-    """Build the configured schedule over this rank's stages; None without a pipeline."""
-    if options.parallel.mesh.pp == 1:
-        return None
+) -> Schedule:
+    """Build the configured schedule over this rank's stages."""
     stages = [
         _stage(module, index, model, options, runtime)
         for module, index in zip(model.modules, model.stage_indices, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
@@ -26,8 +26,8 @@ from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.held_out import HeldOut
 from stepwatch.trainer.data.loader import BatchSlice, Loader
 from stepwatch.trainer.integrity import json_bytes
+from stepwatch.trainer.parallel.busy_time import BusyTime
 from stepwatch.trainer.parallel.local_model import LocalModel, build_local_model
-from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule, build_schedule
 from stepwatch.trainer.parallel.runtime import Runtime, joined_process_group
 from stepwatch.trainer.step.evaluate import Evaluator
 from stepwatch.trainer.step.passes import Passes, PipelinePasses, PlainPasses
@@ -40,6 +40,9 @@ from .preemption import StopRequest
 from .resume import load_newest, start_at
 from .run_manifest import run_identity, run_manifest
 from .utilisation import peak_of
+
+if TYPE_CHECKING:
+    from stepwatch.trainer.parallel.pipeline import Schedule
 
 _OF_FILES = ("run_dir", "json", "rendezvous")
 
@@ -130,6 +133,16 @@ def _passes(
     return PipelinePasses(model, schedule, busy)
 
 
+def _schedule(
+    model: LocalModel, options: Options, runtime: Runtime, busy: BusyTime
+) -> Schedule | None:
+    if options.parallel.mesh.pp == 1:
+        return None
+    from stepwatch.trainer.parallel.pipeline import build_schedule
+
+    return build_schedule(model, options, runtime, busy)
+
+
 def _slice(options: Options, runtime: Runtime) -> BatchSlice:
     part = runtime.coordinates.data_rank
     parts = options.parallel.mesh.data_ranks
@@ -182,7 +195,7 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
     watch, injector = _watch(options, runtime), _injector(runtime)
     data = open_dataset(options, run_dir, runtime)
     model, busy = build_local_model(options, runtime), BusyTime()
-    schedule = build_schedule(model, options, runtime, busy)
+    schedule = _schedule(model, options, runtime, busy)
     watch.attach(model=model.modules, optimizer=model.optimizer, schedule=schedule)
     passes = _passes(model, schedule, options.parallel.microbatches, busy)
     root, first = run_dir / CHECKPOINTS_DIRECTORY, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -15,8 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 from stepwatch.hooks.context_managers import StepContext
 from stepwatch.trainer.data.loader import Batch
 from stepwatch.trainer.model.decoder import next_byte_loss
+from stepwatch.trainer.parallel.busy_time import BusyTime
 from stepwatch.trainer.parallel.local_model import LocalModel
-from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule
+
+if TYPE_CHECKING:
+    from stepwatch.trainer.parallel.pipeline import Schedule
 
 
 class Passes(Protocol):
