@@ -55,6 +55,8 @@ from stepwatch.signals.names import (
     SLO_STATE,
     SLOT,
     SPENT,
+    STAGE,
+    STAGE_IDLE,
     STATE,
     STEP_DURATION,
     STEPS,
@@ -124,6 +126,7 @@ _STEP_BUCKETS = STEP_DURATION.series_names[0]
 JOBS = f"label_values({JOB_INFO.name}, {JOB})"
 
 DEVICE_IDLE_SHARE = _newest(DEVICE_IDLE, "max")
+STAGE_IDLE_SHARE = _newest(STAGE_IDLE, "max", STAGE)
 HOST_AHEAD = _newest(HOST_LEAD, "max")
 STEPS_BY_CLOCK = _job_rate(STEPS.name, CLOCK)
 SHARED_RANKS = _newest(RANKS_ON_TWO_NODES, "max")

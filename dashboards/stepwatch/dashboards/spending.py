@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.slo.waste.causes import Spent
 from stepwatch.signals import names
-from stepwatch.signals.names import CURRENCY, SPENT
+from stepwatch.signals.names import CURRENCY, JOB, PROJECT, SPENT, TEAM
 
 from . import fleet
 from .panels import Line, Metadata, Panel, lines, number, rows
@@ -71,3 +71,23 @@ def money() -> list[Panel]:
         number(cost, Line(fleet.total(COST, CURRENCY), legend)),
         number(wasted, Line(fleet.total(WASTED_COST, CURRENCY), legend)),
     ]
+
+
+def by_project(width: int = 24) -> Panel:
+    """What the jobs of each project and team cost so far."""
+    metadata = Metadata(
+        "Money by project",
+        "Since the jobs began, most first. Unknown: neither job nor site file says whose.",
+        "none",
+        width,
+        _NO_RATES,
+    )
+    # An owner may change, and while two collectors disagree a join would find two.
+    owner = f"topk by ({JOB}) (1, {fleet.of_jobs(names.JOB_OWNER, PROJECT, TEAM)})"
+    joined = f"{COST} * on ({JOB}) group_left ({PROJECT}, {TEAM}) {owner}"
+    columns = {PROJECT: "project", TEAM: "team", CURRENCY: "currency", "Value": "money"}
+    return rows(
+        metadata,
+        Line(f"sort_desc({fleet.total(joined, PROJECT, TEAM, CURRENCY)})"),
+        columns=columns,
+    )

@@ -1,7 +1,8 @@
-"""A fleet on this machine for dashboards to show: collector, agent, Prometheus, and three jobs.
+"""A fleet on this machine for dashboards to show: collector, agent, Prometheus, and four jobs.
 
 `llama` is the reference trainer on four ranks, with checkpoints and a rank that becomes slow;
-`pretrain` sixteen simulated ranks; `trial-7` a trainer on two ranks, which die. Of the node's
+`pretrain` sixteen simulated ranks; `trial-7` a trainer on two ranks, which die; `warm-up` one rank
+that dies, is restarted and finishes. Of the node's
 devices only the driver is a stand-in: a library that a script tells what to answer. Traces go to a
 receiver in this process.
 """
@@ -28,7 +29,9 @@ from tests.services import ROOT, Services
 from tests.soak.processes import CLI, end, spawn
 from tests.waiting import until
 
-JOB, SIMULATED, FAILED = "llama", "pretrain", "trial-7"
+JOB, SIMULATED, FAILED, BRIEF = "llama", "pretrain", "trial-7", "warm-up"
+PROJECT = "assistant"
+"""Whose `llama` is; nobody says it of the others."""
 RANKS = 4
 _RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 2.10\n'
 _LITTLE = ("--data-bytes", "1048576", "--length", "32", "--steps", "100000")
@@ -90,6 +93,10 @@ class Fleet:
             self._train(JOB, "production", *self._faults(), "--checkpoint-every", "10")
             failed = ("--mesh", "dp_shard=2", "--fault", "kill:rank=0,step=5")
             self._train(FAILED, "trial", *failed)
+            brief = ("--steps", "12", "--checkpoint-every", "4", "--restarts", "1")
+            self._train(
+                BRIEF, "trial", "--mesh", "dp_shard=1", "--fault", "kill:rank=0,step=6", *brief
+            )
         except BaseException:
             self._close()
             raise
@@ -118,6 +125,8 @@ class Fleet:
             ("a checkpoint", f'stepwatch_checkpoint_verified_step{{job_name="{JOB}"}}'),
             ("device-time", f'stepwatch_job_cost{{job_name="{JOB}"}}'),
             ("a failure", f'stepwatch_job_seconds_since_failure{{job_name="{FAILED}"}}'),
+            ("a job that came back", f'stepwatch_job_recovery_seconds{{job_name="{BRIEF}"}}'),
+            ("its end", f'stepwatch_job_duration_seconds{{job_name="{BRIEF}"}}'),
             ("traces", f'rate(stepwatch_agent_traced_steps_total{{job_name="{JOB}"}}[20s]) > 0'),
             ("a straggler", f'stepwatch_straggler_rank{{job_name="{JOB}"}}'),
         ):
@@ -156,6 +165,7 @@ class Fleet:
             **self._services.environ,
             places.ENV_JOB_CLASS: job_class,
             "STEPWATCH_NODE": "node-0",
+            **({places.ENV_PROJECT: PROJECT} if job == JOB else {}),
         }
         quoted = [f"{name}={value}" for name, value in environ.items() if name not in os.environ
                   or os.environ[name] != value]  # fmt: skip

@@ -88,6 +88,11 @@ class Accounts:
         """Whether the newest day is stored, for somebody else."""
         return (day_s, self._owner) != self._newest and day_s == self._newest[0]
 
+    @property
+    def owner(self) -> dict[str, str]:
+        """Whom the newest day is accounted to: some of `owners.FIELDS`."""
+        return self._newest[1] or self._owner
+
     def seconds(self) -> dict[str, float]:
         """Device-seconds of all days by cause, as they are stored; of a job that runs up to a
         minute ago."""

@@ -75,6 +75,7 @@ def _money() -> Section:
         [
             lines(hourly, Line(fleet.worst(growth), legend(JOB, CURRENCY))),
             job_table(spent, fleet.worst(spending.COST), "money", CURRENCY).height(8),
+            spending.by_project(),
         ],
     )
 

@@ -21,7 +21,7 @@ from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend, stragglers, where_time_goes
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals import names
-from stepwatch.signals.names import CLOCK, DEVICE_METRICS, NODE, SPENT
+from stepwatch.signals.names import CLOCK, DEVICE_METRICS, NODE, SPENT, STAGE
 
 UID = DEBUG_UID
 FILE = "debug.json"
@@ -79,6 +79,13 @@ def _steps() -> Section:
         12,
         _ON_HOST,
     )
+    stages = Metadata(
+        "Stages without work",
+        "Share of the newest steps that a pipeline stage waited for neighbours or in collectives.",
+        "percentunit",
+        24,
+        "one stage",
+    )
     traced = Metadata(
         "Traced steps",
         "Mean length of the steps of which a trace was made. A point is one step of a rank and "
@@ -94,6 +101,7 @@ def _steps() -> Section:
             lines(clocks, Line(queries.STEPS_BY_CLOCK, legend(CLOCK))),
             lines(idle, Line(queries.DEVICE_IDLE_SHARE, "idle")),
             lines(lead, Line(queries.HOST_AHEAD, "ahead"), floor=None),
+            lines(stages, Line(queries.STAGE_IDLE_SHARE, legend(STAGE))),
             lines(traced, Line(queries.TRACED_STEP_LENGTH, "length", exemplars=True)),
         ],
     )

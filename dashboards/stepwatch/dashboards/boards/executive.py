@@ -6,6 +6,7 @@ from stepwatch.collector.slo.states import SloState
 from stepwatch.dashboards import fleet, frame, spending
 from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import health, job_table, slos_in
+from stepwatch.dashboards.ended import ended_jobs
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import (
     NONE_KNOWN,
@@ -36,7 +37,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     description = "The fleet for leads: what runs, how much of it is useful, which SLOs are missed."
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page)
-    return place(page, [_jobs(), _goodput(), _slos(), usage()])
+    return place(page, [_jobs(), ended_jobs(), _goodput(), _slos(), usage()])
 
 
 def _jobs() -> Section:
@@ -67,7 +68,7 @@ def _goodput() -> Section:
     return Section(
         "Money and waste",
         [*spending.money(), spending.productive_share(), *_ratios(), spending.spent_hours(),
-         spending.uses_over_time()],
+         spending.uses_over_time(), spending.by_project()],
     )  # fmt: skip
 
 

@@ -84,13 +84,20 @@ def _failures() -> Section:
     failed = Metadata("Failed for", "Time since all ranks failed, longest first.", "s",
                       empty=NONE_KNOWN)  # fmt: skip
     attempts = Metadata("Attempts", "In the time range; more than one is a restart.", "none")
+    recovery = Metadata(
+        "Time to recover",
+        "From the last step before an interruption to the first one after it, mean; longest first.",
+        "s",
+        empty="no restart",
+    )
     return Section(
         "Failures and restarts",
         [
             job_table(failed, fleet.worst(_FAILED), "since"),
             job_table(attempts, fleet.worst(fleet.ATTEMPTS), "attempts"),
             linked(facts(), "node", *NODE_LINK),
-            health(24),
+            job_table(recovery, fleet.worst(fleet.of_jobs(names.JOB_RECOVERY)), "mean"),
+            health(16),
         ],
     )
 

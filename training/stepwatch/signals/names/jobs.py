@@ -12,12 +12,15 @@ from .labels import (
     KIND,
     OUTCOME,
     PHASE,
+    PROJECT,
     SEVERITY,
     SLI,
     SLO,
     SLOT,
     SPENT,
+    STAGE,
     STATE,
+    TEAM,
     WORLD,
 )
 from .metric import Metric, MetricKind
@@ -59,6 +62,13 @@ PIPELINE_WAIT_SECONDS = Metric(
     _C,
     "Time a pipeline stage waited for its neighbours, summed over ranks.",
     (JOB,),
+)
+STAGE_IDLE = Metric(
+    "stepwatch_pipeline_stage_idle_ratio",
+    _G,
+    "Share of the newest steps, checkpoints and evaluations left out, in which the ranks of a "
+    "pipeline stage did no work: waits for neighbours and exposed collectives.",
+    (JOB, STAGE),
 )
 DEVICE_IDLE = Metric(
     "stepwatch_device_idle_ratio",
@@ -122,6 +132,31 @@ STRAGGLER_SLOWDOWN = Metric(
 INCIDENT_OPEN = Metric(
     "stepwatch_incident_open", _G, "Open incidents: causes, not symptoms.", (JOB, KIND)
 )
+JOB_INCIDENTS = Metric(
+    "stepwatch_job_incidents",
+    _G,
+    "Incidents since the job began, by kind, of those that are kept; absent of kinds without any.",
+    (JOB, KIND),
+)
+JOB_OUTCOME = Metric(
+    "stepwatch_job_outcome",
+    _G,
+    "1 of how the newest attempt ended: finished, failed or interrupted; absent while it runs, and "
+    "where nobody knows.",
+    (JOB, OUTCOME),
+)
+JOB_DURATION = Metric(
+    "stepwatch_job_duration_seconds",
+    _G,
+    "From the first start of the first attempt to the last step of a job that finished.",
+    (JOB,),
+)
+JOB_RECOVERY = Metric(
+    "stepwatch_job_recovery_seconds",
+    _G,
+    "From the last step before an interruption to the first one after it, mean of the job's.",
+    (JOB,),
+)
 CHECKPOINTS = Metric(
     "stepwatch_checkpoints_total",
     _C,
@@ -180,4 +215,11 @@ JOB_COST = Metric(
     "Money for the allocated device-time of the job at the rates of the rate card; absent without "
     "a rate card, and where it has no rate for a part.",
     (JOB, CURRENCY),
+)
+JOB_OWNER = Metric(
+    "stepwatch_job_owner_info",
+    _G,
+    "Always 1; whose the job is, as it says itself or the site file says, unknown where neither "
+    "does.",
+    (JOB, PROJECT, TEAM),
 )

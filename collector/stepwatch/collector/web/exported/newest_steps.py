@@ -1,0 +1,52 @@
+"""How busy stages and devices were in the newest steps of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import Metric
+
+from stepwatch.collector.analysis.device_use import device_use
+from stepwatch.collector.analysis.newest_steps import newest_window
+from stepwatch.collector.analysis.pipeline_stages import pipeline
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.state.trackers.step_window import DEVICE
+from stepwatch.signals import names
+
+from .families import Sample, gauge
+
+MOST_STAGES = 64
+"""Stages of a pipeline that are exported; of one that has more, none is."""
+DEVICE_STEPS = 8
+"""Newest steps that gauges of the devices are about."""
+
+
+def newest_steps(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
+    """The share of the newest steps in which stages and devices did nothing, and hosts' lead."""
+    yield from _stages(jobs)
+    yield from _devices(jobs)
+
+
+def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
+    """Of the jobs whose ranks are stages of a pipeline."""
+    idle: list[Sample] = []
+    for job, _ in jobs:
+        # Where no rank has a stage beyond the first, the window is not copied for nothing.
+        last = int(job.current.stages.max(initial=0))
+        found = pipeline(newest_window(job.current)) if 0 < last < MOST_STAGES else None
+        for stage in found.stages if found else ():
+            idle.append(((job.name, str(stage.stage)), stage.bubble_ratio))
+    yield gauge(names.STAGE_IDLE, idle)
+
+
+def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
+    """Of the jobs whose steps are timed on their devices."""
+    uses = [
+        (job.name, device_use(job.current.window(DEVICE_STEPS)))
+        for job, _ in jobs
+        if step_timing(job.current).clock == DEVICE
+    ]
+    yield gauge(names.DEVICE_IDLE, [((name,), use.idle_ratio) for name, use in uses])
+    yield gauge(names.HOST_LEAD, [((name,), use.host_lead_seconds) for name, use in uses])

@@ -1,0 +1,51 @@
+"""How jobs ended, how long they took, what went wrong on the way, and whose they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+
+from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
+from stepwatch.collector.runtime.job_state import job_state
+from stepwatch.collector.slo.over_run.registry import readings
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.signals import names
+from stepwatch.signals.names import PROJECT, TEAM
+
+from .families import Sample, gauge
+
+OUTCOMES = ("finished", "failed", "interrupted")
+"""States of a job that are an end."""
+_NOBODY = "unknown"
+_OF_SLI = {"time-to-complete": names.JOB_DURATION, "recovery-time": names.JOB_RECOVERY}
+"""Metrics whose values are those of an SLI over the run."""
+
+
+def outcomes(jobs: Iterable[tuple[LiveJob, Verdicts]], now: float) -> Iterator[Metric]:
+    """Of each job how it ended, its duration and its recoveries, its incidents, and its owner.
+
+    A job that neither ended nor was restarted has no duration and no recovery to be computed.
+    """
+    ends: list[Sample] = []
+    incidents: list[Sample] = []
+    owners: list[Sample] = []
+    measured: dict[str, list[Sample]] = {name: [] for name in _OF_SLI}
+    for job, verdicts in jobs:
+        state = job_state(job.current, verdicts.open_incidents(), now)
+        if state in OUTCOMES:
+            ends.append(((job.name, state), 1.0))
+        counts = Counter(incident.kind for incident in verdicts.incidents.values())
+        incidents += [((job.name, kind), float(count)) for kind, count in sorted(counts.items())]
+        owner = verdicts.accounts.owner
+        owners.append(((job.name, owner.get(PROJECT, _NOBODY), owner.get(TEAM, _NOBODY)), 1.0))
+        if state in OUTCOMES or len(job.attempts) > 1:
+            found = readings(job_facts(job, verdicts, now), _OF_SLI)
+            for name, reading in found.items():
+                measured[name].append(((job.name,), reading.value))
+    yield gauge(names.JOB_OUTCOME, ends)
+    yield gauge(names.JOB_INCIDENTS, incidents)
+    yield gauge(names.JOB_OWNER, owners)
+    for name, metric in _OF_SLI.items():
+        yield gauge(metric, measured[name])

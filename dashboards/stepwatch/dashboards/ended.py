@@ -1,0 +1,93 @@
+"""Panels on how jobs ended: success and time to complete by class, and whether they converged.
+
+Counts are of the jobs that a collector still exports, as each stands now: one that failed and was
+restarted is not among the failed. A share of few jobs says little, so counts stand beside it.
+"""
+
+from __future__ import annotations
+
+from stepwatch.signals import names
+from stepwatch.signals.names import JOB, JOB_CLASS, KIND, OUTCOME, FindingKind
+
+from . import fleet
+from .layout import Section
+from .panels import Line, Metadata, Panel, lines, number, rows
+
+_FINISHED = f'{OUTCOME}="finished"'
+_DECIDED = f'{OUTCOME}=~"finished|failed"'
+"""What somebody stopped is neither a success nor a failure, as in the SLI job-success."""
+_NONE_ENDED = "none ended"
+_OF_LEARNING = "|".join(
+    kind.value
+    for kind in (FindingKind.LOSS_ANOMALY, FindingKind.NON_FINITE, FindingKind.SILENT_CORRUPTION)
+)
+
+# Two collectors may disagree on a job's class for a moment, and a join must find one.
+_CLASS = f"topk by ({JOB}) (1, {fleet.of_jobs(names.JOB_INFO, JOB_CLASS)})"
+_ENDED = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME)
+_SUCCEEDED = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME, matching=_FINISHED)
+
+
+def _with_class(expr: str) -> str:
+    return f"{expr} * on ({JOB}) group_left ({JOB_CLASS}) {_CLASS}"
+
+
+def ended_jobs() -> Section:
+    """Success, counts, convergence and duration of the chosen jobs that ended."""
+    return Section("Jobs that ended", [_success(), _converged(), _counts(), _durations()])
+
+
+def _success() -> Panel:
+    metadata = Metadata(
+        "Success of jobs by class",
+        "Finished, of those that finished or failed and that the collector still shows.",
+        "percentunit",
+        16,
+        _NONE_ENDED,
+    )
+    decided = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME, matching=_DECIDED)
+    ended = f"count by ({JOB_CLASS}) ({_with_class(decided)})"
+    good = f"count by ({JOB_CLASS}) ({_with_class(_SUCCEEDED)})"
+    # A class of which none finished has a share of 0, and not none.
+    share = f"({good} or 0 * {ended}) / {ended}"
+    return lines(metadata, Line(share, f"{{{{{JOB_CLASS}}}}}"))
+
+
+def _converged() -> Panel:
+    metadata = Metadata(
+        "Converged",
+        "Of the jobs that finished, those without an incident of the loss or of numbers.",
+        "percentunit",
+        8,
+        _NONE_ENDED,
+    )
+    bad = fleet.of_jobs(names.JOB_INCIDENTS, matching=f'{KIND}=~"{_OF_LEARNING}"')
+    finished = f"count({_SUCCEEDED})"
+    return number(
+        metadata,
+        Line(f"(count({_SUCCEEDED} unless on ({JOB}) {bad} > 0) or 0 * {finished}) / {finished}"),
+    )
+
+
+def _counts() -> Panel:
+    metadata = Metadata(
+        "Ended, by class", "Each job as its newest attempt ended.", "none", 8, _NONE_ENDED
+    )
+    counted = f"count by ({JOB_CLASS}, {OUTCOME}) ({_with_class(_ENDED)})"
+    columns = {JOB_CLASS: "class", OUTCOME: "ended", "Value": "jobs"}
+    return rows(metadata, Line(counted), columns=columns)
+
+
+def _durations() -> Panel:
+    metadata = Metadata(
+        "Time to complete",
+        "From the first start to the last step of jobs that finished; restarts are in it.",
+        "s",
+        16,
+        _NONE_ENDED,
+    )
+    each = _with_class(fleet.of_jobs(names.JOB_DURATION))
+    usual = f"quantile by ({JOB_CLASS}) (0.5, {each})"
+    longest = f"max by ({JOB_CLASS}) ({each})"
+    columns = {JOB_CLASS: "class", "Value #A": "median", "Value #B": "longest"}
+    return rows(metadata, Line(usual), Line(longest), columns=columns)
