@@ -141,6 +141,18 @@ def test_a_silent_node_is_the_cause_and_no_survivor() -> None:
     assert finding.rank == 2, "what was seen to end comes before what nobody saw"
 
 
+def test_of_ranks_that_never_reported_one_is_the_cause_and_no_survivor() -> None:
+    lost = [gone(rank, 10.4, 1, LOST, 10.1) for rank in (0, 1)]
+    never = [SilentNode("", (2, 3), math.inf)]
+    (finding,) = rank_failed.detect(lost, 4, False, 20.0, rank_failed.LIMITS, never)
+    assert (finding.rank, finding.node, finding.confidence) == (NO_RANK, "", "one of")
+    assert "one of ranks 2-3, of which nothing was ever received, ended first" in finding.summary
+    asked = [gone(rank, 10 + rank / 1000, ASKED) for rank in range(2)]
+    assert rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, never) == [], (
+        "somebody stopped it while it started"
+    )
+
+
 def test_sigterm_to_all_that_are_observed_may_hide_a_failure_where_nobody_looks() -> None:
     asked = [gone(rank, 10 + rank / 1000, ASKED) for rank in range(2)]
     silent = [SilentNode("b", (2, 3), 60.0)]

@@ -32,6 +32,7 @@ class Rule(NamedTuple):
     symptoms: frozenset[FindingKind]
     where: str
     because: frozenset[Cause] = frozenset()
+    not_because: frozenset[Cause] = frozenset()
     of: frozenset[Cause] = frozenset()
     not_of: frozenset[Cause] = frozenset()
     phase: str = ""
@@ -69,6 +70,7 @@ def _load() -> tuple[tuple[Rule, ...], int]:
             symptoms=frozenset(map(FindingKind, item["symptoms"])),
             where=item["where"],
             because=frozenset(map(Cause, item.get("because", ()))),
+            not_because=frozenset(map(Cause, item.get("not_because", ()))),
             of=frozenset(map(Cause, item.get("of", ()))),
             not_of=frozenset(map(Cause, item.get("not_of", ()))),
             phase=item.get("phase", ""),
@@ -199,7 +201,7 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
         return False
     if cause.kind is symptom.kind and not above < below:
         return False
-    if rule.because and cause.cause not in rule.because:
+    if cause.cause in rule.not_because or (rule.because and cause.cause not in rule.because):
         return False
     if rule.same_cause and cause.cause is not symptom.cause:
         return False

@@ -279,3 +279,19 @@ def test_a_rank_that_slows_its_job_from_the_first_step_is_named_after_three() ->
     scenario = job(FaultKind.SLOW_OPTIMIZER, 3, at=0.0, effect=9.8, seconds=38.0)
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 3, "optimizer")
+
+
+def test_of_a_node_that_is_lost_before_it_was_seen_no_survivor_is_named() -> None:
+    found = incidents(job(FaultKind.LOST_NODE, 2, 3, node=1, at=0.2, peers_raise=True))
+    assert not [each for each in found if each["rank"] in (0, 1)]
+    assert any("ranks 2-3" in each["summary"] for each in found)
+
+
+def test_a_slow_loader_hides_no_link_that_is_slow() -> None:
+    loader = Fault(FaultKind.SLOW_DATA, (1,), onset=20.0, effect=1.4)
+    link = Fault(FaultKind.SLOW_LINK, (0,), onset=50.0, effect=4.0)
+    found = incidents(replace(JOB, step_seconds=0.3, faults=(loader, link), seconds=100.0))
+    assert {(each["kind"], each["rank"]) for each in found} == {
+        ("straggler", 1),
+        ("slow-collective", -1),
+    }

@@ -60,7 +60,8 @@ class SilentNode(NamedTuple):
     """A node of which nothing was received since before the first rank failed.
 
     `ranks` are those of its ranks that did not end; `before_seconds` is how long it was last seen
-    before the ranks that failed made no progress any more.
+    before the ranks that failed made no progress any more. `node` is empty for ranks that never
+    reported, on whatever nodes; nobody saw these, so `before_seconds` is infinite.
     """
 
     node: str
@@ -144,6 +145,8 @@ def _may_hide_a_failure(
     A launcher ends the rest so when one rank has failed; somebody who stops the job, too. Where
     all ranks are observed, that none has failed tells the two apart.
     """
+    # Who stops a job that starts may be quicker than its last ranks: these hide nothing.
+    silent = [each for each in silent if each.node]
     unseen = sum(len(each.ranks) for each in silent)
     terminated = all(end.exit_code == TERMINATED and not end.finished for end in ends)
     before = all(each.before_seconds > limits.lost_seconds for each in silent)
@@ -197,26 +200,20 @@ def finding_on_node(
     first = min(failed, key=lambda end: end.at)
     lost = [each for each in silent if each.before_seconds <= limits.lost_seconds]
     named = lost or list(silent)
-    nodes = ", ".join(each.node for each in named[:_NODES_NAMED])
+    nodes = ", ".join(each.node or "unknown" for each in named[:_NODES_NAMED])
     ranks = ranks_text([rank for each in named for rank in each.ranks])
     peers = ranks_text([end.rank for end in failed])
     happened = "lost the connection"
     if lost:
         what = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
+    elif not any(each.node for each in named):
+        what = f"one of {ranks}, of which nothing was ever received, ended first"
     else:
         what = f"one of {ranks} on node {nodes}, which is not observed, ended first"
     if first.exit_code == TERMINATED:
         what, happened = f"{what}, or somebody stopped the job", "were ended by SIGTERM"
     summary = f"{what}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
-    rows = [
-        Evidence(
-            f"node {each.node} was last seen",
-            each.before_seconds,
-            "seconds",
-            f"before {peers} made no progress any more",
-        )
-        for each in named[:_NODES_NAMED]
-    ]
+    rows = [_last_seen(each, peers) for each in named[:_NODES_NAMED]]
     only = named[0] if len(named) == 1 else None
     return build_finding(
         kind=FindingKind.RANK_FAILED,
@@ -230,6 +227,17 @@ def finding_on_node(
         evidence=rows,
         node=only.node if only is not None else "",
         confidence=Confidence.LIKELY if lost else Confidence.ONE_OF,
+    )
+
+
+def _last_seen(silent: SilentNode, peers: str) -> Evidence:
+    if not silent.node:
+        return text_evidence(ranks_text(list(silent.ranks)), "never seen", "nor their node")
+    return Evidence(
+        f"node {silent.node} was last seen",
+        silent.before_seconds,
+        "seconds",
+        f"before {peers} made no progress any more",
     )
 
 

@@ -98,17 +98,22 @@ def _silent_nodes(
     """Nodes of which nothing was received since the first rank ended, `began`, with their ranks.
 
     Those that ended `stood` before, and waited for them: a connection says late that its peer is
-    gone.
+    gone. A node that is lost before the first step was perhaps never received from: then its ranks
+    are among those that never reported.
     """
     ranks: dict[str, list[int]] = {}
     node_of = context.attempt.ranks.node_of
     for rank in sorted(context.unobserved):
         ranks.setdefault(node_of.get(rank, UNKNOWN_NODE), []).append(rank)
-    return tuple(
+    found = [
         detector.SilentNode(node, tuple(there), max(0.0, began - stood - _last_seen(context, node)))
         for node, there in sorted(ranks.items())
         if _last_seen(context, node) <= began + context.attempt.flush_seconds(node)
-    )
+    ]
+    if UNKNOWN_NODE not in context.staleness:
+        never = tuple(np.flatnonzero(~context.attempt.ranks.reported).tolist())
+        found += [detector.SilentNode("", never, math.inf)] if never else []
+    return tuple(found)
 
 
 def _last_seen(context: DetectionContext, node: str) -> float:
