@@ -45,7 +45,8 @@ def found(seen: Waiting) -> list[Finding]:
 def test_the_slow_pair_is_named_by_its_sends() -> None:
     (finding,) = found(waiting(1.0, s01=0.02, s12=0.9))
     assert (finding.kind.value, finding.cause) == ("slow-collective", "slow-transfer")
-    assert (finding.rank, finding.subject, finding.began_step) == (NO_RANK, "stages 1-2", 10)
+    assert (finding.rank, finding.subject, finding.began_step) == (NO_RANK, "pipeline", 10)
+    assert finding.confidence == "likely"
     assert "between stages 1 and 2 (ranks 2-5)" in finding.summary
     assert finding.lost_ratio == pytest.approx(1.0 / 1.5)
 
@@ -54,6 +55,7 @@ def test_without_sends_or_with_two_slow_pairs_no_pair_is_named() -> None:
     for seen in (waiting(1.0), waiting(1.0, s01=0.9, s12=0.8)):
         (finding,) = found(seen)
         assert finding.subject == "pipeline" and "not known" in finding.summary
+        assert finding.confidence == "one of"
 
 
 def test_of_long_steps_three_are_enough() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.detect.finding import LOST_SHARE
+from stepwatch.collector.detect.finding import LOST_SHARE, Confidence
 from stepwatch.signals.names import Cause
 
 from .test_lifecycle import Story, finding
@@ -20,6 +20,18 @@ def test_what_was_true_at_the_opening_stays_and_the_present_stands_beside_it() -
     story.turn(finding(lost=0.02)._replace(cause=Cause.CPU_STEAL, summary="because of steal"))
     (incident,) = story.incidents.values()
     assert incident.summary == "because of steal", "its cause became known"
+
+
+def test_which_one_of_several_it_is_is_said_once_it_is_known_and_stays() -> None:
+    story = Story()
+    one_of = finding(lost=0.18)._replace(confidence=Confidence.ONE_OF, summary="one of two is slow")
+    for each in (one_of, finding(lost=0.18), one_of, finding(lost=0.18)):
+        story.turn(each)
+    (incident,) = story.incidents.values()
+    assert incident.summary == "rank 2 is slow"
+    story.turn(one_of)
+    (incident,) = story.incidents.values()
+    assert (incident.summary, incident.summary_now) == ("rank 2 is slow", "one of two is slow")
 
 
 def test_what_costs_little_informs_until_it_costs_more() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stepwatch.collector.detect.finding import LOST_SHARE, Finding
+from stepwatch.collector.detect.finding import LOST_SHARE, Confidence, Finding
 from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.grouping import Group
 from stepwatch.collector.incidents.model import (
@@ -108,11 +108,13 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
 def _is_as_opened(incident: Incident, finding: Finding) -> bool:
     """Whether the words of the opening stay: nothing but numbers changed since then.
 
-    Not where the cause, the node or what it costs became known.
+    Not where the cause, the node or what it costs became known, or which one of several it is.
     """
     same = incident.cause == finding.cause.value and incident.phase == finding.phase
     measured = LOST_SHARE in [row["name"] for row in incident.evidence]
     known = measured or LOST_SHARE not in [row.name for row in finding.evidence]
+    one_of = Confidence.ONE_OF
+    known &= incident.confidence != one_of.value or finding.confidence is one_of
     return (
         finding.kind in FLOOR.kept_as_opened
         and same

@@ -6,19 +6,21 @@ slowest rank, work longer is taken off; what is left is the way between them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.analysis.change import Change
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
-from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
 from .detector import Thresholds
+from .stage_transfers import Pair, confidence_in, names_of
 
 
 class GrownWait(NamedTuple):
@@ -70,8 +72,10 @@ def _longest(course: Course, stage: SmallIntegers) -> Vector:
     return np.asarray(np.sum(each, axis=0))
 
 
-def finding_of(grown: GrownWait, subject: str, who: str) -> Finding:
-    """The finding on a wait that has grown; `who` says between which stages."""
+def finding_of(grown: GrownWait, pair: Pair | None, ranks: Mapping[int, list[int]]) -> Finding:
+    """The finding on a wait that has grown, between a pair of stages or, where it is None, some;
+    `ranks` holds the ranks of each stage."""
+    subject, who = names_of(pair, ranks)
     before, after = grown.change.before, grown.change.after
     summary = (
         f"transfers {who} take longer since step {grown.first_step}: ranks wait "
@@ -105,5 +109,5 @@ def finding_of(grown: GrownWait, subject: str, who: str) -> Finding:
         lost_ratio=grown.lost,
         evidence=evidence,
         subject=subject,
-        confidence=Confidence.LIKELY,
+        confidence=confidence_in(pair),
     )

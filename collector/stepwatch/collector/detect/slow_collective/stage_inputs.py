@@ -29,7 +29,6 @@ from .stage_transfers import (
     Pair,
     Waiting,
     detect_between_stages,
-    names_of,
     slow_pair,
 )
 
@@ -97,7 +96,7 @@ def _lasting(context: DetectionContext) -> list[Finding]:
         return []
     ranks = _ranks_of(window)
     pair = slow_pair(_sends(context, numbers, ranks), LIMITS)
-    return [finding_of(grown, *names_of(pair, ranks))]
+    return [finding_of(grown, pair, ranks)]
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:

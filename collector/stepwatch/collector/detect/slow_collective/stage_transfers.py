@@ -25,6 +25,8 @@ from .detector import Thresholds, fewest_long
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
 BASELINE = "baseline"
+SUBJECT = "pipeline"
+"""Of the one finding that there is at a time."""
 
 
 class Waiting(NamedTuple):
@@ -86,11 +88,20 @@ def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
 
 
 def names_of(pair: Pair | None, ranks: Mapping[int, list[int]]) -> tuple[str, str]:
-    """The subject of a finding on a pair of stages, and what a summary says of it."""
+    """The subject of a finding on transfers between stages, and what a summary says of them.
+
+    The subject is the same for all pairs: which one it is may be known late, and then it is the
+    same incident.
+    """
     if pair is None:
-        return "pipeline", "between stages of the pipeline (which pair is not known)"
+        return SUBJECT, "between stages of the pipeline (which pair is not known)"
     both = ranks_text([*ranks[pair[0]], *ranks[pair[1]]])
-    return f"stages {pair[0]}-{pair[1]}", f"between stages {pair[0]} and {pair[1]} ({both})"
+    return SUBJECT, f"between stages {pair[0]} and {pair[1]} ({both})"
+
+
+def confidence_in(pair: Pair | None) -> Confidence:
+    """What is said of a pair, or of one of them."""
+    return Confidence.ONE_OF if pair is None else Confidence.LIKELY
 
 
 def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) -> Finding:
@@ -134,5 +145,5 @@ def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) ->
         lost_ratio=lost,
         evidence=evidence,
         subject=subject,
-        confidence=Confidence.LIKELY,
+        confidence=confidence_in(pair),
     )
