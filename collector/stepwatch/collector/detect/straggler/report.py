@@ -64,10 +64,12 @@ def finding_of(
 
 
 def _usual_step(slow: SlowRank, steps: EvaluatedSteps, otherwise: float) -> float:
-    """Step seconds without the slow rank: between its slow steps, or before them."""
+    """Step seconds without the slow rank: between its slow steps, or before them; where there are
+    none, `otherwise`."""
     seconds, since = steps.step_seconds, slow.since
     if slow.of:
-        return float(np.median(np.delete(seconds[-slow.of :], slow.shows - len(seconds))))
+        between = np.delete(seconds[-slow.of :], slow.shows - len(seconds))
+        return float(np.median(between)) if len(between) else max(otherwise, 1e-9)
     return float(np.median(seconds[:since])) if since >= 3 else max(otherwise, 1e-9)
 
 
