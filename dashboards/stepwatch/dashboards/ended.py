@@ -34,7 +34,7 @@ def _with_class(expr: str) -> str:
 
 def ended_jobs() -> Section:
     """Success, counts, convergence and duration of the chosen jobs that ended."""
-    return Section("Jobs that ended", [_success(), _converged(), _counts(), _durations()])
+    return Section("Jobs that ended", [_success(), _counts(), _converged(), _durations()])
 
 
 def _success() -> Panel:
@@ -63,10 +63,8 @@ def _converged() -> Panel:
     )
     bad = fleet.of_jobs(names.JOB_INCIDENTS, matching=f'{KIND}=~"{_OF_LEARNING}"')
     finished = f"count({_SUCCEEDED})"
-    return number(
-        metadata,
-        Line(f"(count({_SUCCEEDED} unless on ({JOB}) {bad} > 0) or 0 * {finished}) / {finished}"),
-    )
+    good = f"count({_SUCCEEDED} unless on ({JOB}) {bad} > 0)"
+    return number(metadata, Line(f"({good} or 0 * {finished}) / {finished}")).height(6)
 
 
 def _counts() -> Panel:
@@ -75,7 +73,7 @@ def _counts() -> Panel:
     )
     counted = f"count by ({JOB_CLASS}, {OUTCOME}) ({_with_class(_ENDED)})"
     columns = {JOB_CLASS: "class", OUTCOME: "ended", "Value": "jobs"}
-    return rows(metadata, Line(counted), columns=columns)
+    return rows(metadata, Line(counted), columns=columns, height=8)
 
 
 def _durations() -> Panel:

@@ -97,7 +97,7 @@ def _failures() -> Section:
             job_table(attempts, fleet.worst(fleet.ATTEMPTS), "attempts"),
             linked(facts(), "node", *NODE_LINK),
             job_table(recovery, fleet.worst(fleet.of_jobs(names.JOB_RECOVERY)), "mean"),
-            health(16),
+            health(16).height(6),
         ],
     )
 
