@@ -59,8 +59,9 @@ def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     words += ["--runbook-url", "https://w.example/r/", "--dashboard-url", "https://g.example/"]
     words += ["--page-url", "https://c.example/"]
     assert main(words) == OK
-    first = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"][0]
-    shown = next(rule["annotations"] for rule in first["rules"] if "alert" in rule)
+    groups = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    shown = next(rule["annotations"] for rule in rules if "alert" in rule)
     assert shown["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
     assert shown["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())
