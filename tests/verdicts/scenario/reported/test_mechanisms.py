@@ -295,3 +295,9 @@ def test_a_slow_loader_hides_no_link_that_is_slow() -> None:
         ("straggler", 1),
         ("slow-collective", -1),
     }
+
+
+def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
+    late = Telemetry(late_node=0, late_seconds=4.65)
+    found = incidents(job(FaultKind.KILL, 0, peers_raise=True, telemetry=late))
+    assert [(each["kind"], each["rank"]) for each in found] == [("rank-failed", 0)]

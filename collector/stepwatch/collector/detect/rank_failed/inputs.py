@@ -44,31 +44,36 @@ def _age(context: DetectionContext, end: detector.RankEnd) -> float:
 
     No two clocks are compared, and it does not matter how often an agent reports the end.
     """
-    at = end.at - _clock_error(context, end)
-    before = max(0.0, _looked_at(context, end) - at) if math.isfinite(end.at) else 0.0
+    at = end.at - _clock_error(context, end.rank)
+    before = max(0.0, _looked_at(context, end.rank) - at) if math.isfinite(end.at) else 0.0
     received = context.attempt.states[end.rank].received_monotonic_s
     return before + max(0.0, context.now_s - received)
 
 
-def _looked_at(context: DetectionContext, end: detector.RankEnd) -> float:
+def _looked_at(context: DetectionContext, rank: int) -> float:
     """When the agent of a rank looked last, Unix seconds by its node's clock."""
-    view = context.attempt.states[end.rank]
+    view = context.attempt.states[rank]
     offset = context.attempt.offsets.get(view.node, 0)
     return (int(view.row["time_ns"]) + offset) / NANOSECONDS
 
 
-def _clock_error(context: DetectionContext, end: detector.RankEnd) -> float:
+def _clock_error(context: DetectionContext, rank: int) -> float:
     """By how much the clock of a rank's node is off ours, 0 as long as it may be the way from there
     to here: what an agent sends is late by that, and never early."""
-    received = context.attempt.states[end.rank].received_monotonic_s
-    late = context.wall_s - (context.now_s - received) - _looked_at(context, end)
+    late = _late(context, rank)
     allowed = detector.LIMITS.way_seconds
     return 0.0 if -detector.LIMITS.clock_seconds <= late <= allowed else late
 
 
+def _late(context: DetectionContext, rank: int) -> float:
+    """How long after its agent looked at a rank that was received, if their clocks agree."""
+    received = context.attempt.states[rank].received_monotonic_s
+    return context.wall_s - (context.now_s - received) - _looked_at(context, rank)
+
+
 def _on_our_clock(context: DetectionContext, end: detector.RankEnd) -> detector.RankEnd:
     """`end` with its moments as our clock would have them: those of two nodes are compared."""
-    error = _clock_error(context, end)
+    error = _clock_error(context, end.rank)
     return end._replace(gone_at=end.gone_at + error, failed_at=end.failed_at + error)
 
 
@@ -82,12 +87,17 @@ def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
 
 
 def _may_be_silent(context: DetectionContext, began: float) -> bool:
-    """Whether a node was not received from since the first end was, and is not yet stale.
+    """Whether of a node that is not stale nothing is known yet that came after the first end was.
 
-    One that sends is seen again within a flush or two; then none of its ranks are lost.
+    One that sends is seen again within a flush or two; then none of its ranks are lost. What an
+    agent is late with says how its ranks were before.
     """
+    late = dict.fromkeys(context.staleness, 0.0)
+    for rank, view in context.attempt.states.items():
+        if view.node in late and _clock_error(context, rank) == 0.0:
+            late[view.node] = max(late[view.node], _late(context, rank))
     return any(
-        node not in context.stale_nodes and _last_seen(context, node) <= began
+        node not in context.stale_nodes and _last_seen(context, node) - late[node] <= began
         for node in context.staleness
     )
 
