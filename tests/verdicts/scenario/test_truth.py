@@ -130,3 +130,17 @@ def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> No
     last = list(Timeline(late).steps())[-1]
     there = [place for place in last.places if place.at[1] < np.inf]
     assert there[-1].waits and there[-1].at[1] >= onset
+
+
+def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
+    """Four pairs, one of which is lost: the others wait for it only where all replicas meet."""
+    lost = Fault(FaultKind.LOST_NODE, (4, 5), node=2, onset=20.0)
+    scenario = replace(
+        JOB, shape=Shape.TENSOR, ranks=8, nodes=4, step_seconds=0.5, faults=(lost,), seconds=30.0
+    )
+    last = [*Timeline(scenario).steps()][-1]
+    meets = [place for place in last.places if place.groups is not None]
+    alive = [0, 1, 2, 3, 6, 7]
+    assert len(meets) == 5
+    assert all(np.isfinite(place.at[alive]).all() for place in meets)
+    assert np.isinf(last.end).all()

@@ -67,8 +67,11 @@ class Interruptions:
         return end
 
     def hangs_inside(self, at: float) -> bool:
-        """Whether collectives that begin at `at` never end, though all members are there."""
-        return at >= self._inside
+        """Whether collectives that begin at `at` never end, though all members are there.
+
+        Where a rank never comes, `at` is infinite: the collectives of groups without it do end.
+        """
+        return math.isfinite(self._inside) and at >= self._inside
 
     def stopped(self, rank: int, at: float) -> bool:
         """Whether a signal has stopped the process."""
