@@ -241,7 +241,7 @@ class RankEvidence(Tracker):
         `middle` (steps, stages) is the work of the rank that others are compared with.
         """
         shares = [1.0 / min(self._usual_steps + at + 1, USUAL_STEPS) for at in range(len(middle))]
-        found: Matrix = np.empty(middle.shape)
+        found: Matrix = np.empty((len(middle), len(ranks)))
         for stage, works in enumerate(middle.T.tolist()):
             usual = float(self._usual[ranks[stage, 0]])
             # As plain numbers: stages are few, and numpy takes ten times as long to begin.
