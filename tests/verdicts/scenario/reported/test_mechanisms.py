@@ -301,3 +301,11 @@ def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
     late = Telemetry(late_node=0, late_seconds=4.65)
     found = incidents(job(FaultKind.KILL, 0, peers_raise=True, telemetry=late))
     assert [(each["kind"], each["rank"]) for each in found] == [("rank-failed", 0)]
+
+
+def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -> None:
+    """Two evaluations of six seconds were over before; the phase alone allows it 15 minutes."""
+    scenario = job(FaultKind.HANG_OUTSIDE, 2, at=72.0, seconds=220.0, pauses=Pauses(40, 6.0))
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("hang", 2, "eval")
+    assert is_page(found)

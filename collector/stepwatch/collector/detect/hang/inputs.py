@@ -16,9 +16,10 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
+from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import LifecycleEvent, ProcessState
+from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
 
 from .activity import DEAD, cpu_ratio
 from .detector import detect
@@ -62,7 +63,8 @@ def stalled(context: DetectionContext) -> Stall | None:
     answers, unseen = asked(attempt), _unseen(context, known)
     entered = _entered(attempt, situations, answers) if unseen else frozenset()
     others = Others(unseen, tuple(sorted(attempt.ended)), entered)
-    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others)
+    pauses = _longest_pauses(attempt)
+    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others, pauses)
 
 
 def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) -> frozenset[int]:
@@ -72,6 +74,13 @@ def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) 
     step = min(item.step for item in situations)
     calls = attempt.collective_records.of_steps(step - LIMITS.order_steps, step - 1)
     return entered_step(situations, calls, answers.groups, LIMITS.least_order_steps)
+
+
+def _longest_pauses(attempt: Attempt) -> dict[Phase, float]:
+    """Seconds of its longest evaluation and save so far, where two or more are known."""
+    pauses = attempt.tracker(Steps).pauses
+    found = {phase: pauses.longest(phase) for phase in (Phase.EVAL, Phase.CHECKPOINT)}
+    return {phase: seconds for phase, seconds in found.items() if not math.isnan(seconds)}
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:

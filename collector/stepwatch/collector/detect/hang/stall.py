@@ -15,11 +15,12 @@ import math
 from typing import NamedTuple
 
 from stepwatch.collector.detect.wait_graph import Answer
-from stepwatch.signals.records import Phase, ProcessState
+from stepwatch.signals.records import ProcessState
 
 from .activity import DEAD, Activity, activity_of, is_device_stuck
 from .device import with_waiting_hosts
 from .holding import holding_up
+from .marked import NONE_KNOWN, Longest, marked_seconds, paused_phases
 from .situation import (
     NO_OTHERS,
     NOBODY_ASKED,
@@ -70,17 +71,21 @@ def stall_of(
     limits: Thresholds,
     asked: Asked = NOBODY_ASKED,
     others: Others = NO_OTHERS,
+    pauses: Longest = NONE_KNOWN,
 ) -> Stall | None:
     """The stall of `ranks`, None while they make progress or need make none.
 
     `median_step` is in seconds, NaN while unknown, and `longest_step` that of the attempt so far,
-    NaN before the first step has ended. `ranks` leaves out those that have finished. No rank known
-    is no stall: that is for the telemetry detector.
+    NaN before the first step has ended; `pauses` holds the longest evaluation and save so far.
+    `ranks` leaves out those that have finished. No rank known is no stall: that is for the
+    telemetry detector.
     """
     if not ranks:
         return None
     seconds = min(item.moved_age for item in ranks)
-    allowed = allowed_seconds(ranks, median_step, longest_step, limits)
+    # A rank that nobody observes may evaluate more than before.
+    known = NONE_KNOWN if others.unseen else pauses
+    allowed = allowed_seconds(ranks, median_step, longest_step, limits, known)
     if math.isnan(median_step) and _has_lost_one(ranks, others):
         allowed = min(allowed, limits.least_seconds)
     if seconds < allowed:
@@ -120,14 +125,15 @@ def stall_of(
 
 
 def allowed_seconds(
-    ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
+    ranks: list[RankSituation],
+    median_step: float,
+    longest_step: float,
+    limits: Thresholds,
+    pauses: Longest = NONE_KNOWN,
 ) -> float:
-    """How long all ranks may make no progress in the phase they are in.
-
-    A process that is stopped or gone neither evaluates nor saves, whatever it began.
-    """
-    if _pauses(ranks):
-        return limits.pause_seconds
+    """How long all ranks may make no progress in the phase they are in."""
+    if phases := paused_phases(ranks):
+        return marked_seconds(ranks, phases, pauses, limits)
     if math.isnan(longest_step):
         return limits.first_step_seconds
     if math.isnan(median_step):
@@ -136,18 +142,12 @@ def allowed_seconds(
     return max(limits.least_seconds, limits.step_multiple * median_step)
 
 
-def _pauses(ranks: list[RankSituation]) -> bool:
-    """Whether a rank whose process lives evaluates or saves."""
-    going = (item for item in ranks if item.process not in DEAD)
-    return any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in going)
-
-
 def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
     """Whether a rank will not come back, or ended while others wait: no start-up takes so long.
 
     In a checkpoint or an evaluation the others may still have work of their own.
     """
-    if _pauses(ranks):
+    if paused_phases(ranks):
         return False
     held = any(item.waiting or item.in_collective for item in ranks)
     return any(item.process in DEAD for item in ranks) or (held and bool(others.ended))

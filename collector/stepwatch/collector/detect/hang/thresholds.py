@@ -15,6 +15,9 @@ class Thresholds(NamedTuple):
     first_step_seconds: float
     early_seconds: float
     pause_seconds: float
+    pause_multiple: float
+    least_evaluation_seconds: float
+    least_save_seconds: float
     heartbeat_seconds: float
     lock_held_seconds: float
     held_seconds: float

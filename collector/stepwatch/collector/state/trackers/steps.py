@@ -13,6 +13,7 @@ from stepwatch.collector.state.trackers.collective_records import CollectiveReco
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS, StepRing
+from stepwatch.collector.state.trackers.usual_pauses import UsualPauses
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
@@ -34,6 +35,7 @@ class Steps(JoinedTracker):
         self.history = StepHistory()
         self.baseline = Baseline()
         self.early_baseline = EarlyBaseline()
+        self.pauses = UsualPauses()
         self._rank_nanoseconds = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS}
         self.newest_s = 0.0
         self.first_received_monotonic_s: float | None = None
@@ -63,6 +65,7 @@ class Steps(JoinedTracker):
         calls = attempt.tracker(CollectiveRecords)
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
+        self.pauses.add(fresh)
         rank = fresh["rank"].astype(np.int64)
         for name, sums in self._rank_nanoseconds.items():
             np.add.at(sums, rank, fresh[f"{name}_ns"].astype(np.int64))
