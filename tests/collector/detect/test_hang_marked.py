@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang
+from stepwatch.collector.detect import hang, pause
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.hang import LIMITS, Others, RankSituation, stall_of
+from stepwatch.collector.detect.hang import LIMITS, Others, RankSituation, Stall, stall_of
 from stepwatch.collector.detect.hang.marked import Longest
 from stepwatch.collector.detect.hang.situation import NO_OTHERS, NOBODY_ASKED, Unseen
 from stepwatch.collector.state.job import LiveJob
@@ -62,15 +62,40 @@ def test_much_longer_than_any_before_where_nobody_runs() -> None:
 @pytest.mark.parametrize(
     "outside",
     [
-        EVALUATES._replace(cpu_ratio=1.0),
-        EVALUATES._replace(cpu_ratio=math.nan),
         EVALUATES._replace(process=ProcessState.UNINTERRUPTIBLE),
         EVALUATES._replace(host=WAITS),
+        EVALUATES._replace(host=WAITS, cpu_ratio=1.0),
     ],
-    ids=["runs", "may run", "waits for storage", "its device is busy"],
+    ids=["waits for storage", "its device is busy", "it runs and its device is busy"],
 )
 def test_as_long_as_any_where_one_may_do_more_than_before(outside: RankSituation) -> None:
     assert hangs_after(WAITS, EVALUATES, outside) == LIMITS.pause_seconds
+
+
+@pytest.mark.parametrize("cpu_ratio", [1.0, math.nan], ids=["runs", "may run"])
+def test_while_one_runs_for_which_others_wait_it_is_a_pause_first(cpu_ratio: float) -> None:
+    """A rank that evaluates more than before holds the others up: a ticket, and a page before the
+    collective's timeout ends the job."""
+    runs = EVALUATES._replace(cpu_ratio=cpu_ratio)
+    assert hangs_after(WAITS, runs) == LIMITS.held_seconds
+    assert hangs_after(WAITS, runs, EVALUATES) == LIMITS.held_seconds
+    assert hangs_after(WAITS, runs, longest={Phase.EVAL: 60.0}) == 60.0 * LIMITS.pause_multiple
+    assert hangs_after(runs, runs) == LIMITS.pause_seconds
+    assert hangs_after(runs, EVALUATES) == LIMITS.pause_seconds
+
+    def stall(seconds: float, *ranks: RankSituation) -> Stall | None:
+        aged = [
+            item._replace(rank=rank, moved_age=seconds) for rank, item in enumerate((WAITS, *ranks))
+        ]
+        return stall_of(aged, 0.5, 0.5, LIMITS, NOBODY_ASKED, NO_OTHERS, SHORT)
+
+    least = LIMITS.least_evaluation_seconds
+    assert stall(least - 1.0, runs) is None
+    assert stall(least + 1.0, runs, EVALUATES) is None
+    (found,) = pause.detect(stall(least + 1.0, runs), pause.LIMITS)
+    assert (found.rank, found.phase) == (1, "eval")
+    assert "in an evaluation, which takes more than ten times as long" in found.summary
+    assert not hang.detect(stall(least + 1.0, runs), LIMITS)
 
 
 def test_as_long_as_any_where_too_little_is_known() -> None:

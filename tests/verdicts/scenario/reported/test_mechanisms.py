@@ -309,3 +309,14 @@ def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == ("hang", 2, "eval")
     assert is_page(found)
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("pause", 220.0), ("hang", 580.0)])
+def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
+    kind: str, seconds: float
+) -> None:
+    """It may evaluate more than before: a ticket first, and a page before the others give up."""
+    scenario = job(FaultKind.HANG_BUSY, 2, at=72.0, seconds=seconds, pauses=Pauses(40, 6.0))
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == (kind, 2, "eval")
+    assert is_page(found) == (kind == "hang")

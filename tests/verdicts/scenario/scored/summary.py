@@ -17,6 +17,7 @@ from .shares import Document, found_of, in_words, right, share
 from .statistics import quantile
 
 _HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90", "shows", "p90"]
+SOON_SECONDS = 300.0
 _LATE_SAVE = "slow-saver"
 """Its effect is the seconds of a save, and it hits one step in dozens."""
 
@@ -30,6 +31,7 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
     false = sum(len(one["false"]) for one in done if not one.get("wanted", {}).get("long"))
     healthy = [one for one in done if one["healthy"]]
     quiet = sum(len(one["false"]) for one in healthy)
+    ends = [each for each in wanted if each["stops"]]
     slow = [each for each in wanted if not each["stops"] and each["cost"] >= LEAST_COST]
     rest = [each for each in wanted if not each["stops"] and each["cost"] < LEAST_COST]
     doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
@@ -39,7 +41,8 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "scenarios": len(done),
         "precision": share(len(found), len(found) + false),
         "recall": found_of(wanted),
-        "recall of what stops or kills": found_of([each for each in wanted if each["stops"]]),
+        "recall of what stops or kills": found_of(ends),
+        "of these, within five minutes": share(sum(map(_soon, ends)), len(ends)),
         "recall of what costs 5 % or more": found_of(slow),
         "recall of memory that grows, agents that are gone": found_of(rest),
         "right rank": right(found, "rank"),
@@ -165,6 +168,11 @@ def _seconds(answers: Iterable[Document]) -> list[float]:
 def _quantiles(values: Iterable[float]) -> list[float]:
     known = list(values)
     return [quantile(known, 0.5), quantile(known, 0.9)]
+
+
+def _soon(answer: Document) -> bool:
+    """Whether it was found as soon as slow steps are asked to be."""
+    return bool(answer["found"]) and answer["seconds"] <= SOON_SECONDS
 
 
 def _shows(answer: Document) -> float:

@@ -41,6 +41,14 @@ def test_what_need_not_be_found_is_no_miss_and_no_false_incident() -> None:
     assert known["precision"][:2] == [1, 1]
 
 
+def test_what_stops_and_is_named_late_is_found_and_not_soon() -> None:
+    soon, late = answer(stops=True), answer(stops=True, seconds=301.0)
+    missed = answer(stops=True, found=False, seconds=float("nan"))
+    known = figures([scenario(soon), scenario(late), scenario(missed)])
+    assert known["recall of what stops or kills"][:2] == [2, 3]
+    assert known["of these, within five minutes"][:2] == [1, 3]
+
+
 def test_false_incidents_count_against_precision_and_by_healthy_day() -> None:
     known = figures([scenario(answer(), false=1), scenario(false=3, healthy=True)])
     assert known["precision"][:2] == [1, 5]

@@ -30,23 +30,29 @@ def marked_seconds(
 ) -> float:
     """How long `ranks` may make no progress, of which some stand in `phases`.
 
-    Where a rank outside any collective runs, it may evaluate more than before. Where none does,
-    earlier ones of the same kind say what is usual. Where moreover nobody waits, as far as lines
-    show it, they may all wait for what no line shows: it is allowed what is allowed elsewhere then.
+    Where two or more of the same kind are over, those say what is usual: beyond it, one in which
+    others wait is a pause while what holds them up runs, and a hang where nothing does. Storage
+    that does not answer, a busy device, and ranks that run while nobody waits may take any time.
+    Where nobody waits and none runs, as far as lines show it, they may all wait for what no line
+    shows; where some run and some do not, these may wait for those. Then it is allowed what is
+    allowed elsewhere.
     """
     outside = [item for item in ranks if not item.waiting and not item.in_collective]
+    held = len(outside) < len(ranks)
     known = [longest[phase] for phase in phases if phase in longest]
-    idle = all(item.host is None and activity_of(item, limits) is Activity.IDLE for item in outside)
-    if not idle or len(known) < len(phases) or any(map(_is_blocked, outside)):
+    idle = [activity_of(item, limits) is Activity.IDLE for item in outside]
+    if len(known) < len(phases) or any(map(_may_take_longer, outside)):
+        return limits.pause_seconds
+    if not (held or all(idle)):
         return limits.pause_seconds
     least = limits.least_evaluation_seconds
     if Phase.CHECKPOINT in phases:
         least = limits.least_save_seconds
-    if len(outside) == len(ranks):
+    if not held or len(set(idle)) > 1:
         least = limits.held_seconds
     return min(limits.pause_seconds, max(least, limits.pause_multiple * max(known)))
 
 
-def _is_blocked(item: RankSituation) -> bool:
-    """Whether the kernel has it wait, as it does for storage."""
-    return item.process is ProcessState.UNINTERRUPTIBLE
+def _may_take_longer(item: RankSituation) -> bool:
+    """Whether the kernel has it wait, as it does for storage, or its device is busy."""
+    return item.process is ProcessState.UNINTERRUPTIBLE or item.host is not None

@@ -20,7 +20,7 @@ from stepwatch.collector.detect.hang import Activity, RankSituation, Stall, op_n
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
-from stepwatch.signals.records import phase_name
+from stepwatch.signals.records import Phase, phase_name
 from stepwatch.signals.thresholds import load
 
 _DOES = {
@@ -29,6 +29,7 @@ _DOES = {
     Activity.UNKNOWN: "outside any collective, whether running is unknown: "
     "its agent reports no CPU time of its process,",
 }
+_MARKED = {Phase.CHECKPOINT: "a checkpoint", Phase.EVAL: "an evaluation"}
 
 
 class Thresholds(NamedTuple):
@@ -60,8 +61,7 @@ def _finding(stall: Stall) -> Finding:
     verb = "is" if len(stall.outside) == 1 else "are"
     summary = (
         f"the job has made no step for {in_words(stall.seconds)}, in step {step}: {who} {verb} "
-        f"{_DOES[stall.activity]} in what no hook names an evaluation or a checkpoint"
-        f"{_place(stall)}; {_cost(stall)}"
+        f"{_DOES[stall.activity]} in {_what(stall)}{_place(stall)}; {_cost(stall)}"
     )
     return build_finding(
         kind=FindingKind.PAUSE,
@@ -75,6 +75,16 @@ def _finding(stall: Stall) -> Finding:
         lost_ratio=len(stall.waiting) / len(stall.ranks) if stall.waiting else math.nan,
         evidence=_evidence(stall),
     )
+
+
+def _what(stall: Stall) -> str:
+    """What the ranks outside are in: an evaluation or a save that is marked is a stall only once
+    it takes much longer than those before."""
+    phases = {item.phase for item in stall.outside}
+    marked = [name for phase, name in _MARKED.items() if phase in phases]
+    if not marked:
+        return "what no hook names an evaluation or a checkpoint"
+    return f"{' and '.join(marked)}, which takes more than ten times as long as any before"
 
 
 def _place(stall: Stall) -> str:
