@@ -71,15 +71,19 @@ class Services:
             "collector", "collector", "--store", str(self.store),
             "--port", self.url.rsplit(":", 1)[1], *self._options,
         )  # fmt: skip
-        self._processes.start(
-            "agent", "agent", "--collector", self.url, "--ring-dir", str(self.rings),
-            "--spool", str(self.folder / "spool"), "--port", "0", *self._agent_options,
-        )  # fmt: skip
+        self._start_agent()
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
             if collector.poll() is not None or time.monotonic() > deadline:
                 raise ServiceError(self._processes.last_line("collector"))
             time.sleep(0.1)
+
+    def _start_agent(self) -> None:
+        """Start the agent of this machine."""
+        self._processes.start(
+            "agent", "agent", "--collector", self.url, "--ring-dir", str(self.rings),
+            "--spool", str(self.folder / "spool"), "--port", "0", *self._agent_options,
+        )  # fmt: skip
 
     @property
     def store(self) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.ports import free_port
+from tests.services import ServiceError
 from tests.verdicts.plan import Plan
 from tests.verdicts.scenario.plan import Scenario, node_name
 from tests.verdicts.site import Site, kill
@@ -38,11 +39,15 @@ class RealSite(Site):
         super().__init__(folder, rings)
         self._agents: dict[int, subprocess.Popen[bytes]] = {}
 
+    def _start_agent(self) -> None:
+        """Start none: one above the rings of all nodes would report what theirs no longer do."""
+
     def run(self, planned: Planned) -> Ran:
         """Run a scenario.
 
         Raises:
             NoMeansError: this machine cannot bring its fault about.
+            ServiceError: its ranks are not on the nodes that they are meant to be on.
         """
         scenario = planned.scenario
         own = self.folder / scenario.job
@@ -74,6 +79,7 @@ class RealSite(Site):
     def _follow(self, planned: Planned, means: Means, pids: list[int]) -> Ran:
         scenario = planned.scenario
         began = self._first_step(scenario.job)
+        self._expect_nodes(scenario)
         by_means = None if planned.way.name == SIGNALS else partial(means.begin, pids=pids)
         outside = Outside(scenario, pids, self._kill_agent, begin=by_means)
         onset = min((fault.onset for fault in scenario.faults), default=scenario.seconds)
@@ -103,6 +109,12 @@ class RealSite(Site):
         while time.time() < until and not self._steps(job):
             time.sleep(0.1)
         return time.time()
+
+    def _expect_nodes(self, scenario: Scenario) -> None:
+        ranks = (self.job(scenario.job) or {}).get("ranks", [])
+        found = {each["node"] for each in ranks}
+        if not found <= set(map(node_name, range(scenario.nodes))):
+            raise ServiceError(f"{scenario.job}: its ranks are on {', '.join(sorted(found))}")
 
     def _steps(self, job: str) -> int:
         """Steps that the job has made, as the collector knows it."""

@@ -87,4 +87,4 @@ def test_what_no_process_is_needed_for_is_made_of_nothing(tmp_path: Path) -> Non
 def test_who_gets_no_processor_is_slow_for_that_reason_as_well() -> None:
     plan = planned(7, way_named("slow-compute/cgroup-quota"))
     (one,) = [each for each in truths(plan) if each.truth.fault == "slow-compute"]
-    assert one.truth.causes == {"slow-compute", "cpu-contention"}
+    assert one.truth.causes == {"slow-compute", "cpu-contention", "container-limit"}

@@ -78,7 +78,7 @@ _NO_PROCESSOR = frozenset({Cause.CPU_CONTENTION.value})
 SIGNALS, QUOTA, BURNERS, LINKS, STORAGE = "signals", "cgroup-quota", "burners", "links", "storage"
 WAYS = (
     *(Way(kind, SIGNALS, _NO_PROCESSOR) for kind in _BY_SIGNALS),
-    Way(FaultKind.SLOW_COMPUTE, QUOTA, _NO_PROCESSOR),
+    Way(FaultKind.SLOW_COMPUTE, QUOTA, _NO_PROCESSOR | {Cause.CONTAINER_LIMIT.value}),
     Way(FaultKind.SLOW_COMPUTE, BURNERS, _NO_PROCESSOR),
     Way(FaultKind.SLOW_LINK, LINKS),
     Way(FaultKind.SLOW_DATA, STORAGE),
