@@ -25,6 +25,8 @@ RANKS, NODES, STEP_SECONDS = 4, 2, 0.3
 ONSET_SECONDS = (14.0, 24.0)
 SLOW_SECONDS, AFTER_SECONDS = 45.0, 28.0
 """How long a run goes on after the onset of what slows it, and of what ends it."""
+BUSY_SECONDS = 150.0
+"""The same where a rank computes for good: it may evaluate, which is a pause of two minutes."""
 HEALTHY_SHARE, LOST_SHARE = 0.2, 0.2
 LEAST_EFFECT = 1.15
 _LOST_BEFORE_SECONDS = 8.0
@@ -56,11 +58,17 @@ def planned(seed: int, way: Way | None = None) -> Planned:
     scenario = replace(
         base,
         faults=(fault,),
-        seconds=fault.onset + (SLOW_SECONDS if way.kind in SLOWING else AFTER_SECONDS),
+        seconds=fault.onset + _seconds_after(way.kind),
         telemetry=lost if dice.random() < LOST_SHARE else Telemetry(),
         pauses=Pauses(),
     )
     return Planned(scenario, way)
+
+
+def _seconds_after(kind: FaultKind) -> float:
+    if kind is FaultKind.HANG_BUSY:
+        return BUSY_SECONDS
+    return SLOW_SECONDS if kind in SLOWING else AFTER_SECONDS
 
 
 def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
