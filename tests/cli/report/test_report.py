@@ -10,7 +10,7 @@ import pytest
 
 from stepwatch.cli.main import OK, USAGE, main
 from stepwatch.cli.verbs import report
-from stepwatch.collector.runtime.accounting import EVERY_SECONDS
+from stepwatch.collector.runtime.evaluation.accounting import EVERY_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.site import read_objectives
 from stepwatch.collector.slo.waste import CAUSES

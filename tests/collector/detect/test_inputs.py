@@ -10,7 +10,7 @@ import pytest
 from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.runtime.job_state import has_ended, job_state
+from stepwatch.collector.runtime.evaluation.job_state import has_ended, job_state
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received

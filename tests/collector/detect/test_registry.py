@@ -13,7 +13,7 @@ from stepwatch.collector import detect
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.registry import Detector, When, discover, failure_kinds, find
-from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received

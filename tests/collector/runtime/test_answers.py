@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.job import LiveJob

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.collector.runtime.evaluation import job_facts
+from stepwatch.collector.runtime.evaluation.verdicts import job_facts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import Objectives, read_objectives

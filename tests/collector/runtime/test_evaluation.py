@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.collector.runtime.job_state import ABANDONED_SECONDS
+from stepwatch.collector.runtime.evaluation.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.runtime import evaluation, service
+from stepwatch.collector.runtime import service
+from stepwatch.collector.runtime.evaluation import evaluator
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.closing import Limits
 from stepwatch.collector.state import live
@@ -139,8 +140,8 @@ def test_a_reader_of_a_long_log_writes_nothing(
 ) -> None:
     known = Service(store, clock)
     known.receive(b"".join(map(wire.encode, eventful_run())))
-    monkeypatch.setattr(evaluation, "CATCH_UP_STEPS", 0)
-    monkeypatch.setattr(evaluation, "Limits", lambda: Limits(held=8, more=2, incomplete=9))
+    monkeypatch.setattr(evaluator, "CATCH_UP_STEPS", 0)
+    monkeypatch.setattr(evaluator, "Limits", lambda: Limits(held=8, more=2, incomplete=9))
     written: list[str] = []
 
     def note(*words: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.slo import slis
 from stepwatch.collector.slo.asked.openslo import parse_slo
 from stepwatch.collector.slo.asked.site import Objectives

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwatch.collector.runtime.evaluation import job_facts
+from stepwatch.collector.runtime.evaluation.verdicts import job_facts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.over_run import registry, slis
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.store import Store

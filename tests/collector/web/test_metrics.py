@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.cli.slo_in_full import in_full
 from stepwatch.cli.verbs import status
-from stepwatch.collector.runtime.job_state import ABANDONED_SECONDS
+from stepwatch.collector.runtime.evaluation.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
 from stepwatch.collector.slo.asked.rates import Rate, RateCard

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.views import FRESH_SECONDS, Published, View, Views
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.live import CONTAINED, LiveState

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.holding.held import HeldJob

@@ -14,7 +14,8 @@ from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Made
-from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 
 KEPT_SECONDS = 30.0

@@ -12,8 +12,8 @@ import numpy as np
 
 from stepwatch.collector.analysis.device_use import host_leads
 from stepwatch.collector.analysis.newest_steps import newest_window
-from stepwatch.collector.runtime.evaluation import Verdicts
-from stepwatch.collector.runtime.job_state import job_state
+from stepwatch.collector.runtime.evaluation.job_state import job_state
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt

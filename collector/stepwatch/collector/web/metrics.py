@@ -15,8 +15,8 @@ from prometheus_client.core import (
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.model import INFO, Incident
 from stepwatch.collector.nodes.fleet import Fleet, FleetReader
-from stepwatch.collector.runtime.evaluation import Verdicts
-from stepwatch.collector.runtime.job_state import has_ended, is_abandoned
+from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy

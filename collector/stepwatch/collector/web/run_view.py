@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepwatch.collector.analysis.newest_steps import newest_window
-from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.state.job import LiveJob
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from stepwatch.collector.runtime.evaluation import Verdicts
-from stepwatch.collector.runtime.job_state import job_state
+from stepwatch.collector.runtime.evaluation.job_state import job_state
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.asked.site import Planned, apart
 from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.collector.slo.closing import attempt_steps

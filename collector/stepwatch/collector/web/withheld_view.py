@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import Withheld

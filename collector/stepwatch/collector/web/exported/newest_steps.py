@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.analysis.pipeline_stages import pipeline
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.trackers.step_window import DEVICE

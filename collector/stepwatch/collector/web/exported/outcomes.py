@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import Metric
 
-from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
-from stepwatch.collector.runtime.job_state import job_state
+from stepwatch.collector.runtime.evaluation.job_state import job_state
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import readings
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals import names

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import Metric
 
-from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals import names
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.context import DetectionContext
@@ -27,21 +26,17 @@ from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
-from stepwatch.collector.runtime.accounting import Accounts
-from stepwatch.collector.runtime.detector_failures import not_looked_for
-from stepwatch.collector.runtime.job_state import has_ended, is_abandoned, job_state
+from stepwatch.collector.runtime.evaluation.detector_failures import not_looked_for
+from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned
+from stepwatch.collector.runtime.evaluation.objective_statuses import objective_statuses
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo import registry as slis
-from stepwatch.collector.slo.asked.burn import burning
 from stepwatch.collector.slo.asked.rates import RateCard
-from stepwatch.collector.slo.asked.site import Objectives, Planned
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
-from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
-from stepwatch.collector.slo.over_run.registry import readings
-from stepwatch.collector.slo.over_run.sli import JobFacts, Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.slo.standing import seen_until, standing
-from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.slo.waste import Tail
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
@@ -53,53 +48,8 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is evaluated a little longer: the last segments may still be on their way."""
 _FOREVER_S = 1 << 40
-LIMITS_EVERY_SECONDS = 10.0
-"""Between two looks at an SLI over the run that an SLO has a limit for."""
 CATCH_UP_STEPS = 1 << 17
 """Steps of a job that is read back that may be held beyond what it holds when it is evaluated."""
-CLOCK_SET_SECONDS = 1.0
-"""A wall clock that runs so far from the monotonic one between two evaluations was set."""
-
-
-@dataclass
-class Verdicts:
-    """What the newest evaluations found in one job."""
-
-    slo_statuses: list[SloStatus] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    incidents: dict[str, Incident] = field(default_factory=dict)
-    slices: dict[str, RunningSlices] = field(default_factory=dict)
-    """Those of each SLI, by its name."""
-    accounts: Accounts = field(default_factory=Accounts)
-    planned: list[Planned] = field(default_factory=list)
-    """When work was planned that jobs of its class do not pay for."""
-    rates: RateCard | None = None
-    """What device-time costs, None where nobody said."""
-    seen_s: float = 0.0
-    """Up to when slices are known, Unix seconds: what windows of SLOs end with."""
-    stalled_seconds: float = math.nan
-    one_node_speed: float = math.nan
-    """Tokens per second and device of other jobs of its class on one node."""
-    clocks: tuple[float, float] | None = None
-    """Wall and monotonic seconds of the newest evaluation."""
-    failed_at: float = math.nan
-    """When the newest attempt was first reported to have failed on all ranks, Unix seconds; NaN
-    while it has not, or ended in another way."""
-    limit_readings: dict[str, Reading] = field(default_factory=dict)
-    """The SLIs over the run that SLOs have limits for, and when they were read (monotonic)."""
-    limits_read_s: float = -math.inf
-    not_looked_for: dict[str, str] = field(default_factory=dict)
-    """Kinds of findings whose detector raised in the newest evaluation, and what."""
-    unconfirmed: bool = False
-    """Whether the newest write failed: the store may hold it all the same."""
-    nothing: FoundNothing = field(default_factory=FoundNothing)
-    """Detectors that need not be asked until steps change."""
-    settled_at: float = 0.0
-    """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
-
-    def open_incidents(self) -> list[Incident]:
-        """Incidents that are open."""
-        return [incident for incident in self.incidents.values() if incident.state == "open"]
 
 
 class Evaluator:
@@ -140,7 +90,7 @@ class Evaluator:
             verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.rates = self.objectives.rates
         verdicts.seen_s = seen_until(job, standing(job, attempt_steps(job)).values())
-        verdicts.slo_statuses = self._slo_statuses(job, verdicts)
+        verdicts.slo_statuses = objective_statuses(self.objectives, job, verdicts, self._clock)
 
     def catch_up(self, job: LiveJob) -> None:
         """Let old steps of a job go while it is read back: its log may be longer than its history.
@@ -192,7 +142,7 @@ class Evaluator:
         )
         self._class_throughput.keep(job, context.first_steps)
         verdicts.one_node_speed = self._class_throughput.one_node_speed(job.name, attempt.job_class)
-        _follow_clock(verdicts, now, context.now_s)
+        verdicts.follow_clock(now, context.now_s)
         failed = [] if abandoned else self._failures(context)
         verdicts.findings = failed or ([] if ended else self._findings(context, verdicts.nothing))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
@@ -229,7 +179,7 @@ class Evaluator:
         close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.seen_s = seen_until(job, tails.values())
-        verdicts.slo_statuses = self._slo_statuses(job, verdicts)
+        verdicts.slo_statuses = objective_statuses(self.objectives, job, verdicts, self._clock)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
         return True
@@ -276,38 +226,6 @@ class Evaluator:
         ]
         return before, others
 
-    def _slo_statuses(self, job: LiveJob, verdicts: Verdicts) -> list[SloStatus]:
-        nothing, asked = SliceLine(), self.objectives
-        job_class = job.current.job_class
-        slos, without = asked.of(job_class), asked.without(job_class)
-        verdicts.planned = asked.planned_for(job_class)
-        limits = {slo.sli for slo in slos if slo.limit is not None}
-        found = self._limit_readings(job, verdicts, limits) if limits else {}
-        statuses = []
-        for slo in slos:
-            if slo.limit is not None:
-                statuses.append(evaluate_limit(slo, found[slo.sli]))
-                continue
-            known = verdicts.slices.get(slo.sli)
-            line = nothing if known is None else known.line
-            status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without)
-            if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
-                status = status._replace(burning=burning(slo, line, verdicts.seen_s, without))
-            statuses.append(status)
-        return statuses
-
-    def _limit_readings(
-        self, job: LiveJob, verdicts: Verdicts, names: set[str]
-    ) -> dict[str, Reading]:
-        """SLIs over the run by name; those of a job that runs are read now and then."""
-        now_s = self._clock.monotonic_ns() / NANOSECONDS
-        old = now_s - verdicts.limits_read_s >= LIMITS_EVERY_SECONDS
-        if old or not names <= verdicts.limit_readings.keys() or job.current.is_over:
-            facts = job_facts(job, verdicts, self._clock.wall_ns() / NANOSECONDS)
-            verdicts.limit_readings = readings(facts, sorted(names))
-            verdicts.limits_read_s = now_s
-        return verdicts.limit_readings
-
     def _slices(
         self,
         attempts: Mapping[RunKey, slis.AttemptSteps],
@@ -330,22 +248,6 @@ def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]
     return ((name, part) for name, parts in slices.items() for part in parts)
 
 
-def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None:
-    """Where the wall clock was set, open incidents were seen as long ago as before.
-
-    Without it an hour that never passed would cost device-seconds, or keep an incident open.
-    """
-    before, verdicts.clocks = verdicts.clocks, (wall_s, monotonic_s)
-    if before is None:
-        return
-    jump = (wall_s - before[0]) - (monotonic_s - before[1])
-    if abs(jump) < CLOCK_SET_SECONDS:
-        return
-    for incident in verdicts.open_incidents():
-        seen_at = incident.last_seen_at + jump
-        verdicts.incidents[incident.id] = replace(incident, last_seen_at=seen_at)
-
-
 def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
     """Agents go on for a while after the failure, so the first time it was reported counts."""
     known = verdicts.failed_at
@@ -366,19 +268,4 @@ def _moment(
         frozen=frozen,
         ended=ended,
         price=rates.price(context.wall_s, attempt.job_class) if rates else None,
-    )
-
-
-def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
-    """What SLIs over a run read of a job that is evaluated, at Unix time `now`."""
-    return JobFacts(
-        job=job,
-        attempts=attempt_steps(job),
-        state=job_state(job.current, verdicts.open_incidents(), now),
-        device_seconds=verdicts.accounts.seconds(),
-        cost=verdicts.accounts.cost(verdicts.rates, job.current.job_class),
-        ratios={name: each.line.sums for name, each in verdicts.slices.items()},
-        incidents=Counter(each.kind for each in verdicts.incidents.values()),
-        one_node_speed=verdicts.one_node_speed,
-        now_s=now,
     )

@@ -1,0 +1,1 @@
+"""One evaluation of a job, and what is known of it afterwards."""

@@ -1,0 +1,54 @@
+"""How a job stands against each of its objectives."""
+
+from __future__ import annotations
+
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
+from stepwatch.collector.slo.asked.burn import burning
+from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
+from stepwatch.collector.slo.over_run.registry import readings
+from stepwatch.collector.slo.over_run.sli import Reading
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.states import SloState
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+LIMITS_EVERY_SECONDS = 10.0
+"""Between two looks at an SLI over the run that an SLO has a limit for."""
+
+
+def objective_statuses(
+    asked: Objectives, job: LiveJob, verdicts: Verdicts, clock: Clock
+) -> list[SloStatus]:
+    """The status of each SLO that is asked of a job; `verdicts` keeps what was read for it."""
+    nothing = SliceLine()
+    job_class = job.current.job_class
+    slos, without = asked.of(job_class), asked.without(job_class)
+    verdicts.planned = asked.planned_for(job_class)
+    limits = {slo.sli for slo in slos if slo.limit is not None}
+    found = _limit_readings(job, verdicts, limits, clock) if limits else {}
+    statuses = []
+    for slo in slos:
+        if slo.limit is not None:
+            statuses.append(evaluate_limit(slo, found[slo.sli]))
+            continue
+        known = verdicts.slices.get(slo.sli)
+        line = nothing if known is None else known.line
+        status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without)
+        if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
+            status = status._replace(burning=burning(slo, line, verdicts.seen_s, without))
+        statuses.append(status)
+    return statuses
+
+
+def _limit_readings(
+    job: LiveJob, verdicts: Verdicts, names: set[str], clock: Clock
+) -> dict[str, Reading]:
+    """SLIs over the run by name; those of a job that runs are read now and then."""
+    now_s = clock.monotonic_ns() / NANOSECONDS
+    old = now_s - verdicts.limits_read_s >= LIMITS_EVERY_SECONDS
+    if old or not names <= verdicts.limit_readings.keys() or job.current.is_over:
+        facts = job_facts(job, verdicts, clock.wall_ns() / NANOSECONDS)
+        verdicts.limit_readings = readings(facts, sorted(names))
+        verdicts.limits_read_s = now_s
+    return verdicts.limit_readings
