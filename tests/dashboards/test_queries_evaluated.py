@@ -44,6 +44,7 @@ def series() -> dict[str, str]:
         found[f"stepwatch_collective_exposed_seconds_total{job}}}"] = "0+30x40"
         found[f"stepwatch_pipeline_wait_seconds_total{job}}}"] = "0+15x40"
         found[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
+        found[f"stepwatch_job_peak_tokens_per_second{job}}}"] = "2500x40"
         found[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
         found[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
         found[f'stepwatch_incident_open{job},kind="non-finite"}}'] = "1x40"
@@ -100,6 +101,8 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.COLLECTIVE_SHARE, {'{job_name="llama"}': 0.2}),
         (queries.PIPELINE_SHARE, {'{job_name="llama"}': 0.1}),
         (queries.TOKENS, {'{job_name="llama"}': 1000}),
+        (queries.MFU, {'{job_name="llama"}': 0.4}),
+        (queries.MFU.replace("$job", "saved"), {}),
         (queries.INCIDENT_COUNT, {'{job_name="llama"}': 2}),
         (queries.NUMBER_INCIDENTS, {'{job_name="llama",kind="non-finite"}': 1}),
         (queries.SLO_STATES, {'{job_name="llama",slo="goodput",state="frozen"}': 1}),

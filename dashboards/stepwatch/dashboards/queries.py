@@ -31,6 +31,7 @@ from stepwatch.signals.names import (
     JOB,
     JOB_INFO,
     JOB_LOSS,
+    JOB_PEAK_TOKENS,
     JOB_RUNNING,
     JOB_STEP,
     JOB_TOKENS,
@@ -161,6 +162,7 @@ _TRACED_SECONDS, _TRACED_STEPS = (
 TRACED_STEP_LENGTH = f"{_TRACED_SECONDS} / ({_TRACED_STEPS} > 0)"
 STEP_HEAT = f"max by ({LE}) (increase({of_job(_STEP_BUCKETS)}{_WINDOW}))"
 TOKENS = _job_rate(JOB_TOKENS.name)
+MFU = f"{TOKENS} / {_newest(JOB_PEAK_TOKENS, 'max')}"
 LOSS = _newest(JOB_LOSS, "max")
 STEP = _newest(JOB_STEP, "max")
 

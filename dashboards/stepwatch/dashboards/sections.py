@@ -170,13 +170,20 @@ def stragglers(thresholds: Thresholds) -> Panel:
 
 
 def pace() -> Section:
-    """How fast it goes: step time, tokens, step."""
+    """How fast it goes: step time, tokens, MFU, step."""
     quantiles = [Line(queries.step_quantile(q), f"p{q * 100:.0f}") for q in (0.5, 0.95, 0.99)]
     times = Metadata("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = Metadata("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
-    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.", "short", 12)
+    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.", "short", 8)
+    use = Metadata(
+        "MFU",
+        "Model FLOPs over the peak of the devices, saves and evaluations included; empty where the "
+        "trainer describes no model or its device's peak is not known.",
+        "percentunit",
+        8,
+    )
     step = Metadata(
-        "Step", "Newest step that every rank completed; flat means no progress.", "none", 12
+        "Step", "Newest step that every rank completed; flat means no progress.", "none", 8
     )
     return Section(
         "Pace",
@@ -184,6 +191,7 @@ def pace() -> Section:
             lines(times, *quantiles),
             heat(bands, Line(queries.STEP_HEAT, legend(queries.LE))),
             lines(tokens, Line(queries.TOKENS, "tokens/s")),
+            lines(use, Line(queries.MFU, "MFU")),
             lines(step, Line(queries.STEP, "step"), floor=None),
         ],
     )

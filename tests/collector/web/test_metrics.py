@@ -18,6 +18,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
 from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import Objectives, read_objectives
+from stepwatch.collector.slo.over_run.slis.pace.throughput import FLOPS, PEAK
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view, metrics, slo_view
@@ -34,6 +35,7 @@ from tests.collector.made import (
     segment,
     state_rows,
     step_rows,
+    with_facts,
 )
 from tests.collector.runtime.test_evaluation import Site
 
@@ -90,6 +92,8 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     absent |= {names.COLLECTOR_REFUSED_REQUESTS.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
+    # Nobody describes its model and the peak of its devices.
+    absent |= {names.JOB_PEAK_TOKENS.name}
     # It has not ended, and did not come back from anything.
     absent |= {names.JOB_OUTCOME.name, names.JOB_DURATION.name, names.JOB_RECOVERY.name}
     missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
@@ -118,6 +122,18 @@ def test_values_are_right(busy: Service) -> None:
     assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
     assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
     assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
+
+
+def test_what_its_devices_could_train_on_is_beside_what_they_do(service: Service) -> None:
+    service.receive(body(with_facts(run_segments(40), (FLOPS, "1000"), (PEAK, "1e6"))))
+    service.receive(
+        body(with_facts(run_segments(40, job="too-little"), (FLOPS, "1000"), (PEAK, "1e3")))
+    )
+    service.evaluate()
+    found = series(families(service))
+    # Four devices of 10^6 FLOP/s, of which a token takes 1,000.
+    assert found[(names.JOB_PEAK_TOKENS.name, JOB)] == pytest.approx(4 * 1e6 / 1e3)
+    assert (names.JOB_PEAK_TOKENS.name, "too-little") not in found, "it trains on more than that"
 
 
 def test_device_time_adds_up_and_costs_what_the_rate_card_says(store: Store) -> None:

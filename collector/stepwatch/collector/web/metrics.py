@@ -21,6 +21,7 @@ from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
+from stepwatch.collector.slo.over_run.slis.pace.throughput import peak_tokens_per_second
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
@@ -213,6 +214,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
         names.JOB_TOKENS,
         [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.tokens],
     )
+    peaks = [((name,), peak_tokens_per_second(a)) for name, a, _ in current]
+    yield gauge(names.JOB_PEAK_TOKENS, peaks)
     still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
     yield gauge(names.SECONDS_WITHOUT_PROGRESS, still)
     failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]

@@ -35,6 +35,14 @@ JOB_RUNNING = Metric(
 )
 JOB_STEP = Metric("stepwatch_job_step", _G, "Newest step that every rank completed.", (JOB,))
 JOB_TOKENS = Metric("stepwatch_job_tokens_total", _C, "Tokens trained on, over all ranks.", (JOB,))
+JOB_PEAK_TOKENS = Metric(
+    "stepwatch_job_peak_tokens_per_second",
+    _G,
+    "Tokens a second that the devices of the newest attempt would train on at their peak FLOP/s: "
+    "the rate of tokens over it is the MFU. Absent where no rank describes model and peak, and "
+    "where more were trained on than can be.",
+    (JOB,),
+)
 JOB_LOSS = Metric("stepwatch_job_loss", _G, "Loss at the newest completed step.", (JOB,))
 STEP_DURATION = Metric(
     "stepwatch_step_duration_seconds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_facts import tokens_per_second
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 
@@ -32,11 +33,23 @@ def scaling_efficiency(facts: JobFacts) -> Reading:
     )
 
 
+def peak_tokens_per_second(attempt: Attempt) -> float:
+    """Tokens a second that its devices would train on at their peak FLOP/s.
+
+    NaN where no rank describes the model or the peak, and where more tokens were trained on: then
+    one of the two is wrong.
+    """
+    flops, peak = _described(attempt)
+    if not (flops and peak and attempt.world):
+        return math.nan
+    most, found = peak * attempt.world / flops, tokens_per_second(attempt)
+    return math.nan if found is not None and found > most else most
+
+
 def mfu(facts: JobFacts) -> Reading:
     """Model FLOPs per second over the peak of the devices."""
     attempt = facts.job.current
-    known = attempt.tracker(RunFacts).known()
-    flops, peak = (_positive(known.get(name)) for name in (FLOPS, PEAK))
+    flops, peak = _described(attempt)
     if not flops:
         return unknown("no rank says what a token takes: Watch.describe(model={flops_per_token})")
     if not peak:
@@ -49,6 +62,12 @@ def mfu(facts: JobFacts) -> Reading:
     if share > 1.0:
         return unknown(f"{share:.3g} of the peak cannot be: one of the two is wrong")
     return Reading(share, detail=f"{flops:.3g} FLOPs a token, peak {peak:.3g} FLOP/s a device")
+
+
+def _described(attempt: Attempt) -> tuple[float, float]:
+    """FLOPs a token, and the peak FLOP/s of a device; 0.0 where no rank describes it."""
+    known = attempt.tracker(RunFacts).known()
+    return _positive(known.get(FLOPS)), _positive(known.get(PEAK))
 
 
 def _positive(text: str | None) -> float:
