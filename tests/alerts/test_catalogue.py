@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.expressions import lasting
+from stepwatch.alerts.families import hang
 from stepwatch.alerts.memory import SHARED
 from stepwatch.alerts.situations import cases_of, samples
 from stepwatch.alerts.spec import Alert, Severity, Situation

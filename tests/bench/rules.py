@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from stepwatch.alerts import budget
+from stepwatch.alerts.families import budget
 from stepwatch.signals import names
 from tests.drill.chain.servers import DrillError, Servers, asked, program
 from tests.soak.processes import CLI, processor_seconds

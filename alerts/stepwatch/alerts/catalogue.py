@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from . import broken, budget, checkpoint, hang, non_finite, restart, slow, straggler, telemetry
+from .families import (
+    broken,
+    budget,
+    checkpoint,
+    hang,
+    non_finite,
+    restart,
+    slow,
+    straggler,
+    telemetry,
+)
 from .itself import agent, collector, watchdog
 from .spec import Alert
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import BY_JOB, above, both, either, incident, while_running
+from stepwatch.alerts.memory import classes_of_left
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
+from stepwatch.alerts.thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 from stepwatch.signals.names import (
     ALERT_HANG,
     INCIDENT_OPEN,
@@ -15,11 +19,6 @@ from stepwatch.signals.names import (
     SECONDS_WITHOUT_PROGRESS,
     FindingKind,
 )
-
-from .expressions import BY_JOB, above, both, either, incident, while_running
-from .memory import classes_of_left
-from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
 """Causes that have a hang among their symptoms and are tickets: one restart fixes them."""

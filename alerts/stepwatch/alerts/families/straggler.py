@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import above, either, incident, while_running
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
+from stepwatch.alerts.thresholds import SLOWDOWN_RATIO
 from stepwatch.signals.names import (
     ALERT_STRAGGLER,
     CAUSE,
@@ -15,10 +18,6 @@ from stepwatch.signals.names import (
     STRAGGLER_SLOWDOWN,
     FindingKind,
 )
-
-from .expressions import above, either, incident, while_running
-from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import SLOWDOWN_RATIO
 
 # The alert's labels name only the job; the template looks up who is slow, so that a second
 # straggler changes the text and does not page again.

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stepwatch.alerts.expressions import BY_JOB, both, either, while_evaluated
+from stepwatch.alerts.memory import classes_of_left, last_seen, recorded_name
+from stepwatch.alerts.spec import (
+    INTERVAL_SECONDS,
+    UNPAGED,
+    Case,
+    Fired,
+    Recording,
+    Severity,
+    Situation,
+)
+from stepwatch.alerts.thresholds import NON_FINITE_SECONDS, VANISHED_SECONDS
+from stepwatch.alerts.verdict import AlertText, alert
 from stepwatch.signals.names import (
     INCIDENT_OPEN,
     JOB,
@@ -14,12 +27,6 @@ from stepwatch.signals.names import (
     NODE_RANK_NON_FINITE,
     FindingKind,
 )
-
-from .expressions import BY_JOB, both, either, while_evaluated
-from .memory import classes_of_left, last_seen, recorded_name
-from .spec import INTERVAL_SECONDS, UNPAGED, Case, Fired, Recording, Severity, Situation
-from .thresholds import NON_FINITE_SECONDS, VANISHED_SECONDS
-from .verdict import AlertText, alert
 
 _COUNT = NODE_RANK_NON_FINITE.name
 _BY_NODE = f"by ({JOB}, {NODE})"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import BY_JOB, RUNNING, above, both, incident, open_incidents
+from stepwatch.alerts.links import JOB_TEMPLATE
+from stepwatch.alerts.memory import LAST_ATTEMPTS, last_seen, recorded_name
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
+from stepwatch.alerts.thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 from stepwatch.signals.names import (
     ALERT_CRASH_LOOP,
     ALERT_NOT_RESTARTED,
@@ -14,12 +19,6 @@ from stepwatch.signals.names import (
     SECONDS_SINCE_FAILURE,
     FindingKind,
 )
-
-from .expressions import BY_JOB, RUNNING, above, both, incident, open_incidents
-from .links import JOB_TEMPLATE
-from .memory import LAST_ATTEMPTS, last_seen, recorded_name
-from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 
 
 def _series(failed: str, running: str) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.spec import Severity
+from stepwatch.alerts.verdict import AlertText, alert
 from stepwatch.signals.names import FindingKind
-
-from .spec import Severity
-from .verdict import AlertText, alert
 
 _WHERE = "Run `stepwatch incidents`: it names"
 

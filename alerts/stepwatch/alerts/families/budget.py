@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import BY_JOB, while_running, worst
+from stepwatch.alerts.links import JOB_TEMPLATE
+from stepwatch.alerts.memory import recorded_name
+from stepwatch.alerts.spec import Alert, Case, Fired, Recording, Severity, Situation
+from stepwatch.alerts.thresholds import WASTE_RATIO, WASTE_SHARE
 from stepwatch.signals.names import (
     ALERT_BUDGET_BURNING,
     ALERT_BUDGET_BURNING_FAST,
@@ -15,12 +20,6 @@ from stepwatch.signals.names import (
     SLO,
     SLO_BURN_RATE,
 )
-
-from .expressions import BY_JOB, while_running, worst
-from .links import JOB_TEMPLATE
-from .memory import recorded_name
-from .spec import Alert, Case, Fired, Recording, Severity, Situation
-from .thresholds import WASTE_RATIO, WASTE_SHARE
 
 _FAST = f'max {BY_JOB} ({SLO_BURN_RATE.name}{{{SEVERITY}="{Severity.PAGE.value}"}}) > 0'
 _WHICH = (

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import while_running, worst
+from stepwatch.alerts.links import JOB_TEMPLATE
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
+from stepwatch.alerts.thresholds import FAILED_CHECKPOINTS
 from stepwatch.signals.names import (
     ALERT_CHECKPOINT_UNVERIFIED,
     CHECKPOINT_FAILURES_IN_A_ROW,
     JOB,
     JOB_RUNNING,
 )
-
-from .expressions import while_running, worst
-from .links import JOB_TEMPLATE
-from .spec import Alert, Case, Fired, Severity, Situation
-from .thresholds import FAILED_CHECKPOINTS
 
 _RUNNING = f'{JOB_RUNNING.name}{{{JOB}="llama"}}'
 

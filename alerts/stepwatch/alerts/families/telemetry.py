@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from stepwatch.alerts.expressions import (
+    BY_JOB,
+    either,
+    incident,
+    lasting,
+    while_evaluated,
+    while_running,
+    worst,
+)
+from stepwatch.alerts.memory import LEFT_WHILE_RUNNING, classes_of_left, holding, recorded_name
+from stepwatch.alerts.spec import UNPAGED, Alert, Case, Fired, Severity, Situation
+from stepwatch.alerts.thresholds import COVERAGE_RATIO, STALE_SECONDS
 from stepwatch.signals.names import (
     ALERT_TELEMETRY_LOST,
     COLLECTOR_JOBS,
@@ -14,19 +26,6 @@ from stepwatch.signals.names import (
     TELEMETRY_COVERAGE,
     FindingKind,
 )
-
-from .expressions import (
-    BY_JOB,
-    either,
-    incident,
-    lasting,
-    while_evaluated,
-    while_running,
-    worst,
-)
-from .memory import LEFT_WHILE_RUNNING, classes_of_left, holding, recorded_name
-from .spec import UNPAGED, Alert, Case, Fired, Severity, Situation
-from .thresholds import COVERAGE_RATIO, STALE_SECONDS
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
 # Records of ranks that are gone are missing, and why is known.
