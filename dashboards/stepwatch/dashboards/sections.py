@@ -177,8 +177,8 @@ def pace() -> Section:
     tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.", "short", 8)
     use = Metadata(
         "MFU",
-        "Model FLOPs over the peak of the devices, saves and evaluations included; empty where the "
-        "trainer describes no model or its device's peak is not known.",
+        "FLOPs of the model a second over the peak of the devices; time in saves and evaluations "
+        "counts. Empty where the trainer describes no model or no peak, or one that is wrong.",
         "percentunit",
         8,
     )

@@ -48,6 +48,12 @@ def hangs_after(
     return stall.hang_seconds
 
 
+def stalled(seconds: float, *ranks: RankSituation, longest: Longest = SHORT) -> Stall | None:
+    """What comes of these ranks if they have made no progress for so long."""
+    aged = [item._replace(rank=rank, moved_age=seconds) for rank, item in enumerate(ranks)]
+    return stall_of(aged, 0.5, 0.5, LIMITS, NOBODY_ASKED, NO_OTHERS, longest)
+
+
 def test_much_longer_than_any_before_where_nobody_runs() -> None:
     assert hangs_after(WAITS, EVALUATES) == LIMITS.least_evaluation_seconds
     assert hangs_after(WAITS, SAVES) == LIMITS.least_save_seconds
@@ -60,42 +66,51 @@ def test_much_longer_than_any_before_where_nobody_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "outside",
+    "goes_on",
     [
+        EVALUATES._replace(cpu_ratio=1.0),
+        EVALUATES._replace(cpu_ratio=math.nan),
         EVALUATES._replace(process=ProcessState.UNINTERRUPTIBLE),
-        EVALUATES._replace(host=WAITS),
-        EVALUATES._replace(host=WAITS, cpu_ratio=1.0),
+        EVALUATES._replace(host=EVALUATES),
+        EVALUATES._replace(host=EVALUATES, cpu_ratio=1.0),
     ],
-    ids=["waits for storage", "its device is busy", "it runs and its device is busy"],
+    ids=["runs", "may run", "waits for storage", "busy device", "runs, busy device"],
 )
-def test_as_long_as_any_where_one_may_do_more_than_before(outside: RankSituation) -> None:
-    assert hangs_after(WAITS, EVALUATES, outside) == LIMITS.pause_seconds
-
-
-@pytest.mark.parametrize("cpu_ratio", [1.0, math.nan], ids=["runs", "may run"])
-def test_while_one_runs_for_which_others_wait_it_is_a_pause_first(cpu_ratio: float) -> None:
-    """A rank that evaluates more than before holds the others up: a ticket, and a page before the
-    collective's timeout ends the job."""
-    runs = EVALUATES._replace(cpu_ratio=cpu_ratio)
-    assert hangs_after(WAITS, runs) == LIMITS.held_seconds
-    assert hangs_after(WAITS, runs, EVALUATES) == LIMITS.held_seconds
-    assert hangs_after(WAITS, runs, longest={Phase.EVAL: 60.0}) == 60.0 * LIMITS.pause_multiple
-    assert hangs_after(runs, runs) == LIMITS.pause_seconds
-    assert hangs_after(runs, EVALUATES) == LIMITS.pause_seconds
-
-    def stall(seconds: float, *ranks: RankSituation) -> Stall | None:
-        aged = [
-            item._replace(rank=rank, moved_age=seconds) for rank, item in enumerate((WAITS, *ranks))
-        ]
-        return stall_of(aged, 0.5, 0.5, LIMITS, NOBODY_ASKED, NO_OTHERS, SHORT)
-
+def test_what_may_go_on_and_holds_others_up_is_a_pause_first(goes_on: RankSituation) -> None:
+    """A rank that evaluates more than before costs time, and wakes nobody for a quarter of an
+    hour. Nor is it taken for a hang at the moment at which another one is seen not to run."""
+    assert hangs_after(WAITS, goes_on) == LIMITS.pause_seconds
+    assert hangs_after(WAITS, goes_on, EVALUATES) == LIMITS.pause_seconds
     least = LIMITS.least_evaluation_seconds
-    assert stall(least - 1.0, runs) is None
-    assert stall(least + 1.0, runs, EVALUATES) is None
-    (found,) = pause.detect(stall(least + 1.0, runs), pause.LIMITS)
+    assert stalled(least - 1.0, WAITS, goes_on) is None
+    (found,) = pause.detect(stalled(least + 1.0, WAITS, goes_on), pause.LIMITS)
     assert (found.rank, found.phase) == (1, "eval")
     assert "in an evaluation, which takes more than ten times as long" in found.summary
-    assert not hang.detect(stall(least + 1.0, runs), LIMITS)
+    longer: Longest = {Phase.EVAL: 60.0}
+    assert stalled(599.0, WAITS, goes_on, longest=longer) is None
+    assert pause.detect(stalled(601.0, WAITS, goes_on, longest=longer), pause.LIMITS)
+
+
+def test_of_ranks_in_a_pause_the_one_that_runs_is_named() -> None:
+    runs = EVALUATES._replace(cpu_ratio=1.0)
+    (found,) = pause.detect(stalled(200.0, WAITS, EVALUATES, runs), pause.LIMITS)
+    assert "rank 2 is running outside any collective in an evaluation" in found.summary
+    elsewhere = runs._replace(phase=Phase.OTHER)
+    (found,) = pause.detect(stalled(200.0, WAITS, elsewhere, runs), pause.LIMITS)
+    assert "ranks 1-2 are running outside any collective in what no hook names" in found.summary
+
+
+def test_where_nobody_waits_one_that_runs_holds_nobody_up() -> None:
+    runs = EVALUATES._replace(cpu_ratio=1.0)
+    for ranks in ((runs, runs), (runs, EVALUATES), (runs,)):
+        assert stalled(LIMITS.pause_seconds - 1.0, *ranks) is None
+        assert hangs_after(*ranks) == LIMITS.pause_seconds
+
+
+def test_a_host_that_waits_in_a_collective_holds_nobody_up_while_its_device_is_busy() -> None:
+    """Its device is still in what the host left behind: the line is that of the device."""
+    waits = WAITS._replace(in_collective=False, host=WAITS)
+    assert stalled(200.0, waits, EVALUATES._replace(cpu_ratio=1.0)) is not None
 
 
 def test_as_long_as_any_where_too_little_is_known() -> None:
@@ -132,18 +147,25 @@ def test_the_longest_counts_once_two_steps_had_one() -> None:
     assert math.isnan(pauses.longest(Phase.FORWARD))
 
 
-def standing_in_an_evaluation(*, evaluated: tuple[int, ...]) -> DetectionContext:
+def standing_in_an_evaluation(
+    *, evaluated: tuple[int, ...], before: float = 0.0
+) -> DetectionContext:
     """Four ranks, of which three wait and one evaluates, asleep, for longer than evaluations in
-    the steps `evaluated` explain."""
+    the steps `evaluated` explain. With `before`, those of an earlier attempt took so many seconds.
+    """
     job, steps = LiveJob(JOB), 40
-    for item in run_segments(steps):
-        rows = item.tables[Kind.STEP]
-        rows["eval_ns"][np.isin(rows["step"], evaluated)] = NANOSECONDS // 10
-        job.apply(item, Received(0.0, 100.0))
+    of_attempts = [(0, 0.1)] if not before else [(0, before), (1, 0.1)]
+    for attempt, seconds in of_attempts:
+        for item in run_segments(steps):
+            rows = item.tables[Kind.STEP]
+            rows["eval_ns"][np.isin(rows["step"], evaluated)] = round(seconds * NANOSECONDS)
+            key = item.key._replace(attempt=attempt)
+            job.apply(item._replace(key=key), Received(0.0, 100.0))
     states = state_rows(range(4), 4, 1000.0, steps, LIMITS.least_evaluation_seconds + 1.0)
     states["in_collective"][:3] = 1
     states["phase"][3:] = Phase.EVAL
-    job.apply(segment(9000, {Kind.RANK_STATE: read_before(states)}), Received(0.0, 100.0))
+    newest = segment(9000, {Kind.RANK_STATE: read_before(states)}, attempt=of_attempts[-1][0])
+    job.apply(newest, Received(0.0, 100.0))
     return DetectionContext(job, 100.0)
 
 
@@ -152,3 +174,8 @@ def test_from_steps_to_the_rank_that_hangs_in_an_evaluation() -> None:
     assert (finding.rank, finding.phase) == (3, "eval")
     assert not hang.find(standing_in_an_evaluation(evaluated=(10,)))
     assert not hang.find(standing_in_an_evaluation(evaluated=()))
+
+
+def test_those_before_a_restart_were_usual_too() -> None:
+    assert hang.find(standing_in_an_evaluation(evaluated=(10, 20), before=11.0))
+    assert not hang.find(standing_in_an_evaluation(evaluated=(10, 20), before=13.0))

@@ -185,7 +185,10 @@ def test_failures_numbers_and_checkpoints() -> None:
     assert len(grouped([corrupt, finding(K.LOSS_ANOMALY, step=60)])) == 1
     assert len(grouped([corrupt, finding(K.LOSS_ANOMALY, step=49)])) == 2
     saving = finding(K.CHECKPOINT_STALL, phase="checkpoint")
-    assert len(grouped([saving, finding(K.THROUGHPUT_REGRESSION), finding(K.HANG, 0)])) == 1
+    assert len(grouped([saving, finding(K.THROUGHPUT_REGRESSION), finding(K.PAUSE)])) == 1
+    assert reported(grouped([saving, finding(K.HANG, 0), finding(K.PAUSE, 0)])) == {
+        ("hang", 0): [("checkpoint-stall", -1), ("pause", 0)]
+    }
     grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY)
     assert reported(
         grouped([grown, finding(K.RANK_FAILED, 2), finding(K.STRAGGLER, 3)], nodes=NODES)

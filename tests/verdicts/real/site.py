@@ -79,7 +79,6 @@ class RealSite(Site):
     def _follow(self, planned: Planned, means: Means, pids: list[int]) -> Ran:
         scenario = planned.scenario
         began = self._first_step(scenario.job)
-        self._expect_nodes(scenario)
         by_means = None if planned.way.name == SIGNALS else partial(means.begin, pids=pids)
         outside = Outside(scenario, pids, self._kill_agent, begin=by_means)
         onset = min((fault.onset for fault in scenario.faults), default=scenario.seconds)
@@ -90,6 +89,7 @@ class RealSite(Site):
                 at_onset = self._steps(scenario.job)
             outside.tick(at)
             time.sleep(_TICK_SECONDS)
+        self._expect_nodes(scenario)
         last = self._steps(scenario.job)
         found = self.incidents(scenario.job)
         since = [{**each, "opened_at": each["opened_at"] - began} for each in found]
@@ -111,10 +111,13 @@ class RealSite(Site):
         return time.time()
 
     def _expect_nodes(self, scenario: Scenario) -> None:
+        """All ranks were seen, each by the agent of its node."""
+        each = scenario.ranks_per_node
+        wanted = {rank: node_name(rank // each) for rank in range(scenario.ranks)}
         ranks = (self.job(scenario.job) or {}).get("ranks", [])
-        found = {each["node"] for each in ranks}
-        if not found <= set(map(node_name, range(scenario.nodes))):
-            raise ServiceError(f"{scenario.job}: its ranks are on {', '.join(sorted(found))}")
+        found = {item["rank"]: item["node"] for item in ranks}
+        if found != wanted:
+            raise ServiceError(f"{scenario.job}: the ranks are on {found}, not on {wanted}")
 
     def _steps(self, job: str) -> int:
         """Steps that the job has made, as the collector knows it."""

@@ -66,7 +66,8 @@ _TEXTS = (
         FindingKind.PAUSE,
         Severity.TICKET,
         "it makes no step, but nothing shows a hang",
-        "A rank evaluates, saves or computes something that no hook recognises, for minutes.",
+        "A rank evaluates, saves or computes for minutes, in what no hook recognises or in what "
+        "never took so long before.",
         "No step is made meanwhile. Where other ranks wait for it in a collective, their devices "
         "idle, and at the collective timeout the job crashes.",
         f"{_WHERE} the rank that runs, its Python line, and what the wait costs.",

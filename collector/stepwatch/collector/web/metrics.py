@@ -214,7 +214,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
         names.JOB_TOKENS,
         [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.tokens],
     )
-    peaks = [((name,), peak_tokens_per_second(a)) for name, a, _ in current]
+    going = [(name, a) for name, a, _ in current if not has_ended(a, now)]
+    peaks = [((name,), peak_tokens_per_second(a)) for name, a in going]
     yield gauge(names.JOB_PEAK_TOKENS, peaks)
     still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
     yield gauge(names.SECONDS_WITHOUT_PROGRESS, still)

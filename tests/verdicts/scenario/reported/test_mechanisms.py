@@ -311,12 +311,23 @@ def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -
     assert is_page(found)
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("pause", 220.0), ("hang", 580.0)])
+@pytest.mark.parametrize(("kind", "seconds"), [("pause", 220.0), ("hang", 1000.0)])
 def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
     kind: str, seconds: float
 ) -> None:
-    """It may evaluate more than before: a ticket first, and a page before the others give up."""
+    """It may evaluate more than before: a ticket long before the page."""
     scenario = job(FaultKind.HANG_BUSY, 2, at=72.0, seconds=seconds, pauses=Pauses(40, 6.0))
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == (kind, 2, "eval")
     assert is_page(found) == (kind == "hang")
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [(FaultKind.STOP, 30.0), (FaultKind.HANG_OUTSIDE, 330.0)]
+)
+def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds: float) -> None:
+    """A save that takes three times as long as usual is a ticket; nobody would have been paged."""
+    scenario = job(kind, 2, at=97.0, seconds=97.0 + seconds, saves=Pauses(40, 6.0))
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("hang", 2, "checkpoint")
+    assert is_page(found)

@@ -62,11 +62,12 @@ class Matched(NamedTuple):
 def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Matched:
     """Each fault takes the best incident of a right kind; the rest follows from one, or is false.
 
-    What follows from a fault is explained only where the fault was named before it.
+    What follows from a fault is explained only where the fault was named before it. It was named
+    when the first incident opened that says the same and became a part of another one: a rank that
+    computes for good is a pause before it is a hang.
     """
-    left = sorted(
-        (each for each in incidents if not each["merged_into"]), key=lambda each: each["opened_at"]
-    )
+    known = sorted(incidents, key=lambda each: each["opened_at"])
+    left = [each for each in known if not each["merged_into"]]
     answers, named = [], list[tuple[Expected, float]]()
     for one in wanted:
         fitting = [each for each in left if _names(each, one)]
@@ -74,7 +75,9 @@ def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Ma
         answers.append(_answer(one, best))
         if best is not None:
             left.remove(best)
-            named.append((one, best["opened_at"]))
+            at = _named_at(best, one, known)
+            answers[-1] = answers[-1]._replace(seconds=at - one.begins)
+            named.append((one, at))
     false = [each for each in left if not any(_explained(each, *pair) for pair in named)]
     repeated = sum(
         each not in false and any(each["kind"] in one.truth.kinds for one, _ in named)
@@ -96,6 +99,18 @@ def _names(incident: dict[str, Any], one: Expected) -> bool:
     # What need not be found is only known by its rank.
     there = one.required or not one.truth.ranks or incident["rank"] in one.truth.ranks
     return incident["kind"] in one.truth.kinds and in_time and there
+
+
+def _named_at(incident: dict[str, Any], one: Expected, known: Sequence[dict[str, Any]]) -> float:
+    """When the first of `known` opened that became a part of `incident` and names the same."""
+    parts = [
+        each["opened_at"]
+        for each in known
+        if each["merged_into"] == incident["id"]
+        and each["rank"] == incident["rank"]
+        and _names(each, one)
+    ]
+    return float(min([incident["opened_at"], *parts]))
 
 
 def _wrongs(incident: dict[str, Any], one: Expected) -> int:

@@ -17,7 +17,7 @@ def incident(
 ) -> dict[str, Any]:
     """An incident as the collector's store holds it."""
     named = {"kind": kind, "rank": rank, "phase": "forward", "cause": "slow-compute"}
-    rest = {"merged_into": "", "node": "node-1", "summary": ""}
+    rest = {"id": f"{kind}-{rank}", "merged_into": "", "node": "node-1", "summary": ""}
     rest |= {"severity": "alert", "alert": ALERT_STRAGGLER}
     return {**named, **rest, "opened_at": at, **more}
 
@@ -28,6 +28,19 @@ def test_a_right_verdict_is_right_in_everything() -> None:
     assert (answer.found, answer.rank, answer.phase, answer.cause) == (True, True, True, True)
     assert answer.seconds == 10.0
     assert not found.false
+
+
+def test_a_pause_that_became_a_hang_named_the_rank_when_it_opened() -> None:
+    spins = expected(with_fault(FaultKind.HANG_BUSY, 2))
+    begins = spins[0].begins
+    hang = incident("hang", at=begins + 482.0, cause="busy")
+    pause = incident("pause", at=begins + 122.0, cause="busy", merged_into=hang["id"])
+    follows = incident("data-stall", -1, at=begins + 200.0)
+    found = match(spins, [hang, pause, follows])
+    assert found.answers[0].seconds == 122.0
+    assert not found.false
+    other = {**pause, "rank": 1}
+    assert match(spins, [hang, other]).answers[0].seconds == 482.0
 
 
 def test_a_wrong_rank_is_found_and_wrong_unless_a_better_one_is_there() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ def stalled(context: DetectionContext) -> Stall | None:
     answers, unseen = asked(attempt), _unseen(context, known)
     entered = _entered(attempt, situations, answers) if unseen else frozenset()
     others = Others(unseen, tuple(sorted(attempt.ended)), entered)
-    pauses = _longest_pauses(attempt)
+    pauses = _longest_pauses(context.job.attempts.values())
     return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others, pauses)
 
 
@@ -76,11 +76,15 @@ def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) 
     return entered_step(situations, calls, answers.groups, LIMITS.least_order_steps)
 
 
-def _longest_pauses(attempt: Attempt) -> dict[Phase, float]:
-    """Seconds of its longest evaluation and save so far, where two or more are known."""
-    pauses = attempt.tracker(Steps).pauses
-    found = {phase: pauses.longest(phase) for phase in (Phase.EVAL, Phase.CHECKPOINT)}
-    return {phase: seconds for phase, seconds in found.items() if not math.isnan(seconds)}
+def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
+    """Seconds of the longest evaluation and save so far, of attempts that had two or more."""
+    pauses = [attempt.tracker(Steps).pauses for attempt in attempts]
+    found = dict[Phase, float]()
+    for phase in (Phase.EVAL, Phase.CHECKPOINT):
+        known = [seconds for each in pauses if not math.isnan(seconds := each.longest(phase))]
+        if known:
+            found[phase] = max(known)
+    return found
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:

@@ -28,31 +28,40 @@ def paused_phases(ranks: Sequence[RankSituation]) -> set[Phase]:
 def marked_seconds(
     ranks: Sequence[RankSituation], phases: set[Phase], longest: Longest, limits: Thresholds
 ) -> float:
-    """How long `ranks` may make no progress, of which some stand in `phases`.
+    """How long `ranks` may make no progress, of which some stand in `phases`, until they stall.
 
-    Where two or more of the same kind are over, those say what is usual: beyond it, one in which
-    others wait is a pause while what holds them up runs, and a hang where nothing does. Storage
-    that does not answer, a busy device, and ranks that run while nobody waits may take any time.
-    Where nobody waits and none runs, as far as lines show it, they may all wait for what no line
-    shows; where some run and some do not, these may wait for those. Then it is allowed what is
-    allowed elsewhere.
+    Where two or more pauses of the same kind are over, those say what is usual, and others who wait
+    are held up by what takes much longer. Where nobody waits and none runs, as far as lines show
+    it, they may all wait for what no line shows. Where nobody waits and one runs, nobody is held
+    up.
     """
-    outside = [item for item in ranks if not item.waiting and not item.in_collective]
-    held = len(outside) < len(ranks)
     known = [longest[phase] for phase in phases if phase in longest]
-    idle = [activity_of(item, limits) is Activity.IDLE for item in outside]
-    if len(known) < len(phases) or any(map(_may_take_longer, outside)):
-        return limits.pause_seconds
-    if not (held or all(idle)):
+    outside = _outside(ranks)
+    held = len(outside) < len(ranks)
+    idle = all(activity_of(item, limits) is Activity.IDLE for item in outside)
+    if len(known) < len(phases) or not (held or idle):
         return limits.pause_seconds
     least = limits.least_evaluation_seconds
     if Phase.CHECKPOINT in phases:
         least = limits.least_save_seconds
-    if not held or len(set(idle)) > 1:
+    if not held:
         least = limits.held_seconds
     return min(limits.pause_seconds, max(least, limits.pause_multiple * max(known)))
 
 
-def _may_take_longer(item: RankSituation) -> bool:
-    """Whether the kernel has it wait, as it does for storage, or its device is busy."""
-    return item.process is ProcessState.UNINTERRUPTIBLE or item.host is not None
+def may_go_on(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
+    """Whether one of `ranks` may come out of a marked pause by itself, however long it takes.
+
+    One that runs, or may run, evaluates or saves more than before, as the last evaluation of a
+    training does. Storage that does not answer and a device that is busy may take any time as well.
+    """
+    return any(
+        item.host is not None
+        or item.process is ProcessState.UNINTERRUPTIBLE
+        or activity_of(item, limits) is not Activity.IDLE
+        for item in _outside(ranks)
+    )
+
+
+def _outside(ranks: Sequence[RankSituation]) -> list[RankSituation]:
+    return [item for item in ranks if not item.waiting and not item.in_collective]

@@ -3,10 +3,12 @@
 Where a rank sits in a collective that others did not enter, those others decide: one that runs
 evaluates, saves or computes something that no hook recognises, and the rest wait for it. That is a
 pause, until it has lasted so long that the collective's timeout is near. One that does not run
-will not arrive: that is a hang at once, whatever others outside do. Where nobody waits and a rank
-runs, nobody is held up; where none runs, or devices are busy, they may wait in a collective that
-no line shows. A rank that nobody observes may be in a pause, unless it has entered the step; one
-whose node fell silent when the others came to a halt is lost with it.
+will not arrive: that is a hang at once, whatever others outside do. In an evaluation or a save that
+is marked, what takes far longer than those before is a pause while a rank runs there or waits for
+storage, and a hang where none does. Where nobody waits and a rank runs, nobody is held up; where
+none runs, or devices are busy, they may wait in a collective that no line shows. A rank that nobody
+observes may be in a pause, unless it has entered the step; one whose node fell silent when the
+others came to a halt is lost with it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from stepwatch.signals.records import ProcessState
 from .activity import DEAD, Activity, activity_of, is_device_stuck
 from .device import with_waiting_hosts
 from .holding import holding_up
-from .marked import NONE_KNOWN, Longest, marked_seconds, paused_phases
+from .marked import NONE_KNOWN, Longest, marked_seconds, may_go_on, paused_phases
 from .situation import (
     NO_OTHERS,
     NOBODY_ASKED,
@@ -94,7 +96,8 @@ def stall_of(
     lacking = missed_collectives(asked.diagnoses)
     waiting, outside = _sides(ranks, lacking)
     does = {item.rank: activity_of(item, limits) for item in outside}
-    activity = _together(list(does.values()), held=bool(waiting))
+    goes_on = bool(paused_phases(ranks)) and may_go_on(ranks, limits) and not _has_dead(ranks)
+    activity = _together(list(does.values()), held=bool(waiting) and not goes_on)
     answer = holding_up(ranks, asked.groups, others)
     if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
         # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
@@ -104,6 +107,8 @@ def stall_of(
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
         bound = _unseen_seconds(seconds, answer, others, limits)
+    elif goes_on and waiting:
+        bound = limits.pause_seconds
     elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
         bound = limits.blocked_seconds
     else:
@@ -133,7 +138,7 @@ def allowed_seconds(
 ) -> float:
     """How long all ranks may make no progress in the phase they are in."""
     if phases := paused_phases(ranks):
-        return marked_seconds(ranks, phases, pauses, limits)
+        return marked_seconds(with_waiting_hosts(ranks), phases, pauses, limits)
     if math.isnan(longest_step):
         return limits.first_step_seconds
     if math.isnan(median_step):
@@ -150,7 +155,11 @@ def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
     if paused_phases(ranks):
         return False
     held = any(item.waiting or item.in_collective for item in ranks)
-    return any(item.process in DEAD for item in ranks) or (held and bool(others.ended))
+    return _has_dead(ranks) or (held and bool(others.ended))
+
+
+def _has_dead(ranks: list[RankSituation]) -> bool:
+    return any(item.process in DEAD for item in ranks)
 
 
 def _sides(
@@ -197,7 +206,7 @@ def _hang_seconds(
 ) -> float:
     """For how long a pause explains it; 0 where it explains nothing."""
     stuck = any(is_device_stuck(item, limits) for item in outside)
-    if stuck or not outside or any(item.process in DEAD for item in ranks):
+    if stuck or not outside or _has_dead(ranks):
         return 0.0
     if not waiting:
         unseen = activity is Activity.IDLE or any(item.host is not None for item in outside)

@@ -1,6 +1,7 @@
 """Pause: no rank makes progress, but what holds the job up runs, or nobody waits for it.
 
-An evaluation or a save that no hook recognises looks like this. It becomes a hang, which pages,
+An evaluation or a save that no hook recognises looks like this, and so does one that takes much
+longer than those before. It becomes a hang, which pages,
 once it has lasted longer than `hang` allows a pause; until then it is a ticket after minutes.
 """
 
@@ -55,13 +56,15 @@ def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
 
 
 def _finding(stall: Stall) -> Finding:
-    named = stall.outside[0] if len(stall.outside) == 1 < len(stall.ranks) else None
     step = min(item.step for item in stall.ranks)
-    who = ranks_text([item.rank for item in stall.outside])
-    verb = "is" if len(stall.outside) == 1 else "are"
+    # One that does not run may wait for one that does.
+    runs = [item for item in stall.outside if item not in stall.idle] or stall.outside
+    who = ranks_text([item.rank for item in runs])
+    named = runs[0] if len(runs) == 1 < len(stall.ranks) else None
+    verb = "is" if len(runs) == 1 else "are"
     summary = (
         f"the job has made no step for {in_words(stall.seconds)}, in step {step}: {who} {verb} "
-        f"{_DOES[stall.activity]} in {_what(stall)}{_place(stall)}; {_cost(stall)}"
+        f"{_DOES[stall.activity]} in {_what(runs)}{_place(stall, runs[0])}; {_cost(stall)}"
     )
     return build_finding(
         kind=FindingKind.PAUSE,
@@ -77,19 +80,19 @@ def _finding(stall: Stall) -> Finding:
     )
 
 
-def _what(stall: Stall) -> str:
-    """What the ranks outside are in: an evaluation or a save that is marked is a stall only once
-    it takes much longer than those before."""
-    phases = {item.phase for item in stall.outside}
-    marked = [name for phase, name in _MARKED.items() if phase in phases]
-    if not marked:
+def _what(ranks: list[RankSituation]) -> str:
+    """What the ranks that hold the job up are in: an evaluation or a save that is marked is a stall
+    only once it takes much longer than those before."""
+    phases = {item.phase for item in ranks}
+    if not phases <= _MARKED.keys():
         return "what no hook names an evaluation or a checkpoint"
+    marked = [name for phase, name in _MARKED.items() if phase in phases]
     return f"{' and '.join(marked)}, which takes more than ten times as long as any before"
 
 
-def _place(stall: Stall) -> str:
-    """Where the first rank outside is in the user's code, if the agent could ask it."""
-    found = stall.asked.diagnoses.get(stall.outside[0].rank)
+def _place(stall: Stall, rank: RankSituation) -> str:
+    """Where a rank is in the user's code, if the agent could ask it."""
+    found = stall.asked.diagnoses.get(rank.rank)
     return f" ({found.line} in {found.function})" if found is not None and found.line else ""
 
 
