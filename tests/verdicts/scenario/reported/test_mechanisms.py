@@ -331,3 +331,13 @@ def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == ("hang", 2, "checkpoint")
     assert is_page(found)
+
+
+def test_an_agent_that_ends_while_its_rank_begins_to_evaluate_is_no_lost_node() -> None:
+    """The others come to a halt as its node falls silent, as where it lost its power."""
+    lost = Telemetry(killed_node=0, killed_at=22.5)
+    evaluates = Pauses(40, 30.0, rank=0)
+    found = incidents(
+        replace(JOB, step_seconds=0.5, seconds=60.0, pauses=evaluates, telemetry=lost)
+    )
+    assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]

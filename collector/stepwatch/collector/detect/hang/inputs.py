@@ -25,6 +25,7 @@ from .activity import DEAD, cpu_ratio
 from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
 from .entered import entered_step
+from .marked import MARKED
 from .situation import Asked, Others, RankSituation, Unseen
 from .stall import Stall, stall_of
 from .thresholds import LIMITS
@@ -80,7 +81,7 @@ def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
     """Seconds of the longest evaluation and save so far, of attempts that had two or more."""
     pauses = [attempt.tracker(Steps).pauses for attempt in attempts]
     found = dict[Phase, float]()
-    for phase in (Phase.EVAL, Phase.CHECKPOINT):
+    for phase in MARKED:
         known = [seconds for each in pauses if not math.isnan(seconds := each.longest(phase))]
         if known:
             found[phase] = max(known)
@@ -162,9 +163,14 @@ def _silence(context: DetectionContext) -> dict[int, float]:
 
 def _unseen(context: DetectionContext, known: Vector) -> tuple[Unseen, ...]:
     """Ranks that nobody observes, but those that stood already when they were last seen."""
-    silence, node_of = _silence(context), context.attempt.ranks.node_of
+    silence, ranks = _silence(context), context.attempt.ranks
     return tuple(
-        Unseen(rank, node_of.get(rank, UNKNOWN_NODE), silence.get(rank, math.nan))
+        Unseen(
+            rank,
+            ranks.node_of.get(rank, UNKNOWN_NODE),
+            silence.get(rank, math.nan),
+            rank in silence and int(ranks.rows[rank]["phase"]) in MARKED,
+        )
         for rank in sorted(context.unobserved)
         if not (rank < len(known) and np.isfinite(known[rank]))
     )

@@ -11,6 +11,8 @@ from .activity import DEAD, Activity, activity_of
 from .situation import RankSituation
 from .thresholds import Thresholds
 
+MARKED = (Phase.CHECKPOINT, Phase.EVAL)
+"""Phases that may rightly take long."""
 Longest = Mapping[Phase, float]
 """Seconds of the longest pause of a rank so far, by phase; unknown ones are left out."""
 NONE_KNOWN: Longest = MappingProxyType({})
@@ -22,7 +24,7 @@ def paused_phases(ranks: Sequence[RankSituation]) -> set[Phase]:
     A process that is stopped or gone neither evaluates nor saves, whatever it began.
     """
     going = {item.phase for item in ranks if item.process not in DEAD}
-    return {phase for phase in (Phase.CHECKPOINT, Phase.EVAL) if phase in going}
+    return {phase for phase in MARKED if phase in going}
 
 
 def marked_seconds(

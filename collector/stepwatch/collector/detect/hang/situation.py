@@ -39,11 +39,15 @@ class RankSituation(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node."""
+    """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node.
+
+    `paused` says whether it was in an evaluation or a save, marked, when it was last seen.
+    """
 
     rank: int
     node: str
     silent_seconds: float
+    paused: bool = False
 
 
 class Missed(NamedTuple):

@@ -193,6 +193,8 @@ def _unseen_seconds(seconds: float, answer: Answer, others: Others, limits: Thre
     if others.entered.issuperset(answer.unobserved):
         return 0.0
     who = [each for each in others.unseen if each.rank in answer.unobserved]
+    if any(each.paused for each in who):
+        return limits.pause_seconds
     then = bool(who) and fell_silent_then(who, seconds)
     return limits.lost_node_seconds if then else limits.unseen_seconds
 
