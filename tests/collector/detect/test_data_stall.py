@@ -11,6 +11,7 @@ from stepwatch.collector.detect import data_stall, straggler
 from stepwatch.collector.detect.data_stall import Baseline, baseline_of
 from stepwatch.collector.detect.data_stall.inputs import lasting_seconds
 from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.observed import window_of
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
@@ -74,6 +75,28 @@ def test_one_rank_that_waits_alone_is_a_straggler_not_a_stall() -> None:
     assert found(made) == []
     named = straggler.detect(made, unknown_facts(4), straggler.LIMITS)
     assert [(item.rank, item.phase) for item in named] == [(2, "data")]
+
+
+def starving(stages: int, rank: int) -> Window:
+    """Four ranks of which one has waited for data for four fifths of each step since the first."""
+    made = window(64, 4, stages=stages)
+    made.planes["data"][:, rank] += 4 * made.planes["duration"][:, rank]
+    settle(made)
+    return made
+
+
+def test_a_rank_alone_in_its_stage_that_has_always_waited_for_data_has_no_peers() -> None:
+    usual = Baseline(0.3, 0.3)
+    (finding,) = found(starving(4, 2), usual)
+    assert (finding.rank, finding.phase, finding.cause) == (2, "data", "slow-data")
+    assert "on rank 2, for which the others wait; it has since its first steps" in finding.summary
+    assert finding.lost_ratio > 0.5
+    assert found(starving(1, 2), usual) == [], "its peers show it, as a straggler"
+    assert found(starving(2, 2), usual) == [], "it has one peer"
+    seen = np.array([1, 2, 3])
+    made = window_of(starving(4, 2), seen)
+    (finding,) = data_stall.detect(made, usual, LIMITS, numbers=seen)
+    assert finding.rank == 2
 
 
 def test_later_stages_that_load_nothing_do_not_hide_it() -> None:

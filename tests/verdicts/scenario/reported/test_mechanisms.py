@@ -341,3 +341,9 @@ def test_an_agent_that_ends_while_its_rank_begins_to_evaluate_is_no_lost_node() 
         replace(JOB, step_seconds=0.5, seconds=60.0, pauses=evaluates, telemetry=lost)
     )
     assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]
+
+
+def test_a_rank_alone_in_its_stage_that_starves_from_its_first_step_is_named() -> None:
+    scenario = job(FaultKind.SLOW_DATA, 2, at=0.0, effect=7.0, seconds=60.0, shape=Shape.PIPELINE)
+    (found,) = incidents(replace(scenario, step_seconds=0.4))
+    assert (found["kind"], found["rank"], found["cause"]) == ("data-stall", 2, "slow-data")

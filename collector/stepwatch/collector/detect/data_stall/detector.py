@@ -1,7 +1,8 @@
 """Data stall: the whole job waits for its data, far longer than its baseline.
 
-One rank that waits alone is a straggler in phase data. An epoch boundary is one long wait, or a few
-in a row, and raises nothing.
+One rank that waits alone is a straggler in phase data, unless it is alone in its pipeline stage and
+has waited since its first steps: then neither peers nor a past show it. An epoch boundary is one
+long wait, or a few in a row, and raises nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.thresholds import load
 
@@ -93,13 +94,17 @@ class _Rule(NamedTuple):
 
 
 def detect(
-    window: Window, baseline: Baseline | None, limits: Thresholds, lasts_s: float = 0.0
+    window: Window,
+    baseline: Baseline | None,
+    limits: Thresholds,
+    lasts_s: float = 0.0,
+    numbers: Integers | None = None,
 ) -> list[Finding]:
     """At most one finding on the newest steps of `window`; without a baseline only about what takes
     half of each.
 
     `lasts_s` is for how many seconds data have taken a share worth a ticket: for what lasts less is
-    enough.
+    enough. `numbers` are those of the window's ranks, where it does not hold all.
     """
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps:
@@ -114,7 +119,8 @@ def detect(
     if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
         return []
     late = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
-    if max(late) < min(limits.least_ranks, len(window.stage)):
+    alone = _alone(window.stage)
+    if max(late) < (1 if alone.any() else min(limits.least_ranks, len(window.stage))):
         return []  # a look at a few rows, which is nearly always enough
     for rule in rules:
         waits = _waits(
@@ -124,11 +130,22 @@ def detect(
         stalled = _is_stalled(waits, rule, limits)
         least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
         enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
+        if not rule.is_new and stalled.sum() < enough:
+            stalled &= alone
+            enough = 1
         if stalled.sum() >= enough:
             waits = _waits(window.at(usable), rule, limits)  # the older steps say since when
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, rule.gap)
-            return [_finding(waits, stalled, began, rule)]
+            named = np.arange(len(stalled)) if numbers is None else numbers
+            return [_finding(waits, stalled, began, rule, named)]
     return []
+
+
+def _alone(stage: SmallIntegers) -> Mask:
+    """Which ranks are alone in their stage, of several (ranks,): `[0, 0, 1]` gives the last one."""
+    _, place, count = np.unique(stage, return_inverse=True, return_counts=True)
+    found: Mask = count[place] == 1
+    return found if len(stage) > 1 else np.zeros(len(stage), dtype=bool)
 
 
 def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
@@ -221,7 +238,7 @@ def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:
     return np.asarray(often & lately & (data >= floor))
 
 
-def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule) -> Finding:
+def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule, numbers: Integers) -> Finding:
     baseline_ratio, is_new = rule.usual, rule.is_new
     data = float(waits.data[began:, stalled].mean())
     seconds = float(waits.seconds[began:, stalled].mean())
@@ -230,9 +247,13 @@ def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule) -> Finding:
     against = "baseline" if is_new else "at most to be expected"
     first = int(waits.steps[began])
     count, ranks = int(stalled.sum()), waits.data.shape[1]
+    who = f"{count} of {ranks} ranks"
+    rank = int(numbers[stalled][0]) if count == 1 < ranks else NO_RANK
+    if rank != NO_RANK:
+        who = f"rank {rank}, for which the others wait"
     summary = (
         f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
-        f"on {count} of {ranks} ranks; "
+        f"on {who}; "
         + (f"baseline {baseline_share:.0%}" if is_new else "it has since its first steps")
     )
     evidence = (
@@ -244,6 +265,7 @@ def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule) -> Finding:
         kind=FindingKind.DATA_STALL,
         phase="data",
         cause=Cause.SLOW_DATA,
+        rank=rank,
         summary=summary,
         began_step=first,
         began_ago_seconds=float(waits.seconds[began:].max(axis=1).sum()),

@@ -26,8 +26,9 @@ def find(context: DetectionContext) -> list[Finding]:
         baseline = _baseline((first["data"] / np.maximum(rest, 1e-9)).tobytes())
     course = context.course
     lasts_s = 0.0 if course is None else lasting_seconds(course, detector.LIMITS)
-    window = window_of(context.window, observed_ranks(context))
-    found = detector.detect(window, baseline, detector.LIMITS, lasts_s)
+    ranks = observed_ranks(context)
+    window = window_of(context.window, ranks)
+    found = detector.detect(window, baseline, detector.LIMITS, lasts_s, ranks)
     if found and context.unobserved:
         unseen = ranks_text(sorted(context.unobserved))
         row = text_evidence("ranks not observed", unseen, "")
