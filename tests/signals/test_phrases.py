@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.signals.phrases import closest_hint, numbers_text, ranks_text
+from stepwatch.signals.phrases import (
+    closest_hint,
+    do_text,
+    numbers_text,
+    one_of_text,
+    ranks_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,12 @@ from stepwatch.signals.phrases import closest_hint, numbers_text, ranks_text
 )
 def test_ranks_are_named_in_order(ranks: list[int], text: str) -> None:
     assert ranks_text(ranks) == text
+
+
+def test_one_rank_is_no_one_of_several() -> None:
+    assert (one_of_text([3]), do_text([3])) == ("rank 3", "rank 3 does")
+    assert one_of_text([2, 3]) == "one of ranks 2-3"
+    assert do_text([2, 3]) == "ranks 2-3 do"
 
 
 def test_ranks_may_come_as_an_array() -> None:

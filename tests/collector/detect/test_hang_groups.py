@@ -35,4 +35,4 @@ def test_a_group_whose_members_are_not_known_may_be_the_one() -> None:
 
 
 def test_ranks_that_nobody_observes_are_waited_for_in_a_group_of_theirs() -> None:
-    assert "wait in all_reduce of group 2,3 for one of rank 3" in summary(GROUPS, unseen=(3,))
+    assert "wait in all_reduce of group 2,3 for rank 3 on node b" in summary(GROUPS, unseen=(3,))

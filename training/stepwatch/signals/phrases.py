@@ -32,6 +32,18 @@ def ranks_text(ranks: Iterable[int], most: int = SHOWN_RANKS) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers, most)}"
 
 
+def one_of_text(ranks: Iterable[int]) -> str:
+    """A rank that is among these: `rank 3` where there is no other, else `one of ranks 2-5`."""
+    numbers = {*ranks}
+    return f"{'one of ' if len(numbers) > 1 else ''}{ranks_text(numbers)}"
+
+
+def do_text(ranks: Iterable[int]) -> str:
+    """What ranks do, as part of a sentence: `rank 3 does`, `ranks 2-5 do`."""
+    numbers = {*ranks}
+    return f"{ranks_text(numbers)} {'does' if len(numbers) == 1 else 'do'}"
+
+
 def numbers_text(numbers: Iterable[int], most: int = SHOWN_RANKS) -> str:
     """Numbers in order, runs of them as ranges: `2-5, 8`.
 

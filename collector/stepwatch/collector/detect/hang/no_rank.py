@@ -12,7 +12,7 @@ from stepwatch.collector.detect.finding import (
     text_evidence,
 )
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.phrases import numbers_text, ranks_text
+from stepwatch.signals.phrases import one_of_text, ranks_text
 from stepwatch.signals.records import ProcessState
 
 from .awaited import waiter_for
@@ -72,7 +72,8 @@ def _finding_on_unseen(stall: Stall) -> Finding:
     nodes = sorted({each.node for each in who})
     place = _place_words(who, nodes)
     where = _where(stall, stall.answer.unobserved)
-    words = f"{_waiters(stall)} wait in {where} for one of {place}; what those do is unknown"
+    those = "those do" if len(who) > 1 else "it does"
+    words = f"{_waiters(stall)} wait in {where} for {place}; what {those} is unknown"
     rows = [
         Evidence(
             f"time since {ranks_text(_ranks(who, node))} of node {node} were last seen",
@@ -88,9 +89,8 @@ def _finding_on_unseen(stall: Stall) -> Finding:
 
 
 def _place_words(who: list[Unseen], nodes: list[str]) -> str:
-    """`ranks 4-7 on node b, which is not observed`."""
-    numbers = numbers_text(each.rank for each in who)
-    ranks = f"rank{'s' if len(who) > 1 else ''} {numbers}"
+    """`one of ranks 4-7 on node b, which is not observed`."""
+    ranks = one_of_text(each.rank for each in who)
     named = ", ".join(nodes[:NODES_NAMED])
     if len(nodes) == 1:
         return f"{ranks} on node {named}, which is not observed"

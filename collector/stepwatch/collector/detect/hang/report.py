@@ -12,7 +12,7 @@ from stepwatch.collector.detect.finding import (
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.phrases import do_text
 from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
 
 from .awaited import waiter_for
@@ -67,8 +67,8 @@ def _not_known(stall: Stall, culprit: RankSituation) -> str:
     """What nobody observes: the rank itself by now, or others."""
     ago = in_words(culprit.silent_seconds)
     itself = f"; it was last seen {ago} ago" if culprit.silent_seconds else ""
-    unseen = ranks_text([each.rank for each in stall.others.unseen])
-    return itself + (f"; what {unseen} do is unknown" if stall.others.unseen else "")
+    unseen = [each.rank for each in stall.others.unseen]
+    return itself + (f"; what {do_text(unseen)} is unknown" if unseen else "")
 
 
 def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:

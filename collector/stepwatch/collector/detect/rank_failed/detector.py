@@ -29,7 +29,7 @@ from stepwatch.collector.state.exit_codes import (
 )
 from stepwatch.signals.exits import Explained, Weight
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.phrases import one_of_text, ranks_text
 from stepwatch.signals.thresholds import load
 
 from . import words
@@ -201,15 +201,16 @@ def finding_on_node(
     lost = [each for each in silent if each.before_seconds <= limits.lost_seconds]
     named = lost or list(silent)
     nodes = ", ".join(each.node or "unknown" for each in named[:_NODES_NAMED])
-    ranks = ranks_text([rank for each in named for rank in each.ranks])
+    numbers = [rank for each in named for rank in each.ranks]
+    ranks, one = ranks_text(numbers), one_of_text(numbers)
     peers = ranks_text([end.rank for end in failed])
     happened = "lost the connection"
     if lost:
         what = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
     elif not any(each.node for each in named):
-        what = f"one of {ranks}, of which nothing was ever received, ended first"
+        what = f"{one}, of which nothing was ever received, ended first"
     else:
-        what = f"one of {ranks} on node {nodes}, which is not observed, ended first"
+        what = f"{one} on node {nodes}, which is not observed, ended first"
     if first.exit_code == TERMINATED:
         what, happened = f"{what}, or somebody stopped the job", "were ended by SIGTERM"
     summary = f"{what}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"

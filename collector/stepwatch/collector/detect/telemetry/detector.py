@@ -10,7 +10,7 @@ from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, bu
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.phrases import do_text, ranks_text
 from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
@@ -102,20 +102,19 @@ def detect(
 
 def _rest_words(rest: Rest) -> str:
     """What the nodes that report show of the job, and of the ranks that nobody observes."""
-    unseen = ranks_text(rest.unobserved)
+    unseen, does = ranks_text(rest.unobserved), do_text(rest.unobserved)
     if rest.ended:
         have = "has" if len(rest.ended) == 1 else "have"
-        return f"Of the job, {ranks_text(rest.ended)} {have} ended; what {unseen} do is unknown"
+        return f"Of the job, {ranks_text(rest.ended)} {have} ended; what {does} is unknown"
     lacking = "meanwhile the ranks that report are compared with each other alone"
     if rest.still_seconds is not None:
         still = in_words(rest.still_seconds)
-        return f"The ranks that report have made no step for {still}; what {unseen} do is unknown"
+        return f"The ranks that report have made no step for {still}; what {does} is unknown"
     if rest.proven:
         return (
             f"The job trains: the other ranks report steps, and complete collectives with "
             f"{unseen}; {lacking}"
         )
     return (
-        f"The other ranks report steps, so the job trains; whether {unseen} do is unknown, and "
-        f"{lacking}"
+        f"The other ranks report steps, so the job trains; whether {does} is unknown, and {lacking}"
     )
