@@ -203,6 +203,13 @@ def saved(store: Path, folder: Path) -> Saved:
     return found
 
 
+@pytest.fixture(scope="module")
+def saved_run(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    saved(store, folder)
+    return folder / "saved.json"
+
+
 ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, -1, 0, 10**400, 1e-320, 1e308, math.nan, math.inf, "", "x" * 100, [], {}, [[]]]
 )
@@ -211,10 +218,10 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_whatever_stands_in_a_run_is_compared_or_refused_in_a_line(
-    store: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    saved_run: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
-    found = saved(store, folder)
+    found = json.loads(saved_run.read_text())
     for _ in range(data.draw(st.integers(1, 3))):
         place, key = found, data.draw(st.sampled_from(sorted(found)))
         while isinstance(place[key], dict) and place[key] and data.draw(st.booleans()):
@@ -224,7 +231,7 @@ def test_whatever_stands_in_a_run_is_compared_or_refused_in_a_line(
     odd, rates = folder / "odd.json", folder / "rates.toml"
     odd.write_text(json.dumps(found))
     rates.write_text(RATES)
-    words = ["compare", str(odd), str(folder / "saved.json"), "--rates", str(rates)]
+    words = ["compare", str(odd), str(saved_run), "--rates", str(rates)]
     assert main(words) in (OK, PROBLEM, USAGE)
 
 

@@ -54,13 +54,15 @@ class Site:
         moved_ago: float | None = None,
         attempt: int = 0,
         busy: bool = False,
+        every: int = 1,
     ) -> None:
-        """Let time pass, one step a second unless `moved_ago` says that the job stands.
+        """Let time pass, one step a second unless `moved_ago` says that the job stands, and
+        evaluate `every` so many seconds.
 
         Then rank 0 sleeps, or is `busy`, and the others wait for it in a collective.
         """
         stands = moved_ago
-        for _ in range(seconds):
+        for second in range(1, seconds + 1):
             self.clock.advance(1.0)
             for node, ranks in self.nodes.items():
                 if node in silent:
@@ -79,7 +81,8 @@ class Site:
                 self.send(tables, node, attempt)
             stands = None if stands is None else stands + 1.0
             self.step += stands is None
-            self.service.evaluate()
+            if second % every == 0 or second == seconds:
+                self.service.evaluate()
         assert self.service.evaluation_failures == 0
 
     def view(self) -> dict[str, Any]:

@@ -309,7 +309,7 @@ def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> No
     site = Site(store, HandClock())
     goodput = next(slo for slo in default_slos() if slo.name == "goodput")
     site.service.ask_for(Objectives({"goodput": goodput}))
-    site.run(1200)
+    site.run(1200, every=10)
     site.clock.advance(39.5 * 60)
     site.run(5, moved_ago=39.5 * 60)
     key = (names.SLO_BURN_RATE.name, JOB, "page", "goodput")
@@ -324,5 +324,5 @@ def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> No
     assert [each["severity"] for each in slo["burning"]] == ["page"]
     shown = in_full({"job": JOB, "device_seconds": {}}, {**slo, "generations": []})
     assert "  page     2% of the budget or more went in 60.0 min: " in shown
-    site.run(400)
+    site.run(400, every=10)
     assert key not in series(families(site.service)), "the short window is good again"
