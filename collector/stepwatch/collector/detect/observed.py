@@ -1,12 +1,29 @@
-"""The ranks that can be compared while nobody observes some of the others."""
+"""The ranks that can be compared: that are observed, and that have peers in their stage."""
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Integers
+from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
+
+
+def alone_in_stage(stage: SmallIntegers) -> Mask:
+    """Which ranks (ranks,) are alone in their pipeline stage: `[0, 0, 1]` gives the last one."""
+    return _alone(stage.tobytes(), stage.dtype.str)
+
+
+@lru_cache(maxsize=64)
+def _alone(stages: bytes, dtype: str) -> Mask:
+    """The same of an array as bytes: the stages of a job stay as they are."""
+    stage = np.frombuffer(stages, dtype=np.dtype(dtype))
+    _, place, count = np.unique(stage, return_inverse=True, return_counts=True)
+    found: Mask = count[place] == 1
+    found.flags.writeable = False  # every caller gets this one
+    return found
 
 
 def compared_ranks(context: DetectionContext) -> Integers:

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.observed import alone_in_stage
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, SmallIntegers, Vector
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.thresholds import load
 
@@ -119,7 +120,7 @@ def detect(
     if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
         return []
     late = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
-    alone = _alone(window.stage)
+    alone = alone_in_stage(window.stage)
     if max(late) < (1 if alone.any() else min(limits.least_ranks, len(window.stage))):
         return []  # a look at a few rows, which is nearly always enough
     for rule in rules:
@@ -139,13 +140,6 @@ def detect(
             named = np.arange(len(stalled)) if numbers is None else numbers
             return [_finding(waits, stalled, began, rule, named)]
     return []
-
-
-def _alone(stage: SmallIntegers) -> Mask:
-    """Which ranks are alone in their stage, of several (ranks,): `[0, 0, 1]` gives the last one."""
-    _, place, count = np.unique(stage, return_inverse=True, return_counts=True)
-    found: Mask = count[place] == 1
-    return found if len(stage) > 1 else np.zeros(len(stage), dtype=bool)
 
 
 def _few_long(seconds: Vector, limits: Thresholds) -> int | None:

@@ -66,6 +66,6 @@ def _culprit(stall: Stall) -> RankSituation | None:
 
 def _missing(stall: Stall) -> list[RankSituation]:
     """Ranks that wait for nobody; where the graph shows for whom others wait, only those."""
-    missing = [item for item in stall.ranks if not item.waiting and not item.in_collective]
+    missing = [item for item in stall.ranks if not item.is_held]
     holding = [item for item in missing if item.rank in stall.answer.holding]
     return holding or missing

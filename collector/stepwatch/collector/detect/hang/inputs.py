@@ -104,7 +104,7 @@ def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
     """
     if LifecycleEvent.FINISH not in attempt.ended.values():
         return False
-    if any(item.waiting or item.in_collective for item in ranks):
+    if any(item.is_held for item in ranks):
         return False
     still = min((item.moved_age for item in ranks), default=0.0)
     return still < LIMITS.pause_seconds and not any(item.process in DEAD for item in ranks)

@@ -66,4 +66,4 @@ def may_go_on(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
 
 
 def _outside(ranks: Sequence[RankSituation]) -> list[RankSituation]:
-    return [item for item in ranks if not item.waiting and not item.in_collective]
+    return [item for item in ranks if not item.is_held]

@@ -82,7 +82,7 @@ def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:
 
 def standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     """Rows on how long nothing has moved, and how many wait."""
-    waiting = [item for item in ranks if item.waiting or item.in_collective]
+    waiting = [item for item in ranks if item.is_held]
     evidence = [
         Evidence("time without progress of any rank", stalled_for, "seconds", "0 while training"),
         Evidence("ranks waiting for others", len(waiting), "ranks", f"of {len(ranks)}"),

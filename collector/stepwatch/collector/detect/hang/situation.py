@@ -37,6 +37,11 @@ class RankSituation(NamedTuple):
     node: str = ""
     silent_seconds: float = 0.0
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for others: in a collective, or for a neighbour of the pipeline."""
+        return self.waiting or self.in_collective
+
 
 class Unseen(NamedTuple):
     """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node.

@@ -154,7 +154,7 @@ def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
     """
     if paused_phases(ranks):
         return False
-    held = any(item.waiting or item.in_collective for item in ranks)
+    held = any(item.is_held for item in ranks)
     return _has_dead(ranks) or (held and bool(others.ended))
 
 
@@ -167,8 +167,8 @@ def _sides(
 ) -> tuple[list[RankSituation], list[RankSituation]]:
     """Ranks that wait, and those outside. Where no line shows a wait, the hooks may not see the
     trainer's collectives: then the flight recorders tell who has not entered one."""
-    waiting = [item for item in ranks if item.waiting or item.in_collective]
-    outside = [item for item in ranks if not item.waiting and not item.in_collective]
+    waiting = [item for item in ranks if item.is_held]
+    outside = [item for item in ranks if not item.is_held]
     behind = {item.rank for item in lacking}
     # A busy device's recorder counts what its host enqueued ahead.
     known = [item for item in outside if item.rank in behind and item.host is None]

@@ -45,7 +45,7 @@ def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> lis
     if culprit.process is ProcessState.STOPPED:
         return alike
     # A rank that waits in a collective may be seen blocked in the kernel for a moment.
-    return [item for item in alike if not item.in_collective and not item.waiting]
+    return [item for item in alike if not item.is_held]
 
 
 def node_of(ranks: Sequence[RankSituation]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.detect.observed import alone_in_stage
 from stepwatch.collector.detect.rare_stages import RareStage
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
@@ -23,7 +23,7 @@ _SHARE_95 = 1.6449
 
 def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
     """Ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
-    alone = _alone_in(stage.tobytes(), stage.dtype.str)
+    alone = _alone_in(stage)
     if not alone:
         return []
     found = [each for each in grown_stages(course, stage) if each.stage in alone]
@@ -34,12 +34,9 @@ def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -
     ]
 
 
-@lru_cache(maxsize=64)
-def _alone_in(stages: bytes, dtype: str) -> frozenset[int]:
-    """Stages of one rank, of an array as bytes: they stay as they are."""
-    stage = np.frombuffer(stages, dtype=np.dtype(dtype))
-    numbers, counts = np.unique(stage, return_counts=True)
-    return frozenset(numbers[counts == 1].tolist())
+def _alone_in(stage: SmallIntegers) -> frozenset[int]:
+    """Stages of one rank."""
+    return frozenset(stage[alone_in_stage(stage)].tolist())
 
 
 def _costly(grown: GrownStage, rank: int) -> CostlyRank:
@@ -62,7 +59,7 @@ def alone_and_rarely_slow(
     """Ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
     if not rare:  # nearly always
         return []
-    alone = _alone_in(stage.tobytes(), stage.dtype.str)
+    alone = _alone_in(stage)
     return [
         _rarely(each, int(np.flatnonzero(stage == each.stage)[0]))
         for each in rare
