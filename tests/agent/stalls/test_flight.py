@@ -53,6 +53,30 @@ def test_sibling_groups_of_one_name_differ_by_their_members() -> None:
     assert label(None) == label([0]) == label("[0, 1]", "mesh_dp") == "3 mesh_tp"
 
 
+def read(*seqs: int, group: str = "0", last: int = -1) -> flight.Flight:
+    status = {"0": {"last_enqueued_collective": last, "last_completed_collective": last}}
+    entries = [entry(seq, group) for seq in seqs]
+    return flight.parse(json.dumps({"entries": entries, "pg_status": status}).encode())
+
+
+def test_of_two_recorders_the_first_counts_where_both_know_a_group() -> None:
+    found = flight.merged(read(7, 8, last=8), read(1, last=1))
+    assert [each.collective_seq for each in found.entries] == [7, 8]
+    assert (found.enqueued, found.completed) == (8, 8)
+
+
+def test_a_group_of_one_recorder_is_kept_and_so_are_the_numbers_that_are_known() -> None:
+    found = flight.merged(read(7, group="5"), read(1, last=1))
+    assert [(each.group[0], each.collective_seq) for each in found.entries] == [("5", 7), ("0", 1)]
+    assert (found.enqueued, found.completed) == (1, 1)
+
+
+def test_a_recorder_that_saw_nothing_has_no_entries() -> None:
+    """What torch 2.11 answers before the first collective."""
+    body = b'{"comm_lib_version":"","nccl_comm_state":{},"pg_config":{},"pg_status":{}}'
+    assert flight.parse(body) == flight.Flight()
+
+
 _KEYS = ("collective_seq_id", "process_group", "is_p2p", "profiling_name", "input_sizes", "state")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,13 @@ import pytest
 
 from stepwatch.agent.keys import AttemptKey
 from stepwatch.agent.stalls import stack
-from stepwatch.agent.stalls.inspector import StallInspector
+from stepwatch.agent.stalls.inspector import StallInspector, ask_recorders
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS, SystemClock
 from stepwatch.signals.records import GilState, Kind
 from tests.agent.conftest import Rank
 
-from .workers import JUNK, STOPPED, listening, needs_py_spy, running
+from .workers import JUNK, OK, STOPPED, listening, needs_py_spy, running
 
 JOB = AttemptKey("job", 0)
 
@@ -43,6 +44,41 @@ def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
     reported = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
     assert reported == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))
     assert (stack.FOREIGN.encode() in bytes(row["note"])) == (other != "none")
+
+
+UNKNOWN_HANDLER = b"HTTP/1.1 404 no\r\ncontent-length: 0\r\n\r\n"
+NOTHING_SEEN = OK + b"\r\n" + b'{"pg_config":{},"pg_status":{}}'
+ONE_SEEN = OK + b"\r\n" + json.dumps(
+    {"entries": [{"collective_seq_id": 3, "process_group": ["0", "default_pg"]}]}
+).encode()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answers", "seen"),
+    [
+        ((ONE_SEEN, NOTHING_SEEN), [3]),
+        ((NOTHING_SEEN, ONE_SEEN), [3]),
+        ((UNKNOWN_HANDLER, ONE_SEEN), [3]),
+        ((NOTHING_SEEN, NOTHING_SEEN), []),
+        ((UNKNOWN_HANDLER, UNKNOWN_HANDLER), None),
+    ],
+    ids=["nccl", "gloo", "a torch without NCCL", "none seen", "no recorder"],
+)
+def test_both_recorders_of_a_rank_are_asked(
+    tmp_path: Path, answers: tuple[bytes, ...], seen: list[int] | None
+) -> None:
+    left = iter(answers)
+    with listening(tmp_path / "0.sock", lambda out: out.sendall(next(left))):
+        found, note = ask_recorders(tmp_path / "0.sock")
+    numbers = None if found is None else [each.collective_seq for each in found.entries]
+    assert numbers == seen
+    assert ("status 404" in note) == (seen is None)
+
+
+def test_a_server_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
+    found, note = ask_recorders(tmp_path / "missing.sock")
+    assert found is None
+    assert note == "the worker server did not answer: No such file or directory"
 
 
 def stuck_ring(folder: Path) -> RingReader:

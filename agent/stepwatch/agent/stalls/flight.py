@@ -1,4 +1,8 @@
-"""Reads torch's flight recorder as the worker server returns it (`fr_trace_json`)."""
+"""Reads torch's flight recorders as the worker server returns them.
+
+There are two: NCCL's, which only builds for CUDA have, and that of the other backends. A group
+such as `cpu:gloo,cuda:nccl` is in both, each with numbers of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,13 @@ from typing import Any, NamedTuple
 
 from stepwatch.signals.records import DTYPES, WORLD_GROUP, Kind, text_bytes
 
+HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
+"""Of the worker server, by the recorder that counts first."""
 PER_GROUP = 16
 """Newest entries kept of each process group."""
 MAX_GROUPS = 16
+_NAMES = frozenset({"entries", "pg_status"})
+"""What an answer is known by."""
 _MOST = (1 << 63) - 1
 _MEMBERS_BYTES = 12
 """Members longer than this are shown as a checksum: it is enough to distinguish groups."""
@@ -41,6 +49,8 @@ class Flight(NamedTuple):
 def parse(body: bytes) -> Flight:
     """Read an answer; entries that are not entries are left out.
 
+    A recorder that has seen no collective leaves `entries` out.
+
     Raises:
         ValueError: it is not JSON, or no flight recorder wrote it.
     """
@@ -48,16 +58,30 @@ def parse(body: bytes) -> Flight:
         document = json.loads(body)
     except RecursionError as error:
         raise ValueError("the flight recorder's answer is nested too deeply") from error
-    if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
+    if not isinstance(document, dict) or not _NAMES & document.keys():
         raise ValueError("the answer is not a flight recorder's")
+    entries = document.get("entries", [])
+    if not isinstance(entries, list):
+        raise ValueError("the flight recorder's entries are no list")
     status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
     groups = _dict(document.get("pg_config"))
-    found = (_entry(raw, groups) for raw in document["entries"])
+    found = (_entry(raw, groups) for raw in entries)
     return Flight(
         _newest([entry for entry in found if entry is not None]),
         _number(status.get("last_enqueued_collective")),
         _number(status.get("last_completed_collective")),
     )
+
+
+def merged(first: Flight, second: Flight) -> Flight:
+    """Both; of a group that is in both, and of the world group's numbers, those of `first`.
+
+    To mix them would compare the third collective of one backend with the third of the other.
+    """
+    groups = {entry.group for entry in first.entries}
+    more = tuple(entry for entry in second.entries if entry.group not in groups)
+    numbers = first if first.enqueued >= 0 else second
+    return Flight((*first.entries, *more), numbers.enqueued, numbers.completed)
 
 
 def _newest(entries: list[Entry]) -> tuple[Entry, ...]:

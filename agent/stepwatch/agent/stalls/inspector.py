@@ -137,11 +137,7 @@ class StallInspector:
             self._answers[key] = tables
 
     def _ask(self, rank: AskedRank) -> Answer:
-        found, note = None, ""
-        try:
-            found = flight.parse(server.ask(rank.socket, "fr_trace_json"))
-        except (OSError, ValueError) as error:
-            note = f"the worker server did not answer: {_reason(error)}"
+        found, note = ask_recorders(rank.socket)
         return Answer(rank, found, self._stack(rank), note)
 
     def _stack(self, rank: AskedRank) -> stack.Stack:
@@ -152,6 +148,26 @@ class StallInspector:
             if is_process_of(rank.owner, pid, start):
                 return found
         return stack.Stack(note=stack.FOREIGN)
+
+
+def ask_recorders(socket: Path) -> tuple[flight.Flight | None, str]:
+    """What the flight recorders behind a worker server hold; None, and why, where none answers.
+
+    A torch without NCCL does not know the handler of NCCL's; a server that does not answer is not
+    asked again.
+    """
+    found, problem = None, ""
+    for handler in flight.HANDLERS:
+        try:
+            answer = flight.parse(server.ask(socket, handler))
+        except ValueError as error:
+            problem = _reason(error)
+        except OSError as error:
+            problem = _reason(error)
+            break
+        else:
+            found = answer if found is None else flight.merged(found, answer)
+    return found, "" if found is not None else f"the worker server did not answer: {problem}"
 
 
 _NEVER = 1 << 62
