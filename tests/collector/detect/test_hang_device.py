@@ -134,6 +134,31 @@ def test_a_host_that_enqueues_nothing_more_is_the_culprit_not_its_idle_device() 
     assert (finding.rank, finding.phase, finding.cause) == (1, "data", "busy")
 
 
+def in_a_collective_of_hosts() -> Rows:
+    """All hosts wait in backward's all-reduce of step 57; devices have done what they were given,
+    but for that of rank 2, which is in forward."""
+    rows = stuck(2, host_ago=30.0)
+    rows["step"], rows["phase"] = 57, Phase.BACKWARD
+    rows["in_collective"], rows["collective_op"] = 1, Op.ALL_REDUCE
+    rows["collective_group"] = GROUP
+    rows["device_state"] = DeviceState.IDLE
+    rows["device_state"][2] = DeviceState.WORKING
+    return rows
+
+
+def test_a_device_that_works_while_hosts_reduce_is_the_culprit() -> None:
+    """Gloo copies from the device first: no device shows the collective, all hosts are in it."""
+    (finding,) = found(in_a_collective_of_hosts())
+    assert (finding.rank, finding.phase, finding.cause) == (2, "forward", "device-stuck")
+
+
+def test_a_device_whose_collectives_are_not_timed_reads_as_working_while_it_waits() -> None:
+    rows = in_a_collective_of_hosts()
+    rows["device_state"] = DeviceState.WORKING
+    (finding,) = found(rows)
+    assert finding.rank == NO_RANK
+
+
 def test_a_device_that_has_just_become_idle_made_progress() -> None:
     rows = states(host_ago=30.0)
     rows["device_state"][1], rows["device_since_ns"][1] = DeviceState.IDLE, ns(1.0)

@@ -49,8 +49,10 @@ def followed(rows: Rows) -> Mask:
 def as_device(host: RankSituation, row: np.void) -> RankSituation:
     """The rank where its device is, if that is busy; `host` is kept beside it."""
     state = int(row["device_state"])
-    if state not in BUSY or not followed(row.reshape(1))[0]:
+    if not followed(row.reshape(1))[0]:
         return host
+    if state not in BUSY:
+        return host._replace(idle_device=state == DeviceState.IDLE)
     return host._replace(
         step=int(row["device_step"]),
         phase=int(row["device_phase"]),
@@ -66,11 +68,20 @@ def with_waiting_hosts(ranks: list[RankSituation]) -> list[RankSituation]:
     """The ranks, with the host in place of a device that does not show its collective.
 
     Of a step whose collectives are not timed, a device reads as working while it waits in one.
-    Where another device shows a collective, they are timed: one that works is what holds it up.
+    Where another device shows a collective, they are timed: one that works is what holds it up. So
+    it is where hosts reduce by themselves, as Gloo's do, which wait for what they copy.
     """
     if any(item.host is not None and item.in_collective for item in ranks):
         return ranks
-    return [item.host if item.host is not None and _waits(item) else item for item in ranks]
+    hosts = [item.host if item.host is not None and _waits(item) else item for item in ranks]
+    return ranks if _is_of_hosts(hosts) else hosts
+
+
+def _is_of_hosts(hosts: list[RankSituation]) -> bool:
+    """Whether all wait in one collective that no device takes part in: one of theirs is idle."""
+    calls = {(item.step, item.op, item.group) for item in hosts}
+    held = all(item.in_collective for item in hosts)
+    return held and len(calls) == 1 and any(item.idle_device for item in hosts)
 
 
 def _waits(item: RankSituation) -> bool:

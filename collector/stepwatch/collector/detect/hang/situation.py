@@ -16,7 +16,8 @@ class RankSituation(NamedTuple):
 
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
-    `moved_age` are the device's; those of the host are in `host`. `cpu_ratio` is the CPU time its
+    `moved_age` are the device's; those of the host are in `host`. `idle_device` says that it is seen
+    to have no work. `cpu_ratio` is the CPU time its
     process used or was ready for, per second since the rank last moved; NaN where unknown.
     `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
     """
@@ -36,6 +37,7 @@ class RankSituation(NamedTuple):
     cpu_ratio: float = math.nan
     node: str = ""
     silent_seconds: float = 0.0
+    idle_device: bool = False
 
     @property
     def is_held(self) -> bool:
