@@ -72,6 +72,8 @@ class DeviceMarks:
         """The compute stream: the training thread's current one when the step began."""
         self.is_capturing = backend.is_capturing or _never
         self._current_stream = backend.current_stream
+        self._stream_key = backend.stream_key or backend.current_stream
+        self._key: Any = None
         self._merged_until = 0
         self._flags = 0
         self._counts: dict[Key, int] = {}
@@ -83,7 +85,7 @@ class DeviceMarks:
 
     def begin(self, now: int, bucket: int) -> None:
         """The first step begins at `now`."""
-        self.stream = self._current_stream()
+        self.stream, self._key = self._current_stream(), self._stream_key()
         self._follow(Boundaries([], [], [], []))
         self._merged_until = 0
         self._measure()
@@ -186,7 +188,7 @@ class DeviceMarks:
         if not self.active or self.stream is None:
             return
         try:
-            if self._current_stream() != self.stream:
+            if self._stream_key() != self._key:
                 return
         except FAILURES as error:
             self._fail(error)
@@ -239,7 +241,7 @@ class DeviceMarks:
         """The next step's stream is the current one, unless that captures a graph."""
         try:
             if ended or not self.is_capturing():
-                self.stream = self._current_stream()
+                self.stream, self._key = self._current_stream(), self._stream_key()
         except FAILURES as error:
             self._fail(error)
 
