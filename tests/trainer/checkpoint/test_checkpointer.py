@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from stepwatch.hooks import Watch
@@ -61,6 +63,28 @@ def test_a_checkpoint_is_published_and_verified(
     assert (manifest.step, rejections) == (4, [])
     assert result.bytes == manifest.size
     assert layout.is_marked_verified(tmp_path / "checkpoints", 4)
+
+
+class OneUse(DefaultStager):
+    """A stager as torch 2.11 has them: what it needs is gone after its first state."""
+
+    def stage(self, *words: Any, **options: Any) -> Any:
+        staged = super().stage(*words, **options)
+        self._state_dict_stager.close()
+        return staged
+
+
+def test_a_stager_that_is_good_for_one_checkpoint_is_replaced(
+    open_checkpointer: Open, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwatch.trainer.checkpoint.checkpointer.DefaultStager", OneUse)
+    results: list[CheckpointResult] = []
+    _save(open_checkpointer(results), watch, 1, 2, 3)
+    assert [(result.step, result.verified) for result in results] == [
+        (1, True),
+        (2, True),
+        (3, True),
+    ]
 
 
 def test_old_checkpoints_are_deleted(open_checkpointer: Open, tmp_path: Path, watch: Watch) -> None:

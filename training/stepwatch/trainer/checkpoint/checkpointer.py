@@ -49,6 +49,12 @@ def _stager() -> DefaultStager:
     )
 
 
+def _is_spent(stager: DefaultStager) -> bool:
+    """Whether a stager can stage no more: torch 2.11 closes each after its first state."""
+    inner = getattr(stager, "_state_dict_stager", None)
+    return not getattr(inner, "_deepcopy_dispatch", True)
+
+
 class Checkpointer:
     """Writes checkpoints under `root`; keeps the newest `keep` and the newest verified one.
 
@@ -103,6 +109,8 @@ class Checkpointer:
             self.wait(None)
             self.results.append(result)
             self._at("begin", manifest.step)
+            if _is_spent(self._stager):
+                self._stager = _stager()
             staged: Any = self._stager.stage(tensors)
             # Set before the thread starts: the thread passes the result on when it ends.
             result.stall_seconds = time.monotonic() - begun
