@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
+.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -104,6 +104,9 @@ gen: $(READY)  ## write dashboards, rules and their tests anew
 bench: $(READY)  ## measure the budgets, side by side with a baseline and with other stores (ARGS="ingest peers")
 	@tests/install-tools peers || echo "measuring without those that are missing"
 	$(BIN)/python -m tests.bench $(ARGS)
+
+gpu: $(READY)  ## what only a GPU can show, on one with CUDA (7 minutes; ARGS="--only timeline")
+	$(BIN)/python -m tests.gpu $(ARGS)
 
 soak: $(READY) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")
 	$(BIN)/python -m tests.soak $(ARGS)

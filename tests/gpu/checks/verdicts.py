@@ -1,0 +1,142 @@
+"""Ranks that share the card, an agent and a collector: who is named, and which clock said so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepwatch.signals import places
+from tests.gpu.finding import Finding
+from tests.gpu.kept import keep
+from tests.gpu.place import Place
+from tests.ports import free_port
+from tests.services import ROOT, Services
+
+RANKS, GUILTY, STEP = 2, 1, 80
+HEALTHY_SECONDS, VERDICT_SECONDS, SETTLE_SECONDS, START_SECONDS = 20.0, 40.0, 3.0, 60.0
+
+
+class Case(NamedTuple):
+    """A fault, and what may be said of it: kinds, causes."""
+
+    fault: str
+    kinds: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+
+
+CASES = (
+    Case("none"),
+    Case("slow-device", ("straggler",), ("slow-compute",)),
+    Case("late-host", ("straggler",), ("launch-bound",)),
+    Case("stuck-device", ("hang",), ("device-stuck",)),
+)
+
+
+def check(place: Place) -> Iterator[Finding]:
+    """One run for each case, one after the other."""
+    rings = Path(os.environ[places.ENV_RING_DIR])
+    rings.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        services = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
+        services.start()
+        try:
+            for case in CASES:
+                yield _run(place, services, case)
+        finally:
+            services.close()
+        keep(services.store, "verdicts.db")
+
+
+def _run(place: Place, services: Services, case: Case) -> Finding:
+    job, log = f"gpu-{case.fault}", services.folder / f"{case.fault}.log"
+    ranks = [_rank(place, services, case, rank, job, log) for rank in range(RANKS)]
+    try:
+        incidents, seconds = _follow(services, case, job, log)
+        known = services.job(job) or {}
+    finally:
+        for process in ranks:
+            process.kill()
+        for process in ranks:
+            process.wait()
+    clock, p50 = known.get("step_seconds_clock"), (known.get("step_seconds") or {}).get("p50")
+    said = [
+        f"{each['kind']} rank {each['rank']} {each['phase']} {each['cause']} ({each['severity']})"
+        for each in incidents
+    ]
+    after = f" after {seconds:.1f} s" if said and case.kinds else ""
+    return Finding(
+        f"{RANKS} ranks on one card, {case.fault}",
+        f"{'; '.join(said) or 'nothing said'}{after}; steps timed by {clock}, p50 {p50}",
+        f"{case.kinds[0]} rank {GUILTY} {case.causes[0]}" if case.kinds else "nothing said",
+        _is_right(incidents, case) if place.is_gpu else None,
+        {"seconds": seconds, "incidents": said, "clock": clock, "evidence": _evidence(incidents)},
+    )
+
+
+def _evidence(incidents: list[dict[str, Any]]) -> list[Any]:
+    return [[each.get("summary"), each.get("evidence")] for each in incidents]
+
+
+def _is_right(incidents: list[dict[str, Any]], case: Case) -> bool:
+    if not case.kinds:
+        return not incidents
+    return any(
+        each["kind"] in case.kinds and each["rank"] == GUILTY and each["cause"] in case.causes
+        for each in incidents
+    ) and all(each["rank"] in (GUILTY, -1, None) for each in incidents)
+
+
+def _rank(
+    place: Place, services: Services, case: Case, rank: int, job: str, log: Path
+) -> subprocess.Popen[bytes]:
+    words = [job, place.kind, case.fault, str(GUILTY), str(STEP)]
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _port(job), "WORLD_SIZE": str(RANKS)}
+    own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "GPU_FAULT_LOG": str(log)}
+    with open(services.folder / f"{job}-{rank}.out", "wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.gpu.loop", *words],
+            env={**services.environ, **shared, **own},
+            cwd=ROOT,
+            stdout=output,
+            stderr=output,
+        )
+
+
+_PORTS: dict[str, str] = {}
+
+
+def _port(job: str) -> str:
+    return _PORTS.setdefault(job, str(free_port()))
+
+
+def _follow(
+    services: Services, case: Case, job: str, log: Path
+) -> tuple[list[dict[str, Any]], float]:
+    """Incidents that stand for themselves, and seconds from the fault to the first."""
+    if not case.kinds:
+        time.sleep(HEALTHY_SECONDS)
+        return _standing(services, job), 0.0
+    deadline = time.monotonic() + START_SECONDS
+    while not log.exists() or not log.read_text():
+        if time.monotonic() > deadline:
+            lines = (services.folder / f"{job}-{GUILTY}.out").read_text().splitlines()
+            raise RuntimeError(f"{case.fault} never began: {lines[-1:]}")
+        time.sleep(0.1)
+    began = float(log.read_text())
+    while time.time() < began + VERDICT_SECONDS:
+        if _standing(services, job):
+            seconds = time.time() - began
+            time.sleep(SETTLE_SECONDS)
+            return _standing(services, job), seconds
+        time.sleep(0.25)
+    return [], float("nan")
+
+
+def _standing(services: Services, job: str) -> list[dict[str, Any]]:
+    return [each for each in services.incidents(job) if not each.get("merged_into")]

@@ -1,0 +1,50 @@
+"""What a check found, as one line of JSON each: what came before a time limit is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+
+class Finding(NamedTuple):
+    """`holds` is None where nothing was expected, or where it could not be measured."""
+
+    what: str
+    measured: str
+    expected: str = ""
+    holds: bool | None = None
+    figures: Mapping[str, Any] = MappingProxyType({})
+    """The same for programs, in base units."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**self._asdict(), "figures": dict(self.figures)}
+
+
+def write(path: Path, findings: Iterable[Finding]) -> None:
+    """Append each as it comes."""
+    with open(path, "a", encoding="utf-8") as file:
+        for finding in findings:
+            print(json.dumps(finding.plain(), default=_plain), file=file, flush=True)
+
+
+def read(path: Path) -> list[Finding]:
+    """What was written; nothing where the file is not there."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Finding(**json.loads(line)) for line in lines]
+
+
+def within(share: float, of: float) -> bool:
+    """Whether a share is no further from 1 than `of`; what is not a number is not."""
+    return math.isfinite(share) and abs(share - 1.0) <= of
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and torch as JSON has them; anything else as text."""
+    return value.item() if hasattr(value, "item") else str(value)
