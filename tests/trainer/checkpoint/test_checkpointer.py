@@ -70,7 +70,8 @@ class OneUse(DefaultStager):
 
     def stage(self, *words: Any, **options: Any) -> Any:
         staged = super().stage(*words, **options)
-        self._state_dict_stager.close()
+        inner: Any = self._state_dict_stager
+        inner.close()
         return staged
 
 
