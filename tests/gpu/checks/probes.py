@@ -1,4 +1,4 @@
-"""What the driver tells of this device while it computes, field by field, and what that costs."""
+"""What the driver reports of this device while it computes, field by field, and what that costs."""
 
 from __future__ import annotations
 
