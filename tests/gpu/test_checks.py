@@ -24,25 +24,20 @@ def test_without_a_gpu_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> N
     assert "no GPU here" in capsys.readouterr().err
 
 
-def test_a_rehearsal_runs_checks_beside_each_other_and_alone(tmp_path: Path) -> None:
-    words = [
-        "--rehearse",
-        "--only",
-        "machine",
-        "waits",
-        "timeline",
-        "--to",
-        str(tmp_path / "found"),
-    ]
+@pytest.mark.parametrize(
+    "names", [["machine", "waits"], pytest.param(list(CHECKS), marks=pytest.mark.matrix)]
+)
+def test_checks_are_rehearsed(tmp_path: Path, names: list[str]) -> None:
+    words = ["--rehearse", "--only", *names, "--to", str(tmp_path / "found")]
     ended = subprocess.run(
         [sys.executable, "-m", "tests.gpu", *words], capture_output=True, text=True, cwd=ROOT
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     checks = json.loads((tmp_path / "found").read_text())["checks"]
-    assert [check["name"] for check in checks] == ["machine", "waits", "timeline"]
+    assert [check["name"] for check in checks] == names
     assert all(check["findings"] and not check["problem"] for check in checks)
     assert "bitwise equal" in ended.stdout
-    assert "0 of 3 checks failed" in ended.stdout
+    assert f"0 of {len(names)} checks failed" in ended.stdout
 
 
 def test_a_check_that_takes_too_long_is_ended_and_counts(
