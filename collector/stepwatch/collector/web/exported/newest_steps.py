@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import Metric
 
 from stepwatch.collector.analysis.device_use import device_use
-from stepwatch.collector.analysis.newest_steps import newest_window
+from stepwatch.collector.analysis.newest_steps import newest_window, without_first
 from stepwatch.collector.analysis.pipeline_stages import pipeline
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
@@ -44,7 +44,7 @@ def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
 def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
     """Of the jobs whose steps are timed on their devices."""
     uses = [
-        (job.name, device_use(job.current.window(DEVICE_STEPS)))
+        (job.name, device_use(without_first(job.current.window(DEVICE_STEPS))))
         for job, _ in jobs
         if step_timing(job.current).clock == DEVICE
     ]
