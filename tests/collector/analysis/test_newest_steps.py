@@ -8,7 +8,7 @@ from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.records import Kind, StepFlag
-from tests.collector.made import EPOCH, JOB, segment, step_rows
+from tests.collector.made import EPOCH, JOB, segment, state_rows, step_rows
 
 AT = 100.0
 
@@ -18,7 +18,8 @@ def steps_of(count: int) -> list[int]:
     rows = step_rows(range(count), range(2), 0.2)
     rows["flags"][rows["step"] == 0] = StepFlag.FIRST
     job = LiveJob(JOB)
-    job.apply(segment(1, {Kind.STEP: rows}), Received(EPOCH, AT))
+    tables = {Kind.RANK_STATE: state_rows(range(2), 2, AT, count - 1), Kind.STEP: rows}
+    job.apply(segment(1, tables), Received(EPOCH, AT))
     window = newest_window(job.current)
     assert {plane.shape[0] for plane in window.planes.values()} == {len(window.steps)}
     return window.steps.tolist()

@@ -16,9 +16,9 @@ class RankSituation(NamedTuple):
 
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
-    `moved_age` are the device's; those of the host are in `host`. `idle_device` says that it is seen
-    to have no work. `cpu_ratio` is the CPU time its
-    process used or was ready for, per second since the rank last moved; NaN where unknown.
+    `moved_age` are the device's; those of the host are in `host`. With `idle_device` it is seen to
+    have no work. `cpu_ratio` is the CPU time its process used or was ready for, per second since
+    the rank last moved; NaN where unknown.
     `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
     """
 
