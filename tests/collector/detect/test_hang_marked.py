@@ -179,3 +179,19 @@ def test_from_steps_to_the_rank_that_hangs_in_an_evaluation() -> None:
 def test_those_before_a_restart_were_usual_too() -> None:
     assert hang.find(standing_in_an_evaluation(evaluated=(10, 20), before=11.0))
     assert not hang.find(standing_in_an_evaluation(evaluated=(10, 20), before=13.0))
+
+
+@pytest.mark.parametrize(
+    ("phase", "where"),
+    [
+        (Phase.CHECKPOINT, "it is in checkpoint, and"),
+        (Phase.FORWARD, "it is in forward, microbatch 3, and"),
+    ],
+)
+def test_only_forward_and_backward_have_microbatches(phase: Phase, where: str) -> None:
+    stopped = WAITS._replace(
+        in_collective=False, phase=phase, microbatch=3, process=ProcessState.STOPPED
+    )
+    stall = stalled(LIMITS.least_save_seconds, WAITS, stopped)
+    (finding,) = hang.detect(stall, LIMITS)
+    assert where in finding.summary

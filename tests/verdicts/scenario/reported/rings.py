@@ -45,8 +45,12 @@ def _blank_row(kind: Kind) -> bytes:
 
 
 def ns(seconds: Any) -> Any:
-    """Nanoseconds on a node's monotonic clock; shapes follow the argument."""
-    return ((np.asarray(seconds) + BOOTED_SECONDS) * NANOSECONDS).astype(np.uint64)
+    """Nanoseconds on a node's monotonic clock; shapes follow the argument.
+
+    What never comes is no moment, and nobody writes it.
+    """
+    with np.errstate(invalid="ignore"):
+        return ((np.asarray(seconds) + BOOTED_SECONDS) * NANOSECONDS).astype(np.uint64)
 
 
 def moment_ns(second: float) -> int:

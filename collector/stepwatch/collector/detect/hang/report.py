@@ -13,7 +13,7 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text
-from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
+from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
 
 from .awaited import waiter_for
 from .device import place_words
@@ -23,6 +23,7 @@ from .thresholds import Thresholds
 
 _COMPLETED = "completed"
 """State of a flight-recorder entry whose collective the device has passed."""
+_OF_MICROBATCHES = (Phase.FORWARD, Phase.BACKWARD)
 _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 
@@ -35,7 +36,9 @@ def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Find
     diagnosis = asked.diagnoses.get(culprit.rank)
     cause, words = _cause(culprit, diagnosis, limits)
     absent = _absence(culprit, stall)
-    where = f"it is in {phase}, microbatch {culprit.microbatch}"
+    where = f"it is in {phase}"
+    if culprit.phase in _OF_MICROBATCHES:
+        where += f", microbatch {culprit.microbatch}"
     if culprit.host is not None:
         where = f"its device is {place_words(culprit)}, its host {place_words(culprit.host)}"
     elif diagnosis is not None and diagnosis.line:
