@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,22 +54,57 @@ def test_sibling_groups_of_one_name_differ_by_their_members() -> None:
     assert label(None) == label([0]) == label("[0, 1]", "mesh_dp") == "3 mesh_tp"
 
 
-def read(*seqs: int, group: str = "0", last: int = -1) -> flight.Flight:
-    status = {"0": {"last_enqueued_collective": last, "last_completed_collective": last}}
-    entries = [entry(seq, group) for seq in seqs]
-    return flight.parse(json.dumps({"entries": entries, "pg_status": status}).encode())
+def test_gloos_entries_have_completed_once_torch_retires_them() -> None:
+    """torch says `scheduled` of all of Gloo's, and `retired` of those that have ended."""
+    raw = [entry(1, retired=True), entry(2, retired=False), entry(3)]
+    found = flight.parse(json.dumps({"entries": raw}).encode())
+    assert [each.state for each in found.entries] == ["completed", "scheduled", "scheduled"]
 
 
-def test_of_two_recorders_the_first_counts_where_both_know_a_group() -> None:
-    found = flight.merged(read(7, 8, last=8), read(1, last=1))
-    assert [each.collective_seq for each in found.entries] == [7, 8]
+def status(enqueued: int, completed: int) -> bytes:
+    """What NCCL's recorder answers without entries: numbers as text."""
+    numbers = {
+        "last_enqueued_collective": str(enqueued),
+        "last_started_collective": "-1",
+        "last_completed_collective": str(completed),
+    }
+    other = {name: "7" for name in numbers}
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    return json.dumps({"pg_status": {"0": numbers, "1": other}, "pg_config": config}).encode()
+
+
+@pytest.mark.parametrize(
+    ("enqueued", "completed", "seen"),
+    [
+        (54, 54, [(54, "completed")]),
+        (54, 53, [(54, "scheduled")]),
+        (57, 53, [(54, "scheduled"), (57, "scheduled")]),
+        (3, -1, [(0, "scheduled"), (3, "scheduled")]),
+        (-1, -1, []),
+    ],
+)
+def test_nccls_recorder_says_how_far_all_ranks_came(
+    enqueued: int, completed: int, seen: list[tuple[int, str]]
+) -> None:
+    found = flight.parse_nccl(status(enqueued, completed))
+    assert [(each.collective_seq, each.state) for each in found.entries] == seen
+    assert {(each.group, each.op) for each in found.entries} <= {("0 nccl", "collective")}
+    assert (found.enqueued, found.completed) == (enqueued, completed)
+
+
+def test_both_recorders_are_kept_and_nccls_numbers_count() -> None:
+    others = flight.parse(json.dumps({"entries": [entry(1)], "pg_status": {}}).encode())
+    found = flight.merged(flight.parse_nccl(status(8, 8)), others)
+    groups = [(each.group, each.collective_seq) for each in found.entries]
+    assert groups == [("0 default_pg", 1), ("0 nccl", 8)]
     assert (found.enqueued, found.completed) == (8, 8)
 
 
-def test_a_group_of_one_recorder_is_kept_and_so_are_the_numbers_that_are_known() -> None:
-    found = flight.merged(read(7, group="5"), read(1, last=1))
-    assert [(each.group[0], each.collective_seq) for each in found.entries] == [("5", 7), ("0", 1)]
-    assert (found.enqueued, found.completed) == (1, 1)
+def test_where_nccl_saw_nothing_the_others_numbers_count() -> None:
+    numbers = {"0": {"last_enqueued_collective": "2", "last_completed_collective": "1"}}
+    others = flight.parse(json.dumps({"entries": [entry(1)], "pg_status": numbers}).encode())
+    found = flight.merged(flight.parse_nccl(status(-1, -1)), others)
+    assert (found.enqueued, found.completed) == (2, 1)
 
 
 def test_a_recorder_that_saw_nothing_has_no_entries() -> None:

@@ -17,7 +17,7 @@ from stepwatch.signals.clock import NANOSECONDS, SystemClock
 from stepwatch.signals.records import GilState, Kind
 from tests.agent.conftest import Rank
 
-from .workers import JUNK, OK, STOPPED, listening, needs_py_spy, running
+from .workers import JUNK, OK, STOPPED, answering, listening, needs_py_spy, running
 
 JOB = AttemptKey("job", 0)
 
@@ -47,32 +47,51 @@ def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
 
 
 UNKNOWN_HANDLER = b"HTTP/1.1 404 no\r\ncontent-length: 0\r\n\r\n"
+BROKEN = b"HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n"
 NOTHING_SEEN = OK + b"\r\n" + b'{"pg_config":{},"pg_status":{}}'
 ONE_SEEN = OK + b"\r\n" + json.dumps(
     {"entries": [{"collective_seq_id": 3, "process_group": ["0", "default_pg"]}]}
 ).encode()  # fmt: skip
+STATUS = OK + b"\r\n" + json.dumps(
+    {"pg_status": {"0": {"last_enqueued_collective": "9", "last_completed_collective": "9"}}}
+).encode()  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("answers", "seen"),
+    ("nccl", "others", "seen"),
     [
-        ((ONE_SEEN, NOTHING_SEEN), [3]),
-        ((NOTHING_SEEN, ONE_SEEN), [3]),
-        ((UNKNOWN_HANDLER, ONE_SEEN), [3]),
-        ((NOTHING_SEEN, NOTHING_SEEN), []),
-        ((UNKNOWN_HANDLER, UNKNOWN_HANDLER), None),
+        (STATUS, NOTHING_SEEN, [9]),
+        (STATUS, ONE_SEEN, [3, 9]),
+        (STATUS, BROKEN, [9]),
+        (NOTHING_SEEN, ONE_SEEN, [3]),
+        (UNKNOWN_HANDLER, ONE_SEEN, [3]),
+        (NOTHING_SEEN, NOTHING_SEEN, []),
+        (UNKNOWN_HANDLER, UNKNOWN_HANDLER, None),
+        (BROKEN, ONE_SEEN, None),
     ],
-    ids=["nccl", "gloo", "a torch without NCCL", "none seen", "no recorder"],
+    ids=[
+        "nccl alone",
+        "both",
+        "the other is broken",
+        "gloo alone",
+        "a torch without NCCL",
+        "none seen",
+        "no recorder",
+        "NCCL's is broken",
+    ],
 )
 def test_both_recorders_of_a_rank_are_asked(
-    tmp_path: Path, answers: tuple[bytes, ...], seen: list[int] | None
+    tmp_path: Path, nccl: bytes, others: bytes, seen: list[int] | None
 ) -> None:
-    left = iter(answers)
-    with listening(tmp_path / "0.sock", lambda out: out.sendall(next(left))):
+    answers = {
+        "POST /handler/dump_nccl_trace_json?includecollectives=false ": nccl,
+        "POST /handler/fr_trace_json ": others,
+    }
+    with answering(tmp_path / "0.sock", answers):
         found, note = ask_recorders(tmp_path / "0.sock")
     numbers = None if found is None else [each.collective_seq for each in found.entries]
     assert numbers == seen
-    assert ("status 404" in note) == (seen is None)
+    assert ("status" in note) == (seen is None)
 
 
 def test_a_server_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:

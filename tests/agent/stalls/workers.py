@@ -50,6 +50,27 @@ def _endless(out: socket.socket, head: bytes, part: bytes, pause: float = 0.0) -
 
 @contextmanager
 def listening(path: Path, answer: Callable[[socket.socket], object]) -> Iterator[None]:
+    """Answer each request by `answer`, whatever was asked."""
+    with serving(path, lambda _asked, out: answer(out)):
+        yield
+
+
+@contextmanager
+def answering(path: Path, answers: dict[str, bytes]) -> Iterator[None]:
+    """Answer requests by how they begin; one that is not expected gets no answer."""
+
+    def answer(asked: bytes, out: socket.socket) -> None:
+        for begins, given in answers.items():
+            if asked.startswith(begins.encode()):
+                out.sendall(given)
+
+    with serving(path, answer):
+        yield
+
+
+@contextmanager
+def serving(path: Path, answer: Callable[[bytes, socket.socket], object]) -> Iterator[None]:
+    """Listen at `path`, and pass each request on."""
     opened = socket.socket(socket.AF_UNIX)
     folder = os.open(path.parent, os.O_RDONLY)
     opened.bind(f"/proc/self/fd/{folder}/{path.name}")
@@ -64,8 +85,7 @@ def listening(path: Path, answer: Callable[[socket.socket], object]) -> Iterator
                 return
             with taken:
                 try:
-                    taken.recv(65536)
-                    answer(taken)
+                    answer(taken.recv(65536), taken)
                 except OSError:
                     continue
 

@@ -152,6 +152,23 @@ def test_a_device_that_works_while_hosts_reduce_is_the_culprit() -> None:
     assert (finding.rank, finding.phase, finding.cause) == (2, "forward", "device-stuck")
 
 
+def test_a_kernel_in_the_phase_of_the_collective_is_found_where_most_devices_are_idle() -> None:
+    rows = in_a_collective_of_hosts()
+    rows["device_phase"] = Phase.BACKWARD
+    (finding,) = found(rows)
+    assert (finding.rank, finding.phase, finding.cause) == (2, "backward", "device-stuck")
+
+
+def test_devices_that_wait_for_one_whose_host_enqueues_nothing_are_not_blamed() -> None:
+    """NCCL, not timed: one host is held up as it enqueues, so its device is idle; theirs wait."""
+    rows = in_a_collective_of_hosts()
+    rows["device_phase"] = Phase.BACKWARD
+    rows["device_state"] = DeviceState.WORKING
+    rows["device_state"][1] = DeviceState.IDLE
+    (finding,) = found(rows)
+    assert finding.rank == NO_RANK
+
+
 def test_a_device_whose_collectives_are_not_timed_reads_as_working_while_it_waits() -> None:
     rows = in_a_collective_of_hosts()
     rows["device_state"] = DeviceState.WORKING
@@ -222,6 +239,20 @@ def test_the_flight_recorder_stands_beside_the_device() -> None:
     (finding,) = hang.find(context(stuck(2), more=more))
     (row,) = [row for row in finding.evidence if row.name == "flight recorder of rank 2"]
     assert row.text == "all_reduce #41 scheduled"
+
+
+def test_what_has_not_completed_is_told_of_each_group() -> None:
+    diagnosis = np.zeros(1, dtype=DTYPES[Kind.DIAGNOSIS])
+    diagnosis["rank"], diagnosis["worker_answered"], diagnosis["time_ns"] = 2, 1, ns(5.0)
+    flight = np.zeros(4, dtype=DTYPES[Kind.FLIGHT])
+    flight["rank"], flight["op"] = 2, [b"all_gather", b"all_gather", b"collective", b"collective"]
+    flight["group"] = [b"0 default_pg", b"0 default_pg", b"0 nccl", b"0 nccl"]
+    flight["collective_seq"] = [1, 2, 54, 57]
+    flight["state"] = [b"completed", b"scheduled", b"scheduled", b"scheduled"]
+    more = [(Kind.DIAGNOSIS, diagnosis), (Kind.FLIGHT, flight)]
+    (finding,) = hang.find(context(stuck(2), more=more))
+    rows = [row.text for row in finding.evidence if row.name == "flight recorder of rank 2"]
+    assert rows == ["all_gather #2 scheduled", "collective #54 scheduled"]
 
 
 HOST = RankSituation(

@@ -2,6 +2,10 @@
 
 There are two: NCCL's, which only builds for CUDA have, and that of the other backends. A group
 such as `cpu:gloo,cuda:nccl` is in both, each with numbers of its own.
+
+NCCL's is not asked for its entries. To tell them, the thread that answers asks CUDA for events:
+that ends the capture of a graph that is under way in the rank, and a thread that has named no
+device makes a context on the first one, half a gigabyte for each rank beside it.
 """
 
 from __future__ import annotations
@@ -12,14 +16,16 @@ from typing import Any, NamedTuple
 
 from stepwatch.signals.records import DTYPES, WORLD_GROUP, Kind, text_bytes
 
-HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
-"""Of the worker server, by the recorder that counts first."""
+NCCL, OTHERS = "dump_nccl_trace_json?includecollectives=false", "fr_trace_json"
+"""Handlers of the worker server."""
 PER_GROUP = 16
 """Newest entries kept of each process group."""
 MAX_GROUPS = 16
 _NAMES = frozenset({"entries", "pg_status"})
 """What an answer is known by."""
 _MOST = (1 << 63) - 1
+_COMPLETED = "completed"
+_NCCL_GROUP = f"{WORLD_GROUP} nccl"
 _MEMBERS_BYTES = 12
 """Members longer than this are shown as a checksum: it is enough to distinguish groups."""
 _GROUP_BYTES = DTYPES[Kind.FLIGHT]["group"].itemsize
@@ -73,15 +79,28 @@ def parse(body: bytes) -> Flight:
     )
 
 
-def merged(first: Flight, second: Flight) -> Flight:
-    """Both; of a group that is in both, and of the world group's numbers, those of `first`.
+def parse_nccl(body: bytes) -> Flight:
+    """Read NCCL's answer without entries: how far the group of all ranks came.
 
-    To mix them would compare the third collective of one backend with the third of the other.
+    It becomes the entry that is newest, and the oldest that has not completed. Other groups are
+    numbered by each process for itself, so nothing can be said of them.
+
+    Raises:
+        ValueError: it is not JSON, or no flight recorder wrote it.
     """
-    groups = {entry.group for entry in first.entries}
-    more = tuple(entry for entry in second.entries if entry.group not in groups)
-    numbers = first if first.enqueued >= 0 else second
-    return Flight((*first.entries, *more), numbers.enqueued, numbers.completed)
+    found = parse(body)
+    numbers = {found.enqueued, min(found.completed + 1, found.enqueued)} - {-1}
+    entries = (
+        Entry(_NCCL_GROUP, number, "collective", "", _state(number <= found.completed))
+        for number in sorted(numbers)
+    )
+    return found._replace(entries=tuple(entries))
+
+
+def merged(nccl: Flight, others: Flight) -> Flight:
+    """Both; of what is beyond a bound, the last entries are kept, and NCCL's are last."""
+    numbers = nccl if nccl.enqueued >= 0 else others
+    return Flight((*others.entries, *nccl.entries), numbers.enqueued, numbers.completed)
 
 
 def _newest(entries: list[Entry]) -> tuple[Entry, ...]:
@@ -105,7 +124,13 @@ def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
         return None
     op = str(raw.get("profiling_name", ""))[:64].rpartition(":")[2]
     label = _label([part for part in group[:2] if isinstance(part, str)], groups)
-    return Entry(label, number, op, _sizes(raw.get("input_sizes")), str(raw.get("state"))[:16])
+    # Of Gloo's torch says `scheduled` for ever, and retires what has ended.
+    state = _COMPLETED if raw.get("retired") is True else str(raw.get("state"))[:16]
+    return Entry(label, number, op, _sizes(raw.get("input_sizes")), state)
+
+
+def _state(completed: bool) -> str:
+    return _COMPLETED if completed else "scheduled"
 
 
 def _label(parts: list[str], groups: dict[str, Any]) -> str:

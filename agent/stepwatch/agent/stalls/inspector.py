@@ -153,21 +153,22 @@ class StallInspector:
 def ask_recorders(socket: Path) -> tuple[flight.Flight | None, str]:
     """What the flight recorders behind a worker server hold; None, and why, where none answers.
 
-    A torch without NCCL does not know the handler of NCCL's; a server that does not answer is not
-    asked again.
+    A torch without NCCL has one. Where there are two and NCCL's does not answer, the other is not
+    asked: its numbers of the group of all ranks are not NCCL's.
     """
-    found, problem = None, ""
-    for handler in flight.HANDLERS:
-        try:
-            answer = flight.parse(server.ask(socket, handler))
-        except ValueError as error:
-            problem = _reason(error)
-        except OSError as error:
-            problem = _reason(error)
-            break
-        else:
-            found = answer if found is None else flight.merged(found, answer)
-    return found, "" if found is not None else f"the worker server did not answer: {problem}"
+    try:
+        nccl = flight.parse_nccl(server.ask(socket, flight.NCCL))
+    except server.UnknownHandlerError:
+        nccl = flight.Flight()
+    except (OSError, ValueError) as error:
+        return None, f"the worker server did not answer: {_reason(error)}"
+    try:
+        others = flight.parse(server.ask(socket, flight.OTHERS))
+    except (OSError, ValueError) as error:
+        if nccl.enqueued < 0:
+            return None, f"the worker server did not answer: {_reason(error)}"
+        others = flight.Flight()
+    return flight.merged(nccl, others), ""
 
 
 _NEVER = 1 << 62

@@ -18,35 +18,42 @@ _PIECE = 1 << 16
 
 
 def ask(path: Path, handler: str, seconds: float = SECONDS, most: int = MAX_BYTES) -> bytes:
-    """Body of the answer of `handler`.
+    """Body of the answer of `handler`, with its query if it has one.
 
     Raises:
         OSError: nothing listens, the answer did not come in time, or it is too long.
+        UnknownHandlerError: this torch has no such handler.
         ValueError: the answer is not one of HTTP, or its status is not 200.
     """
-    connection = _UnixConnection(path, seconds)
+    name, connection = handler.partition("?")[0], _UnixConnection(path, seconds)
     # A socket's timeout starts anew with every byte: only this ends an answer that trickles.
     alarm = threading.Timer(seconds, connection.abandon)
     alarm.start()
     try:
         connection.request("POST", f"/handler/{handler}")
         response = connection.getresponse()
+        if response.status == http.client.NOT_FOUND:
+            raise UnknownHandlerError(f"{name} answered with status {response.status}")
         if response.status != http.client.OK:
-            raise ValueError(f"{handler} answered with status {response.status}")
+            raise ValueError(f"{name} answered with status {response.status}")
         parts, size = [], 0
         while part := response.read1(_PIECE):
             parts.append(part)
             size += len(part)
             if size > most:
-                raise OSError(f"the answer of {handler} is longer than {most} bytes")
+                raise OSError(f"the answer of {name} is longer than {most} bytes")
         if connection.abandoned:
-            raise TimeoutError(f"the answer of {handler} took longer than {seconds:.0f} s")
+            raise TimeoutError(f"the answer of {name} took longer than {seconds:.0f} s")
         return b"".join(parts)
     except http.client.HTTPException as error:
-        raise ValueError(f"{handler} answered {type(error).__name__}") from error
+        raise ValueError(f"{name} answered {type(error).__name__}") from error
     finally:
         alarm.cancel()
         connection.close()
+
+
+class UnknownHandlerError(ValueError):
+    """The server knows no such handler."""
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, Protocol
 
 from stepwatch.hooks.accelerators import has_context, is_capturing
 
-_LEGACY_STREAM = 0
-"""Handle of CUDA's default stream, which no graph can be captured from (cudaStreamBeginCapture)."""
 _RELAXED = 2
 """CU_STREAM_CAPTURE_MODE_RELAXED of the CUDA driver API, "Stream Management"."""
 
@@ -76,19 +74,13 @@ def open_backend(device: Any) -> Backend:
     ask: Any = getattr(torch._C, "_accelerator_getStream", torch.accelerator.current_stream)
     current_stream = functools.partial(ask, where.index)
     capturing = getattr(module, "is_current_stream_capturing", None)
-    # A third of the time of the calls that it stands for, and each boundary makes one.
+    # A fifth of what the stream itself and its comparison take, and each collective needs it.
     raw: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     key = functools.partial(raw, where.index) if raw is not None and where.type == "cuda" else None
-    if capturing is not None and key is not None:
-        capturing = functools.partial(_captures, key, capturing)
     if not is_capturing(where.type):
         new_event().record(current_stream())
     prepare = functools.partial(prepare_thread, where)
     return Backend(where.type, new_event, current_stream, capturing, prepare, key)
-
-
-def _captures(key: Callable[[], int], capturing: Callable[[], bool]) -> bool:
-    return key() != _LEGACY_STREAM and capturing()
 
 
 def _check_place(where: Any) -> None:

@@ -74,14 +74,23 @@ def with_waiting_hosts(ranks: list[RankSituation]) -> list[RankSituation]:
     if any(item.host is not None and item.in_collective for item in ranks):
         return ranks
     hosts = [item.host if item.host is not None and _waits(item) else item for item in ranks]
-    return ranks if _is_of_hosts(hosts) else hosts
+    return ranks if _is_of_hosts(ranks, hosts) else hosts
 
 
-def _is_of_hosts(hosts: list[RankSituation]) -> bool:
-    """Whether all wait in one collective that no device takes part in: one of theirs is idle."""
+def _is_of_hosts(ranks: list[RankSituation], hosts: list[RankSituation]) -> bool:
+    """Whether all hosts wait in one collective in which no device takes part.
+
+    Then devices have done what they were given, but for those that have not. A host that is held
+    up as it enqueues has an idle device, too, while the others' wait for it: so more are idle than
+    work, or those that work are in another phase, before the collective.
+    """
     calls = {(item.step, item.op, item.group) for item in hosts}
-    held = all(item.in_collective for item in hosts)
-    return held and len(calls) == 1 and any(item.idle_device for item in hosts)
+    if len(calls) > 1 or not all(item.in_collective for item in hosts):
+        return False
+    idle = sum(item.idle_device for item in hosts)
+    work = [item for item in ranks if item.host is not None]
+    before = all(item.host is not None and item.phase != item.host.phase for item in work)
+    return idle > len(work) or (idle > 0 and before)
 
 
 def _waits(item: RankSituation) -> bool:

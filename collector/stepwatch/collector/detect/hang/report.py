@@ -10,7 +10,7 @@ from stepwatch.collector.detect.finding import (
     text_evidence,
 )
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text
 from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
@@ -23,6 +23,8 @@ from .thresholds import Thresholds
 
 _COMPLETED = "completed"
 """State of a flight-recorder entry whose collective the device has passed."""
+_MOST_PENDING = 4
+"""Groups of which evidence shows what has not completed: a rank may be in a hundred."""
 _OF_MICROBATCHES = (Phase.FORWARD, Phase.BACKWARD)
 _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
@@ -121,17 +123,22 @@ def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Ev
         ),
         text_evidence(f"host of rank {rank}", place_words(host), "it enqueues ahead of its device"),
     ]
-    entries = diagnosis.flight if diagnosis is not None else ()
-    pending = min(
-        (entry for entry in entries if entry.state != _COMPLETED),
-        key=lambda entry: entry.number,
-        default=None,
-    )
-    if pending is not None:
+    for pending in _oldest_pending(diagnosis):
         text = f"{pending.op} #{pending.number} {pending.state}"
         against = f"the oldest that has not completed, of group {pending.group}"
         rows.append(text_evidence(f"flight recorder of rank {rank}", text, against))
     return rows
+
+
+def _oldest_pending(diagnosis: Diagnosis | None) -> list[FlightEntry]:
+    """Of each group, what has not completed: numbers of two groups say nothing of each other."""
+    oldest: dict[str, FlightEntry] = {}
+    for entry in diagnosis.flight if diagnosis is not None else ():
+        if entry.state != _COMPLETED and (
+            entry.group not in oldest or entry.number < oldest[entry.group].number
+        ):
+            oldest[entry.group] = entry
+    return list(oldest.values())[-_MOST_PENDING:]
 
 
 def _absence(culprit: RankSituation, stall: Stall) -> str:
