@@ -16,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepwatch.cli.processes import MARK, marked_processes
 from stepwatch.signals import places
 from tests.services import ROOT
 
@@ -109,7 +111,8 @@ def _run(name: str, check: Check, kind: str, options: argparse.Namespace) -> Ran
         for key, value in os.environ.items()
         if key not in (places.ENV_DISABLE, places.ENV_JOB)
     }
-    environ = {**clean, places.ENV_RING_DIR: str(folder / "rings")}
+    identity = uuid.uuid4().hex
+    environ = {**clean, places.ENV_RING_DIR: str(folder / "rings"), MARK: identity}
     began, problem = time.monotonic(), ""
     with open(folder / "output", "wb") as output:
         child = subprocess.Popen(
@@ -125,6 +128,10 @@ def _run(name: str, check: Check, kind: str, options: argparse.Namespace) -> Ran
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+            # Ranks of torchrun have sessions of their own.
+            for pid in marked_processes(identity):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
     if problem:
         lines = (folder / "output").read_text(errors="replace").strip().splitlines()
         problem += ": " + " | ".join(lines[-20:])

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 -m tests.gpu.loop JOB KIND FAULT RANK STEP
 
 Gloo reduces the gradients, as several ranks share one card and NCCL refuses that. `FAULT`:
-`none`, `slow-device` (more kernels in forward), `late-host` (the host sleeps in forward) or
+`none`, `slow-device` (longer kernels in forward), `late-host` (the host sleeps before forward) or
 `stuck-device` (a kernel that does not end while it is watched).
 """
 
@@ -24,7 +24,8 @@ from tests.gpu.place import Place, cycles_per_second
 
 STEPS, TOKENS, READ_EVERY = 4000, 512, 10
 FORWARD_SECONDS, STUCK_SECONDS, LATE_SECONDS = 0.02, 60.0, 0.12
-SLOWER = 4.0
+LONGER = {"slow-device": 4.0, "stuck-device": STUCK_SECONDS / FORWARD_SECONDS}
+"""How many times as long its kernels take from then on."""
 
 
 class Net(torch.nn.Module):
@@ -61,9 +62,7 @@ def main() -> None:
         with watch.step(tokens=TOKENS):
             if hit and number == int(step_of_fault):
                 Path(os.environ["GPU_FAULT_LOG"]).write_text(repr(time.time()))
-                net.seconds *= {"slow-device": SLOWER, "stuck-device": STUCK_SECONDS / 0.02}.get(
-                    fault, 1
-                )
+                net.seconds *= LONGER.get(fault, 1.0)
             if hit and fault == "late-host" and number >= int(step_of_fault):
                 time.sleep(LATE_SECONDS)
             inputs = torch.randn(64, 256).to(kind, non_blocking=True)

@@ -12,7 +12,7 @@ import numpy as np
 from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
 
 from .place import Place
 
@@ -25,6 +25,13 @@ def finish(watch: Watch, place: Place) -> None:
     place.wait()
     time.sleep(_BEATS_SECONDS)
     watch.close()
+
+
+def timed(job: str) -> int:
+    """How many steps of a job the device timed; 0 as well where it was given up meanwhile."""
+    events = rows_of(job, Kind.LIFECYCLE)
+    given_up = events[events["event"] == LifecycleEvent.DEVICE_TIMING]["value"] == 0
+    return 0 if given_up.any() else len(rows_of(job, Kind.DEVICE_STEP))
 
 
 def rows_of(job: str, kind: Kind) -> Any:

@@ -27,6 +27,15 @@ def _mode(place: Place, mode: str) -> Iterator[Finding]:
     job = f"compiled-{mode}"
     bare, bare_breaks, _ = _train(place, mode, "")
     watched, breaks, errors = _train(place, mode, job)
+    if mode == "reduce-overhead":
+        skipped = torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
+        trees = torch._inductor.cudagraph_trees.get_container(0).tree_manager is not None
+        yield Finding(
+            "compiled (reduce-overhead): graphs of CUDA",
+            f"{'used' if trees else 'not used'}, {skipped} skipped",
+            "used, none skipped",
+            trees and skipped == 0,
+        )
     yield Finding(
         f"compiled ({mode}): losses with hooks and without",
         "bitwise equal" if watched == bare else "different",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def _captured(place: Place) -> Iterator[Finding]:
                 except RuntimeError as error:
                     problem = str(error).splitlines()[0]
                 looks[0] -= before
-    different = max((float(one) for one in differences), default=0.0)
+    different = float(torch.stack(differences).max()) if differences else math.nan
     finish(watch, place)
     rows = rows_of("captured", Kind.DEVICE_STEP)
     flags = dict(zip(rows["step"].tolist(), rows["flags"].tolist(), strict=True))
@@ -73,7 +74,10 @@ def _captured(place: Place) -> Iterator[Finding]:
         not problem and looks[0] >= 2,
     )
     yield Finding(
-        "replayed beside the same model run", f"differs by {different}", "0", different == 0.0
+        "replayed beside the same model run",
+        f"differs by {different} in {len(differences)} replays",
+        "0",
+        different == 0.0 and len(differences) == STEPS - CAPTURED_AT - 1,
     )
     flagged = [step for step, value in flags.items() if value & DeviceFlag.CAPTURED]
     yield Finding(

@@ -41,7 +41,7 @@ def check(place: Place) -> Iterator[Finding]:
 
 
 def _pairs(place: Place, shape: _Shape) -> Finding:
-    """Blocks of steps in the order on, off, off, on: a drift of the clock hits both alike."""
+    """Blocks of steps in the order off, on, on, off: a drift of the clock hits both alike."""
     watch = Watch.from_env(job=f"overhead-{shape.name}")
     turns = {
         name: _training(place, shape, watch if name == "on" else None) for name in ("on", "off")

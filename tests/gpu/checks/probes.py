@@ -19,6 +19,14 @@ from stepwatch.signals.records import UNKNOWN, Activity, Kind
 from tests.gpu.finding import Finding
 from tests.gpu.place import Place
 
+_WANTED = {
+    "nvml": (
+        *("busy_ratio", "memory_used_bytes", "clock_hertz", "power_watts"),
+        *("temperature_celsius", "ecc_uncorrected", "throttle", "xid"),
+    ),
+    "gpm": ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"),
+}
+"""Fields that each card of today reports."""
 _WITHOUT_ANSWER = ("nvmlGpmSampleFree", "nvmlEventSetFree", "nvmlShutdown")
 """To call one of these a second time frees memory twice."""
 READS, BETWEEN_SECONDS = 8, 0.5
@@ -71,8 +79,8 @@ def _read(place: Place, probe: Probe) -> Iterator[Finding]:
     yield Finding(
         f"{probe.name}: fields known",
         ", ".join(f"{name} {value}" for name, value in known.items()),
-        "some",
-        len(known) > 3,
+        ", ".join(_WANTED[probe.name]),
+        known.keys() >= set(_WANTED[probe.name]),
         {"known": known, "unknown": unknown},
     )
     yield Finding(f"{probe.name}: fields unknown", ", ".join(unknown) or "none")

@@ -11,6 +11,9 @@ from tests.gpu.finding import Finding
 from tests.gpu.place import Place
 from tests.gpu.training import train
 
+DUE = 3
+"""Checkpoints that are due; one is left out while the one before is still being written."""
+
 
 def check(place: Place) -> Iterator[Finding]:
     """The same run in both modes."""
@@ -19,7 +22,7 @@ def check(place: Place) -> Iterator[Finding]:
         words += ["--model", "160m", "--batch", "16", "--length", "1024", "--steps", "120"]
         words += ["--checkpoint-every", "40"]
     else:
-        words += ["--model", "debug", "--batch", "4", "--length", "32", "--steps", "6"]
+        words += ["--model", "debug", "--batch", "4", "--length", "32", "--steps", "9"]
         words += ["--checkpoint-every", "3"]
     words += ["--device", place.kind]
     rings = Path(os.environ[places.ENV_RING_DIR])
@@ -37,8 +40,8 @@ def check(place: Place) -> Iterator[Finding]:
             f"{', '.join(f'{stall * 1e3:.0f}' for stall in stalls)} ms; durable after "
             f"{durable:.2f} s, {verified} of {len(saves)} verified, "
             f"{saves[0]['bytes'] / 1e9:.2f} GB; step p50 {step * 1e3:.0f} ms",
-            "all verified",
-            verified == len(saves),
+            f"{DUE} verified, or fewer where one was still being written",
+            verified == len(saves) > 1 and (mode == "async" or len(saves) == DUE),
             {"stall_seconds": stalls, "durable_seconds": durable, "step_seconds": step},
         )
     ratio = shares["async"] / shares["sync"]

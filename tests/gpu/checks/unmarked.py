@@ -56,6 +56,11 @@ def _script(place: Place, name: str, launcher: Sequence[str]) -> Iterator[Findin
         f"stepwatch run, {name}: steps found, and timed on the device",
         f"{len(steps)}, {len(device)} of them on the device: {text}",
         f"{len(found[0])}, each phase known",
-        (len(steps) == len(found[0]) and all(spent.values())) if place.is_gpu else None,
+        (
+            len(steps) == len(device) == len(found[0])
+            and all(seconds > 0 for seconds in spent.values())
+        )
+        if place.is_gpu
+        else None,
         {"steps": len(steps), "device_steps": len(device), **spent},
     )

@@ -58,7 +58,7 @@ def _run(place: Place, services: Services, case: Case) -> Finding:
     ranks = [_rank(place, services, case, rank, job, log) for rank in range(RANKS)]
     try:
         incidents, seconds = _follow(services, case, job, log)
-        known = services.job(job) or {}
+        known, alive = services.job(job) or {}, all(each.poll() is None for each in ranks)
     finally:
         for process in ranks:
             process.kill()
@@ -74,9 +74,14 @@ def _run(place: Place, services: Services, case: Case) -> Finding:
         f"{RANKS} ranks on one card, {case.fault}",
         f"{'; '.join(said) or 'nothing said'}{after}; steps timed by {clock}, p50 {p50}",
         f"{case.kinds[0]} rank {GUILTY} {case.causes[0]}" if case.kinds else "nothing said",
-        _is_right(incidents, case) if place.is_gpu else None,
+        (alive and _was_watched(known) and _is_right(incidents, case)) if place.is_gpu else None,
         {"seconds": seconds, "incidents": said, "clock": clock, "evidence": _evidence(incidents)},
     )
+
+
+def _was_watched(known: dict[str, Any]) -> bool:
+    """Whether the job trained beyond the step of the fault's, on the devices' clock."""
+    return known.get("step_seconds_clock") == "device" and (known.get("step") or 0) >= STEP - 1
 
 
 def _evidence(incidents: list[dict[str, Any]]) -> list[Any]:
@@ -86,10 +91,10 @@ def _evidence(incidents: list[dict[str, Any]]) -> list[Any]:
 def _is_right(incidents: list[dict[str, Any]], case: Case) -> bool:
     if not case.kinds:
         return not incidents
-    return any(
+    return bool(incidents) and all(
         each["kind"] in case.kinds and each["rank"] == GUILTY and each["cause"] in case.causes
         for each in incidents
-    ) and all(each["rank"] in (GUILTY, -1, None) for each in incidents)
+    )
 
 
 def _rank(
@@ -129,6 +134,8 @@ def _follow(
             raise RuntimeError(f"{case.fault} never began: {lines[-1:]}")
         time.sleep(0.1)
     began = float(log.read_text())
+    if early := _standing(services, job):
+        return early, float("nan")
     while time.time() < began + VERDICT_SECONDS:
         if _standing(services, job):
             seconds = time.time() - began
