@@ -54,6 +54,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "the same in slow steps": _quantiles(
             each["seconds"] / (each["effect"] * one["step_seconds"]) for each, one in doubled
         ),
+        "the same where a slow step takes up to a second": _seconds(
+            [each for each, one in doubled if each["effect"] * one["step_seconds"] <= 1.0]
+        ),
         "the same without late saves": _seconds(steps),
         "of these, until the first slow step was over": _quantiles(map(_shows, shown)),
         "of these, after it": _quantiles(each["seconds"] - _shows(each) for each in shown),
