@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepwatch.signals.secrets import WITHHELD, holds_secret, known_secrets, without_secrets
@@ -38,6 +38,9 @@ PLACES = [
 AROUND = st.text(st.characters(exclude_characters="QXZJK7849", codec="utf-8"), max_size=60)
 
 
+@example("4" * 24, "hf_{}", "0\x1b", "", False)
+@example("4" * 24, "\x1b[1mhf_{}", "0\x1b[0m", "", False)
+@example("4" * 24, "h\x1b[0mf_{}", "0", "", False)
 @given(PLANTED, st.sampled_from(PLACES), AROUND, AROUND, st.booleans())
 def test_a_planted_secret_never_gets_out(
     secret: str, place: str, before: str, after: str, split: bool

@@ -35,7 +35,10 @@ def last_lines(data: bytes, cut: bool, secrets: Iterable[str] = ()) -> list[str]
 
 def _harmless(part: bytes, secrets: tuple[str, ...]) -> str:
     text = part.decode("utf-8", "replace")[:_MOST_READ]
-    text = _ESCAPES.sub("", text).replace("\t", " ")
+    # Before and after sequences are taken out: one may end the word that a secret comes after, and
+    # one may stand within a secret.
+    text = without_secrets(_ESCAPES.sub("\x1b", text), secrets)
+    text = text.replace("\x1b", "").replace("\t", " ")
     text = "".join(each if each.isprintable() else "?" for each in text)
     return without_secrets(text, secrets)[:KEPT_CHARACTERS]
 
