@@ -65,6 +65,7 @@ def _run(place: Place, services: Services, case: Case) -> Finding:
         for process in ranks:
             process.wait()
     clock, p50 = known.get("step_seconds_clock"), (known.get("step_seconds") or {}).get("p50")
+    step = "unknown" if p50 is None else f"{p50 * 1e3:.1f} ms"
     said = [
         f"{each['kind']} rank {each['rank']} {each['phase']} {each['cause']} ({each['severity']})"
         for each in incidents
@@ -72,7 +73,7 @@ def _run(place: Place, services: Services, case: Case) -> Finding:
     after = f" after {seconds:.1f} s" if said and case.kinds else ""
     return Finding(
         f"{RANKS} ranks on one card, {case.fault}",
-        f"{'; '.join(said) or 'nothing said'}{after}; steps timed by {clock}, p50 {p50}",
+        f"{'; '.join(said) or 'nothing said'}{after}; steps timed by {clock}, p50 {step}",
         f"{case.kinds[0]} rank {GUILTY} {case.causes[0]}" if case.kinds else "nothing said",
         (alive and _was_watched(known) and _is_right(incidents, case)) if place.is_gpu else None,
         {"seconds": seconds, "incidents": said, "clock": clock, "evidence": _evidence(incidents)},
