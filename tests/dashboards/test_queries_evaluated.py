@@ -45,6 +45,9 @@ def series() -> dict[str, str]:
         found[f"stepwatch_pipeline_wait_seconds_total{job}}}"] = "0+15x40"
         found[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
         found[f"stepwatch_job_peak_tokens_per_second{job}}}"] = "2500x40"
+        collectives = f'stepwatch_job_collective_seconds{job},operation="all_reduce"'
+        found[f'{collectives},part="transfer"}}'] = "0.02x40"
+        found[f'{collectives},part="arrival-skew"}}'] = "0.05x40"
         found[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
         found[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
         found[f'stepwatch_incident_open{job},kind="non-finite"}}'] = "1x40"
@@ -102,6 +105,13 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.PIPELINE_SHARE, {'{job_name="llama"}': 0.1}),
         (queries.TOKENS, {'{job_name="llama"}': 1000}),
         (queries.MFU, {'{job_name="llama"}': 0.4}),
+        (
+            queries.COLLECTIVES_BY_OPERATION,
+            {
+                '{job_name="llama",operation="all_reduce",part="transfer"}': 0.02,
+                '{job_name="llama",operation="all_reduce",part="arrival-skew"}': 0.05,
+            },
+        ),
         (queries.MFU.replace("$job", "saved"), {}),
         (queries.INCIDENT_COUNT, {'{job_name="llama"}': 2}),
         (queries.NUMBER_INCIDENTS, {'{job_name="llama",kind="non-finite"}': 1}),

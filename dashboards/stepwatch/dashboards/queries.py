@@ -29,6 +29,7 @@ from stepwatch.signals.names import (
     HOST_LEAD,
     INCIDENT_OPEN,
     JOB,
+    JOB_COLLECTIVE,
     JOB_INFO,
     JOB_LOSS,
     JOB_PEAK_TOKENS,
@@ -44,7 +45,9 @@ from stepwatch.signals.names import (
     NODE_RANK_STEP_MIN,
     NODE_RANK_TORN,
     NODE_RANKS,
+    OPERATION,
     OUTCOME,
+    PART,
     PHASE,
     PHASE_SECONDS,
     PIPELINE_WAIT_SECONDS,
@@ -127,6 +130,7 @@ _STEP_BUCKETS = STEP_DURATION.series_names[0]
 JOBS = f"label_values({JOB_INFO.name}, {JOB})"
 
 DEVICE_IDLE_SHARE = _newest(DEVICE_IDLE, "max")
+COLLECTIVES_BY_OPERATION = _newest(JOB_COLLECTIVE, "max", OPERATION, PART)
 STAGE_IDLE_SHARE = _newest(STAGE_IDLE, "max", STAGE)
 HOST_AHEAD = _newest(HOST_LEAD, "max")
 STEPS_BY_CLOCK = _job_rate(STEPS.name, CLOCK)

@@ -241,7 +241,7 @@ def test_the_flight_recorder_stands_beside_the_device() -> None:
     assert row.text == "all_reduce #41 scheduled"
 
 
-def test_what_has_not_completed_is_told_of_each_group() -> None:
+def test_what_has_not_completed_is_shown_of_each_group() -> None:
     diagnosis = np.zeros(1, dtype=DTYPES[Kind.DIAGNOSIS])
     diagnosis["rank"], diagnosis["worker_answered"], diagnosis["time_ns"] = 2, 1, ns(5.0)
     flight = np.zeros(4, dtype=DTYPES[Kind.FLIGHT])

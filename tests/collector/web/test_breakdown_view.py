@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stepwatch.collector.analysis import newest_steps
@@ -52,6 +54,18 @@ def test_collectives_name_the_last_arriver(evaluated: Client) -> None:
     )
     assert (healthy["last_arriver"], healthy["arrival_skew_seconds"]) == (None, 0.0)
     assert slow["bus_bytes_per_second"] == pytest.approx(1000 / 0.04, rel=1e-3)
+
+
+def test_metrics_hold_what_each_operation_blocked_a_rank_for(evaluated: Client) -> None:
+    """In the newest steps all are of the slow half: rank 3 waits 0.2 s for rank 2, then both are
+    blocked for 0.04 s; ranks 0 and 1 are blocked for 0.24 s at once."""
+    text = evaluated.get("/metrics").text
+    for part, seconds in (("transfer", (0.04 + 0.24) / 2), ("arrival-skew", 0.2 / 4)):
+        labels = f'job_name="{JOB}",operation="all_gather",part="{part}"'
+        (found,) = re.findall(
+            rf"^stepwatch_job_collective_seconds\{{{labels}\}} (.*)$", text, re.MULTILINE
+        )
+        assert float(found) == pytest.approx(seconds, rel=1e-3), part
 
 
 def test_the_job_shows_step_time_breakdown_pipeline_and_what_if(evaluated: Client) -> None:

@@ -21,7 +21,7 @@ from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend, stragglers, where_time_goes
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals import names
-from stepwatch.signals.names import CLOCK, DEVICE_METRICS, NODE, SPENT, STAGE
+from stepwatch.signals.names import CLOCK, DEVICE_METRICS, NODE, OPERATION, PART, SPENT, STAGE
 
 UID = DEBUG_UID
 FILE = "debug.json"
@@ -86,6 +86,13 @@ def _steps() -> Section:
         24,
         "one stage",
     )
+    collectives = Metadata(
+        "Collectives by operation",
+        "What a rank is blocked for in a step: the transfer, or the wait for the last to arrive "
+        "(arrival-skew). Unknown where not all members report.",
+        "s",
+        24,
+    )
     traced = Metadata(
         "Traced steps",
         "Mean length of the steps of which a trace was made. A point is one step of a rank and "
@@ -102,6 +109,11 @@ def _steps() -> Section:
             lines(idle, Line(queries.DEVICE_IDLE_SHARE, "idle")),
             lines(lead, Line(queries.HOST_AHEAD, "ahead"), floor=None),
             lines(stages, Line(queries.STAGE_IDLE_SHARE, legend(STAGE))),
+            lines(
+                collectives,
+                Line(queries.COLLECTIVES_BY_OPERATION, legend(OPERATION, PART)),
+                stacked=True,
+            ),
             lines(traced, Line(queries.TRACED_STEP_LENGTH, "length", exemplars=True)),
         ],
     )

@@ -10,7 +10,9 @@ from .labels import (
     JOB,
     JOB_CLASS,
     KIND,
+    OPERATION,
     OUTCOME,
+    PART,
     PHASE,
     PROJECT,
     SEVERITY,
@@ -77,6 +79,14 @@ STAGE_IDLE = Metric(
     "Share of the newest steps, checkpoints and evaluations left out, in which the ranks of a "
     "pipeline stage did no work: waits for neighbours and exposed collectives.",
     (JOB, STAGE),
+)
+JOB_COLLECTIVE = Metric(
+    "stepwatch_job_collective_seconds",
+    _G,
+    "Seconds of the newest steps in which ranks were blocked in collectives of an operation, mean "
+    "of a step and a rank. Parts are transfer, arrival-skew (the wait for the last to arrive) and "
+    "unknown, where not all members reported; point to point is always that.",
+    (JOB, OPERATION, PART),
 )
 DEVICE_IDLE = Metric(
     "stepwatch_device_idle_ratio",

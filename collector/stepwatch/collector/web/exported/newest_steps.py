@@ -1,4 +1,4 @@
-"""How busy stages and devices were in the newest steps of jobs."""
+"""How busy stages and devices were in the newest steps of jobs, and what collectives took."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import Metric
 
+from stepwatch.collector.analysis.blocked_by_operation import blocked_by_operation
 from stepwatch.collector.analysis.device_use import device_use
-from stepwatch.collector.analysis.newest_steps import newest_window, without_first
+from stepwatch.collector.analysis.newest_steps import (
+    MAX_CELLS,
+    newest_window,
+    waits_of,
+    without_first,
+)
 from stepwatch.collector.analysis.pipeline_stages import pipeline
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
@@ -20,13 +26,14 @@ from .families import Sample, gauge
 MOST_STAGES = 64
 """Stages of a pipeline that are exported; of one that has more, none is."""
 DEVICE_STEPS = 8
-"""Newest steps that gauges of the devices are about."""
+"""Newest steps that gauges of the devices and of collectives are about."""
 
 
 def newest_steps(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """The share of the newest steps in which stages and devices did nothing, and hosts' lead."""
+    """What stages and devices did in the newest steps, hosts' lead, and what collectives took."""
     yield from _stages(jobs)
     yield from _devices(jobs)
+    yield from _collectives(jobs)
 
 
 def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
@@ -50,3 +57,17 @@ def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
     ]
     yield gauge(names.DEVICE_IDLE, [((name,), use.idle_ratio) for name, use in uses])
     yield gauge(names.HOST_LEAD, [((name,), use.host_lead_seconds) for name, use in uses])
+
+
+def _collectives(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
+    """By operation and part; of a job of 100,000 ranks, of its newest step alone."""
+    found: list[Sample] = []
+    for job, _ in jobs:
+        attempt = job.current
+        affordable = max(1, MAX_CELLS // max(1, attempt.world))
+        window = without_first(attempt.window(min(DEVICE_STEPS, affordable)))
+        cells = len(window.steps) * attempt.world
+        for operation, parts in blocked_by_operation(waits_of(attempt, window), cells).items():
+            for part, seconds in parts._asdict().items():
+                found.append(((job.name, operation, part.replace("_", "-")), seconds))
+    yield gauge(names.JOB_COLLECTIVE, found)

@@ -1,0 +1,46 @@
+"""How long ranks are blocked in the collectives of each operation, and why, over a window."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.collective_timing import Waits
+from stepwatch.signals.records import OP_NAMES
+
+
+class Blocked(NamedTuple):
+    """Seconds a step, mean over all ranks: they add up to what ranks were blocked.
+
+    `unknown` is what cannot be divided so, as where a member did not report.
+    """
+
+    transfer: float
+    arrival_skew: float
+    unknown: float
+
+
+def blocked_by_operation(found: Waits, cells: int) -> dict[str, Blocked]:
+    """What ranks were blocked for, by the name of the operation.
+
+    Args:
+        found: the collectives of a window.
+        cells: steps times ranks of that window; a rank that took no part was blocked for nothing.
+
+    Two ranks in one step: rank 0 was blocked for 3 s and rank 1 for 1 s, so the transfer took 1 s
+    and rank 0 waited 2 s for rank 1. Over two cells: transfer 1, arrival skew 1.
+    """
+    if not cells or not len(found.rows):
+        return {}
+    ops, exposed = found.rows["op"], found.rows["exposed"].astype(np.float64)
+    apart = ~np.isnan(found.transfer)
+    return {
+        OP_NAMES[op]: Blocked(
+            float(found.transfer[apart & (ops == op)].sum()) / cells,
+            float(found.wait[apart & (ops == op)].sum()) / cells,
+            float(exposed[~apart & (ops == op)].sum()) / cells,
+        )
+        for op in np.unique(ops).tolist()
+        if op < len(OP_NAMES)
+    }
