@@ -18,8 +18,8 @@ class Check(NamedTuple):
 
 
 CHECKS = {
-    "machine": Check(60, timed=False),
-    "waits": Check(90, timed=False),
+    "machine": Check(120, timed=False),
+    "waits": Check(180, timed=False),
     "graphs": Check(90, timed=False),
     "compiled": Check(150, timed=False),
     "nccl": Check(90, timed=False),
