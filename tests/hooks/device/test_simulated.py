@@ -133,6 +133,12 @@ def test_a_step_in_which_a_graph_is_captured_says_so(ran: Ran) -> None:
     assert ran.seen["captured"]["sum"] > 0
 
 
+def test_a_loss_that_is_recorded_during_a_capture_is_unknown(ran: Ran) -> None:
+    """To copy it would end the capture; the graph computes it when it is replayed."""
+    assert np.isnan(ran.rows["captured"][Kind.STEP]["loss"][0])
+    assert ran.rows["captured"][Kind.DEVICE_STEP]["flags"][0] == DeviceFlag.CAPTURED
+
+
 def test_a_fork_changes_nothing(ran: Ran) -> None:
     assert ran.seen["forked"]["ended"] == 0
     assert ran.rows["forked"][Kind.STEP]["step"].tolist() == [0, 1]

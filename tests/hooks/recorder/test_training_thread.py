@@ -126,6 +126,19 @@ def test_fsdp2_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings
 
 
 @pytest.mark.usefixtures("alone")
+def test_fsdp2_finds_its_own_objects_where_the_hooks_stand(watch: Watch) -> None:
+    """Its setters assert that nobody has put another object there."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = fully_shard(torch.nn.Linear(4, 4))
+    watch.attach(model=model)
+    model.set_allocate_memory_from_process_group_for_comm(True)
+    with watch.step():
+        model(torch.ones(2, 4)).sum().backward()
+    assert watch.guard.errors == 0
+
+
+@pytest.mark.usefixtures("alone")
 def test_a_reducer_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings: Path) -> None:
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
     watch.attach(model=model)

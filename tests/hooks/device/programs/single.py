@@ -114,6 +114,7 @@ def captured(watch: Watch) -> object:
             if number == 0:
                 with torch.sim.graph(graph), step.phase("forward"):  # type: ignore[attr-defined]
                     tensor += 1
+                    step.record(loss=tensor[0])
             else:
                 with step.phase("forward"):
                     graph.replay()

@@ -43,6 +43,11 @@ class TimedCommunication:
         self._parameters = parameters
         self._timed = timed
 
+    @property  # type: ignore[misc]  # `object` may be given another class, this one may not
+    def __class__(self) -> type:
+        """That of the wrapped object: FSDP2's setters ask whether its own is still there."""
+        return type(self._inner)
+
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate a buffer as the wrapped object does."""
         if self._reduces:  # what goes in is copied next: the waits before that are over

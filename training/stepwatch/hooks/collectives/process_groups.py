@@ -21,6 +21,7 @@ import weakref
 from collections import deque
 from typing import Any, NamedTuple
 
+from stepwatch.hooks.accelerators import in_use
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
@@ -47,7 +48,8 @@ REDUCTIONS = (int(Op.ALL_REDUCE), int(Op.REDUCE_SCATTER))
 class Call(NamedTuple):
     """One enqueued operation; `bucket` is where its time was counted when it began.
 
-    `entered` is its number among all collectives of the rank.
+    `entered` is its number among all collectives of the rank. One `on_device` has its end there,
+    not in its future, which is complete at once.
     """
 
     entered: int
@@ -57,6 +59,7 @@ class Call(NamedTuple):
     arrived_ns: int
     bucket: int
     blocking: bool
+    on_device: bool = False
 
 
 def has_distributed() -> bool:
@@ -177,9 +180,12 @@ class GroupHooks:
             self._instruments.numerics.check_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op
+        kinds = {tensor.device.type for tensor in arguments.input_tensors}
+        # A barrier has no tensor; NCCL's is on a device.
+        on_device = kinds != {"cpu"} if kinds else in_use() is not None
         # Operations are numbered per group: the number alone would mix two groups up.
         self._started[number, arguments.op_id] = Call(
-            timeline.entered, number, op, nbytes, arrived, timeline.bucket, blocking
+            timeline.entered, number, op, nbytes, arrived, timeline.bucket, blocking, on_device
         )
 
     @guarded()
@@ -187,6 +193,11 @@ class GroupHooks:
         call = self._started.pop((number, arguments.op_id), None)
         timeline = self._recorder.timeline
         if call is None or timeline is None or arguments.work is None:
+            return
+        # To ask for the future of a device's work makes a stream of torch's pool wait for it, holds
+        # its memory for longer, and joins that stream to a graph that is captured meanwhile.
+        if call.on_device:
+            self._endless.append(call)
             return
         try:
             future = arguments.work.get_future()

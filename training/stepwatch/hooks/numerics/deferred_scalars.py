@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -18,21 +19,26 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class DeviceTensor:
-    """A small tensor on its way from an accelerator to pinned memory, behind its stream's work."""
+    """A small tensor on its way from an accelerator to pinned memory, behind its stream's work.
 
-    __slots__ = ("_event", "_host")
+    Not to be made while the thread captures a graph: that would end the capture.
+    """
+
+    __slots__ = ("_event", "_host", "_kind")
 
     def __init__(self, tensor: Any) -> None:
         import torch
 
         source = tensor.detach()
+        self._kind = source.device.type
         self._host = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
         self._host.copy_(source, non_blocking=True)
-        self._event: Any = torch.Event(source.device)
-        self._event.record(torch.accelerator.current_stream(source.device))
+        self._event = _recorded(source.device)
 
     def ready(self) -> bool:
-        """Whether the copy has happened; asks the driver, never waits."""
+        """Whether the copy has happened; asks the driver, never waits, and not during a capture."""
+        if is_capturing(self._kind):
+            return False
         try:
             return bool(self._event.query())
         except RuntimeError:  # a device that failed: the trainer meets the error itself
@@ -41,6 +47,24 @@ class DeviceTensor:
     def host(self) -> Any:
         """The copy; what it holds means something once it is ready."""
         return self._host
+
+
+def _recorded(device: Any) -> Any:
+    """An event behind what is enqueued on the current stream of `device`.
+
+    That may not be the current device: torch's own events for all kinds of devices then go back to
+    that one in a way that makes a context there, and CUDA's do not.
+    """
+    import torch
+
+    if device.type == "cuda":
+        cuda: Any = torch.cuda
+        event = cuda.Event()
+        event.record(cuda.current_stream(device))
+        return event
+    event = torch.Event(device)
+    event.record(torch.accelerator.current_stream(device))
+    return event
 
 
 class DeviceScalar(DeviceTensor):
@@ -59,6 +83,8 @@ Scalar = float | DeviceScalar
 def scalar(value: Any) -> Scalar:
     """Accept a float, an int, a numpy number or a one-element tensor, on any device.
 
+    One on a device whose graph is captured now is unknown: a replay computes it.
+
     Raises:
         ValueError: the tensor has several elements, or is a DTensor whose ranks hold different
             parts: reading it would start a collective.
@@ -73,7 +99,7 @@ def scalar(value: Any) -> Scalar:
     if value.numel() != 1:
         raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
     if value.device.type != "cpu":
-        return DeviceScalar(value)
+        return UNKNOWN_FLOAT if is_capturing(value.device.type) else DeviceScalar(value)
     return as_float32(float(value.detach()))
 
 

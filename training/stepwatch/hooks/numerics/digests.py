@@ -76,6 +76,7 @@ class Digests:
         self._models: list[weakref.ref[Any]] = []
         self._shared: list[_Shared] | None = None
         self._taken: deque[_Taken] = deque()
+        self._out_of_memory = False
 
     def follow(self, model: Any) -> None:
         """Digest the parameters of `model`; which are shared is found out at the first digest."""
@@ -97,11 +98,25 @@ class Digests:
             self._shared = list(self._find_shared())
         for shared in self._shared:
             part = (step + 1) // EVERY % len(shared.parts)
-            digest = _digest_of(shared, part)
+            digest = self._digest_of(shared, part)
             if isinstance(digest, DeviceTensor):
                 self._taken.append(_Taken(step, shared.group, part, digest))
             elif digest is not None:
                 self._write(step, now_ns, shared.group, part, digest)
+
+    def _digest_of(self, shared: _Shared, part: int) -> int | DeviceTensor | None:
+        """Where there was no room once, none is taken any more: each try would empty the cache of
+        the allocator, on which the trainer lives."""
+        import torch
+
+        if self._out_of_memory:
+            return None
+        try:
+            return _digest_of(shared, part)
+        except torch.OutOfMemoryError:
+            self._out_of_memory = True
+            self.guard.misuse("no device memory for digests of parameters: they are left out")
+            return None
 
     def _write_taken(self, taken: _Taken, now_ns: int) -> None:
         if taken.digest.ready():

@@ -22,6 +22,9 @@ from .loss_scalers import LossScalers
 
 LEAST_ELEMENTS = 256
 """An own reduction of fewer elements carries losses and norms, which are mixed already."""
+MOST_REDUCTIONS = 64
+"""Own reductions of a device's tensors that are checked in a step; of more, every second or fourth,
+in turn: each check is a few launches, and activations are reduced, too."""
 HELD_CHECKS = 4096
 """Checks on their way from a device; beyond it the oldest are given up, also where no step ends."""
 WRITTEN_IN_A_ROW, THEN_EVERY = 64, 16
@@ -54,6 +57,8 @@ class Numerics:
         self.at_source = False
         """Gradients are checked where they are made: own reductions hold mixed ones."""
         self._recorder = recorder
+        self._out_of_memory = False
+        self._reductions, self._reductions_of, self._stride = 0, -1, 1
         self.checks: deque[_Check] = deque(maxlen=HELD_CHECKS)
         """Answers that a device still owes."""
         self.bad: dict[tuple[int, int], Bad] = {}
@@ -84,8 +89,19 @@ class Numerics:
 
     def check_reduction(self, tensors: Sequence[Any], name: str) -> None:
         """Check what an own reduction of the trainer takes in, unless it is mixed already."""
-        if not self.at_source and sum(one.numel() for one in tensors) >= LEAST_ELEMENTS:
+        if self.at_source or sum(one.numel() for one in tensors) < LEAST_ELEMENTS:
+            return
+        if tensors[0].device.type == "cpu" or self._has_its_turn():
             self.check(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
+
+    def _has_its_turn(self) -> bool:
+        """Whether this reduction of the step is one of those that are checked."""
+        step = self._recorder.step_number
+        if step != self._reductions_of:
+            self._stride = 1 << (max(self._reductions - 1, 0) // MOST_REDUCTIONS).bit_length()
+            self._reductions, self._reductions_of = 0, step
+        self._reductions += 1
+        return (self._reductions + step) % self._stride == 0
 
     def note(self, step: int, source: NumericsSource, value: float) -> None:
         """A number that was recorded for `step`.
@@ -111,10 +127,17 @@ class Numerics:
     ) -> None:
         import torch
 
-        if is_capturing(kind):  # pinning memory would break the capture
+        # Pinning memory would break a capture. Where there was no room once, each further try would
+        # empty the allocator's cache, on which the trainer lives.
+        if self._out_of_memory or is_capturing(kind):
             return
-        norms = torch._foreach_norm(list(wanted.values()), math.inf)
-        magnitudes = DeviceTensor(torch.stack(norms).float())
+        try:
+            norms = torch._foreach_norm(list(wanted.values()), math.inf)
+            magnitudes = DeviceTensor(torch.stack(norms).float())
+        except torch.OutOfMemoryError:
+            self._out_of_memory = True
+            self.guard.misuse("no device memory for the check of gradients: it is left out")
+            return
         step = self._recorder.step_number
         self.checks.append(_Check(step, int(source), magnitudes, tuple(wanted), name_of))
 
