@@ -79,7 +79,7 @@ def status(enqueued: int, completed: int) -> bytes:
         (54, 54, [(54, "completed")]),
         (54, 53, [(54, "scheduled")]),
         (57, 53, [(54, "scheduled"), (57, "scheduled")]),
-        (3, -1, [(0, "scheduled"), (3, "scheduled")]),
+        (3, -1, [(1, "scheduled"), (3, "scheduled")]),
         (-1, -1, []),
     ],
 )

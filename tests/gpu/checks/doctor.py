@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stepwatch.signals import places
+from tests.gpu.beside import services
 from tests.gpu.finding import Finding
 from tests.gpu.place import Place
-from tests.services import ROOT, Services
+from tests.services import ROOT
 
 BURN_SECONDS = 4
 WATCHED_SECONDS = 10.0
@@ -37,27 +36,20 @@ def check(place: Place) -> Iterator[Finding]:
 
 
 def _agent() -> Iterator[Finding]:
-    rings = Path(os.environ[places.ENV_RING_DIR])
-    rings.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        services = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
-        services.start()
-        try:
-            pid = _pid_of("agent")
-            time.sleep(4.0)
-            before, began = _cpu_seconds(pid), time.monotonic()
-            time.sleep(WATCHED_SECONDS)
-            share = (_cpu_seconds(pid) - before) / (time.monotonic() - began)
-            yield Finding(
-                "agent with its probes' processes, no rank on the node: share of a core",
-                f"{share:.2%}",
-                "1 %",
-                figures={"share": share},
-            )
-            log = services.log_of("agent").read_text(errors="replace")
-            yield Finding("agent: what it printed", log.strip()[-400:] or "nothing")
-        finally:
-            services.close()
+    with services() as site:
+        pid = _pid_of("agent")
+        time.sleep(4.0)
+        before, began = _cpu_seconds(pid), time.monotonic()
+        time.sleep(WATCHED_SECONDS)
+        share = (_cpu_seconds(pid) - before) / (time.monotonic() - began)
+        yield Finding(
+            "agent with its probes' processes, no rank on the node: share of a core",
+            f"{share:.2%}",
+            "1 %",
+            figures={"share": share},
+        )
+        log = site.log_of("agent").read_text(errors="replace")
+        yield Finding("agent: what it printed", log.strip()[-400:] or "nothing")
 
 
 def _pid_of(verb: str) -> int:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from tests.gpu.beside import services
 from tests.gpu.finding import Finding
-from tests.gpu.kept import keep
 from tests.gpu.place import Place
 from tests.gpu.training import train
-from tests.services import ROOT, Services
 
 WANTED = 0.45
 """Of the card's dense bf16 peak."""
@@ -31,17 +27,9 @@ def check(place: Place) -> Iterator[Finding]:
     else:
         words += ["--model", "debug", "--batch", "4", "--length", "32", "--steps", "4"]
     bare = train(words)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        paths = [str(ROOT), *filter(None, sys.path)]
-        services = Services(folder, folder / "rings", paths)
-        services.start()
-        try:
-            watched = train([*words, "--job", JOB], folder / "rings")
-            known = services.whole_run(JOB)
-        finally:
-            services.close()
-        keep(services.store, "utilisation.db")
+    with services("utilisation.db") as site:
+        watched = train([*words, "--job", JOB], site.rings)
+        known = site.whole_run(JOB)
     yield from _reports(watched, bare)
     yield from _slis(place, known, watched)
 

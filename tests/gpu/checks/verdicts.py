@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepwatch.signals import places
+from tests.gpu.beside import services
 from tests.gpu.finding import Finding
-from tests.gpu.kept import keep
 from tests.gpu.place import Place
 from tests.ports import free_port
 from tests.services import ROOT, Services
@@ -40,25 +37,17 @@ CASES = (
 
 def check(place: Place) -> Iterator[Finding]:
     """One run for each case, one after the other."""
-    rings = Path(os.environ[places.ENV_RING_DIR])
-    rings.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        services = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
-        services.start()
-        try:
-            for case in CASES:
-                yield _run(place, services, case)
-        finally:
-            services.close()
-        keep(services.store, "verdicts.db")
+    with services("verdicts.db") as made:
+        for case in CASES:
+            yield _run(place, made, case)
 
 
-def _run(place: Place, services: Services, case: Case) -> Finding:
-    job, log = f"gpu-{case.fault}", services.folder / f"{case.fault}.log"
-    ranks = [_rank(place, services, case, rank, job, log) for rank in range(RANKS)]
+def _run(place: Place, site: Services, case: Case) -> Finding:
+    job, log = f"gpu-{case.fault}", site.folder / f"{case.fault}.log"
+    ranks = [_rank(place, site, case, rank, job, log) for rank in range(RANKS)]
     try:
-        incidents, seconds = _follow(services, case, job, log)
-        known, alive = services.job(job) or {}, all(each.poll() is None for each in ranks)
+        incidents, seconds = _follow(site, case, job, log)
+        known, alive = site.job(job) or {}, all(each.poll() is None for each in ranks)
     finally:
         for process in ranks:
             process.kill()
@@ -99,15 +88,15 @@ def _is_right(incidents: list[dict[str, Any]], case: Case) -> bool:
 
 
 def _rank(
-    place: Place, services: Services, case: Case, rank: int, job: str, log: Path
+    place: Place, site: Services, case: Case, rank: int, job: str, log: Path
 ) -> subprocess.Popen[bytes]:
     words = [job, place.kind, case.fault, str(GUILTY), str(STEP)]
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _port(job), "WORLD_SIZE": str(RANKS)}
     own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "GPU_FAULT_LOG": str(log)}
-    with open(services.folder / f"{job}-{rank}.out", "wb") as output:
+    with open(site.folder / f"{job}-{rank}.out", "wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.gpu.loop", *words],
-            env={**services.environ, **shared, **own},
+            env={**site.environ, **shared, **own},
             cwd=ROOT,
             stdout=output,
             stderr=output,
@@ -121,30 +110,28 @@ def _port(job: str) -> str:
     return _PORTS.setdefault(job, str(free_port()))
 
 
-def _follow(
-    services: Services, case: Case, job: str, log: Path
-) -> tuple[list[dict[str, Any]], float]:
+def _follow(site: Services, case: Case, job: str, log: Path) -> tuple[list[dict[str, Any]], float]:
     """Incidents that stand for themselves, and seconds from the fault to the first."""
     if not case.kinds:
         time.sleep(HEALTHY_SECONDS)
-        return _standing(services, job), 0.0
+        return _standing(site, job), 0.0
     deadline = time.monotonic() + START_SECONDS
     while not log.exists() or not log.read_text():
         if time.monotonic() > deadline:
-            lines = (services.folder / f"{job}-{GUILTY}.out").read_text().splitlines()
+            lines = (site.folder / f"{job}-{GUILTY}.out").read_text().splitlines()
             raise RuntimeError(f"{case.fault} never began: {lines[-1:]}")
         time.sleep(0.1)
     began = float(log.read_text())
-    if early := _standing(services, job):
+    if early := _standing(site, job):
         return early, float("nan")
     while time.time() < began + VERDICT_SECONDS:
-        if _standing(services, job):
+        if _standing(site, job):
             seconds = time.time() - began
             time.sleep(SETTLE_SECONDS)
-            return _standing(services, job), seconds
+            return _standing(site, job), seconds
         time.sleep(0.25)
     return [], float("nan")
 
 
-def _standing(services: Services, job: str) -> list[dict[str, Any]]:
-    return [each for each in services.incidents(job) if not each.get("merged_into")]
+def _standing(site: Services, job: str) -> list[dict[str, Any]]:
+    return [each for each in site.incidents(job) if not each.get("merged_into")]

@@ -89,7 +89,8 @@ def parse_nccl(body: bytes) -> Flight:
         ValueError: it is not JSON, or no flight recorder wrote it.
     """
     found = parse(body)
-    numbers = {found.enqueued, min(found.completed + 1, found.enqueued)} - {-1}
+    oldest = max(found.completed, 0) + 1  # torch counts from 1, and says -1 of none
+    numbers = {found.enqueued, min(oldest, found.enqueued)} - {-1}
     entries = (
         Entry(_NCCL_GROUP, number, "collective", "", _state(number <= found.completed))
         for number in sorted(numbers)

@@ -1,0 +1,35 @@
+"""A collector and an agent beside what a check starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stepwatch.signals import places
+from tests.services import ROOT, Services
+
+from .kept import keep
+
+
+@contextmanager
+def services(kept_as: str = "") -> Iterator[Services]:
+    """Both, on the rings of this check; the store is kept under a name, if there is one.
+
+    Raises:
+        ServiceError: they do not start.
+    """
+    rings = Path(os.environ[places.ENV_RING_DIR])
+    rings.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        made = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
+        try:
+            made.start()
+            yield made
+        finally:
+            made.close()
+        if kept_as:
+            keep(made.store, kept_as)
