@@ -33,9 +33,9 @@ def course(forward: Matrix, wait: Vector | None = None) -> Course:
     steps, none = np.full(count, STEPS), np.zeros((count, ranks))
     begun = np.zeros((count, len(LEVELS), ranks), dtype=np.uint8)
     seconds = (forward.max(axis=1) + least) * STEPS
-    return Course(
-        seconds, steps, np.arange(count) * STEPS, least * STEPS, none, work, begun, np.zeros(count)
-    )
+    seen, first = np.full(none.shape, STEPS, dtype=np.uint16), np.arange(count) * STEPS
+    waits = least * STEPS, np.zeros(count)
+    return Course(seconds, steps, first, waits[0], none, work, begun, waits[1], seen)
 
 
 def test_the_worked_example() -> None:

@@ -207,7 +207,8 @@ def course(data: list[float], seconds: list[float], loaders: int = 4) -> Course:
     count = len(data)
     each, none = np.full(count, 10), np.zeros((count, 4))
     begun, wait = np.zeros((count, 4, 4), dtype=np.uint8), np.zeros(count)
-    return Course(np.array(seconds), each, np.arange(count) * 10, wait, none, work, begun, wait)
+    seen, first = np.full(none.shape, 10, dtype=np.uint16), np.arange(count) * 10
+    return Course(np.array(seconds), each, first, wait, none, work, begun, wait, seen)
 
 
 @pytest.mark.parametrize("loaders", [1, 4])

@@ -39,6 +39,7 @@ def grown(
             work=seconds * STEPS,
             begun=np.zeros((BUCKETS, len(LEVELS), len(STAGES)), dtype=np.uint8),
             pipeline_wait=wait * STEPS,
+            seen=np.full(none.shape, STEPS, dtype=np.uint16),
         ),
         STAGES,
         LIMITS,

@@ -25,6 +25,7 @@ SmallIntegers = np.ndarray[tuple[int], np.dtype[np.int16]]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix16 = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 Matrix32 = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 FloatMatrix = np.ndarray[tuple[int, int], np.dtype[np.floating]]
 """Two axes of floats of either width."""
@@ -32,6 +33,7 @@ IntegerMatrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 MaskMatrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 Cube8 = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
+IntegerCube = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 Cube32 = np.ndarray[tuple[int, int, int], np.dtype[np.float32]]
 Cube = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 FloatCube = np.ndarray[tuple[int, int, int], np.dtype[np.floating]]

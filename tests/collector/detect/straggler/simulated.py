@@ -81,16 +81,25 @@ def cells_of_window(made: Window) -> Cells:
 
 
 def named(
-    work: Cube, every: int = 10, stages: int = 1, tokens: Matrix | None = None, nodes: int = 1
+    work: Cube,
+    every: int = 10,
+    stages: int = 1,
+    tokens: Matrix | None = None,
+    nodes: int = 1,
+    lost: int = 0,
 ) -> tuple[float, CostlyRank] | None:
-    """The first rank that is named, and after how many seconds, looking each so many steps."""
+    """The first rank that is named, and after how many seconds, looking each so many steps.
+
+    The last `lost` ranks are not observed from the 20th step on.
+    """
     evidence, seconds, ranks = RankEvidence(), 0.0, work.shape[2]
     stage = (np.arange(ranks) * stages // ranks).astype(np.int16)
     for first in range(0, work.shape[1], every):
         counted = None if tokens is None else tokens[first : first + every].astype(np.float32)
         made = window_of(work[:, first : first + every], stage, first, counted)
+        made.planes["duration"][made.steps >= 20, ranks - lost :] = np.nan
         advance(evidence, made, nodes)
-        seconds += float(made.planes["duration"].max(axis=1).sum())
+        seconds += float(np.nanmax(made.planes["duration"], axis=1).sum())
         found = costly_ranks(evidence, stage, LIMITS)
         if found:
             return seconds, found[0]

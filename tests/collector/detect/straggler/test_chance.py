@@ -50,6 +50,26 @@ def test_the_chance_is_that_of_drawing_all_far_cells_first() -> None:
     assert log_chance(7, 8, 0, 16) == pytest.approx(log_chance(7, 7, 0, 16) + np.log(8))
 
 
+def test_long_steps_that_only_most_are_of_two_ranks_at_a_start_name_nobody() -> None:
+    """Both draw one of two lengths; of twelve steps one rank was alone with the long one in eight,
+    the other never: nobody has seen yet that it may."""
+    made = window(12, 2, noise=0.01)
+    for phase in ("forward", "backward"):
+        made.planes[phase][[0, 2, 4, 5, 7, 8, 10, 11], 1] *= 2.1
+        made.planes[phase][3] *= 2.1
+    settle(made)
+    for end in range(5, 13):
+        assert found(made.at(np.arange(end))) == []
+
+
+def test_a_rank_that_is_slow_but_where_its_peer_is_long_too_is_named() -> None:
+    made = window(40, 2, noise=0.02)
+    slow(made, 1, "backward", 1.0, since=30)
+    made.planes["backward"][33] *= 3.0
+    settle(made)
+    assert [item.rank for item in found(made)] == [1]
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_twice_as_slow_all_at_once_is_named_after_six_steps(ranks: int) -> None:
     made = window(100, ranks, noise=0.03)

@@ -8,6 +8,7 @@ import pytest
 from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.evidence.costly import (
     began,
+    beyond_peers,
     costly_ranks,
     share_of,
 )
@@ -24,6 +25,7 @@ from .simulated import (
     window_of,
     work_of,
 )
+from .test_rare import course
 
 FIVE_MINUTES = 300.0
 
@@ -196,6 +198,32 @@ def job_days(noise: Noise, ranks: int, days: float, seconds: float, seed: int) -
 def test_three_job_days_of_exchangeable_noise_name_nobody(kind: str, ranks: int) -> None:
     """24 job-days in all, of steps of ten seconds."""
     assert job_days(KINDS[kind], ranks, 3.0, 10.0, ranks) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("ranks", "lost"), [(4, 2), (8, 4), (8, 6)])
+def test_half_a_job_day_of_which_some_ranks_are_not_observed_names_nobody(
+    kind: str, ranks: int, lost: int
+) -> None:
+    work = work_of(KINDS[kind], np.random.default_rng(lost), 21_600, ranks, 2.0)
+    assert named(work, every=64, nodes=2, lost=lost) is None
+
+
+@pytest.mark.parametrize("lost", [2, 4])
+def test_a_slow_rank_shows_beside_those_that_are_observed(lost: int) -> None:
+    work = work_of(lognormal(0.03), np.random.default_rng(lost), 600, 8, 1.0)
+    work[:, 100:, 1] *= 1.2
+    found = named(work, lost=lost)
+    assert found is not None and found[1].rank == 1
+    assert found[1].lost.share == pytest.approx(0.14, abs=0.04)
+
+
+def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
+    seen = np.array([[10, 10, 10, 10], [10, 10, 0, 5], [10, 0, 0, 0]], dtype=np.uint16)
+    cost = np.array([[3.0, 1.0, 1.0, 1.0], [3.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0]])
+    known = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, seen=seen)
+    nobody = np.zeros(0, dtype=np.int64)
+    assert beyond_peers(known, 0, np.array([1, 2, 3]), nobody).tolist() == [2.0, 1.0, 3.0]
 
 
 @pytest.mark.matrix

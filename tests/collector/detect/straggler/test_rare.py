@@ -20,10 +20,9 @@ def course(steps: int, *counts: int, buckets: int = 15) -> Course:
     none = np.zeros((buckets, len(counts)))
     each = np.full(buckets, steps)
     work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
-    wait = np.zeros(buckets)
-    return Course(
-        np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun, wait
-    )
+    wait, seen = np.zeros(buckets), np.full(none.shape, steps, dtype=np.uint16)
+    first = np.arange(buckets) * steps
+    return Course(np.full(buckets, 10.0), each, first, wait, none, work, begun, wait, seen)
 
 
 def rarity(
@@ -33,7 +32,7 @@ def rarity(
     in how many steps."""
     long = LongSteps(len(counts))
     long.totals += np.array(counts) + ever[0]
-    long.steps = 15 * steps + ever[1]
+    long.steps += 15 * steps + ever[1]
     groups, known = np.zeros(len(counts), dtype=np.int64), np.arange(len(counts)) == faulty
     found: list[float] = log_rarity(course(steps, *counts), long, groups, known, LIMITS).tolist()
     return found
@@ -83,6 +82,48 @@ def test_no_false_alarm_in_a_year_of_minutes_of_exchangeable_ranks() -> None:
         ranks, rate = int(dice.choice([2, 4, 8])), float(np.exp(dice.uniform(-7.0, -1.0)))
         counts = dice.binomial(300, rate, ranks)
         found = rarity(*np.minimum(counts, 255).tolist(), steps=20)
+        alarms += max(found) >= least_log_rarity(ranks, LIMITS)
+    assert alarms == 0
+
+
+def partly(
+    counts: list[list[int]], seen: list[list[int]], ever: tuple[int, int] = (0, 0)
+) -> list[float]:
+    """Of `counts` in 15 buckets, of which the last half saw as many steps of each rank as the
+    second of `seen`, the others as the first."""
+    ranks = len(seen[0])
+    known = course(20, *[0] * ranks)
+    known.begun[0], known.begun[-1] = counts
+    known.seen[:8], known.seen[8:] = seen
+    long = LongSteps(ranks)
+    long.totals += known.begun.sum(axis=0, dtype=np.int64) + ever[0]
+    long.steps += known.seen.sum(axis=0, dtype=np.int64) + ever[1]
+    nobody = np.zeros(ranks, dtype=np.bool_)
+    return log_rarity(known, long, np.zeros(ranks, dtype=np.int64), nobody, LIMITS).tolist()
+
+
+def test_long_steps_of_all_that_are_observed_hit_none_of_them_by_fault() -> None:
+    """Of eight ranks four are not observed, for half the time or all of it."""
+    half, none = [20] * 4 + [0] * 4, [[60] * 4 + [0] * 4] * 2
+    assert max(partly(none, [half, half])) == 0.0
+    assert max(partly([[60] * 8, none[0]], [[20] * 8, half])) == 0.0
+
+
+def test_one_of_those_that_are_observed_shows() -> None:
+    half = [20] * 4 + [0] * 4
+    found = partly([[0, 8, 0, 0] + [0] * 4] * 2, [half, half])
+    assert np.argmax(found) == 1
+    assert found[1] >= least_log_rarity(8, LIMITS)
+
+
+def test_no_false_alarm_where_some_are_not_observed_and_work_gets_longer_then() -> None:
+    dice, alarms = np.random.default_rng(17), 0
+    for _ in range(2_000):
+        ranks = int(dice.choice([2, 4, 8]))
+        seen = np.where(dice.random((2, ranks)) < 0.5, 20, 0)
+        rates = np.exp(dice.uniform(-7.0, -1.0, 2))
+        counts = dice.binomial(np.array([[8], [7]]) * seen, rates[:, None])
+        found = partly(np.minimum(counts, 255).tolist(), seen.tolist())
         alarms += max(found) >= least_log_rarity(ranks, LIMITS)
     assert alarms == 0
 

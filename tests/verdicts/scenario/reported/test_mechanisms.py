@@ -347,3 +347,12 @@ def test_a_rank_alone_in_its_stage_that_starves_from_its_first_step_is_named() -
     scenario = job(FaultKind.SLOW_DATA, 2, at=0.0, effect=7.0, seconds=60.0, shape=Shape.PIPELINE)
     (found,) = incidents(replace(scenario, step_seconds=0.4))
     assert (found["kind"], found["rank"], found["cause"]) == ("data-stall", 2, "slow-data")
+
+
+def test_work_that_differs_by_nature_is_no_straggling_where_half_of_it_is_not_observed() -> None:
+    """The ranks that nobody observes have no long steps, as far as anybody knows."""
+    lost = Telemetry(killed_node=1, killed_at=91.0)
+    healthy = Scenario(
+        5, Shape.FSDP2, 8, 2, step_seconds=0.9, pace=Pace.TWO_VALUED, seconds=1500.0, telemetry=lost
+    )
+    assert [each["kind"] for each in replay(healthy, 5).incidents] == ["telemetry-lost"]

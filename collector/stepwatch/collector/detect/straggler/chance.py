@@ -20,6 +20,7 @@ from stepwatch.signals.arrays import Floats
 
 _FEW_RANKS = 64
 _LEAST_KNOWN = 0.05
+_MAY_BE_HIDDEN = 0.2
 LOOK_SECONDS = 1.0
 """A job is looked at no more often (`runtime.service`), however short its steps are: a day has as
 many chances of a false alarm as it has looks, or steps where those are fewer."""
@@ -46,7 +47,8 @@ def beyond_chance(
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
-    rarer = hits * _log_rarer(level, excess, _usual_seconds(slow, steps))
+    most = max(float(excess.max(initial=0.0)), _own_spread(mine))
+    rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
     return rarer - log_chance(hits, len(mine), far, excess.size) >= least
 
 
@@ -65,15 +67,25 @@ def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
     return float(np.median(np.maximum(steps.step_seconds - excess, 0.0)))
 
 
-def _log_rarer(level: float, excess: Floats, step_seconds: float) -> float:
-    """Logarithm of how many times more rarely a step is far by `level` than by the most that
-    `excess` (cells,) holds, where that is less: as in the heaviest tails that have been seen, half
-    as often by twice as much. Nothing is known of less than a twentieth of a step.
+def _own_spread(mine: Floats) -> float:
+    """By how much most of the steps of `mine` (steps,) exceed those that are least slow, one in
+    five of them left out: a peer's long step hides a slow one. What is slow in some steps only may
+    draw long sequences, which nobody has seen yet where there are few ranks.
+
+    Excess 0, 0.3, 0.3, 0.3, 0 -> 0.3; 0.3, 0.3, 0.3, 0.3, 0 -> 0.
+    """
+    usual = float(np.median(mine))
+    return usual - float(np.quantile(mine, _MAY_BE_HIDDEN, method="nearest"))
+
+
+def _log_rarer(level: float, most: float, step_seconds: float) -> float:
+    """Logarithm of how many times more rarely a step is far by `level` than by the `most` that was
+    seen, where that is less: as in the heaviest tails that have been seen, half as often by twice
+    as much. Nothing is known of less than a twentieth of a step.
 
     Of steps of a second that were up to 0.2 s longer, those of 2 s are ten times as rare.
     """
-    most = max(float(excess.max(initial=0.0)), _LEAST_KNOWN * step_seconds)
-    return math.log(max(1.0, level / most))
+    return math.log(max(1.0, level / max(most, _LEAST_KNOWN * step_seconds)))
 
 
 def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> Floats:

@@ -10,11 +10,13 @@ import numpy as np
 from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.evidence.long_steps import LEVELS, added
 from stepwatch.collector.state.trackers.step_window import WORK
-from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix32, Vector
+from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix16, Matrix32, Vector
 
 BUCKET_SECONDS = 10.0
 """A bucket is closed once its steps take so long together."""
 BUCKETS = 60
+_MOST_STEPS = 60_000
+"""A bucket takes no more, however short they are: what `seen` counts in 16 bits."""
 
 
 class Course(NamedTuple):
@@ -22,7 +24,8 @@ class Course(NamedTuple):
     what ranks that waited least were in collectives (buckets,), seconds that each rank or node held
     its stage up (buckets, units), how long each rank worked in each of `WORK` (buckets, phases,
     ranks), how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for more,
-    and what ranks waited for pipeline neighbours on average (buckets,)."""
+    what ranks waited for pipeline neighbours on average (buckets,), and how many of the steps tell
+    of each rank or node (buckets, units): of others nobody knows what they cost."""
 
     seconds: Vector
     steps: Integers
@@ -32,10 +35,11 @@ class Course(NamedTuple):
     work: Cube32
     begun: Cube8
     pipeline_wait: Vector
+    seen: Matrix16
 
 
 class Buckets:
-    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.7 KB a rank.
+    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.8 KB a rank.
 
     Sums are taken step after step, so that it makes no difference which steps come in one call.
     """
@@ -49,6 +53,7 @@ class Buckets:
         self._cost = np.zeros((BUCKETS, units), dtype=np.float32)
         self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
         self._begun_long = np.zeros((BUCKETS, len(LEVELS), units), dtype=np.uint8)
+        self._seen = np.zeros((BUCKETS, units), dtype=np.uint16)
         self._newest = 0
         """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
 
@@ -72,8 +77,10 @@ class Buckets:
                 added(self._begun_long[at], begun[number])
             if whole:
                 self._cost[at] += cost[number]
+                self._seen[at] += 1
             else:
                 self._cost[at, units] += cost[number]
+                self._seen[at, units] += 1
 
     def course(self) -> Course:
         """All buckets with steps, the one under way included."""
@@ -89,17 +96,19 @@ class Buckets:
             self._work[places],
             self._begun_long[places],
             self._pipeline_wait[places],
+            self._seen[places],
         )
 
     def _begun(self, step: int) -> int:
         """The place of the bucket that takes `step`, begun anew where the one before is full."""
         at = self._newest % BUCKETS
-        if self._seconds[at] >= BUCKET_SECONDS:
+        if self._seconds[at] >= BUCKET_SECONDS or self._steps[at] >= _MOST_STEPS:
             self._newest += 1
             at = self._newest % BUCKETS
             self._seconds[at], self._steps[at] = 0.0, 0
             self._least_wait[at], self._pipeline_wait[at] = 0.0, 0.0
             self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
+            self._seen[at] = 0
         if not self._steps[at]:
             self._first_step[at] = step
         return at

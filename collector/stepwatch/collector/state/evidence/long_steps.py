@@ -19,19 +19,20 @@ LEVELS = (0.5, 1.0, 2.0, 4.0)
 class LongSteps:
     """Which of `units` are at each level right now, so that a run of long steps counts once.
 
-    `totals` (levels, units) counts the runs in all `steps` since it began.
+    `totals` (levels, units) counts the runs since it began, in the `steps` (units,) that were seen
+    of each.
     """
 
     def __init__(self, units: int) -> None:
         self._lasts: MaskMatrix = np.zeros((len(LEVELS), units), dtype=np.bool_)
         self.totals: IntegerMatrix = np.zeros((len(LEVELS), units), dtype=np.int64)
-        self.steps = 0
+        self.steps: Integers = np.zeros(units, dtype=np.int64)
 
     def begun(self, excess: Values, units: Integers) -> Cube8:
         """Where long steps begin (steps, levels, all units), 1 or 0, given the `excess` (steps,
         units) of some `units`; the others begin none."""
         every = self._lasts.shape[1]
-        self.steps += len(excess)
+        self.steps[units] += len(excess)
         found = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
         if not self._lasts.any() and excess.max(initial=0.0) < LEVELS[0]:  # nearly always
             return found

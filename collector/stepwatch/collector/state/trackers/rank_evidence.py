@@ -81,7 +81,7 @@ class RankEvidence(Tracker):
     """Capital of bets that a rank is slow, and what it cost over the newest ten minutes.
 
     `log_capital` (bets, units) is about all of its work together: a phase may differ surely, and
-    cost nothing. 1.8 KB a rank in all. The ranks are the first units; behind them stand the nodes,
+    cost nothing. 1.9 KB a rank in all. The ranks are the first units; behind them stand the nodes,
     `members` (nodes, size), with the mean of their ranks' work, where all ranks share one stage and
     all nodes are of one size: a node that is slow as a whole shows long before each of its ranks.
 

@@ -9,6 +9,7 @@ both long before bets on it, which know no usual rate, are.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from stepwatch.collector.analysis.chance import divergence, log_alarms
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
-from stepwatch.signals.arrays import Integers, Mask, Vector
+from stepwatch.signals.arrays import (
+    Cube8,
+    IntegerCube,
+    IntegerMatrix,
+    Integers,
+    Mask,
+    Matrix16,
+    Vector,
+)
 
 _DAY_SECONDS = 86_400.0
 _WINDOWS = (BUCKETS // 4, BUCKETS // 2, BUCKETS)
@@ -39,27 +48,28 @@ def log_rarity(
     if not len(course.seconds) or most < _FEWEST:  # in no window there are more than in all
         return found
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
-    places = np.unique(groups, return_inverse=True)[1]
+    compared = _Compared(groups, faulty)
     for buckets in _WINDOWS:
-        steps = int(course.steps[-buckets:].sum())
-        begun = course.begun[-buckets:].sum(axis=0, dtype=np.int64)
+        seen, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
+        steps = seen.sum(axis=0)
         for at, level in enumerate(LEVELS):
-            counts = begun[at]
+            counts = begun[:, at].sum(axis=0)
             if int(counts.max(initial=0)) < _FEWEST:
                 continue
             usual = min(limits.most_usual_long, limits.usual_long_lost / level)
-            peers = _of_peers(places, faulty, counts, steps, usual)
+            peers = compared.peers(begun[:, at], seen, usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)
-            if not ((counts >= _FEWEST) & (among >= fewest) & (peers.size > 0)).any():
+            if not ((counts >= _FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
                 continue  # nearly always
-            ever = _of_peers(places, faulty, long.totals[at], long.steps, usual)
+            ever = compared.peers(long.totals[at][None], long.steps[None], usual)
             rate = np.maximum(peers.rate, ever.rate)
             known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
             least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
-            may_be = (counts >= _FEWEST) & (among >= least) & (peers.size > 0)
+            may_be = (counts >= _FEWEST) & (among >= least) & (peers.steps > 0)
             for unit in np.flatnonzero(may_be).tolist():
-                rarity = log_alarms(int(counts[unit]), float(rate[unit]), steps, steps_a_day)
+                own = int(steps[unit])
+                rarity = log_alarms(int(counts[unit]), float(rate[unit]), own, steps_a_day)
                 if known[unit]:  # each long step is another chance that all hit the same one
                     come = max(1.0, float(rate[unit]) * steps_a_day)
                     rarity = min(rarity, float(among[unit]) - math.log(come))
@@ -73,24 +83,70 @@ def least_log_rarity(units: int, limits: Thresholds) -> float:
     return math.log(max(1.0, units * len(_WINDOWS) * len(LEVELS) / limits.false_alarms_a_day))
 
 
-class _Peers:
-    """How many healthy peers each unit has, how many long steps they had, and at which rate such
-    steps come: arrays (units,)."""
+def _parts(seen: Matrix16, begun: Cube8) -> tuple[IntegerMatrix, IntegerCube]:
+    """The buckets, those in which as much was seen of each unit put together: nearly always all.
 
-    def __init__(self, size: Integers, total: Integers, rate: Vector) -> None:
-        self.size, self.total, self.rate = size, total, rate
+    `seen` (buckets, units) and `begun` (buckets, levels, units) become (parts, ...).
+    """
+    alike = (seen == seen[:, :1]).all(axis=1)
+    parts = [
+        np.concatenate([each[alike].sum(axis=0, dtype=np.int64)[None], each[~alike]])
+        for each in (seen, begun)
+    ]
+    return parts[0], parts[1]
+
+
+class _Peers(NamedTuple):
+    """What was seen of the healthy peers of each unit, arrays (units,): their steps, how many long
+    ones they had, at which `rate` such steps come, and the chance that such a one hits the unit
+    where nobody is to blame.
+
+    Of four ranks two were seen in all of 100 steps, the others in 50: a long step of the first 50
+    hits each of them with a chance of a quarter, one of the last 50 each of two with a half.
+    """
+
+    steps: Integers
+    total: Integers
+    rate: Vector
+    chance: Vector
 
     def log_among(self, counts: Integers) -> Vector:
         """Logarithm of one over the chance that so many of all long steps hit this unit."""
         total = self.total + counts
         share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-        return total * divergence(share, np.asarray(1.0 / (self.size + 1.0)))
+        # Where chances differ, fewer extremes come than at their mean (Hoeffding 1956,
+        # https://doi.org/10.1214/aoms/1177728178).
+        return total * divergence(share, self.chance)
 
 
-def _of_peers(places: Integers, faulty: Mask, counts: Integers, steps: int, usual: float) -> _Peers:
-    """`usual` is the share of steps that healthy ranks have, which counts as one long step."""
-    healthy = ~faulty
-    size = np.bincount(places, healthy)[places].astype(np.int64) - healthy
-    mine = counts * healthy
-    total = np.bincount(places, mine)[places].astype(np.int64) - mine
-    return _Peers(size, total, np.minimum((total + 1.0) / (steps * size + 1.0 / usual), 1.0))
+class _Compared:
+    """Which units are compared with each other, and which are nobody's peers."""
+
+    def __init__(self, groups: Integers, faulty: Mask) -> None:
+        self._places = np.unique(groups, return_inverse=True)[1]
+        self._order = np.argsort(self._places, kind="stable")
+        self._starts = np.flatnonzero(np.diff(self._places[self._order], prepend=-1))
+        self._healthy = ~faulty
+
+    def peers(self, counts: IntegerMatrix, seen: IntegerMatrix, usual: float) -> _Peers:
+        """Of `counts` long steps in steps `seen`, both (parts, units).
+
+        `usual` is the share of steps that healthy ranks have, which counts as one long step.
+        """
+        long, steps = self._of_others(counts), self._of_others(seen)
+        every = steps + seen
+        mine = np.divide(seen, every, out=np.zeros(seen.shape), where=every > 0)
+        together = long + counts
+        total = together.sum(axis=0)
+        hits = (together * mine).sum(axis=0)
+        chance = np.divide(hits, total, out=np.ones(len(total)), where=total > 0)
+        rate = (long.sum(axis=0) + 1.0) / (steps.sum(axis=0) + 1.0 / usual)
+        return _Peers(
+            steps.sum(axis=0), long.sum(axis=0), np.minimum(rate, 1.0), np.minimum(chance, 1.0)
+        )
+
+    def _of_others(self, values: IntegerMatrix) -> IntegerMatrix:
+        """The sum over the healthy peers of each unit, of values (parts, units)."""
+        healthy = values * self._healthy
+        sums = np.add.reduceat(healthy[:, self._order], self._starts, axis=1)
+        return np.asarray(sums[:, self._places] - healthy)
