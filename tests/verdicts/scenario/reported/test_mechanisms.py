@@ -356,3 +356,15 @@ def test_work_that_differs_by_nature_is_no_straggling_where_half_of_it_is_not_ob
         5, Shape.FSDP2, 8, 2, step_seconds=0.9, pace=Pace.TWO_VALUED, seconds=1500.0, telemetry=lost
     )
     assert [each["kind"] for each in replay(healthy, 5).incidents] == ["telemetry-lost"]
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_a_rank_whose_tensor_partner_is_not_observed_is_not_slow_by_its_sequences(
+    seed: int,
+) -> None:
+    """The others hide each other: two of them always have the same sequence."""
+    lost = Telemetry(killed_node=0, killed_at=60.0)
+    healthy = Scenario(
+        seed, Shape.TENSOR, 4, 4, 1.0, pace=Pace.TWO_VALUED, seconds=450.0, telemetry=lost
+    )
+    assert [each["kind"] for each in replay(healthy, 5).incidents] == ["telemetry-lost"]

@@ -21,6 +21,8 @@ from stepwatch.signals.arrays import Floats
 _FEW_RANKS = 64
 _LEAST_KNOWN = 0.05
 _MAY_BE_HIDDEN = 0.2
+"""Share of the steps of a slow rank that may not be long: a long one of its peer hides it. Where
+more are not, it may draw lengths that nobody has drawn before: how long a step is says nothing."""
 LOOK_SECONDS = 1.0
 """A job is looked at no more often (`runtime.service`), however short its steps are: a day has as
 many chances of a false alarm as it has looks, or steps where those are fewer."""
@@ -47,8 +49,10 @@ def beyond_chance(
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
-    most = max(float(excess.max(initial=0.0)), _own_spread(mine))
-    rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
+    rarer = 0.0
+    if len(mine) - hits <= _MAY_BE_HIDDEN * len(mine):
+        most = float(excess.max(initial=0.0))
+        rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
     return rarer - log_chance(hits, len(mine), far, excess.size) >= least
 
 
@@ -65,17 +69,6 @@ def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
         own = part.own(phase)
         excess += np.maximum((own - part.peers(own, phase))[:, at], 0.0)
     return float(np.median(np.maximum(steps.step_seconds - excess, 0.0)))
-
-
-def _own_spread(mine: Floats) -> float:
-    """By how much most of the steps of `mine` (steps,) exceed those that are least slow, one in
-    five of them left out: a peer's long step hides a slow one. What is slow in some steps only may
-    draw long sequences, which nobody has seen yet where there are few ranks.
-
-    Excess 0, 0.3, 0.3, 0.3, 0 -> 0.3; 0.3, 0.3, 0.3, 0.3, 0 -> 0.
-    """
-    usual = float(np.median(mine))
-    return usual - float(np.quantile(mine, _MAY_BE_HIDDEN, method="nearest"))
 
 
 def _log_rarer(level: float, most: float, step_seconds: float) -> float:

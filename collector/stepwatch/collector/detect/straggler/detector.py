@@ -9,7 +9,7 @@ Whatever is smaller or rarer is found by the evidence that all steps leave (`cos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
@@ -18,10 +18,11 @@ from stepwatch.collector.detect.straggler.cause import RankFacts
 from stepwatch.collector.detect.straggler.chance import beyond_chance
 from stepwatch.collector.detect.straggler.evidence.accumulated import accumulated
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
+from stepwatch.collector.detect.straggler.evidence.partners import Partners
 from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.report import finding_of
-from stepwatch.collector.detect.straggler.steps import evaluated_steps
+from stepwatch.collector.detect.straggler.steps import SlowRank, evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Vector
@@ -34,6 +35,7 @@ def detect(
     baseline: Mapping[str, Vector] | None = None,
     costly: Sequence[CostlyRank] = (),
     numbers: Integers | None = None,
+    partners: Partners | None = None,
 ) -> list[Finding]:
     """Findings on the newest steps of `window`, the worst first, and those on `costly` ranks.
 
@@ -41,7 +43,7 @@ def detect(
     to the seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older
     half of the window is the baseline. There are no findings with more stages than a pipeline has.
     Where `window` has some ranks of the job only, `numbers` (ranks,) says which; all else that is
-    given speaks of its columns.
+    given speaks of its columns, but `partners`, which knows ranks by their numbers.
     """
     usable = usable_steps(window)
     stages = peers_of(window.stage)
@@ -60,11 +62,22 @@ def detect(
     named = {each.rank for each in slow}
     again = intermittent(steps, named, limits)
     others = [each for each in again if beyond_chance(each, steps, limits)]
+    if partners is not None:
+        others = _compared(others, named, partners, numbers)
     named |= {each.rank for each in others}
     rest = {each.rank: each for each in reversed(costly) if each.rank not in named}
     others += [accumulated(each, steps) for each in rest.values()]
     findings += [finding_of(each, steps, facts, limits) for each in others]
     return sorted(findings, key=lambda finding: -finding.severity)
+
+
+def _compared(
+    slow: list[SlowRank], named: Collection[int], partners: Partners, numbers: Integers | None
+) -> list[SlowRank]:
+    """Those of `slow` that a partner may hide: none of theirs is `named`, or not observed."""
+    number = list if numbers is None else lambda columns: numbers[list(columns)].tolist()
+    known = number(named)
+    return [each for each in slow if not partners.leave_alone(number([each.rank])[0], known)]
 
 
 def _worst_phase(findings: list[Finding]) -> list[Finding]:

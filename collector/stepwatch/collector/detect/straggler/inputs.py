@@ -23,6 +23,7 @@ from .cause import RankFacts
 from .detector import detect
 from .evidence.alone import alone_and_rarely_slow, alone_and_slower
 from .evidence.costly import CostlyRank, costly_ranks
+from .evidence.partners import Partners, without_partners
 from .places import with_node
 from .thresholds import LIMITS
 
@@ -36,7 +37,10 @@ def find(context: DetectionContext) -> list[Finding]:
     costly = _costly(context)
     if len(ranks) == len(context.window.stage):
         baseline = context.baseline.work_of(attempt.ring.world)
-        found = detect(context.window, rank_facts(attempt), LIMITS, baseline, costly)
+        partners = context.once(partners_in)
+        found = detect(
+            context.window, rank_facts(attempt), LIMITS, baseline, costly, partners=partners
+        )
     elif len(ranks):
         costly = [each for each in costly if each.node < 0]  # the other nodes cannot be seen
         found = _among(context, ranks, costly)
@@ -64,6 +68,7 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
     if evidence is None or course is None:
         return rarely
     found = costly_ranks(evidence, stage, LIMITS, course)
+    found = without_partners(found, context.once(partners_in))
     return found + alone_and_slower(course, stage, LIMITS) + rarely
 
 
@@ -82,9 +87,16 @@ def _among(
         {name: seconds[ranks] for name, seconds in baseline.items()},
         known,
         ranks,
+        context.once(partners_in),
     )
     unseen = text_evidence("ranks not observed", ranks_text(sorted(context.unobserved)), "")
     return [each._replace(evidence=(*each.evidence, unseen)) for each in found]
+
+
+def partners_in(context: DetectionContext) -> Partners:
+    """Who works on the same sequences as whom."""
+    groups = context.attempt.collective_records.groups
+    return Partners(context.window, context.baseline.calls, groups, context.unobserved)
 
 
 def _is_worth_it(finding: Finding) -> bool:
