@@ -176,6 +176,24 @@ def test_a_group_with_no_other_to_compare_names_no_rank() -> None:
     assert finding.summary.startswith("all_gather in ranks 2,3 ")
 
 
+def test_groups_that_are_slow_in_turns_are_one_subject() -> None:
+    """Of a slow network each tensor group shows now and then; which one is chosen is no matter."""
+    groups = {number: (2 * number, 2 * number + 1) for number in range(4)}
+    subjects, named = set(), set()
+    for seed in range(12):
+        rows, dice = [], np.random.default_rng(seed)
+        often = set(dice.permutation(4)[:2].tolist())
+        for number, ranks in groups.items():
+            seconds = blocked(ranks)
+            seconds[20:] += 0.4 * (dice.random((STEPS - 20, 1)) < (0.95 if number in often else 0))
+            rows.append(rows_of(ranks, seconds, number))
+        for finding in found(rows, groups):
+            subjects.add(finding.subject)
+            named.add(finding.summary[:24])
+    assert len(named) > 1
+    assert subjects == {"groups of 2 ranks"}
+
+
 def test_all_groups_slow_is_the_fabric() -> None:
     rows = []
     for number, ranks in {**SHARD, **REPLICA}.items():

@@ -8,7 +8,7 @@ bytes or more calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -125,7 +125,7 @@ def detect(
             steps=steps,
             groups=groups,
             baseline=baseline,
-            related=len(slow_keys),
+            slow_keys=slow_keys,
             rank=rank,
         )
     ]
@@ -243,6 +243,22 @@ def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
     return None
 
 
+def subject_of(key: Key, groups: Mapping[int, Group], known: Collection[Key]) -> str:
+    """What a finding is about: `ranks 0-7`, or, where `known` are other groups of that size with
+    the same operation, all of them, whichever proves it.
+
+    On a slow network the tensor groups of a job are slow in turns, and this is one incident.
+    """
+    number, op = key
+    size = groups[number].size
+    alike = {other for other, its_op in known if its_op == op and _size(groups, other) == size}
+    return f"groups of {size} ranks" if len(alike) > 1 else f"ranks {groups[number].ranks}"
+
+
+def _size(groups: Mapping[int, Group], number: int) -> int:
+    return groups[number].size if number in groups else 0
+
+
 def _common_rank(
     found: Waits,
     moved: Transfers,
@@ -287,7 +303,7 @@ def _finding(
     steps: Steps,
     groups: Mapping[int, Group],
     baseline: Mapping[Key, BaselineCollective],
-    related: int,
+    slow_keys: list[Key],
     rank: int,
 ) -> Finding:
     number, op = moved.keys[at]
@@ -319,7 +335,7 @@ def _finding(
             "bytes per second",
             "unknown" if speeds[1] is None else f"baseline {size_words(speeds[1])} per second",
         ),
-        Evidence("operations that are slow", related, "count", f"of {len(moved.keys)} seen"),
+        Evidence("operations that are slow", len(slow_keys), "count", f"of {len(moved.keys)} seen"),
     )
     return build_finding(
         kind=FindingKind.SLOW_COLLECTIVE,
@@ -333,5 +349,5 @@ def _finding(
         ratio=now / max(expected, 1e-9),
         lost_ratio=lost,
         evidence=evidence,
-        subject=f"ranks {group.ranks}",
+        subject=subject_of(moved.keys[at], groups, slow_keys),
     )

@@ -16,7 +16,7 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
-from .detector import LIMITS, Key, Steps, detect, is_slow_now, may_be_slow
+from .detector import LIMITS, Key, Steps, detect, is_slow_now, may_be_slow, subject_of
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -60,8 +60,8 @@ def _largest(context: DetectionContext) -> str:
     known = {key: size for key, size in known.items() if key[0] in groups}
     if not known:
         return ""
-    number, _ = max(known, key=lambda key: (known[key], key))
-    return f"ranks {groups[number].ranks}"
+    largest = max(known, key=lambda key: (known[key], key))
+    return subject_of(largest, groups, known)
 
 
 def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
