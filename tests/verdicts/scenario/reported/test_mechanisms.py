@@ -368,3 +368,10 @@ def test_a_rank_whose_tensor_partner_is_not_observed_is_not_slow_by_its_sequence
         seed, Shape.TENSOR, 4, 4, 1.0, pace=Pace.TWO_VALUED, seconds=450.0, telemetry=lost
     )
     assert [each["kind"] for each in replay(healthy, 5).incidents] == ["telemetry-lost"]
+
+
+def test_stages_that_wait_for_the_data_of_one_are_no_slow_transfers() -> None:
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "nodes": 1, "seconds": 110.0}
+    scenario = job(FaultKind.SLOW_DATA, 1, effect=2.0, at=55.0, **more)
+    (found,) = incidents(replace(scenario, step_seconds=1.6))
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")

@@ -17,8 +17,8 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.step_clock import collectives_on
-from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Integers
+from stepwatch.collector.state.trackers.step_window import WORK, Window
+from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 
@@ -31,6 +31,10 @@ from .stage_transfers import (
     detect_between_stages,
     slow_pair,
 )
+
+_AROUND = tuple(name for name in WORK if name not in STAGE_WORK)
+"""What all stages do at the same time, before and after the microbatches pass through them: others
+wait for the last to begin, so as long as it takes one stage more than another."""
 
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
@@ -117,25 +121,33 @@ def _waiting(context: DetectionContext) -> Waiting | None:
     early = context.early_baseline.get("pipeline_wait")
     if early is None or len(chosen) < LIMITS.window_steps:
         return None
-    if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):
+    if any(name not in baseline or np.isnan(baseline[name]).any() for name in WORK):
         return None
     newest = float(window.planes["pipeline_wait"][chosen[-1]].mean(dtype=np.float64))
     if newest < LIMITS.wait_ratio * float(np.median(early)):
         return None  # a look at one row, which is nearly always enough
     part = window.at(chosen)
-    before = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
-    longer = np.maximum(self_time(part, STAGE_WORK) - before, 0.0)
-    # The other stages wait for the slowest rank of a stage, not for its usual one.
-    more = [longer[:, window.stage == number].max(axis=1) for number in stages]
+    inside, around = (_longer(part, names, baseline, stages) for names in (STAGE_WORK, _AROUND))
     return Waiting(
         numbers=part.steps,
         seconds=step_seconds(part),
         wait=part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64),
-        more=np.sum(more, axis=0),
+        more=inside.sum(axis=1) + np.ptp(around, axis=1),
         usual=float(np.median(early)),
         sends={},
         ranks=_ranks_of(window),
     )
+
+
+def _longer(
+    part: Window, phases: tuple[str, ...], baseline: Mapping[str, Vector], stages: Sequence[int]
+) -> Matrix:
+    """Seconds (steps, stages) that each stage works longer than in the run's first steps: the other
+    stages wait for its slowest rank, not for its usual one."""
+    before = np.sum([baseline[name] for name in phases], axis=0)[None, :]
+    longer = np.maximum(self_time(part, phases) - before, 0.0)
+    each = [longer[:, part.stage == number].max(axis=1) for number in stages]
+    return np.stack(each, axis=1)
 
 
 def _sends(

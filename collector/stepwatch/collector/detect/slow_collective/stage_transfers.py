@@ -33,10 +33,11 @@ class Waiting(NamedTuple):
     """How long the ranks of a pipeline wait for neighbours; arrays (steps,) in seconds.
 
     `numbers` are the evaluated steps, `seconds` their lengths, `wait` the mean over ranks, `usual`
-    that in the run's first steps, `more` what all stages together, each by its slowest rank, work
-    longer than in those. `sends` maps a pair of stages to what its ranks were blocked in sends per
-    step, empty where the trainer's sends are not seen; `ranks` a stage to its ranks. Where
-    `against` is not the baseline, `usual` and `more` are what that makes of the work of the steps.
+    that in the run's first steps, `more` what they may wait longer because stages, each by its
+    slowest rank, work longer than in those. `sends` maps a pair of stages to what its ranks were
+    blocked in sends per step, empty where the trainer's sends are not seen; `ranks` a stage to its
+    ranks. Where `against` is not the baseline, `usual` and `more` are what that makes of the work
+    of the steps.
     """
 
     numbers: Integers
