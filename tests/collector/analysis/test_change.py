@@ -114,6 +114,18 @@ def test_a_larger_batch_waits_longer_and_works_longer() -> None:
     assert detect_lasting(course(forward, wait), LIMITS) == []
 
 
+@pytest.mark.parametrize(("longer", "names"), [(0.05, True), (0.15, False)])
+def test_what_all_wait_longer_since_one_rank_works_longer_is_no_transfer(
+    longer: float, names: bool
+) -> None:
+    """Who is late at the first collective waits at the next ones for the others' sequences."""
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    wait = 0.06 * noise(9, 0.1)
+    forward[20:, 2] += longer
+    wait[20:] += 0.1
+    assert [each.rank for each in detect_lasting(course(forward, wait), LIMITS)] == [-1] * names
+
+
 @pytest.mark.parametrize(("wait", "names"), [(0.7, False), (3.0, True)])
 def test_transfers_that_always_took_most_of_each_step(wait: float, names: bool) -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)

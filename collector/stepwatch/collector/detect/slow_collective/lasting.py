@@ -40,6 +40,8 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
     lost = lost_ratio(course, change, change.after - change.before)
     if now > limits.lasting_work_ratio * usual or lost < limits.lasting_lost_ratio:
         return []
+    if _most_grown(course, change.at) >= change.after - change.before:
+        return []
     step = int(course.first_step[change.at])
     ratio = change.after / max(change.before, 1e-9)
     summary = (
@@ -71,6 +73,16 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
             evidence=evidence,
         )
     ]
+
+
+def _most_grown(course: Course, at: int) -> float:
+    """By how many seconds a step the rank whose work has grown most works longer since bucket `at`.
+
+    Where a step has several collectives, a rank that is late at the first waits at the next ones
+    for whoever has the longer sequence: all wait more, and no transfer takes longer.
+    """
+    each = course.work.sum(axis=1) / course.steps[:, None]
+    return float((np.median(each[at:], axis=0) - np.median(each[:at], axis=0)).max(initial=0.0))
 
 
 def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
