@@ -144,3 +144,13 @@ def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
     assert len(meets) == 5
     assert all(np.isfinite(place.at[alive]).all() for place in meets)
     assert np.isinf(last.end).all()
+
+
+@pytest.mark.parametrize(("ranks", "named"), [(4, {-1}), (2, {-1, 1})])
+def test_where_all_are_stopped_the_only_one_that_is_observed_may_be_named(
+    ranks: int, named: set[int]
+) -> None:
+    scenario = with_fault(FaultKind.STOP_ALL, *range(ranks))
+    lost = Telemetry(killed_node=0, killed_at=20.0)
+    first, *_ = expected(replace(scenario, ranks=ranks, telemetry=lost))
+    assert first.truth.ranks == named

@@ -179,7 +179,7 @@ def _truth(scenario: Scenario, fault: Fault) -> Truth:
     kinds, phases, causes = (frozenset(text.split()) for text in _KINDS[fault.kind])
     ranks = frozenset(fault.ranks)
     if fault.kind in _NO_RANK_NAMED:
-        ranks = frozenset({NO_RANK})
+        ranks = frozenset({NO_RANK, *_only_observed(scenario, fault)})
     elif fault.kind is FaultKind.SLOW_LINK:
         ranks = frozenset()
     elif fault.node >= 0:
@@ -189,6 +189,15 @@ def _truth(scenario: Scenario, fault: Fault) -> Truth:
     if scenario.shape is Shape.PIPELINE:
         kinds, ranks, causes = _in_pipeline(scenario, fault, kinds, ranks, causes)
     return Truth(fault.kind.value, kinds, ranks, phases, causes)
+
+
+def _only_observed(scenario: Scenario, fault: Fault) -> frozenset[int]:
+    """The only rank that anybody observes when all are stopped: that it does not go on is true, and
+    of the others nobody knows. Nothing where there are several, or none."""
+    if fault.kind is not FaultKind.STOP_ALL or scenario.telemetry.killed_at > fault.onset:
+        return frozenset()
+    seen = {rank for rank in range(scenario.ranks) if not _is_unseen(scenario, rank)}
+    return frozenset(seen) if len(seen) == 1 else frozenset()
 
 
 Words = frozenset[str]
