@@ -158,3 +158,11 @@ def test_what_is_usual_is_the_lower_quartile_of_numpy(stalls: list[float]) -> No
     assert checkpoint_stall.usual_seconds(run) == expected
     unknown = run._replace(earlier=[*run.earlier, math.nan])
     assert math.isnan(checkpoint_stall.usual_seconds(unknown))
+
+
+def test_a_rank_that_saves_for_all_others_is_not() -> None:
+    """Under data parallelism rank 0 writes, and the others wait at a barrier."""
+    run = Run([10.4, 10.5], 31.4, 300.0, 0.1)
+    own = np.array([10.5, 0.0007, 0.0006, 0.0007])
+    seen = saving(10.5, ended_ago=100.0, own=own.tolist())
+    assert found(seen._replace(saves=(own, own)), run) == []

@@ -31,6 +31,7 @@ class Thresholds(NamedTuple):
     share_after_saves: int
     others_share: float
     saver_saves: int
+    least_peer_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)
@@ -209,12 +210,14 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
 
 
 def _saver(own: Vector, limits: Thresholds) -> int:
-    """The rank that one save waited for, for long enough to matter; `NO_RANK` where none."""
+    """The rank that one save waited for, for long enough to matter; `NO_RANK` where none, or where
+    it saves for all others."""
     rank = slowest(own, limits)
     if rank == NO_RANK:
         return NO_RANK
-    excess = own[rank] - np.nanmedian(np.delete(own, rank))
-    return rank if excess >= limits.least_excess_seconds else NO_RANK
+    others = float(np.nanmedian(np.delete(own, rank)))
+    compares = others >= limits.least_peer_seconds
+    return rank if compares and own[rank] - others >= limits.least_excess_seconds else NO_RANK
 
 
 def _failed(saving: Saving) -> Finding:
