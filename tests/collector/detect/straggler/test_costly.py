@@ -222,8 +222,13 @@ def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
     seen = np.array([[10, 10, 10, 10], [10, 10, 0, 5], [10, 0, 0, 0]], dtype=np.uint16)
     cost = np.array([[3.0, 1.0, 1.0, 1.0], [3.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0]])
     known = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, seen=seen)
-    nobody = np.zeros(0, dtype=np.int64)
-    assert beyond_peers(known, 0, np.array([1, 2, 3]), nobody).tolist() == [2.0, 1.0, 3.0]
+    nobody, others = np.zeros(0, dtype=np.int64), np.array([1, 2, 3])
+    net = beyond_peers(known, 0, others, nobody)
+    assert net.tolist() == [2.0, 1.0, 0.0], "of the last ones nobody knows"
+    assert beyond_peers(known, 0, others, others[:1]).tolist() == [2.0, 1.0, 0.0]
+    alone = known._replace(seen=seen * np.array([1, 1, 0, 0], dtype=np.uint16))
+    net = beyond_peers(alone, 0, others, others[:1])
+    assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are no peers, whoever is named"
 
 
 @pytest.mark.matrix

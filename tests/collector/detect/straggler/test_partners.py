@@ -1,83 +1,132 @@
-"""Partners that work on the same sequences hide each other, so one alone is not called slow."""
+"""A rank whose partner is left out is named only if it is slow whatever its sequences are."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from stepwatch.collector.detect.straggler import LIMITS, detect
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, Share
-from stepwatch.collector.detect.straggler.evidence.partners import Partners, without_partners
+from stepwatch.collector.detect.straggler.evidence.partners import Partners, rarely_seen
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import Window
-from tests.collector.detect.windows import slow, window
+from tests.collector.detect.windows import slow, unknown_facts, window
 
-GROUPS = {1: "0-7", 2: "0,1", 3: "2,3", 4: "4,5", 5: "6,7", 6: "0,2,4,6", 7: "1,3,5,7"}
-OFTEN = {1: 1.0, 2: 24.0, 3: 24.0, 4: 24.0, 5: 24.0, 6: 3.0, 7: 3.0}
+from .test_rare import course
+
+RANKS = 16
+PAIRS = {number: f"{2 * number},{2 * number + 1}" for number in range(RANKS // 2)}
+ACROSS = {100: ",".join(map(str, range(0, RANKS, 2))), 101: ",".join(map(str, range(1, RANKS, 2)))}
+GROUPS = {**PAIRS, **ACROSS, 102: f"0-{RANKS - 1}"}
 
 
-def pairs(*, alike: bool = True, steps: int = 64, stages: int = 1) -> Window:
-    """Eight ranks, of which two each meet most often; they share their lengths, or do not."""
-    dice = np.random.default_rng(7)
-    made = window(steps, 8, stages=stages, noise=0.02)
-    length = dice.choice([0.75, 1.6], (steps, 8)).astype(np.float32)
-    if alike:
-        length = length[:, [0, 0, 2, 2, 4, 4, 6, 6]]
+def pairs(seed: int = 7, *, steps: int = 128, stages: int = 1, rarely: float = 0.3) -> Window:
+    """Ranks of which two each work on the same sequences, one of which is long `rarely`."""
+    dice = np.random.default_rng(seed)
+    made = window(steps, RANKS, stages=stages, noise=0.02, seed=seed)
+    length = np.where(dice.random((steps, RANKS // 2)) < rarely, 1.6, 0.75).astype(np.float32)
     for phase in ("forward", "backward"):
-        made.planes[phase][:] *= length
+        made.planes[phase][:] *= np.repeat(length, 2, axis=1)
     return made
 
 
-def partners(made: Window, unobserved: tuple[int, ...] = ()) -> Partners:
+def partners(made: Window, left_out: tuple[int, ...] = ()) -> Partners:
     groups = {number: Group(text.count(",") + 1, text) for number, text in GROUPS.items()}
-    calls = {(number, 1): BaselineCollective(0.01, 1e6, times) for number, times in OFTEN.items()}
-    made.planes["duration"][:, list(unobserved)] = np.nan
-    return Partners(made, calls, groups, unobserved)
+    calls = {
+        (number, 1): BaselineCollective(0.01, 1e6, 24.0 if number in PAIRS else 3.0)
+        for number in GROUPS
+    }
+    made.planes["duration"][:, list(left_out)] = np.nan
+    return Partners(made, calls, groups, left_out)
 
 
-def costly(rank: int, node: int = -1) -> CostlyRank:
-    return CostlyRank(rank, "backward", Share(0.1, 0.08, 0.12), 0.1, 0, (0, 1), 20.0, node=node)
+@pytest.mark.parametrize("rarely", [0.05, 0.3, 0.5])
+def test_beside_a_partner_that_is_left_out_sequences_name_nobody(rarely: float) -> None:
+    for seed in range(50):
+        assert partners(pairs(seed, rarely=rarely)).may_be_chance(1, [0])
+        assert partners(pairs(seed, rarely=rarely), (0,)).may_be_chance(1)
 
 
-def test_a_rank_is_left_alone_where_its_partner_is_named_or_not_observed() -> None:
-    assert partners(pairs()).leave_alone(1, [0])
-    assert partners(pairs(), (0,)).leave_alone(1, [])
-
-
-def test_any_other_rank_is_not() -> None:
+def test_whoever_has_all_partners_is_not_asked() -> None:
     """Rank 2 meets rank 0 as well, but less often."""
-    assert not partners(pairs()).leave_alone(1, [])
-    assert not any(partners(pairs()).leave_alone(rank, [0]) for rank in range(2, 8))
-    assert not any(partners(pairs(), (0,)).leave_alone(rank, []) for rank in range(2, 8))
+    assert not partners(pairs()).may_be_chance(1)
+    for rank in range(2, RANKS):
+        assert not partners(pairs()).may_be_chance(rank, [0])
+        assert not partners(pairs(), (0,)).may_be_chance(rank)
 
 
-def test_members_that_differ_as_much_as_others_hide_nobody() -> None:
-    """Ranks of a node that shards its parameters within itself meet often, too."""
-    made = pairs(alike=False)
-    slow(made, 1, "backward", 0.3, since=0)
-    assert not partners(made).leave_alone(1, [0])
-
-
-def test_of_a_pair_that_is_a_whole_stage_each_is_the_other_ones_only_peer() -> None:
-    assert not partners(pairs(stages=4)).leave_alone(1, [0])
-
-
-@pytest.mark.parametrize("number", [2, 9])
-def test_groups_that_are_not_known_say_nothing(number: int) -> None:
+@pytest.mark.parametrize(("seconds", "every"), [(0.2, 1), (0.6, 2), (2.0, 4)])
+def test_who_is_slow_whatever_its_sequences_are_is_named(seconds: float, every: int) -> None:
+    """Of steps of a second: a fifth of each, 0.6 s of every second one, two of every fourth."""
     made = pairs()
-    known = Partners(made, {(number, 1): BaselineCollective(0.1, 1.0, 9.0)}, {2: Group(2, "0,...")})
-    assert not known.leave_alone(1, [0])
+    made.planes["backward"][::every, 1] += seconds
+    assert not partners(made).may_be_chance(1, [0])
+    assert not partners(made, (0,)).may_be_chance(1)
 
 
-def test_of_what_is_hidden_only_the_costliest_is_named() -> None:
-    found = without_partners([costly(0), costly(1), costly(4)], partners(pairs()))
-    assert [each.rank for each in found] == [0, 4]
+def test_all_of_a_slow_node_are_named() -> None:
+    made = pairs()
+    for rank in range(4):
+        slow(made, rank, "backward", 0.2, since=0)
+    named: list[int] = []
+    for rank in range(4):
+        assert not partners(made).may_be_chance(rank, named)
+        named.append(rank)
 
 
-def test_a_slow_node_is_named_whoever_else_is() -> None:
-    found = without_partners([costly(0), costly(1, node=0)], partners(pairs()))
-    assert [each.rank for each in found] == [0, 1]
+def test_who_is_compared_with_its_partners_alone_is_as_it_was() -> None:
+    """A pair that is a whole stage, and a job of which nobody else is observed."""
+    assert not partners(pairs(stages=RANKS // 2)).may_be_chance(1, [0])
+    assert not partners(pairs(), tuple(range(2, RANKS))).may_be_chance(1, [0])
 
 
-def test_while_too_few_steps_are_known_nobody_is_named_beside_its_partner() -> None:
-    assert partners(pairs(steps=8)).leave_alone(1, [0])
+@pytest.mark.parametrize("text", ["0,1,...", "", "x"])
+def test_groups_that_are_not_known_say_nothing(text: str) -> None:
+    calls = {(number, 1): BaselineCollective(0.1, 1.0, 9.0) for number in (2, 9)}
+    assert not Partners(pairs(), calls, {2: Group(2, text)}).may_be_chance(1, [0])
+
+
+def test_few_steps_say_nothing_yet() -> None:
+    made = pairs(steps=12)
+    slow(made, 1, "backward", 5.0, since=0)
+    assert partners(made).may_be_chance(1, [0])
+
+
+def test_a_rank_that_was_seen_in_fewer_steps_is_left_out_though_it_is_back() -> None:
+    known = course(20, 0, 0, 0, 0)
+    assert rarely_seen(known, 4) == frozenset()
+    known.seen[:8, 2], known.seen[0, 3] = 0, 15
+    assert rarely_seen(known, 4) == {2}
+    assert rarely_seen(known, 2) == frozenset()
+
+
+def costly(rank: int, node: int = -1, lost: float = 0.1) -> CostlyRank:
+    share = Share(lost, lost - 0.01, lost + 0.01)
+    return CostlyRank(rank, "backward", share, 0.1, 100, (100, 101), 20.0, node=node)
+
+
+def test_of_two_partners_that_evidence_names_the_costlier_one_is_reported() -> None:
+    made, facts = pairs(), unknown_facts(RANKS)
+
+    def ranks(*found: CostlyRank) -> list[int]:
+        beside = partners(made)
+        return sorted(
+            each.rank for each in detect(made, facts, LIMITS, None, found, partners=beside)
+        )
+
+    assert ranks(costly(1, lost=0.3), costly(0), costly(5)) == [1, 5]
+    assert ranks(costly(1, lost=0.3), costly(0, node=0)) == [0, 1], "a node has no partner"
+
+
+def test_a_partner_that_is_slow_all_the_time_is_left_out_too() -> None:
+    """Ranks 2 to 5 of the job are in the window: the first of them stands out by itself."""
+    made, numbers = pairs(), np.arange(2, 6)
+    slow(made, 2, "data", 3.0, since=0)
+    beside = partners(made)
+    planes = {name: made.planes[name][:, numbers] for name in made.planes}
+    part = made._replace(planes=planes, flags=made.flags[:, numbers], stage=made.stage[numbers])
+    found = detect(part, unknown_facts(4), LIMITS, None, [costly(1)], numbers, beside)
+    assert [each.rank for each in found] == [2]
+    found = detect(part, unknown_facts(4), LIMITS, None, [costly(2)], numbers, beside)
+    assert sorted(each.rank for each in found) == [2, 4]

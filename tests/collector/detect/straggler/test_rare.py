@@ -109,6 +109,21 @@ def test_long_steps_of_all_that_are_observed_hit_none_of_them_by_fault() -> None
     assert max(partly([[60] * 8, none[0]], [[20] * 8, half])) == 0.0
 
 
+def test_the_rate_is_that_of_steps_that_were_seen() -> None:
+    """As the worked example: 120 steps of the rank, 225 of its peers, and 1,800 a bucket a day."""
+    seen, counts = [[15, 5, 5, 5], [0, 5, 5, 5]], [[8, 0, 0, 0], [0, 0, 0, 0]]
+    mean = 120 / (225 + 800)
+    tail = sum(math.exp(-mean) * mean**count / math.factorial(count) for count in range(7, 30))
+    expected = -math.log(86_400 * 2 / (225 + 800) * tail)
+    assert partly(counts, seen)[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_was_seen_long_ago_counts_by_its_own_steps() -> None:
+    seen, counts = [[20, 20, 20, 20]] * 2, [[9, 0, 0, 0], [0, 0, 0, 0]]
+    rare, often = partly(counts, seen, ever=(90, 90_000)), partly(counts, seen, ever=(90, 900))
+    assert rare[0] > often[0]
+
+
 def test_one_of_those_that_are_observed_shows() -> None:
     half = [20] * 4 + [0] * 4
     found = partly([[0, 8, 0, 0] + [0] * 4] * 2, [half, half])
@@ -131,10 +146,10 @@ def test_no_false_alarm_where_some_are_not_observed_and_work_gets_longer_then() 
 def test_a_run_of_long_steps_begins_once_however_it_is_cut() -> None:
     excess = np.array([[0.0, 0.6, 0.6, 0.0, 5.0]], dtype=np.float32).T
     units = np.array([0])
-    whole = LongSteps(1).begun(excess, units)
+    whole = LongSteps(1).begun(excess, units, units)
     assert whole.sum(axis=0)[:, 0].tolist() == [2, 1, 1, 1]
     parts = LongSteps(1)
-    cut = np.concatenate([parts.begun(excess[:2], units), parts.begun(excess[2:], units)])
+    cut = np.concatenate([parts.begun(part, units, units) for part in (excess[:2], excess[2:])])
     np.testing.assert_array_equal(cut, whole)
 
 

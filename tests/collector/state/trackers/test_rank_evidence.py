@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from stepwatch.collector.state.evidence import buckets
+from stepwatch.collector.state.evidence.buckets import BUCKETS
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import rank_evidence
@@ -64,6 +66,33 @@ def test_a_step_that_is_given_up_is_taken_without_the_rank_that_is_missing() -> 
     before = evidence_of(hosts(range(20))).buckets.course().work.sum(axis=(0, 1))
     as_its_peers = pytest.approx(work[0] - before[0], rel=1e-4)
     assert work[3] - before[3] == as_its_peers
+
+
+def test_steps_in_which_a_rank_is_missing_tell_nothing_of_it() -> None:
+    found = evidence_of(hosts(range(20)), hosts(range(20, 20 + 64 + 10), range(3)))
+    seen = found.buckets.course().seen.sum(axis=0)
+    assert seen.tolist() == found.long.steps.tolist() == [30, 30, 30, 20]
+
+
+def test_where_a_rank_is_the_only_one_of_its_stage_it_is_compared_with_nobody() -> None:
+    found = evidence_of(hosts(range(20)), hosts(range(20, 20 + 64 + 10), range(1)))
+    assert taken(found) == 30
+    seen = found.buckets.course().seen.sum(axis=0)
+    assert seen.tolist() == found.long.steps.tolist() == [20] * 4
+
+
+def test_each_bucket_counts_its_own_steps() -> None:
+    """Steps of 0.4 s: 25 make a bucket of ten seconds, and more come than there is room for."""
+    parts = [hosts(range(first, first + 100)) for first in range(0, 2000, 100)]
+    course = evidence_of(*parts).buckets.course()
+    assert len(course.steps) == BUCKETS
+    assert (course.seen == course.steps[:, None]).all()
+
+
+def test_a_bucket_holds_no_more_steps_than_it_can_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "_MOST_STEPS", 7)
+    course = evidence_of(hosts(range(30))).buckets.course()
+    assert course.steps.tolist() == [7, 7, 7, 7, 2]
 
 
 @pytest.mark.parametrize(("seconds", "counts"), [(16.8, False), (1.5, True)])

@@ -9,7 +9,7 @@ Whatever is smaller or rarer is found by the evidence that all steps leave (`cos
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
@@ -62,22 +62,34 @@ def detect(
     named = {each.rank for each in slow}
     again = intermittent(steps, named, limits)
     others = [each for each in again if beyond_chance(each, steps, limits)]
-    if partners is not None:
-        others = _compared(others, named, partners, numbers)
     named |= {each.rank for each in others}
     rest = {each.rank: each for each in reversed(costly) if each.rank not in named}
-    others += [accumulated(each, steps) for each in rest.values()]
+    others += [accumulated(each, steps) for each in reversed(rest.values())]
+    if partners is not None:
+        others = _beyond_partners(others, {each.rank for each in slow}, partners, numbers)
     findings += [finding_of(each, steps, facts, limits) for each in others]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
-def _compared(
-    slow: list[SlowRank], named: Collection[int], partners: Partners, numbers: Integers | None
+def _beyond_partners(
+    slow: list[SlowRank], named: set[int], partners: Partners, numbers: Integers | None
 ) -> list[SlowRank]:
-    """Those of `slow` that a partner may hide: none of theirs is `named`, or not observed."""
-    number = list if numbers is None else lambda columns: numbers[list(columns)].tolist()
-    known = number(named)
-    return [each for each in slow if not partners.leave_alone(number([each.rank])[0], known)]
+    """Those of `slow` that are not chance because a partner is left out: `named` before, or one of
+    the `partners` that are. A node as a whole has no partner."""
+    kept: list[SlowRank] = []
+    left_out = [_number(column, numbers) for column in named]
+    for each in slow:
+        of_node = each.cost is not None and each.cost.node >= 0
+        number = _number(each.rank, numbers)
+        if of_node or not partners.may_be_chance(number, left_out):
+            kept.append(each)
+            left_out.append(number)
+    return kept
+
+
+def _number(column: int, numbers: Integers | None) -> int:
+    """The number of the rank in a column of the window."""
+    return column if numbers is None else int(numbers[column])
 
 
 def _worst_phase(findings: list[Finding]) -> list[Finding]:

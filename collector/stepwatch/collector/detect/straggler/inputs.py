@@ -23,7 +23,7 @@ from .cause import RankFacts
 from .detector import detect
 from .evidence.alone import alone_and_rarely_slow, alone_and_slower
 from .evidence.costly import CostlyRank, costly_ranks
-from .evidence.partners import Partners, without_partners
+from .evidence.partners import Partners, rarely_seen
 from .places import with_node
 from .thresholds import LIMITS
 
@@ -68,7 +68,6 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
     if evidence is None or course is None:
         return rarely
     found = costly_ranks(evidence, stage, LIMITS, course)
-    found = without_partners(found, context.once(partners_in))
     return found + alone_and_slower(course, stage, LIMITS) + rarely
 
 
@@ -94,9 +93,12 @@ def _among(
 
 
 def partners_in(context: DetectionContext) -> Partners:
-    """Who works on the same sequences as whom."""
+    """Who meets whom most often, and whom evidence does not know well enough to compare with."""
     groups = context.attempt.collective_records.groups
-    return Partners(context.window, context.baseline.calls, groups, context.unobserved)
+    left_out = context.unobserved
+    if context.course is not None:
+        left_out |= rarely_seen(context.course, len(context.window.stage))
+    return Partners(context.window, context.baseline.calls, groups, left_out)
 
 
 def _is_worth_it(finding: Finding) -> bool:

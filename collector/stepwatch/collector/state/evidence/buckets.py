@@ -24,8 +24,9 @@ class Course(NamedTuple):
     what ranks that waited least were in collectives (buckets,), seconds that each rank or node held
     its stage up (buckets, units), how long each rank worked in each of `WORK` (buckets, phases,
     ranks), how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for more,
-    what ranks waited for pipeline neighbours on average (buckets,), and how many of the steps tell
-    of each rank or node (buckets, units): of others nobody knows what they cost."""
+    what ranks waited for pipeline neighbours on average (buckets,), and in how many of the steps
+    each rank or node was compared with others (buckets, units): of the rest of them nobody knows
+    what it cost."""
 
     seconds: Vector
     steps: Integers
@@ -58,11 +59,18 @@ class Buckets:
         """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
 
     def add(
-        self, cells: Cells, units: Integers, cost: Matrix32, work: Cube32, begun: Cube8
+        self,
+        cells: Cells,
+        units: Integers,
+        cost: Matrix32,
+        work: Cube32,
+        begun: Cube8,
+        compared: Integers,
     ) -> None:
         """Take steps in rising order: what some `units` cost (steps, units), the work of all ranks
-        (phases, steps, ranks), and where long steps begin (steps, levels, all units)."""
-        whole = len(units) == self._cost.shape[1]
+        (phases, steps, ranks), where long steps begin (steps, levels, all units), and which units
+        were `compared` with others."""
+        whole, every = (len(each) == self._cost.shape[1] for each in (units, compared))
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
         waits = cells.least_wait.tolist(), cells.pipeline_wait.tolist()
         each = zip(cells.steps, cells.seconds.tolist(), *waits, strict=True)
@@ -77,10 +85,12 @@ class Buckets:
                 added(self._begun_long[at], begun[number])
             if whole:
                 self._cost[at] += cost[number]
-                self._seen[at] += 1
             else:
                 self._cost[at, units] += cost[number]
-                self._seen[at, units] += 1
+            if every:
+                self._seen[at] += 1
+            else:
+                self._seen[at, compared] += 1
 
     def course(self) -> Course:
         """All buckets with steps, the one under way included."""

@@ -19,8 +19,8 @@ LEVELS = (0.5, 1.0, 2.0, 4.0)
 class LongSteps:
     """Which of `units` are at each level right now, so that a run of long steps counts once.
 
-    `totals` (levels, units) counts the runs since it began, in the `steps` (units,) that were seen
-    of each.
+    `totals` (levels, units) counts the runs since it began, in the `steps` (units,) in which each
+    was compared with others.
     """
 
     def __init__(self, units: int) -> None:
@@ -28,11 +28,11 @@ class LongSteps:
         self.totals: IntegerMatrix = np.zeros((len(LEVELS), units), dtype=np.int64)
         self.steps: Integers = np.zeros(units, dtype=np.int64)
 
-    def begun(self, excess: Values, units: Integers) -> Cube8:
+    def begun(self, excess: Values, units: Integers, compared: Integers) -> Cube8:
         """Where long steps begin (steps, levels, all units), 1 or 0, given the `excess` (steps,
-        units) of some `units`; the others begin none."""
+        units) of some `units`, of which those `compared` have peers; the others begin none."""
         every = self._lasts.shape[1]
-        self.steps[units] += len(excess)
+        self.steps[compared] += len(excess)
         found = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
         if not self._lasts.any() and excess.max(initial=0.0) < LEVELS[0]:  # nearly always
             return found

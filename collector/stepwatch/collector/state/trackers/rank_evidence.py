@@ -193,8 +193,9 @@ class RankEvidence(Tracker):
             together = suspects[:, members] if suspects.any() else _NOBODY
             cost[:, members] = step_costs(picked(longest, members), together)
         work = filled(cells, stage, ranks)
-        begun = self.long.begun(excess, units)
-        self.buckets.add(cells, units, cost, work, begun)
+        compared = units[_places(stages)]
+        begun = self.long.begun(excess, units, compared)
+        self.buckets.add(cells, units, cost, work, begun, compared)
 
     def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
         """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
@@ -264,6 +265,11 @@ _NOBODY = np.zeros((1, 1, 1), dtype=np.bool_)
 
 def _none_yet(units: int) -> Matrix32:
     return np.zeros((len(BETS), units), dtype=np.float32)
+
+
+def _places(stages: list[IntegerMatrix]) -> Integers:
+    """Who has somebody to be compared with: all members of `stages`."""
+    return np.concatenate([np.zeros(0, np.int64), *(members.ravel() for members in stages)])
 
 
 def _at_once(rows: Integers, world: int) -> list[Integers]:

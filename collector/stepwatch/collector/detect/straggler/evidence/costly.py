@@ -160,16 +160,19 @@ def _of_node(course: Course, costly: CostlyRank, excess: _Excess, node: int) -> 
 
 def beyond_peers(course: Course, rank: int, others: Integers, named: Integers) -> Vector:
     """Seconds (buckets,) that a rank held its stage up, less what a peer that is not named did in
-    as many steps: what a peer costs that nobody observes is unknown, not nothing.
+    as many steps: what a peer costs that nobody observes is unknown, not nothing. Without any that
+    is observed nothing is known to be lost.
 
     Of ten steps the rank, of which all are known, costs 3 s; of two peers one costs 2 s, the other,
     of which five are known, 1 s: a fifth of a second a step, so 1 s beyond them.
     """
-    healthy = np.setdiff1d(others, named)
-    peers = healthy if len(healthy) else others
+    known = others[course.seen[:, others].any(axis=0)]
+    healthy = np.setdiff1d(known, named)
+    peers = healthy if len(healthy) else known
     cost, seen = course.cost[:, peers].sum(axis=1), course.seen[:, peers].sum(axis=1)
     each = np.divide(cost, seen, out=np.zeros(len(cost)), where=seen > 0)
-    return np.asarray(course.cost[:, rank] - course.seen[:, rank] * each)
+    net = course.cost[:, rank] - course.seen[:, rank] * each
+    return np.asarray(np.where(seen > 0, net, 0.0))
 
 
 def _costly(

@@ -1,133 +1,137 @@
-"""Ranks that work on the same sequences, as those of a tensor group do: none exceeds its partners.
+"""Partners: ranks that meet most often within a step, as those of a tensor group do.
 
-Two such partners hide each other: when their sequence is the longest, neither works longer than all
-others. A rank of which the partner is slow, or not observed, is hidden by nobody, and seems to cost
-what chance makes of its sequences. So nothing is said of it.
+They may work on the same sequences, and then hide each other: when theirs are the longest, neither
+works longer than all others. Where one of them is left out of the comparison, slow itself or not
+observed, nobody hides the other, which seems to cost what chance makes of its sequences. So it is
+named only if it clearly works longer than ranks of other groups, whatever the sequences are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
 from stepwatch.collector.detect.wait_graph import members_of
+from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK, Window
-from stepwatch.signals.arrays import Matrix, SmallIntegers
+from stepwatch.signals.arrays import FloatMatrix, Integers, Mask
 
-_ALIKE = 0.5
-"""Partners differ by so much less than from other ranks, or the group has other reasons to meet."""
+LEAST_SURE = 5.0
+"""Standard errors by which the work of a rank must exceed that of other groups."""
+_FEWEST_STEPS = 16
+_MOST_RANKS = 64
+"""Ranks of other groups that are compared with, at most."""
+_WELL_SEEN = 0.9
 
 Calls = Mapping[tuple[int, int], BaselineCollective]
 
 
 class Partners:
-    """The partners of ranks, as `window` shows them, and the `calls` of the job's `groups`: looked
-    up when somebody asks, which is rarely. `unobserved` are ranks of which nothing is known."""
+    """The partners of each rank of `window`, by the `calls` of the job's `groups`; looked up when
+    somebody asks, which is rarely.
+
+    `left_out` are ranks that are not observed, or were not for a part of what evidence holds.
+    """
 
     def __init__(
         self,
         window: Window,
         calls: Calls,
         groups: Mapping[int, Group],
-        unobserved: Collection[int] = (),
+        left_out: Collection[int] = (),
     ) -> None:
         self._window, self._calls, self._groups = window, calls, groups
-        self.unobserved = frozenset(unobserved)
+        self._left_out = frozenset(left_out)
 
-    @cached_property
-    def _met(self) -> dict[frozenset[int], float]:
-        return _often(self._calls, self._groups)
-
-    def leave_alone(self, rank: int, named: Collection[int]) -> bool:
-        """Whether a partner of `rank` is `named`, or not observed, so that nobody hides it."""
-        left_out = self.unobserved.union(named) - {rank}
+    def may_be_chance(self, rank: int, named: Collection[int] = ()) -> bool:
+        """Whether a partner of `rank` is `named` or left out, and `rank` itself does not clearly
+        work longer than ranks of other groups."""
+        left_out = self._left_out.union(named) - {rank}
         if not left_out:  # nearly always
             return False
-        group = _group_of(rank, self._met, self._window.stage)
-        return bool(group & left_out) and _hide_each_other(rank, group, self._met, self._window)
+        partners = self._of(rank)
+        return bool(partners & left_out) and self._sureness(rank, partners, left_out) < LEAST_SURE
+
+    @cached_property
+    def _often(self) -> dict[frozenset[int], float]:
+        """How often the members of each group meet in a step."""
+        found: defaultdict[frozenset[int], float] = defaultdict(float)
+        for (number, _), call in self._calls.items():
+            members = _members(self._groups[number].ranks) if number in self._groups else None
+            if members:
+                found[members] += call.calls
+        return found
+
+    @cached_property
+    def _groups_of(self) -> dict[int, list[frozenset[int]]]:
+        found: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
+        for group in self._often:
+            for rank in group:
+                found[rank].append(group)
+        return found
+
+    def _of(self, rank: int) -> frozenset[int]:
+        """The group that `rank` meets most often, of those that are a part of its stage, itself
+        included; empty without one."""
+        peers = self._peers(rank)
+        size = int(peers.sum())
+        mine = [
+            group
+            for group in self._groups_of.get(rank, ())
+            if 1 < len(group) < size and _are_all(group, peers)
+        ]
+        return max(mine, key=lambda group: (self._often[group], -len(group)), default=frozenset())
+
+    def _peers(self, rank: int) -> Mask:
+        """Which ranks (ranks,) are in the stage of `rank`."""
+        stage = self._window.stage
+        return np.asarray(stage == stage[rank])
+
+    def _sureness(self, rank: int, partners: frozenset[int], left_out: frozenset[int]) -> float:
+        """By how many standard errors the work of `rank` exceeds the mean of other groups' ranks.
+
+        Infinite where there are none: it was compared with its partners alone. Minus infinity where
+        too few steps are known to say.
+        """
+        peers = self._peers(rank)
+        peers[[each for each in partners | left_out if each < len(peers)]] = False
+        others = np.flatnonzero(peers)
+        if not len(others):
+            return math.inf
+        others = others[:: -(-len(others) // _MOST_RANKS)]
+        work = self._work(np.append(rank, others))
+        known = ~np.isnan(work[:, 0]) & ~np.isnan(work[:, 1:]).all(axis=1)
+        if known.sum() < _FEWEST_STEPS:
+            return -math.inf
+        excess = work[known, 0] - np.nanmean(work[known, 1:], axis=1)
+        error = float(excess.std(ddof=1)) / math.sqrt(len(excess))
+        return float(excess.mean()) / max(error, 1e-12)
+
+    def _work(self, ranks: Integers) -> FloatMatrix:
+        """Self time (steps, ranks) of some ranks in all phases; NaN where nothing was received."""
+        planes = self._window.planes
+        work = np.sum([planes[name][:, ranks] for name in WORK], axis=0, dtype=np.float64)
+        return np.where(np.isnan(planes["duration"][:, ranks]), np.nan, work)
 
 
-def without_partners(costly: Sequence[CostlyRank], partners: Partners) -> list[CostlyRank]:
-    """`costly`, the costliest first, without those of which a partner is named before."""
-    kept: list[CostlyRank] = []
-    named: set[int] = set()
-    for each in costly:
-        if each.node < 0:
-            if partners.leave_alone(each.rank, named):
-                continue
-            named.add(each.rank)
-        kept.append(each)
-    return kept
+def rarely_seen(course: Course, ranks: int) -> frozenset[int]:
+    """Which of the first `ranks` units were compared with others in clearly fewer steps of `course`
+    than the one that was in most: evidence on their partners is from a time without them."""
+    seen = course.seen[:, :ranks].sum(axis=0, dtype=np.int64)
+    return frozenset(np.flatnonzero(seen < _WELL_SEEN * seen.max(initial=0)).tolist())
 
 
-def _often(calls: Calls, groups: Mapping[int, Group]) -> dict[frozenset[int], float]:
-    """How often the members of each group meet in a step."""
-    found: dict[frozenset[int], float] = {}
-    for (number, _), call in calls.items():
-        members = _members(groups[number].ranks) if number in groups else None
-        if members:
-            found[members] = found.get(members, 0.0) + call.calls
-    return found
+def _are_all(group: frozenset[int], peers: Mask) -> bool:
+    ranks = np.fromiter(group, dtype=np.int64, count=len(group))
+    return bool(ranks.max() < len(peers) and peers[ranks].all())
 
 
 @lru_cache(maxsize=8192)
 def _members(text: str) -> frozenset[int] | None:
     return members_of(text)
-
-
-def _group_of(
-    rank: int, often: Mapping[frozenset[int], float], stage: SmallIntegers
-) -> frozenset[int]:
-    """The part of a stage that `rank` meets most often, itself included; empty without one."""
-    peers = int((stage == stage[rank]).sum())
-    mine = [
-        group
-        for group in often
-        if rank in group and 1 < len(group) < peers and _within(group, stage, rank)
-    ]
-    return max(mine, key=lambda group: (often[group], -len(group)), default=frozenset())
-
-
-def _within(group: Iterable[int], stage: SmallIntegers, rank: int) -> bool:
-    return all(each < len(stage) and stage[each] == stage[rank] for each in group)
-
-
-def _hide_each_other(
-    rank: int, group: frozenset[int], often: Mapping[frozenset[int], float], window: Window
-) -> bool:
-    """Whether the members of other groups of that kind differ less from each other, step by step,
-    than `rank` does from them: by how much it is slower on average does not count.
-
-    Works 1, 2 of the rank and 2, 2 and 1, 1 of two partners: these never differ, it does by 1.
-    """
-    others = [
-        sorted(each)
-        for each in often
-        if len(each) == len(group) and not each & group and often[each] >= often[group] * _ALIKE
-    ]
-    others = [each for each in others if _within(each, window.stage, rank)]
-    if not others:
-        return False
-    own: Matrix = np.sum([window.planes[name] for name in WORK], axis=0, dtype=np.float64)
-    own[np.isnan(window.planes["duration"])] = np.nan
-    within, apart = [], []
-    for members in others[:_MOST_GROUPS]:
-        theirs = own[:, members]
-        known = ~np.isnan(theirs).any(axis=1) & ~np.isnan(own[:, rank])
-        if known.sum() >= _FEWEST:
-            mean = theirs[known].mean(axis=1)
-            beyond = own[known, rank] - mean
-            within.append(float(np.median(np.ptp(theirs[known], axis=1))) / 2)
-            apart.append(float(np.median(np.abs(beyond - np.median(beyond)))))
-    if not within:  # too little is known of its newest steps to say that they are not
-        return True
-    return float(np.median(within)) <= _ALIKE * float(np.median(apart))
-
-
-_MOST_GROUPS, _FEWEST = 16, 16
-"""Groups that are compared with at most, and steps that must be known of each."""

@@ -9,6 +9,7 @@ both long before bets on it, which know no usual rate, are.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from stepwatch.signals.arrays import (
     IntegerMatrix,
     Integers,
     Mask,
+    Matrix,
     Matrix16,
     Vector,
 )
@@ -49,20 +51,23 @@ def log_rarity(
         return found
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     compared = _Compared(groups, faulty)
+    always = _Seen(compared, long.steps[None])
     for buckets in _WINDOWS:
+        if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < _FEWEST:
+            continue
         seen, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
-        steps = seen.sum(axis=0)
+        lately, steps = _Seen(compared, seen), seen.sum(axis=0)
         for at, level in enumerate(LEVELS):
             counts = begun[:, at].sum(axis=0)
             if int(counts.max(initial=0)) < _FEWEST:
                 continue
             usual = min(limits.most_usual_long, limits.usual_long_lost / level)
-            peers = compared.peers(begun[:, at], seen, usual)
+            peers = lately.peers(begun[:, at], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)
             if not ((counts >= _FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
                 continue  # nearly always
-            ever = compared.peers(long.totals[at][None], long.steps[None], usual)
+            ever = always.peers(long.totals[at][None], usual)
             rate = np.maximum(peers.rate, ever.rate)
             known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
             least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
@@ -84,16 +89,23 @@ def least_log_rarity(units: int, limits: Thresholds) -> float:
 
 
 def _parts(seen: Matrix16, begun: Cube8) -> tuple[IntegerMatrix, IntegerCube]:
-    """The buckets, those in which as much was seen of each unit put together: nearly always all.
+    """The buckets, those put together in which the same units were seen, each in about as many
+    steps: nearly always all of them.
 
-    `seen` (buckets, units) and `begun` (buckets, levels, units) become (parts, ...).
+    `seen` (buckets, units) and `begun` (buckets, levels, units) become (parts, ...). Seen 10 10,
+    10 9, 10 0, 9 0, 10 4 -> the first two, the next two, and the last one alone.
     """
-    alike = (seen == seen[:, :1]).all(axis=1)
-    parts = [
-        np.concatenate([each[alike].sum(axis=0, dtype=np.int64)[None], each[~alike]])
-        for each in (seen, begun)
-    ]
-    return parts[0], parts[1]
+    most = seen.max(axis=1, keepdims=True)
+    even = ((seen == 0) | (seen >= _ABOUT_AS_MANY * most)).all(axis=1).tolist()
+    rows: defaultdict[bytes | int, list[int]] = defaultdict(list)
+    for at, row in enumerate(seen > 0):
+        rows[row.tobytes() if even[at] else at].append(at)
+    seen_in = [seen[each].sum(axis=0, dtype=np.int64) for each in rows.values()]
+    begun_in = [begun[each].sum(axis=0, dtype=np.int64) for each in rows.values()]
+    return np.stack(seen_in), np.stack(begun_in)
+
+
+_ABOUT_AS_MANY = 0.75
 
 
 class _Peers(NamedTuple):
@@ -128,25 +140,29 @@ class _Compared:
         self._starts = np.flatnonzero(np.diff(self._places[self._order], prepend=-1))
         self._healthy = ~faulty
 
-    def peers(self, counts: IntegerMatrix, seen: IntegerMatrix, usual: float) -> _Peers:
-        """Of `counts` long steps in steps `seen`, both (parts, units).
-
-        `usual` is the share of steps that healthy ranks have, which counts as one long step.
-        """
-        long, steps = self._of_others(counts), self._of_others(seen)
-        every = steps + seen
-        mine = np.divide(seen, every, out=np.zeros(seen.shape), where=every > 0)
-        together = long + counts
-        total = together.sum(axis=0)
-        hits = (together * mine).sum(axis=0)
-        chance = np.divide(hits, total, out=np.ones(len(total)), where=total > 0)
-        rate = (long.sum(axis=0) + 1.0) / (steps.sum(axis=0) + 1.0 / usual)
-        return _Peers(
-            steps.sum(axis=0), long.sum(axis=0), np.minimum(rate, 1.0), np.minimum(chance, 1.0)
-        )
-
-    def _of_others(self, values: IntegerMatrix) -> IntegerMatrix:
+    def of_others(self, values: IntegerMatrix) -> IntegerMatrix:
         """The sum over the healthy peers of each unit, of values (parts, units)."""
         healthy = values * self._healthy
         sums = np.add.reduceat(healthy[:, self._order], self._starts, axis=1)
         return np.asarray(sums[:, self._places] - healthy)
+
+
+class _Seen:
+    """In how many steps units, and the peers of each, were compared: `seen` (parts, units)."""
+
+    def __init__(self, compared: _Compared, seen: IntegerMatrix) -> None:
+        self._compared, self._of_others = compared, compared.of_others(seen)
+        self._steps: Integers = self._of_others.sum(axis=0)
+        every = self._of_others + seen
+        self._mine: Matrix = np.divide(seen, every, out=np.zeros(seen.shape), where=every > 0)
+
+    def peers(self, counts: IntegerMatrix, usual: float) -> _Peers:
+        """Of `counts` long steps (parts, units); `usual` is the share of steps that healthy ranks
+        have, which counts as one long step."""
+        long = self._compared.of_others(counts)
+        together, others = long + counts, long.sum(axis=0)
+        total = together.sum(axis=0)
+        hits = (together * self._mine).sum(axis=0)
+        chance = np.divide(hits, total, out=np.ones(len(total)), where=total > 0)
+        rate = (others + 1.0) / (self._steps + 1.0 / usual)
+        return _Peers(self._steps, others, np.minimum(rate, 1.0), np.minimum(chance, 1.0))
