@@ -126,6 +126,20 @@ def test_what_all_wait_longer_since_one_rank_works_longer_is_no_transfer(
     assert [each.rank for each in detect_lasting(course(forward, wait), LIMITS)] == [-1] * names
 
 
+@pytest.mark.parametrize("ranks", [64, 1024])
+@pytest.mark.parametrize("at_once", [1, 10])
+def test_among_many_ranks_whose_lengths_differ_a_slow_network_is_named(
+    ranks: int, at_once: int
+) -> None:
+    """As many steps in a bucket: one rank's sequences are much longer than before, by chance."""
+    dice = np.random.default_rng(ranks)
+    lengths = np.where(dice.random((at_once, BUCKETS, ranks)) < 0.3, 1.6, 0.75)
+    wait = 0.1 * noise(9, 0.05)
+    wait[20:] += 0.2
+    (finding,) = detect_lasting(course(lengths.mean(axis=0), wait), LIMITS)
+    assert "on all ranks since step 2" in finding.summary
+
+
 @pytest.mark.parametrize(("wait", "names"), [(0.7, False), (3.0, True)])
 def test_transfers_that_always_took_most_of_each_step(wait: float, names: bool) -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)

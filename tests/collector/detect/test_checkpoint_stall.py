@@ -166,3 +166,12 @@ def test_a_rank_that_saves_for_all_others_is_not() -> None:
     own = np.array([10.5, 0.0007, 0.0006, 0.0007])
     seen = saving(10.5, ended_ago=100.0, own=own.tolist())
     assert found(seen._replace(saves=(own, own)), run) == []
+
+
+def test_of_the_ranks_that_write_one_may_be_slow_where_most_write_nothing() -> None:
+    """Tensor parallel ranks of one replica write, all other replicas hold the same."""
+    run = Run([60.2, 60.1], 180.0, 3000.0, 5.0)
+    own = np.array([10.0, 60.0, *[0.0007] * 6])
+    seen = saving(60.0, ended_ago=100.0, own=own.tolist())
+    (finding,) = found(seen._replace(saves=(own, own)), run)
+    assert finding.rank == 1 and "the others take 10.00 s" in finding.summary

@@ -46,7 +46,7 @@ def rows_of(ranks: tuple[int, ...], seconds: Blocked, group: int, op: Op = Op.AL
 
 
 def found(
-    rows: list[Rows], groups: Groups, more: float = 0.0, slowdown: float = 1.0
+    rows: list[Rows], groups: Groups, more: float | list[float] = 0.0, slowdown: float = 1.0
 ) -> list[Finding]:
     introduced = [group_rows(number, ranks) for number, ranks in groups.items()]
     calls: CollectiveRecords = kept(np.concatenate(rows), *introduced)
@@ -55,7 +55,7 @@ def found(
         np.arange(STEPS),
         np.full(STEPS, STEP_SECONDS),
         np.full(STEPS, slowdown),
-        np.zeros((STEPS, world)) + more,
+        np.zeros((STEPS, world)) + np.array(more),
     )
     heads = np.unique(np.concatenate(rows)[["group", "op"]])
     baseline = {
@@ -152,6 +152,24 @@ def test_a_host_on_which_everything_is_slower_is_no_slow_path() -> None:
     assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=np.nan) == [], "unknown"
 
 
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ([4.0, 0.0, 0.0, 0.0], True),
+        ([4.0, 0.2, 0.0, 0.0], True),
+        ([4.0, 0.4, 0.0, 0.0], False),
+        ([0.2, 0.2, 0.2, 0.2], False),
+        ([0.05, 0.05, 0.05, 0.05], True),
+    ],
+)
+def test_a_slow_path_beside_one_slow_rank_is_a_slow_path(more: list[float], names: bool) -> None:
+    """In four calls of 0.3 s more, the others may be late in turns, but not for the slow one."""
+    ranks = (0, 1, 2, 3)
+    seconds = blocked(ranks)
+    seconds[20:] += 0.3
+    assert bool(found([rows_of(ranks, seconds, 7)], {7: ranks}, more)) is names
+
+
 @pytest.mark.parametrize("rank", range(4))
 def test_a_rank_that_all_slow_groups_share_is_named(rank: int) -> None:
     rows = []
@@ -172,7 +190,7 @@ def test_a_group_with_no_other_to_compare_names_no_rank() -> None:
         seconds[20:] += 0.4 * (number == 2)
         rows.append(rows_of(ranks, seconds, number))
     [finding] = found(rows, SHARD)
-    assert (finding.rank, finding.subject) == (-1, "ranks 2,3")
+    assert (finding.rank, finding.subject) == (-1, "groups of 2 ranks")
     assert finding.summary.startswith("all_gather in ranks 2,3 ")
 
 

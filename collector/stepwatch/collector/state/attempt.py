@@ -168,18 +168,20 @@ class Attempt(TrackedAttempt):
     def staleness(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.
 
-        Ranks that others trained with but that never reported count as node `UNKNOWN_NODE`.
+        Ranks that never reported count as node `UNKNOWN_NODE` from the moment on that shows that
+        they are there: a step, or a rank inside a collective, for which all ranks have to meet.
         """
         ranks = self.ranks
         received = ranks.received_by_node([*ranks.gone, *self.ended])
         reported = int(ranks.reported.sum())
         if not reported:
             return {UNKNOWN_NODE: now_s - self.received_monotonic_s}
-        first = self.tracker(Steps).first_received_monotonic_s
         views = ranks.views
         silent = sum(rank not in views for rank in self.ended)
-        if first is not None and reported + silent < self.world:
-            received[UNKNOWN_NODE] = first
+        if reported + silent < self.world:
+            known = self.tracker(Steps).first_received_monotonic_s, ranks.inside_since_s()
+            there = [moment for moment in known if moment is not None]
+            received.update({UNKNOWN_NODE: min(there)} if there else {})
         return {node: now_s - at for node, at in received.items()}
 
     def flush_seconds(self, node: str) -> float:

@@ -226,7 +226,8 @@ def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
     net = beyond_peers(known, 0, others, nobody)
     assert net.tolist() == [2.0, 1.0, 0.0], "of the last ones nobody knows"
     assert beyond_peers(known, 0, others, others[:1]).tolist() == [2.0, 1.0, 0.0]
-    alone = known._replace(seen=seen * np.array([1, 1, 0, 0], dtype=np.uint16))
+    seen = seen * np.array([1, 1, 0, 0], dtype=np.uint16)
+    alone = known._replace(seen=seen, cost=cost * (seen > 0))
     net = beyond_peers(alone, 0, others, others[:1])
     assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are no peers, whoever is named"
 

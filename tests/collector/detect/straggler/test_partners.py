@@ -65,6 +65,33 @@ def test_who_is_slow_whatever_its_sequences_are_is_named(seconds: float, every: 
     assert not partners(made, (0,)).may_be_chance(1)
 
 
+def test_members_that_share_no_sequences_hide_nobody() -> None:
+    """Ranks of a node that shards its parameters within itself meet often, too."""
+    for seed in range(20):
+        made, dice = window(128, RANKS, noise=0.02, seed=seed), np.random.default_rng(seed)
+        for phase in ("forward", "backward"):
+            length = np.where(dice.random((128, RANKS)) < 0.3, 1.6, 0.75)
+            made.planes[phase][:] *= length.astype(np.float32)
+        assert not partners(made).may_be_chance(1, [0])
+
+
+@pytest.mark.parametrize("mostly", [0.7, 0.9])
+def test_sequences_that_are_mostly_long_name_nobody(mostly: float) -> None:
+    """A rank that had long ones alone differs by little each time, and for no reason of its own."""
+    for seed in range(100):
+        made = pairs(seed, steps=40, rarely=mostly)
+        assert partners(made).may_be_chance(1, [0])
+
+
+def test_beside_one_other_group_alone_it_is_the_same() -> None:
+    made = pairs()
+    planes = {name: made.planes[name][:, :4] for name in made.planes}
+    few = made._replace(planes=planes, flags=made.flags[:, :4], stage=made.stage[:4])
+    assert partners(few).may_be_chance(1, [0])
+    few.planes["backward"][:, 1] += 0.4
+    assert not partners(few).may_be_chance(1, [0])
+
+
 def test_all_of_a_slow_node_are_named() -> None:
     made = pairs()
     for rank in range(4):

@@ -179,7 +179,7 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
         return []
     rank = found.pop()
     own = float(np.median([each[rank] for each in newest]))
-    others = float(np.median([np.nanmedian(np.delete(each, rank)) for each in newest]))
+    others = float(np.median([np.median(_writers(each, rank, limits)) for each in newest]))
     share = (own - others) * (len(run.earlier) + 1) / run.age if run.age > 0 else math.nan
     summary = (
         f"rank {rank} takes {own:.1f} s in each of the newest {len(newest)} checkpoints, up to "
@@ -215,9 +215,18 @@ def _saver(own: Vector, limits: Thresholds) -> int:
     rank = slowest(own, limits)
     if rank == NO_RANK:
         return NO_RANK
-    others = float(np.nanmedian(np.delete(own, rank)))
-    compares = others >= limits.least_peer_seconds
-    return rank if compares and own[rank] - others >= limits.least_excess_seconds else NO_RANK
+    writers = _writers(own, rank, limits)
+    slow = len(writers) and own[rank] - np.median(writers) >= limits.least_excess_seconds
+    return rank if slow else NO_RANK
+
+
+def _writers(own: Vector, rank: int, limits: Thresholds) -> Vector:
+    """What the ranks other than `rank` took that wrote something, too; `own` (ranks,).
+
+    Of tensor and data parallel ranks those of one replica write: 10, 60, 0, 0 -> 10 beside 60.
+    """
+    others = np.delete(own, rank)
+    return np.asarray(others[others >= limits.least_peer_seconds])
 
 
 def _failed(saving: Saving) -> Finding:

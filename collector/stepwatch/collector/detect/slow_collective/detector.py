@@ -8,7 +8,7 @@ bytes or more calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -194,17 +194,22 @@ _NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
 
 
 def _more_work(found: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
-    """Per (group, op, step) the most that lateness in turns adds: all but one call or member."""
+    """Per (group, op, step) the most that lateness in turns adds to the least wait.
+
+    The member that works most longer waits for the others only, each of which may be the last in
+    one call. Of four members that work 1, 1, 0, 0 s longer, in two calls or more, it is 1 s; where
+    one alone does, it is nothing: all others wait for it.
+    """
     if not len(found.first):
         return np.zeros(0)
     rows = found.rows
     of_row = np.where(inside, step, 0)[found.cell]
     more = np.where(inside[found.cell], steps.more_work[of_row, rows["rank"]], np.nan)
+    more = np.maximum(more, 0.0)
+    most = np.maximum.reduceat(more, found.first)
     members = np.diff(np.append(found.first, len(rows)))
-    mean = np.add.reduceat(more, found.first) / members
     turns = np.minimum(members, rows["count"][found.first]) - 1
-    most: Vector = np.maximum(mean, 0.0) * turns
-    return most
+    return np.asarray(np.minimum(np.add.reduceat(more, found.first) - most, turns * most))
 
 
 def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
@@ -243,20 +248,29 @@ def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
     return None
 
 
-def subject_of(key: Key, groups: Mapping[int, Group], known: Collection[Key]) -> str:
-    """What a finding is about: `ranks 0-7`, or, where `known` are other groups of that size with
-    the same operation, all of them, whichever proves it.
+def subject_of(key: Key, groups: Mapping[int, Group], known: Mapping[Key, float]) -> str:
+    """What a finding is about: `ranks 0-7`, or, where other groups of that size pass about as many
+    bytes by the same operation, `groups of 8 ranks`.
 
-    On a slow network the tensor groups of a job are slow in turns, and this is one incident.
+    On a slow network the tensor groups of a job are slow in turns, and this is one incident,
+    whichever of them proves it; its summary names that one. `known` are the bytes of all that are.
     """
-    number, op = key
-    size = groups[number].size
-    alike = {other for other, its_op in known if its_op == op and _size(groups, other) == size}
-    return f"groups of {size} ranks" if len(alike) > 1 else f"ranks {groups[number].ranks}"
+    size = groups[key[0]].size
+    alike = {
+        number
+        for (number, op), each in known.items()
+        if op == key[1] and number in groups and groups[number].size == size
+        if known[key] / _AS_MANY_BYTES <= each <= known[key] * _AS_MANY_BYTES
+    }
+    return f"groups of {size} ranks" if len(alike) > 1 else f"ranks {groups[key[0]].ranks}"
 
 
-def _size(groups: Mapping[int, Group], number: int) -> int:
-    return groups[number].size if number in groups else 0
+_AS_MANY_BYTES = 2.0
+
+
+def bytes_of(baseline: Mapping[Key, BaselineCollective]) -> dict[Key, float]:
+    """Bytes that a rank passes in each group and operation."""
+    return {key: call.bytes for key, call in baseline.items()}
 
 
 def _common_rank(
@@ -349,5 +363,5 @@ def _finding(
         ratio=now / max(expected, 1e-9),
         lost_ratio=lost,
         evidence=evidence,
-        subject=subject_of(moved.keys[at], groups, slow_keys),
+        subject=subject_of(moved.keys[at], groups, bytes_of(baseline)),
     )

@@ -16,7 +16,7 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
-from .detector import LIMITS, Key, Steps, detect, is_slow_now, may_be_slow, subject_of
+from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow_now, may_be_slow, subject_of
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -56,7 +56,7 @@ def _largest(context: DetectionContext) -> str:
     too, as long as it is slow, so an incident keeps its subject. Before they are known, by the
     newest ones: a link may be slow from the beginning."""
     calls, groups = context.baseline.calls, context.attempt.collective_records.groups
-    known = {key: call.bytes for key, call in calls.items()} or _newest_bytes(context)
+    known = bytes_of(calls) or _newest_bytes(context)
     known = {key: size for key, size in known.items() if key[0] in groups}
     if not known:
         return ""

@@ -76,13 +76,29 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
 
 
 def _most_grown(course: Course, at: int) -> float:
-    """By how many seconds a step the rank whose work has grown most works longer since bucket `at`.
+    """By how many seconds a step the rank whose work has grown most works longer since bucket `at`
+    than the others do; 0 where no rank stands out.
 
     Where a step has several collectives, a rank that is late at the first waits at the next ones
     for whoever has the longer sequence: all wait more, and no transfer takes longer.
     """
-    each = course.work.sum(axis=1) / course.steps[:, None]
-    return float((np.median(each[at:], axis=0) - np.median(each[:at], axis=0)).max(initial=0.0))
+    work = course.work.sum(axis=1, dtype=np.float64)
+    after, before = (
+        work[part].sum(axis=0) / course.steps[part].sum()
+        for part in (slice(at, None), slice(None, at))
+    )
+    grown = after - before
+    beyond = grown - np.median(grown)
+    spread = _TO_DEVIATION * float(np.median(np.abs(beyond)))
+    most = float(beyond.max(initial=0.0))
+    return most if most >= _STANDS_OUT * spread else 0.0
+
+
+_TO_DEVIATION = 1.4826
+"""Standard deviation over the median absolute deviation, of normal values."""
+_STANDS_OUT = 5.0
+"""Deviations of all ranks by which one must have grown more: with many ranks, or few long steps in
+a bucket, one of them grows a lot by chance."""
 
 
 def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:

@@ -18,7 +18,7 @@ from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.step_window import WORK, Window
-from stepwatch.signals.arrays import Integers, Matrix, Vector
+from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 
@@ -33,8 +33,8 @@ from .stage_transfers import (
 )
 
 _AROUND = tuple(name for name in WORK if name not in STAGE_WORK)
-"""What all stages do at the same time, before and after the microbatches pass through them: others
-wait for the last to begin, so as long as it takes one stage more than another."""
+"""What all stages do at the same time, before and after the microbatches pass through them: they
+wait for the last to begin, so all together what it takes longer than the mean of them."""
 
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
@@ -127,27 +127,39 @@ def _waiting(context: DetectionContext) -> Waiting | None:
     if newest < LIMITS.wait_ratio * float(np.median(early)):
         return None  # a look at one row, which is nearly always enough
     part = window.at(chosen)
-    inside, around = (_longer(part, names, baseline, stages) for names in (STAGE_WORK, _AROUND))
-    return Waiting(
+    waiting = Waiting(
         numbers=part.steps,
         seconds=step_seconds(part),
         wait=part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64),
-        more=inside.sum(axis=1) + np.ptp(around, axis=1),
+        more=_longest(_longer(part, STAGE_WORK, baseline), part.stage, stages).sum(axis=1),
         usual=float(np.median(early)),
         sends={},
         ranks=_ranks_of(window),
     )
+    if not detect_between_stages(waiting, LIMITS):  # nearly always
+        return None
+    around = _lasting_longest(_longer(part, _AROUND, baseline), part.stage, stages)
+    return waiting._replace(more=waiting.more + around.max(axis=1) - around.mean(axis=1))
 
 
-def _longer(
-    part: Window, phases: tuple[str, ...], baseline: Mapping[str, Vector], stages: Sequence[int]
-) -> Matrix:
-    """Seconds (steps, stages) that each stage works longer than in the run's first steps: the other
-    stages wait for its slowest rank, not for its usual one."""
+def _longer(part: Window, phases: tuple[str, ...], baseline: Mapping[str, Vector]) -> Matrix:
+    """Seconds (steps, ranks) that each rank works longer than in the run's first steps."""
     before = np.sum([baseline[name] for name in phases], axis=0)[None, :]
-    longer = np.maximum(self_time(part, phases) - before, 0.0)
-    each = [longer[:, part.stage == number].max(axis=1) for number in stages]
+    return np.asarray(np.maximum(self_time(part, phases) - before, 0.0))
+
+
+def _longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
+    """That of the slowest rank of each stage (steps, stages), for which the other stages wait."""
+    each = [longer[:, stage == number].max(axis=1) for number in stages]
     return np.stack(each, axis=1)
+
+
+def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
+    """That of the rank of each stage (steps, stages) that is slowest in the newest steps: of many
+    ranks another one is long in each step, by chance."""
+    usual = np.median(longer[-LIMITS.window_steps :], axis=0)
+    members = [np.flatnonzero(stage == number) for number in stages]
+    return longer[:, [int(each[np.argmax(usual[each])]) for each in members]]
 
 
 def _sends(

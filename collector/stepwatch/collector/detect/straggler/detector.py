@@ -23,7 +23,7 @@ from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import SlowRank, evaluated_steps
-from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.collector.detect.straggler.thresholds import LIMITS, Thresholds
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Vector
 
@@ -63,26 +63,39 @@ def detect(
     again = intermittent(steps, named, limits)
     others = [each for each in again if beyond_chance(each, steps, limits)]
     named |= {each.rank for each in others}
-    rest = {each.rank: each for each in reversed(costly) if each.rank not in named}
-    others += [accumulated(each, steps) for each in reversed(rest.values())]
+    rest: dict[int, CostlyRank] = {}
+    for found in costly:
+        if found.rank not in named:
+            rest.setdefault(found.rank, found)
+    others += [accumulated(found, steps) for found in rest.values()]
+    made = [(each, finding_of(each, steps, facts, limits)) for each in others]
+    made = [(each, finding) for each, finding in made if each.rank in costs or is_worth_it(finding)]
     if partners is not None:
-        others = _beyond_partners(others, {each.rank for each in slow}, partners, numbers)
-    findings += [finding_of(each, steps, facts, limits) for each in others]
+        made = _beyond_partners(made, {each.rank for each in slow}, partners, numbers)
+    findings += [finding for _, finding in made]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
+def is_worth_it(finding: Finding, limits: Thresholds = LIMITS) -> bool:
+    """Whether it costs enough to be reported before evidence says how much."""
+    return not finding.lost_ratio < limits.least_lost_unsure
+
+
 def _beyond_partners(
-    slow: list[SlowRank], named: set[int], partners: Partners, numbers: Integers | None
-) -> list[SlowRank]:
+    slow: list[tuple[SlowRank, Finding]],
+    named: set[int],
+    partners: Partners,
+    numbers: Integers | None,
+) -> list[tuple[SlowRank, Finding]]:
     """Those of `slow` that are not chance because a partner is left out: `named` before, or one of
     the `partners` that are. A node as a whole has no partner."""
-    kept: list[SlowRank] = []
+    kept = []
     left_out = [_number(column, numbers) for column in named]
-    for each in slow:
+    for each, finding in slow:
         of_node = each.cost is not None and each.cost.node >= 0
         number = _number(each.rank, numbers)
         if of_node or not partners.may_be_chance(number, left_out):
-            kept.append(each)
+            kept.append((each, finding))
             left_out.append(number)
     return kept
 

@@ -20,7 +20,7 @@ from stepwatch.signals.phrases import ranks_text
 
 from .arrival_skew import with_arrival_skew
 from .cause import RankFacts
-from .detector import detect
+from .detector import detect, is_worth_it
 from .evidence.alone import alone_and_rarely_slow, alone_and_slower
 from .evidence.costly import CostlyRank, costly_ranks
 from .evidence.partners import Partners, rarely_seen
@@ -47,7 +47,7 @@ def find(context: DetectionContext) -> list[Finding]:
     else:
         return []
     sure = {each.rank for each in costly}
-    found = [each for each in found if each.rank in sure or _is_worth_it(each)]
+    found = [each for each in found if each.rank in sure or is_worth_it(each)]
     if not found:
         return []
     nodes = attempt.ranks.node_of
@@ -99,11 +99,6 @@ def partners_in(context: DetectionContext) -> Partners:
     if context.course is not None:
         left_out |= rarely_seen(context.course, len(context.window.stage))
     return Partners(context.window, context.baseline.calls, groups, left_out)
-
-
-def _is_worth_it(finding: Finding) -> bool:
-    """Whether it costs enough to be reported before evidence says how much."""
-    return not finding.lost_ratio < LIMITS.least_lost_unsure
 
 
 def evidence_of(context: DetectionContext) -> RankEvidence | None:

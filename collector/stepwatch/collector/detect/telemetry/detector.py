@@ -73,7 +73,7 @@ def detect(
     nodes = f"{len(stale)} of {len(staleness)}" if len(stale) < len(staleness) else f"{len(stale)}"
     who = "any agent" if whole else f"{nodes} node{'s' if nodes != '1' else ''} ({named})"
     summary = (
-        f"nothing was received from {who} for {worst:.0f} s; the newest step known is {step}. "
+        f"nothing was received from {who} for {worst:.0f} s; {_newest_words(step)}. "
         f"{'Whether the job trains is unknown' if whole else _rest_words(rest)}"
     )
     evidence = tuple(
@@ -98,6 +98,10 @@ def detect(
             confidence=Confidence.CERTAIN,
         )
     ]
+
+
+def _newest_words(step: int) -> str:
+    return f"the newest step known is {step}" if step >= 0 else "no step is known yet"
 
 
 def _rest_words(rest: Rest) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
@@ -29,6 +31,10 @@ def _rest(context: DetectionContext) -> detector.Rest:
         return detector.Rest(unobserved, ended=tuple(sorted(over)))
     if stall is not None:
         return detector.Rest(unobserved, stall.seconds)
+    if not len(context.attempt.step_history.rows):  # a first step is given minutes
+        still = context.attempt.ranks.moved_ages(context.now_s)
+        known = still[~np.isnan(still)]
+        return detector.Rest(unobserved, float(known.min()) if len(known) else None)
     return detector.Rest(unobserved, proven=_share_groups(context))
 
 

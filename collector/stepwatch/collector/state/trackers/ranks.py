@@ -197,6 +197,18 @@ class Ranks(JoinedTracker):
             self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
 
+    def inside_since_s(self) -> float | None:
+        """Since when, on the collector's monotonic clock, the rank that has been inside its
+        collective longest is there; None where none is."""
+        inside = np.flatnonzero(self.reported & (self.rows["in_collective"] != 0))
+        if not len(inside):
+            return None
+        rows = self.rows[inside]
+        since = rows["collective_since_ns"].astype(np.int64)
+        passed = rows["time_ns"].astype(np.int64) - since
+        ages = np.where(since > 0, np.maximum(passed, 0), 0) / NANOSECONDS
+        return float((self.received_monotonic_s[inside] - ages).min())
+
     def moved_ages(self, now_s: float) -> Vector:
         """Seconds since the live or collective line of each rank changed, NaN where unknown.
 

@@ -166,10 +166,12 @@ def beyond_peers(course: Course, rank: int, others: Integers, named: Integers) -
     Of ten steps the rank, of which all are known, costs 3 s; of two peers one costs 2 s, the other,
     of which five are known, 1 s: a fifth of a second a step, so 1 s beyond them.
     """
-    known = others[course.seen[:, others].any(axis=0)]
-    healthy = np.setdiff1d(known, named)
-    peers = healthy if len(healthy) else known
-    cost, seen = course.cost[:, peers].sum(axis=1), course.seen[:, peers].sum(axis=1)
+    healthy = np.setdiff1d(others, named)
+    cost, seen = (each[:, healthy].sum(axis=1) for each in (course.cost, course.seen))
+    unknown = seen == 0
+    if unknown.any():  # then those that are named are all there is to compare with
+        cost[unknown] = course.cost[unknown][:, others].sum(axis=1)
+        seen[unknown] = course.seen[unknown][:, others].sum(axis=1)
     each = np.divide(cost, seen, out=np.zeros(len(cost)), where=seen > 0)
     net = course.cost[:, rank] - course.seen[:, rank] * each
     return np.asarray(np.where(seen > 0, net, 0.0))

@@ -1,13 +1,14 @@
-"""Partners: ranks that meet most often within a step, as those of a tensor group do.
+"""Partners: ranks that work on the same sequences, as those of a tensor group do.
 
-They may work on the same sequences, and then hide each other: when theirs are the longest, neither
-works longer than all others. Where one of them is left out of the comparison, slow itself or not
-observed, nobody hides the other, which seems to cost what chance makes of its sequences. So it is
-named only if it clearly works longer than ranks of other groups, whatever the sequences are.
+They hide each other: when their sequence is the longest, neither works longer than all others.
+Where one of them is left out of the comparison, slow itself or not observed, nobody hides the
+other, which seems to cost what chance makes of its sequences. So it is named only if it clearly
+works longer than ranks of other groups, whatever the sequences are.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -20,13 +21,16 @@ from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK, Window
-from stepwatch.signals.arrays import FloatMatrix, Integers, Mask
+from stepwatch.signals.arrays import FloatMatrix, Floats, Integers, Mask
 
 LEAST_SURE = 5.0
 """Standard errors by which the work of a rank must exceed that of other groups."""
-_FEWEST_STEPS = 16
-_MOST_RANKS = 64
-"""Ranks of other groups that are compared with, at most."""
+_FEWEST_STEPS = 32
+_MOST_RANKS, _MOST_GROUPS = 64, 16
+"""Ranks of other groups that are compared with at most, and groups."""
+_ALIKE = 0.5
+"""Members of a group differ by so much less than ranks of different groups, or they have other
+reasons to meet: where nobody shares sequences they differ as much."""
 _WELL_SEEN = 0.9
 
 Calls = Mapping[tuple[int, int], BaselineCollective]
@@ -52,11 +56,16 @@ class Partners:
     def may_be_chance(self, rank: int, named: Collection[int] = ()) -> bool:
         """Whether a partner of `rank` is `named` or left out, and `rank` itself does not clearly
         work longer than ranks of other groups."""
-        left_out = self._left_out.union(named) - {rank}
-        if not left_out:  # nearly always
+        if not self._left_out and not named:  # nearly always
             return False
         partners = self._of(rank)
-        return bool(partners & left_out) and self._sureness(rank, partners, left_out) < LEAST_SURE
+        beside = partners - {rank}
+        if not beside & self._left_out and beside.isdisjoint(named):
+            return False
+        compared = self._compared(rank, partners, named)
+        if not self._share_sequences(rank, partners, compared):
+            return False
+        return self._sureness(rank, np.flatnonzero(compared)) < LEAST_SURE
 
     @cached_property
     def _often(self) -> dict[frozenset[int], float]:
@@ -76,6 +85,14 @@ class Partners:
                 found[rank].append(group)
         return found
 
+    @cached_property
+    def _observed(self) -> Mask:
+        """Which ranks (ranks,) are not left out."""
+        ranks = len(self._window.stage)
+        found = np.ones(ranks, dtype=np.bool_)
+        found[[rank for rank in self._left_out if rank < ranks]] = False
+        return found
+
     def _of(self, rank: int) -> frozenset[int]:
         """The group that `rank` meets most often, of those that are a part of its stage, itself
         included; empty without one."""
@@ -93,25 +110,57 @@ class Partners:
         stage = self._window.stage
         return np.asarray(stage == stage[rank])
 
-    def _sureness(self, rank: int, partners: frozenset[int], left_out: frozenset[int]) -> float:
-        """By how many standard errors the work of `rank` exceeds the mean of other groups' ranks.
+    def _compared(self, rank: int, partners: frozenset[int], named: Collection[int]) -> Mask:
+        """Which ranks (ranks,) of the stage are of other groups, and not left out."""
+        found = self._peers(rank) & self._observed
+        found[[*partners, *named]] = False
+        return found
+
+    def _share_sequences(self, rank: int, partners: frozenset[int], compared: Mask) -> bool:
+        """Whether members of other groups of that kind differ clearly less from each other, step by
+        step, than ranks of different groups do. Where no whole one is known they may.
+
+        Lengths 1 1 | 2 2 and 2 2 | 1 1 of two groups: 0 within, 1 between them. Of one group alone
+        the others' difference is that from `rank`, less by how much it is slower all the time.
+        """
+        kind = (
+            sorted(group)[:_MOST_RANKS]
+            for group, often in self._often.items()
+            if len(group) == len(partners)
+            and often >= _ALIKE * self._often[partners]
+            and _are_all(group, compared)
+        )
+        groups = list(itertools.islice(kind, _MOST_GROUPS))
+        if not groups:
+            return True
+        work = self._work(np.array([rank, *itertools.chain(*groups)]))
+        own, others = work[:, 0], work[:, 1:].reshape(len(work), len(groups), -1)
+        within = np.abs(np.diff(others, axis=2))
+        if len(groups) > 1:
+            apart = np.abs(np.diff(others, axis=1))
+        else:
+            apart = own - others.mean(axis=(1, 2))
+            apart = np.abs(apart - _median(apart))
+        return bool(_mean(within) <= _ALIKE * _mean(apart))
+
+    def _sureness(self, rank: int, others: Integers) -> float:
+        """By how many standard errors the work of `rank` exceeds the mean of `others`.
 
         Infinite where there are none: it was compared with its partners alone. Minus infinity where
         too few steps are known to say.
         """
-        peers = self._peers(rank)
-        peers[[each for each in partners | left_out if each < len(peers)]] = False
-        others = np.flatnonzero(peers)
         if not len(others):
             return math.inf
-        others = others[:: -(-len(others) // _MOST_RANKS)]
-        work = self._work(np.append(rank, others))
+        work = self._work(np.append(rank, others[:: -(-len(others) // _MOST_RANKS)]))
         known = ~np.isnan(work[:, 0]) & ~np.isnan(work[:, 1:]).all(axis=1)
         if known.sum() < _FEWEST_STEPS:
             return -math.inf
-        excess = work[known, 0] - np.nanmean(work[known, 1:], axis=1)
-        error = float(excess.std(ddof=1)) / math.sqrt(len(excess))
-        return float(excess.mean()) / max(error, 1e-12)
+        own, theirs = work[known, 0], work[known, 1:]
+        theirs = theirs[:, ~np.isnan(theirs).all(axis=0)]
+        excess = own - np.nanmean(theirs, axis=1)
+        # By chance its own sequences may all have been of one length.
+        spread = max(float(excess.std(ddof=1)), _median(np.nanstd(theirs, axis=0)))
+        return float(excess.mean()) / max(spread / math.sqrt(len(excess)), 1e-12)
 
     def _work(self, ranks: Integers) -> FloatMatrix:
         """Self time (steps, ranks) of some ranks in all phases; NaN where nothing was received."""
@@ -127,9 +176,22 @@ def rarely_seen(course: Course, ranks: int) -> frozenset[int]:
     return frozenset(np.flatnonzero(seen < _WELL_SEEN * seen.max(initial=0)).tolist())
 
 
-def _are_all(group: frozenset[int], peers: Mask) -> bool:
+def _are_all(group: frozenset[int], chosen: Mask) -> bool:
+    """Whether all of `group` are among the `chosen` (ranks,)."""
     ranks = np.fromiter(group, dtype=np.int64, count=len(group))
-    return bool(ranks.max() < len(peers) and peers[ranks].all())
+    return bool(ranks.max() < len(chosen) and chosen[ranks].all())
+
+
+def _mean(values: Floats) -> float:
+    """Of those that are known; 0 where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0
+
+
+def _median(values: Floats) -> float:
+    """Of those that are known; 0 where none is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else 0.0
 
 
 @lru_cache(maxsize=8192)
