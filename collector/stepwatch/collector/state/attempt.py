@@ -169,7 +169,7 @@ class Attempt(TrackedAttempt):
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.
 
         Ranks that never reported count as node `UNKNOWN_NODE` from the moment on that shows that
-        they are there: a step, or a rank inside a collective, for which all ranks have to meet.
+        they are there: a step, or a rank at work or inside a collective, for which all have met.
         """
         ranks = self.ranks
         received = ranks.received_by_node([*ranks.gone, *self.ended])
@@ -179,7 +179,7 @@ class Attempt(TrackedAttempt):
         views = ranks.views
         silent = sum(rank not in views for rank in self.ended)
         if reported + silent < self.world:
-            known = self.tracker(Steps).first_received_monotonic_s, ranks.inside_since_s()
+            known = self.tracker(Steps).first_received_monotonic_s, ranks.trains_since_s()
             there = [moment for moment in known if moment is not None]
             received.update({UNKNOWN_NODE: min(there)} if there else {})
         return {node: now_s - at for node, at in received.items()}

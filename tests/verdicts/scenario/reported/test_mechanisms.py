@@ -377,9 +377,13 @@ def test_stages_that_wait_for_the_data_of_one_are_no_slow_transfers() -> None:
     assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")
 
 
-def test_a_node_that_is_lost_before_it_was_seen_is_missed_while_the_others_wait_for_it() -> None:
-    """They are inside a collective, for which all have to be there; a first step may take long."""
-    scenario = job(FaultKind.LOST_NODE, 2, 3, node=1, at=0.127, seconds=60.0)
+@pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
+def test_a_node_that_is_lost_before_it_was_seen_is_missed_while_the_others_wait_for_it(
+    shape: Shape,
+) -> None:
+    """They are inside a collective, or at work, for which all have to be there; a first step may
+    take long."""
+    scenario = job(FaultKind.LOST_NODE, 2, 3, node=1, at=0.127, seconds=60.0, shape=shape)
     (found,) = incidents(scenario)
     assert (found["kind"], found["opened_at"] < 30.0) == ("telemetry-lost", True)
     assert "what ranks 2-3 do is unknown" in found["summary"]

@@ -20,8 +20,9 @@ from stepwatch.collector.state.tracker import (
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind, ProcessState
+from stepwatch.signals.records import DTYPES, Kind, Phase, ProcessState
 
+_TRAINS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
 
@@ -197,17 +198,19 @@ class Ranks(JoinedTracker):
             self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
 
-    def inside_since_s(self) -> float | None:
-        """Since when, on the collector's monotonic clock, the rank that has been inside its
-        collective longest is there; None where none is."""
-        inside = np.flatnonzero(self.reported & (self.rows["in_collective"] != 0))
-        if not len(inside):
+    def trains_since_s(self) -> float | None:
+        """Since when, on the collector's monotonic clock, a rank has been where it can be only once
+        all ranks have met: inside a collective, or in the work of a step. None where none is."""
+        rows = self.rows
+        inside, works = rows["in_collective"] != 0, np.isin(rows["phase"], _TRAINS)
+        there = np.flatnonzero(self.reported & (inside | works))
+        if not len(there):
             return None
-        rows = self.rows[inside]
-        since = rows["collective_since_ns"].astype(np.int64)
-        passed = rows["time_ns"].astype(np.int64) - since
+        rows = rows[there]
+        since = np.where(inside[there], rows["collective_since_ns"], rows["since_ns"])
+        passed = rows["time_ns"].astype(np.int64) - since.astype(np.int64)
         ages = np.where(since > 0, np.maximum(passed, 0), 0) / NANOSECONDS
-        return float((self.received_monotonic_s[inside] - ages).min())
+        return float((self.received_monotonic_s[there] - ages).min())
 
     def moved_ages(self, now_s: float) -> Vector:
         """Seconds since the live or collective line of each rank changed, NaN where unknown.
