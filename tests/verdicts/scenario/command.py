@@ -117,6 +117,9 @@ def main(words: Sequence[str]) -> int:
     """Run; Ctrl-C ends with those that are done. A table is no verdict: returns 0."""
     asked = arguments(words)
     done = results.read(asked.report or ([asked.to] if asked.to else []))
+    if any("answers" not in one for one in done):
+        print("of real runs: `--real COUNT --to FILE` reports what FILE holds", file=sys.stderr)
+        return 2
     if not asked.report:
         try:
             for one in replayed(asked, done):

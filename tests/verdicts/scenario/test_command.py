@@ -56,3 +56,12 @@ def test_a_run_goes_on_where_it_ended_and_reports_from_its_file(
     assert len(ran) == 3
     assert "healthy job-days" in capsys.readouterr().out
     assert picture.read_text().startswith("<svg")
+
+
+def test_a_file_of_real_runs_is_no_file_of_scenarios(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "real.jsonl"
+    file.write_text('{"seed": 3, "differences": []}\n')
+    assert command.main(["--report", str(file)]) == 2
+    assert "--real COUNT --to FILE" in capsys.readouterr().err
