@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.straggler import LIMITS, detect
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, Share
 from stepwatch.collector.detect.straggler.evidence.partners import Partners, rarely_seen
+from stepwatch.collector.detect.straggler.inputs import partners_in
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.collector.detect.windows import slow, unknown_facts, window
+from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows
 
 from .test_rare import course
 
@@ -43,9 +49,9 @@ def partners(made: Window, left_out: tuple[int, ...] = ()) -> Partners:
 
 @pytest.mark.parametrize("rarely", [0.05, 0.3, 0.5])
 def test_beside_a_partner_that_is_left_out_sequences_name_nobody(rarely: float) -> None:
-    for seed in range(50):
+    for seed in range(300):  # of so many, two and a half standard errors are exceeded
         assert partners(pairs(seed, rarely=rarely)).may_be_chance(1, [0])
-        assert partners(pairs(seed, rarely=rarely), (0,)).may_be_chance(1)
+    assert partners(pairs(rarely=rarely), (0,)).may_be_chance(1)
 
 
 def test_whoever_has_all_partners_is_not_asked() -> None:
@@ -126,6 +132,22 @@ def test_a_rank_that_was_seen_in_fewer_steps_is_left_out_though_it_is_back() -> 
     known.seen[:8, 2], known.seen[0, 3] = 0, 15
     assert rarely_seen(known, 4) == {2}
     assert rarely_seen(known, 2) == frozenset()
+
+
+def test_who_was_not_seen_for_a_part_of_the_evidence_is_left_out() -> None:
+    job = LiveJob(JOB)
+    start = {
+        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), 4),
+        Kind.RANK_STATE: state_rows(range(4), 4, 0.1),
+    }
+    start[Kind.RANK_STATE]["stage"] = 0
+    parts = (range(20), range(4)), (range(20, 94), range(3)), (range(94, 99), range(4))
+    tables = [start, *({Kind.STEP: step_rows(*part)} for part in parts)]
+    for number, rows in enumerate(tables):
+        job.apply(segment(number + 1, rows), Received(0.0, 0.0))
+    context = DetectionContext(job, 0.0)
+    assert not context.unobserved
+    assert partners_in(context).left_out == {3}
 
 
 def costly(rank: int, node: int = -1, lost: float = 0.1) -> CostlyRank:

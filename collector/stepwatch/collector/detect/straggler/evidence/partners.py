@@ -51,16 +51,16 @@ class Partners:
         left_out: Collection[int] = (),
     ) -> None:
         self._window, self._calls, self._groups = window, calls, groups
-        self._left_out = frozenset(left_out)
+        self.left_out = frozenset(left_out)
 
     def may_be_chance(self, rank: int, named: Collection[int] = ()) -> bool:
         """Whether a partner of `rank` is `named` or left out, and `rank` itself does not clearly
         work longer than ranks of other groups."""
-        if not self._left_out and not named:  # nearly always
+        if not self.left_out and not named:  # nearly always
             return False
         partners = self._of(rank)
         beside = partners - {rank}
-        if not beside & self._left_out and beside.isdisjoint(named):
+        if not beside & self.left_out and beside.isdisjoint(named):
             return False
         compared = self._compared(rank, partners, named)
         if not self._share_sequences(rank, partners, compared):
@@ -90,7 +90,7 @@ class Partners:
         """Which ranks (ranks,) are not left out."""
         ranks = len(self._window.stage)
         found = np.ones(ranks, dtype=np.bool_)
-        found[[rank for rank in self._left_out if rank < ranks]] = False
+        found[[rank for rank in self.left_out if rank < ranks]] = False
         return found
 
     def _of(self, rank: int) -> frozenset[int]:
