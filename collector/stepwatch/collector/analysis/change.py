@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import median
+from stepwatch.collector.analysis.medians import TO_DEVIATION, median
 from stepwatch.signals.arrays import Vector
 
-_TO_DEVIATION = 1.4826
-"""Standard deviation over the median absolute deviation, of normal values."""
 _MEDIAN_COST = math.pi / 2
 """Variance of a median over that of a mean, of normal values."""
 _LEAST_SPREAD = 0.005
@@ -72,4 +70,4 @@ def _drift(rest: Vector) -> float:
 
 
 def _spread(values: Vector) -> float:
-    return _TO_DEVIATION * median(np.abs(values - median(values)))
+    return TO_DEVIATION * median(np.abs(values - median(values)))

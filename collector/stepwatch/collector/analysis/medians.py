@@ -16,6 +16,10 @@ _FEW = 512
 """Beyond so many values numpy's partition is quicker than a sort."""
 
 
+TO_DEVIATION = 1.4826
+"""Standard deviation over the median absolute deviation, of normal values."""
+
+
 def median(values: Floats) -> float:
     """The median of `values` (any,); NaN where one of them is, or there is none."""
     count = len(values)

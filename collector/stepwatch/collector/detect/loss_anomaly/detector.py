@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import median
+from stepwatch.collector.analysis.medians import TO_DEVIATION, median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.thresholds import load
 
-_SIGMA_OF_MAD = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
 _ERROR_OF_MEDIAN = 1.2533
 """Standard error of a median over that of a mean, for normal noise."""
 
@@ -163,7 +161,7 @@ def _noise(rows: Matrix) -> Vector:
     """Spread of single steps in each row: around its median or between neighbours."""
     around = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1)
     changes = np.median(np.abs(np.diff(rows, axis=1)), axis=1) / math.sqrt(2)
-    noise: Vector = _SIGMA_OF_MAD * np.maximum(around, changes)
+    noise: Vector = TO_DEVIATION * np.maximum(around, changes)
     return noise
 
 

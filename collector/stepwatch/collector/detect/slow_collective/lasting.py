@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.analysis.medians import TO_DEVIATION
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
@@ -89,13 +90,11 @@ def _most_grown(course: Course, at: int) -> float:
     )
     grown = after - before
     beyond = grown - np.median(grown)
-    spread = _TO_DEVIATION * float(np.median(np.abs(beyond)))
+    spread = TO_DEVIATION * float(np.median(np.abs(beyond)))
     most = float(beyond.max(initial=0.0))
     return most if most >= _STANDS_OUT * spread else 0.0
 
 
-_TO_DEVIATION = 1.4826
-"""Standard deviation over the median absolute deviation, of normal values."""
 _STANDS_OUT = 5.0
 """Deviations of all ranks by which one must have grown more: with many ranks, or few long steps in
 a bucket, one of them grows a lot by chance."""

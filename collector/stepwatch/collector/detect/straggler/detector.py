@@ -69,6 +69,7 @@ def detect(
             rest.setdefault(found.rank, found)
     others += [accumulated(found, steps) for found in rest.values()]
     made = [(each, finding_of(each, steps, facts, limits)) for each in others]
+    # What costs too little to be reported leaves nobody out, either.
     made = [(each, finding) for each, finding in made if each.rank in costs or is_worth_it(finding)]
     if partners is not None:
         made = _beyond_partners(made, {each.rank for each in slow}, partners, numbers)
