@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.class_throughput import (
-    ClassThroughput,
-    first_steps,
-)
+from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.analysis.first_steps import first_steps
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -87,10 +85,40 @@ def test_jobs_of_one_shape_are_each_others_class() -> None:
     class_throughput = ClassThroughput()
     for number, seconds in enumerate((0.2, 0.2, 0.25, 0.5)):
         class_throughput.keep(live(f"job-{number}", seconds))
-    assert sorted(class_throughput.peers("job-3")) == pytest.approx([1600.0, 2000.0, 2000.0])
+    assert sorted(each.speed for each in class_throughput.peers("job-3")) == pytest.approx(
+        [1600.0, 2000.0, 2000.0]
+    )
     class_throughput.forget("job-0")
     assert len(class_throughput.peers("job-3")) == 2
     assert class_throughput.peers("unknown") == []
+
+
+def test_steps_of_other_sizes_are_no_peers_and_about_as_many_tokens_are() -> None:
+    """Sequences of many lengths give medians that differ a little."""
+    class_throughput = ClassThroughput()
+    for number, tokens in enumerate((400, 410, 600)):
+        job = LiveJob(f"job-{number}")
+        for item in run_segments(40, job=job.name):
+            item.tables[Kind.STEP]["tokens"] = tokens // 4
+            job.apply(item, Received(EPOCH, 0.0))
+        class_throughput.keep(job)
+    assert [each.tokens for each in class_throughput.peers("job-0")] == [408.0]
+    assert class_throughput.peers("job-2") == []
+
+
+def test_what_ranks_waited_in_the_first_steps_is_kept_with_that_of_who_waited_least() -> None:
+    beginning = EarlyBaseline()
+    steps = range(40)
+    for rank, waited in ((0, 30_000_000), (1, 10_000_000)):
+        rows = step_rows(steps, [rank])
+        rows["collective_ns"], rows["pipeline_wait_ns"] = waited, 4 * waited
+        beginning.add(rows)
+    found = beginning.usual_waits(2)
+    assert found is not None
+    assert found.least_wait == pytest.approx(0.01)
+    assert found.neighbours == pytest.approx(0.08)
+    assert found.step == pytest.approx(beginning.seconds(2)["duration"].mean())
+    assert beginning.usual_waits(3) is None, "a rank is missing"
 
 
 def test_the_beginning_is_kept_and_nothing_else() -> None:

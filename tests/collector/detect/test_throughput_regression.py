@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis.class_throughput import Course
+from stepwatch.collector.analysis.first_steps import Course
 from stepwatch.collector.detect import throughput_regression
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.throughput_regression import Shift

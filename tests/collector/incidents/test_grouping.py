@@ -171,6 +171,17 @@ def test_a_slow_link_is_its_own_trouble() -> None:
     assert len(grouped([slow, finding(K.STRAGGLER, 0)])) == 1, "the same rank starves for CPU"
 
 
+def test_transfers_that_have_grown_far_more_than_a_starving_rank_and_cost_more_stand_alone() -> (
+    None
+):
+    straggler = finding(K.STRAGGLER, 0, C.SLOW_COMPUTE, lost=0.14)
+    slow = finding(K.SLOW_COLLECTIVE, cause=C.SLOW_TRANSFER)
+    for ratio, lost, alone in ((22.0, 0.3, True), (22.0, 0.1, False), (3.0, 0.3, False)):
+        groups = grouped([straggler, slow._replace(ratio=ratio, lost_ratio=lost)])
+        assert len(groups) == (2 if alone else 1), (ratio, lost)
+    assert len(grouped([straggler, slow._replace(ratio=math.nan)])) == 1, "unknown is not more"
+
+
 def test_failures_numbers_and_checkpoints() -> None:
     assert reported(
         grouped([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])

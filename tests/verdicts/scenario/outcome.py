@@ -50,6 +50,7 @@ def run(wanted: Wanted) -> dict[str, Any]:
             "pace": scenario.pace.value,
             "step_seconds": scenario.step_seconds,
             "seconds": scenario.seconds,
+            "history": scenario.history.value,
             "pauses": _words(scenario.pauses),
             "telemetry": _words(scenario.telemetry),
             "faults": [_words(fault) for fault in scenario.faults],

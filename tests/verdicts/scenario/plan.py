@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stepwatch.signals.records import LifecycleEvent
+
 
 class Shape(StrEnum):
     """How the ranks of a job share its work."""
@@ -55,6 +57,16 @@ class FaultKind(StrEnum):
     LOST_NODE = "lost-node"
     MEMORY_GROWTH = "memory-growth"
     SLOW_SAVER = "slow-saver"
+
+
+class History(StrEnum):
+    """What the collector knows that is like the job, from before it."""
+
+    NONE = "none"
+    ATTEMPT = "attempt"
+    """An earlier attempt of the job, which was interrupted."""
+    CLASS = "class"
+    """Other jobs of its class that ended."""
 
 
 SLOWING = frozenset(
@@ -150,6 +162,10 @@ class Scenario:
     """Whether ranks of a pipeline say which stage they are; else their sends show it."""
     restart_seconds: float = math.inf
     """How long after its end a failed attempt is started again."""
+    history: History = History.NONE
+    ends: LifecycleEvent | None = None
+    """What its ranks report at its end, where it is one that is over."""
+    name: str = ""
 
     @property
     def ranks_per_node(self) -> int:
@@ -163,7 +179,7 @@ class Scenario:
     @property
     def job(self) -> str:
         """Name of the job."""
-        return f"scenario-{self.seed}"
+        return self.name or f"scenario-{self.seed}"
 
 
 def node_name(node: int) -> str:

@@ -12,6 +12,7 @@ from .plan import (
     STANDING,
     Fault,
     FaultKind,
+    History,
     Pace,
     Pauses,
     Scenario,
@@ -76,6 +77,7 @@ def _job(dice: random.Random, seed: int) -> Scenario:
         peers_raise=dice.random() < 0.5,
         restart_seconds=dice.choice((math.inf, 8.0, 20.0)),
         names_stages=random.Random(f"stages {seed}").random() < 0.5,
+        history=random.Random(f"history {seed}").choice([*History]),
     )
 
 

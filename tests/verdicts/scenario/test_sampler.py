@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from . import seeds
-from .plan import FaultKind, Shape
+from .history import BETWEEN_SECONDS, CLASS_JOBS, before
+from .plan import FaultKind, History, Shape
 from .sampler import sample, stretch
 
 
@@ -57,3 +60,22 @@ def test_a_scenario_fits_together(seed: int, kind: FaultKind | None) -> None:
 def test_a_class_can_be_asked_for(kind: FaultKind) -> None:
     assert sample(2, kind).faults[0].kind is kind
     assert not sample(2, healthy=True).faults
+
+
+def test_of_all_jobs_a_third_each_has_an_earlier_attempt_or_others_of_its_class() -> None:
+    known = [sample(seed).history for seed in range(900)]
+    assert all(240 <= known.count(each) <= 360 for each in History)
+
+
+@pytest.mark.parametrize(
+    ("history", "runs"), [(History.NONE, 0), (History.ATTEMPT, 1), (History.CLASS, CLASS_JOBS)]
+)
+def test_what_ran_before_is_healthy_and_over(history: History, runs: int) -> None:
+    scenario = replace(sample(2, FaultKind.SLOW_LINK), history=history)
+    found = before(scenario)
+    assert len(found) == runs
+    assert len({each.seed for each in found} | {scenario.seed}) == runs + 1, "other noise"
+    for run in found:
+        assert not run.faults and run.ends is not None
+        assert run.seconds > 22 * run.step_seconds + BETWEEN_SECONDS
+        assert (run.job == scenario.job) == (history is History.ATTEMPT)

@@ -1,77 +1,41 @@
-"""How fast jobs of one class run: what a job of the same shape is compared with."""
+"""How jobs of one class begin: what a job of the same shape is compared with."""
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.first_steps import SAME_TOKENS, FirstSteps, first_steps
 from stepwatch.collector.analysis.medians import median
-from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.step_history import (
-    BASELINE_STEPS,
-    LEAST_BASELINE_STEPS,
-    ROW,
-    WARMUP_STEPS,
-)
-from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
-from stepwatch.signals.arrays import Integers, Rows, Vector
-from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import StepFlag
-
-_PAUSED = StepFlag.FIRST | StepFlag.AFTER_PAUSE | StepFlag.UNFINISHED
-
-
-class Course(NamedTuple):
-    """Steps without pauses in rising order: number, end (Unix seconds), seconds of the slowest rank
-    without checkpoint and evaluation, and tokens of all ranks (0 where unknown); arrays (steps,).
-    """
-
-    steps: Integers
-    end_s: Vector
-    seconds: Vector
-    tokens: Vector
-
-    def slowdown(self, baseline: Course) -> Vector:
-        """How many times longer each step is than the usual one of `past`, per token if known."""
-        longer = self.seconds / baseline.seconds.dtype.type(median(baseline.seconds))
-        if not len(baseline.tokens) or not (baseline.tokens > 0).all():
-            return np.asarray(longer)
-        per_token = self.seconds / np.maximum(self.tokens, 1.0)
-        usual = median(baseline.seconds / baseline.tokens)
-        return np.asarray(np.where(self.tokens > 0, np.minimum(longer, per_token / usual), longer))
-
-    def tokens_per_second(self) -> float:
-        """Median over the steps; NaN where tokens are not known."""
-        known = (self.tokens > 0) & (self.seconds > 0)
-        speeds = self.tokens[known] / self.seconds[known]
-        return median(speeds)
-
-    def part(self, steps: slice) -> Course:
-        """Some of the steps."""
-        return Course(self.steps[steps], self.end_s[steps], self.seconds[steps], self.tokens[steps])
+from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 
 
 class Shape(NamedTuple):
-    """What jobs must share to be compared with each other."""
+    """What jobs must share to be compared with each other, beside about as many tokens per step."""
 
     job_class: str
     world: int
     stages: int
-    tokens_per_step: int
+
+
+class Begun(NamedTuple):
+    """The first steps of a job: median tokens of one, median tokens per second, and what ranks
+    waited in them, None where that is not known."""
+
+    tokens: float
+    speed: float
+    waits: UsualWaits | None
 
 
 class ClassThroughput:
-    """Tokens per second in their first steps, of the jobs of each shape."""
+    """Tokens per second in their first steps, and what ranks waited in them, of the jobs of each
+    shape."""
 
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
-        self._speed: dict[Shape, dict[str, float]] = {}
+        self._begun: dict[Shape, dict[str, Begun]] = {}
         self._one_node: dict[str, dict[str, float]] = {}
         """Tokens per second and device of jobs on one node, by class and job."""
 
@@ -87,10 +51,10 @@ class ClassThroughput:
             return
         self.forget(job.name)
         stages = int(attempt.stages.max(initial=-1)) + 1
-        tokens = int(median(baseline.tokens))
-        shape = Shape(attempt.job_class, attempt.world, stages, tokens)
+        shape = Shape(attempt.job_class, attempt.world, stages)
         self._shape[job.name] = shape
-        self._speed.setdefault(shape, {})[job.name] = speed
+        begun = Begun(median(baseline.tokens), speed, first.usual_waits(first.clock))
+        self._begun.setdefault(shape, {})[job.name] = begun
         if len(set(attempt.ranks.node_of.values())) == 1 and attempt.world:
             per_device = self._one_node.setdefault(attempt.job_class, {})
             per_device[job.name] = speed / attempt.world
@@ -100,9 +64,9 @@ class ClassThroughput:
         shape = self._shape.pop(job, None)
         if shape is not None:
             self._one_node.get(shape.job_class, {}).pop(job, None)
-            del self._speed[shape][job]
-            if not self._speed[shape]:
-                del self._speed[shape]
+            del self._begun[shape][job]
+            if not self._begun[shape]:
+                del self._begun[shape]
 
     def one_node_speed(self, job: str, job_class: str) -> float:
         """Median tokens per second and device of the other jobs of a class that run on one node,
@@ -111,125 +75,15 @@ class ClassThroughput:
         speeds = [speed for other, speed in known.items() if other != job]
         return median(np.array(speeds))
 
-    def peers(self, job: str) -> list[float]:
-        """Tokens per second of the other jobs of its shape."""
+    def peers(self, job: str) -> list[Begun]:
+        """How the other jobs of its shape began whose steps hold about as many tokens."""
         shape = self._shape.get(job)
         if shape is None:
             return []
-        return [speed for other, speed in self._speed[shape].items() if other != job]
-
-
-def course_of(
-    attempt: Attempt, steps: slice, clock: StepClock = HOST, unobserved: int = 0
-) -> Course:
-    """Those rows of the step_history that all ranks reported and no pause touched.
-
-    On the devices' clock only those that every device timed. With so many ranks `unobserved` those
-    that all others reported, whose tokens are not known.
-    """
-    numbers, rows = attempt.step_history.part(steps)
-    warm, seconds = attempt.step_history.first + WARMUP_STEPS, None
-    if clock == DEVICE:
-        seconds = attempt.tracker(DeviceSteps).lengths.seconds(numbers, attempt.world)
-    return _course(numbers, rows, seconds, warm, attempt.world, unobserved)
-
-
-def _course(
-    numbers: Integers,
-    rows: Rows,
-    on_device: Vector | None,
-    warm: int,
-    world: int,
-    unobserved: int = 0,
-) -> Course:
-    """Those of `rows` from step `warm` on; None `on_device` is the hosts' clock."""
-    good = (rows["reported"] >= world - unobserved) & (rows["flags"] & _PAUSED == 0)
-    good &= (rows["longest"] > 0) & (numbers >= warm)
-    seconds = rows["longest"] if on_device is None else on_device
-    if on_device is not None:
-        good &= ~np.isnan(seconds)
-    # Columns are chosen from, not rows: of a row only these are wanted.
-    ends = rows["end_wall_ns"][good] / NANOSECONDS
-    tokens = rows["tokens"][good].astype(np.float64)
-    if unobserved:
-        tokens[rows["reported"][good] < world] = 0.0
-    return Course(numbers[good], ends, seconds[good], tokens)
-
-
-def _first_on_hosts(attempt: Attempt) -> Course:
-    """`course_of` the first steps of an attempt, on the hosts' clock."""
-    history = attempt.step_history
-    numbers, rows = history.part(_FIRST_STEPS)
-    begins = int(numbers[0]) if len(numbers) else 0
-    return _known_first(rows.tobytes(), begins, history.first + WARMUP_STEPS, attempt.world)
-
-
-@lru_cache(maxsize=1024)
-def _known_first(rows: bytes, begins: int, warm: int, world: int) -> Course:
-    """The same of these rows from step `begins` on: nearly always they are those of before."""
-    first = np.frombuffer(rows, dtype=ROW)
-    return _course(np.arange(begins, begins + len(first)), first, None, warm, world)
-
-
-class FirstSteps(NamedTuple):
-    """The first steps of the attempt that a job is compared with, on both clocks.
-
-    `hosts_ahead` says whether devices time steps of that attempt, or of the newest one.
-    """
-
-    attempt: Attempt
-    on_hosts: Course
-    on_devices: Course
-    hosts_ahead: bool
-
-    @property
-    def clock(self) -> StepClock:
-        """The devices' clock where it timed nearly all of the steps."""
-        timed = len(self.on_devices.steps)
-        return DEVICE if timed and timed >= LEAST_SHARE * len(self.on_hosts.steps) else HOST
-
-    def baseline(self, clock: StepClock) -> Course:
-        """Its steps on that clock; empty if too few.
-
-        Empty on the hosts' clock, too, where devices time steps: there a host's steps are no
-        measure.
-        """
-        course = self.on_devices if clock == DEVICE else self.on_hosts
-        silent = clock == HOST and self.hosts_ahead
-        known = len(course.steps) >= LEAST_BASELINE_STEPS and not silent
-        return course if known else course.part(slice(0))
-
-
-def first_steps(job: LiveJob) -> FirstSteps:
-    """The first steps of the oldest attempt with the size and tokens per step of the newest one,
-    else of that one itself.
-
-    Where tokens are not known a restart may have changed what a step holds.
-    """
-    newest = job.current
-    compared, found = newest, _first_on_hosts(newest)
-    tokens = _tokens_per_step(found)
-    for attempt, _ in job.ordered() if tokens > 0 else ():
-        if attempt is newest:
-            break
-        if attempt.world != newest.world:
-            continue
-        course = _first_on_hosts(attempt)
-        if abs(_tokens_per_step(course) / tokens - 1) < _SAME_TOKENS:
-            compared, found = attempt, course
-            break
-    ahead = hosts_run_ahead(compared) or hosts_run_ahead(newest)
-    timed = compared.tracker(DeviceSteps).lengths.any
-    on_devices = course_of(compared, _FIRST_STEPS, DEVICE) if timed else found.part(slice(0))
-    return FirstSteps(compared, found, on_devices, ahead)
-
-
-def _tokens_per_step(first: Course) -> float:
-    """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
-    tokens = first.tokens
-    return median(tokens) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
-
-
-_FIRST_STEPS = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)
-_SAME_TOKENS = 0.05
-"""Texts of many lengths give medians over 20 steps that differ a little."""
+        known = self._begun[shape]
+        tokens = known[job].tokens
+        return [
+            begun
+            for other, begun in known.items()
+            if other != job and abs(begun.tokens / tokens - 1) < SAME_TOKENS
+        ]

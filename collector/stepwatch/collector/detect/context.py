@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import ClassThroughput, FirstSteps, first_steps
+from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.analysis.first_steps import FirstSteps, first_steps
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.evidence.buckets import Course

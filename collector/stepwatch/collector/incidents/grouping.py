@@ -40,6 +40,7 @@ class Rule(NamedTuple):
     same_cause: bool = False
     later: bool = False
     named_node: bool = False
+    outgrown_at: float = math.inf
 
 
 class Group(NamedTuple):
@@ -78,6 +79,7 @@ def _load() -> tuple[tuple[Rule, ...], int]:
             same_cause=item.get("same_cause", False),
             later=item.get("later", False),
             named_node=item.get("named_node", False),
+            outgrown_at=float(item.get("outgrown_at", math.inf)),
         )
         for item in document["rule"]
     )
@@ -209,7 +211,15 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
         return False
     if rule.phase and cause.phase != rule.phase:
         return False
+    if _outgrows(symptom, cause, rule.outgrown_at):
+        return False
     return _in_time(cause.began_step, symptom.began_step, rule.later)
+
+
+def _outgrows(symptom: Finding, cause: Finding, times: float) -> bool:
+    """Whether a symptom costs more than its cause and is so many times as slow; what is not known
+    is neither."""
+    return symptom.lost_ratio > cause.lost_ratio and symptom.ratio > times * cause.ratio
 
 
 def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:

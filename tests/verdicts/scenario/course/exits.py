@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.arrays import Vector
+from tests.verdicts.scenario.history import BETWEEN_SECONDS
 from tests.verdicts.scenario.plan import DYING, Fault, FaultKind, Scenario
 
 KILLED, TERMINATED, FAILED = 137, 143, 1
@@ -38,6 +39,9 @@ def exits_of(scenario: Scenario) -> Exits:
         [""] * count,
         np.full(scenario.nodes, math.inf),
     )
+    if scenario.ends is not None:
+        found.at[:] = scenario.seconds - BETWEEN_SECONDS
+        found.code[:] = 0
     dying = [fault for fault in scenario.faults if fault.kind in DYING]
     for fault in sorted(dying, key=lambda each: each.onset)[:1]:
         _end(scenario, fault, found)

@@ -17,6 +17,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.device.replay import ReplayClock
 from tests.verdicts.scenario.course.exits import exits_of
 from tests.verdicts.scenario.course.timeline import Timeline
+from tests.verdicts.scenario.history import before
 from tests.verdicts.scenario.plan import Scenario
 
 from .segments import Agents
@@ -43,10 +44,18 @@ def replay(scenario: Scenario, every: int = 1) -> Replayed:
     with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as made:
         store, clock = Store.sqlite(Path(made, "store.db")), ReplayClock()
         try:
-            clock.now_ns = EPOCH_NS
+            runs = before(scenario)
+            began_ns = (
+                EPOCH_NS - round(max((run.seconds for run in runs), default=0.0)) * NANOSECONDS
+            )
+            clock.now_ns = began_ns
             service = Service(store, clock, objectives=_shipped(), saves_state=False)
-            for number, (begins, attempt) in enumerate(attempts(scenario)):
-                _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number, every)
+            if runs:
+                _together(service, clock, runs, began_ns, 0, every)
+            again = any(run.job == scenario.job for run in runs)
+            for number, (begins, attempt) in enumerate(attempts(scenario), int(again)):
+                epoch_ns = EPOCH_NS + begins * NANOSECONDS
+                _together(service, clock, [attempt], epoch_ns, number, every)
             found = store.incidents(scenario.job)
         finally:
             store.close()
@@ -79,19 +88,22 @@ def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
     return [(0, replace(scenario, seconds=again - 1.0)), (again, left)]
 
 
-def _attempt(
+def _together(
     service: Service,
     clock: ReplayClock,
-    scenario: Scenario,
+    runs: list[Scenario],
     epoch_ns: int,
     number: int,
     every: int,
 ) -> None:
-    agents = Agents(scenario, Timeline(scenario), exits_of(scenario), epoch_ns, number)
-    for over, body in agents.deliveries(every):
-        if body:
-            clock.now_ns = epoch_ns + round((over - ARRIVED_SECONDS) * NANOSECONDS)
-            service.receive(body)
+    """Attempts of one number that begin at once and take as long."""
+    agents = [Agents(run, Timeline(run), exits_of(run), epoch_ns, number) for run in runs]
+    for delivered in zip(*(each.deliveries(every) for each in agents), strict=True):
+        over = delivered[0][0]
+        for _, body in delivered:
+            if body:
+                clock.now_ns = epoch_ns + round((over - ARRIVED_SECONDS) * NANOSECONDS)
+                service.receive(body)
         clock.now_ns = epoch_ns + round(over * NANOSECONDS)
         service.evaluate()
 

@@ -178,9 +178,9 @@ class Agents:
         if self._sequence[node] == 1:
             tables[Kind.LIFECYCLE] = [self._starts(ranks)]
             tables[Kind.GROUP] = [self._groups(ranks)]
-        failures = self._failures(ranks, at)
-        if len(failures):
-            tables.setdefault(Kind.LIFECYCLE, []).append(failures)
+        ends = self._ends(ranks, at)
+        if len(ends):
+            tables.setdefault(Kind.LIFECYCLE, []).append(ends)
         tables[Kind.RANK_STATE] = [self._views.ranks(self._known, ranks, at, self._ring)]
         tables[Kind.HOST] = [self._views.host(node, at)]
         tables[Kind.AGENT] = [self._views.agent(at)]
@@ -244,18 +244,20 @@ class Agents:
             found.append(rows)
         return np.concatenate(found)
 
-    def _failures(self, ranks: Any, at: float) -> Rows:
-        """What ranks report of how they fail, once."""
-        found = []
+    def _ends(self, ranks: Any, at: float) -> Rows:
+        """What ranks report of how they end or fail, once."""
+        found, event = [], self._scenario.ends
         for rank in ranks.tolist():
             text, ended = self._exits.failure[rank], float(self._exits.at[rank])
-            if not text or self._reported[rank] or ended > at or math.isinf(ended):
+            says = text or event is not None
+            if not says or self._reported[rank] or ended > at or math.isinf(ended):
                 continue
             self._reported[rank] = True
             rows = blank(Kind.LIFECYCLE, 1)
             rows["rank"], rows["time_ns"] = rank, ns(ended)
             rows["seq"] = self._next(np.array([rank]), 1)
-            rows["event"], rows["text"] = LifecycleEvent.FAILURE, text.encode()[:56]
+            rows["event"] = LifecycleEvent.FAILURE if event is None else event
+            rows["text"] = text.encode()[:56]
             found.append(rows)
         return np.concatenate(found) if found else blank(Kind.LIFECYCLE, 0)
 

@@ -25,20 +25,9 @@ from tests.verdicts.scenario.plan import (
 from tests.verdicts.scenario.scored.matching import is_page
 
 from .replay import replay
+from .small_jobs import incidents, job
 
 pytestmark = pytest.mark.matrix
-
-
-def incidents(scenario: Scenario) -> list[dict[str, Any]]:
-    """Incidents that stand on their own."""
-    return [each for each in replay(scenario).incidents if not each["merged_into"]]
-
-
-def job(kind: FaultKind, *ranks: int, at: float = 30.0, seconds: float = 75.0, **more: Any) -> Any:
-    """The small job with one fault; `more` goes into the scenario and, if it fits, the fault."""
-    of_fault = {name: more.pop(name) for name in ("effect", "period", "node") if name in more}
-    fault = Fault(kind, ranks, onset=at, **of_fault)
-    return replace(JOB, step_seconds=0.5, faults=(fault,), seconds=seconds, **more)
 
 
 def test_work_that_differs_by_nature_is_no_straggling() -> None:
@@ -69,16 +58,6 @@ def test_a_lost_node_is_the_cause_and_no_survivor() -> None:
 def test_a_rank_that_leaves_early_is_the_cause_and_not_the_peers_that_lose_it() -> None:
     found = incidents(job(FaultKind.EXIT_EARLY, 2, peers_raise=True))
     assert [each["rank"] for each in found if each["kind"] == "rank-failed"] == [2]
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_slow_transfers_between_stages_name_the_stages(*, named: bool) -> None:
-    scenario = job(
-        FaultKind.SLOW_STAGE_LINK, 0, effect=3.0, shape=Shape.PIPELINE, names_stages=named
-    )
-    found = incidents(scenario)
-    assert [each["kind"] for each in found] == ["slow-collective"]
-    assert "stages 0 and 1" in found[0]["summary"]
 
 
 def test_of_ranks_that_are_all_stopped_none_is_named() -> None:
@@ -126,11 +105,6 @@ def test_data_that_take_a_tenth_of_each_step_of_all_ranks_are_named() -> None:
         job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, effect=1.12, seconds=130.0)
     )
     assert (found["kind"], found["rank"]) == ("data-stall", -1)
-
-
-def test_a_link_that_costs_a_tenth_is_named() -> None:
-    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=1.12, seconds=190.0, at=60.0))
-    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
 
 
 def test_a_slow_node_that_is_a_whole_stage_is_named() -> None:
@@ -195,44 +169,6 @@ def test_a_rank_that_is_slow_now_and_then_is_named_beside_one_that_is_slow_more_
     assert {(each["kind"], each["rank"]) for each in found} == {("straggler", 1), ("straggler", 3)}
 
 
-def test_a_save_that_is_late_hides_no_slow_link() -> None:
-    saver = Fault(FaultKind.SLOW_SAVER, (2,), effect=3.0, onset=10.0)
-    link = Fault(FaultKind.SLOW_LINK, (1,), effect=4.0, onset=40.0)
-    scenario = replace(JOB, step_seconds=0.5, faults=(saver, link), saves=Pauses(20, 0.15))
-    found = {each["kind"] for each in incidents(replace(scenario, seconds=100.0))}
-    assert found == {"checkpoint-stall", "slow-collective"}
-
-
-def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
-    scenario = job(
-        FaultKind.SLOW_STAGE_LINK, 1, effect=1.6, shape=Shape.PIPELINE, seconds=230.0, at=60.0
-    )
-    (found,) = incidents(scenario)
-    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
-
-
-def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> None:
-    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
-    (found,) = incidents(job(FaultKind.SLOW_STAGE_LINK, 3, effect=2.5, at=0.0, **more))
-    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
-    assert "its schedule" in found["summary"]
-
-
-@pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
-def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) -> None:
-    """It is named before the first steps are over that a job is compared with."""
-    scenario = job(FaultKind.SLOW_LINK, 1, effect=8.0, at=0.0, shape=shape, ranks=8, seconds=190.0)
-    (found,) = incidents(replace(scenario, step_seconds=1.0))
-    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
-    assert found["opened_at"] < 100.0
-
-
-def test_a_link_and_the_way_between_stages_that_are_slow_together_are_one_incident() -> None:
-    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
-    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=5.0, at=40.0, **more))
-    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
-
-
 def test_a_node_of_whole_stages_that_is_slow_now_and_then_is_named() -> None:
     more: dict[str, Any] = {"node": 1, "shape": Shape.PIPELINE, "ranks": 8, "seconds": 200.0}
     (found,) = incidents(job(FaultKind.SLOW_NODE, 4, 5, 6, 7, effect=5.0, period=10, **more))
@@ -285,16 +221,6 @@ def test_of_a_node_that_is_lost_before_it_was_seen_no_survivor_is_named() -> Non
     found = incidents(job(FaultKind.LOST_NODE, 2, 3, node=1, at=0.2, peers_raise=True))
     assert not [each for each in found if each["rank"] in (0, 1)]
     assert any("ranks 2-3" in each["summary"] for each in found)
-
-
-def test_a_slow_loader_hides_no_link_that_is_slow() -> None:
-    loader = Fault(FaultKind.SLOW_DATA, (1,), onset=20.0, effect=1.4)
-    link = Fault(FaultKind.SLOW_LINK, (0,), onset=50.0, effect=4.0)
-    found = incidents(replace(JOB, step_seconds=0.3, faults=(loader, link), seconds=100.0))
-    assert {(each["kind"], each["rank"]) for each in found} == {
-        ("straggler", 1),
-        ("slow-collective", -1),
-    }
 
 
 def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
@@ -368,13 +294,6 @@ def test_a_rank_whose_tensor_partner_is_not_observed_is_not_slow_by_its_sequence
         seed, Shape.TENSOR, 4, 4, 1.0, pace=Pace.TWO_VALUED, seconds=450.0, telemetry=lost
     )
     assert [each["kind"] for each in replay(healthy, 5).incidents] == ["telemetry-lost"]
-
-
-def test_stages_that_wait_for_the_data_of_one_are_no_slow_transfers() -> None:
-    more: dict[str, Any] = {"shape": Shape.PIPELINE, "nodes": 1, "seconds": 110.0}
-    scenario = job(FaultKind.SLOW_DATA, 1, effect=2.0, at=55.0, **more)
-    (found,) = incidents(replace(scenario, step_seconds=1.6))
-    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")
 
 
 @pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])

@@ -32,7 +32,8 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
     healthy = [one for one in done if one["healthy"]]
     quiet = sum(len(one["false"]) for one in healthy)
     ends = [each for each in wanted if each["stops"]]
-    slow = [each for each in wanted if not each["stops"] and each["cost"] >= LEAST_COST]
+    slow = [each for each in wanted if _costs(each)]
+    alone = [one["answers"] for one in done if sum(map(_is_felt, one["answers"])) == 1]
     rest = [each for each in wanted if not each["stops"] and each["cost"] < LEAST_COST]
     doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
     steps = [each for each, _ in doubled if each["fault"] != _LATE_SAVE]
@@ -44,6 +45,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "recall of what stops or kills": found_of(ends),
         "of these, within five minutes": share(sum(map(_soon, ends)), len(ends)),
         "recall of what costs 5 % or more": found_of(slow),
+        "of these, where nothing else is slow": found_of(
+            [each for known in alone for each in known if each["required"] and _costs(each)]
+        ),
         "recall of memory that grows, agents that are gone": found_of(rest),
         "right rank": right(found, "rank"),
         "right phase": right(found, "phase"),
@@ -176,6 +180,16 @@ def _quantiles(values: Iterable[float]) -> list[float]:
 def _soon(answer: Document) -> bool:
     """Whether it was found as soon as slow steps are asked to be."""
     return bool(answer["found"]) and answer["seconds"] <= SOON_SECONDS
+
+
+def _is_felt(answer: Document) -> bool:
+    """Whether it is about what slows or stops the job."""
+    return bool(answer["stops"] or answer["cost"] > 0)
+
+
+def _costs(answer: Document) -> bool:
+    """Whether it is about a fault that slows the job by enough."""
+    return bool(not answer["stops"] and answer["cost"] >= LEAST_COST)
 
 
 def _shows(answer: Document) -> float:

@@ -52,6 +52,8 @@ class Thresholds(NamedTuple):
     lasting_work_ratio: float
     lasting_lost_ratio: float
     lasting_rest_sure: float
+    elsewhere_seconds: float
+    elsewhere_jobs: int
     always_share: float
     always_seconds: float
     always_buckets: float

@@ -14,10 +14,12 @@ from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.step_window import WORK
 
 from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow_now, may_be_slow, subject_of
-from .lasting import find_lasting
+from .elsewhere import Elsewhere, detect_elsewhere
+from .lasting import detect_lasting
 
 RECENT_STEPS = 12
 """Steps that are looked at each time; only a finding is worth looking back further."""
@@ -36,9 +38,28 @@ class _Inputs(NamedTuple):
 def find(context: DetectionContext) -> list[Finding]:
     """Operations whose transfer takes longer than their baseline, clearly or for long."""
     found = _find_clear(context)
-    if found:
+    if found or context.course is None:
         return found
-    return [each._replace(subject=_largest(context)) for each in find_lasting(context)]
+    lasting = detect_lasting(context.course, LIMITS)
+    known = None if lasting else known_elsewhere(context)
+    if known is not None:
+        lasting = detect_elsewhere(context.course, known, LIMITS)
+    dated = [context.dated(with_clock(context, finding)) for finding in lasting]
+    return [each._replace(subject=_largest(context)) for each in dated]
+
+
+def known_elsewhere(context: DetectionContext) -> Elsewhere | None:
+    """What an earlier attempt of the job waited in its first steps, or else the longest of what
+    other jobs of its class did; None where there are none."""
+    first, clock = context.first_steps, context.window.clock
+    if first.attempt is not context.attempt:
+        usual = first.usual_waits(clock)
+        return None if usual is None else Elsewhere(usual, f"attempt {first.attempt.number}")
+    begun = context.class_throughput.peers(context.job.name)
+    peers = [each.waits for each in begun if each.waits is not None]
+    if clock != first.clock or len(peers) < LIMITS.elsewhere_jobs:
+        return None
+    return Elsewhere(UsualWaits(*np.max(peers, axis=0).tolist()), f"{len(peers)} jobs of its class")
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:

@@ -10,28 +10,18 @@ import numpy as np
 
 from stepwatch.collector.analysis.medians import TO_DEVIATION
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
-from stepwatch.collector.detect.clock import with_clock
-from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.names import Cause, FindingKind
 
-from .detector import LIMITS, Thresholds
-
-
-def find_lasting(context: DetectionContext) -> list[Finding]:
-    """At most one finding, on all collectives together; waits for neighbours in a pipeline are none
-    of them."""
-    if context.course is None:
-        return []
-    found = detect_lasting(context.course, LIMITS)
-    return [context.dated(with_clock(context, finding)) for finding in found]
+from .detector import Thresholds
 
 
 def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
-    """A transfer that has grown for good, by enough, while ranks work as long as before."""
+    """At most one finding, on all collectives together: a transfer that has grown for good, by
+    enough, while ranks work as long as before. Waits for neighbours in a pipeline are none."""
     wait = course.least_wait / np.maximum(course.steps, 1)
     change = lasting_change(wait) if len(wait) else None
     if change is None or not change.after >= limits.lasting_ratio * change.before:

@@ -38,7 +38,7 @@ def grown_wait(course: Course, stage: SmallIntegers, limits: Thresholds) -> Grow
     """The wait of a pipeline with these stages (ranks,), if it has grown for good, at a cost."""
     if course.work.shape[2] != len(stage) or not len(course.seconds):
         return None
-    work, wait = _longest(course, stage), course.pipeline_wait / course.steps
+    work, wait = longest_work(course, stage), course.pipeline_wait / course.steps
     follows = _follows(wait, work)
     change = lasting_change(wait - follows * (work - np.median(work)))
     if change is None:
@@ -65,7 +65,7 @@ def _follows(wait: Vector, work: Vector) -> float:
     return min(max(float(more @ longer) / power, 0.0), 1.0) if power > 0 else 0.0
 
 
-def _longest(course: Course, stage: SmallIntegers) -> Vector:
+def longest_work(course: Course, stage: SmallIntegers) -> Vector:
     """Seconds per step (buckets,) that all stages together work, each by its slowest rank."""
     work = course.work.sum(axis=1, dtype=np.float64) / course.steps[:, None]
     each = [work[:, stage == number].max(axis=1) for number in np.unique(stage).tolist()]

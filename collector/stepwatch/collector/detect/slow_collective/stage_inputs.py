@@ -16,6 +16,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
+from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
@@ -23,12 +24,16 @@ from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 
 from .detector import LIMITS
-from .lasting_stages import finding_of, grown_wait
+from .elsewhere import detect_stages_elsewhere
+from .inputs import known_elsewhere
+from .lasting_stages import finding_of, grown_wait, longest_work
 from .schedule_wait import microbatches_by, schedule_wait
 from .stage_transfers import (
     Pair,
     Waiting,
+    confidence_in,
     detect_between_stages,
+    names_of,
     slow_pair,
 )
 
@@ -96,11 +101,26 @@ def _lasting(context: DetectionContext) -> list[Finding]:
         return []
     grown = grown_wait(context.course, window.stage, LIMITS)
     numbers = window.steps[usable_steps(window)]
-    if grown is None or len(numbers) < LIMITS.window_steps:
+    if len(numbers) < LIMITS.window_steps:
+        return []
+    beyond = _elsewhere(context, context.course, len(stages)) if grown is None else None
+    if grown is None and beyond is None:
         return []
     ranks = _ranks_of(window)
     pair = slow_pair(_sends(context, numbers, ranks), LIMITS)
-    return [finding_of(grown, pair, ranks)]
+    if grown is not None:
+        return [finding_of(grown, pair, ranks)]
+    assert beyond is not None
+    return [beyond._replace(subject=names_of(pair, ranks)[0], confidence=confidence_in(pair))]
+
+
+def _elsewhere(context: DetectionContext, course: Course, stages: int) -> Finding | None:
+    """Waits that are longer than in an earlier attempt, or in other jobs of the class."""
+    known, stage = known_elsewhere(context), context.window.stage
+    if known is None or course.work.shape[2] != len(stage) or not len(course.seconds):
+        return None
+    longest = longest_work(course, stage)
+    return detect_stages_elsewhere(course, longest, stages, known, LIMITS)
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import Course
+from stepwatch.collector.analysis.first_steps import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.throughput_regression.least_wait import Limits

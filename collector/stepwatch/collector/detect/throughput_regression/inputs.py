@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import course_of
+from stepwatch.collector.analysis.first_steps import course_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
@@ -30,7 +30,7 @@ def find(context: DetectionContext) -> list[Finding]:
         course_of(context.attempt, newest, clock, len(context.unobserved)),
         context.first_steps.baseline(clock),
     )
-    peers = context.class_throughput.peers(context.job.name)
+    peers = [each.speed for each in context.class_throughput.peers(context.job.name)]
     found = detect(course, baseline, peers, None, LIMITS)
     if found:  # only a finding says what part of the step grew: it takes all planes of the window
         found = detect(course, baseline, peers, _shift(context), LIMITS)

@@ -1,0 +1,101 @@
+"""Transfers beside those of an earlier attempt, and of other jobs of the class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect.slow_collective import LIMITS
+from stepwatch.collector.detect.slow_collective.elsewhere import (
+    Elsewhere,
+    detect_elsewhere,
+    detect_stages_elsewhere,
+)
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.long_steps import LEVELS
+from stepwatch.collector.state.trackers.early_baseline import UsualWaits
+from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.arrays import Vector
+
+STEPS, RANKS, WORKS, WAITS = 10, 4, 0.9, 0.1
+BEFORE = Elsewhere(UsualWaits(WORKS + WAITS, WORKS, WAITS, WAITS), "attempt 0")
+
+
+def course(
+    waits: float | Vector = WAITS,
+    work: float | Vector = WORKS,
+    count: int = 6,
+    pipeline: float = 0.0,
+) -> Course:
+    """Buckets of ten steps, seconds per step: least wait (buckets,), and work (ranks,)."""
+    least, each = np.broadcast_to(waits, count), np.broadcast_to(work, RANKS)
+    worked = np.zeros((count, len(WORK), RANKS), dtype=np.float32)
+    worked[:, WORK.index("forward")] = each * STEPS
+    seen = np.full((count, RANKS), STEPS, dtype=np.uint16)
+    return Course(
+        (each.max() + least + pipeline) * STEPS,
+        np.full(count, STEPS),
+        np.arange(count) * STEPS + 3,
+        least * STEPS,
+        np.zeros((count, RANKS)),
+        worked,
+        np.zeros((count, len(LEVELS), RANKS), dtype=np.uint8),
+        np.full(count, pipeline) * STEPS,
+        seen,
+    )
+
+
+def test_transfers_that_take_three_times_as_long_as_before_are_named_with_what_they_cost() -> None:
+    (found,) = detect_elsewhere(course(0.3), BEFORE, LIMITS)
+    assert (found.rank, found.began_step) == (-1, 3)
+    assert found.ratio == pytest.approx(3.0)
+    assert found.lost_ratio == pytest.approx(0.2 / 1.2)
+    assert "longer than in attempt 0" in found.summary
+    assert found.summary.endswith("whether the network is slower or the job was changed")
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        course(),
+        course(0.3, count=3),
+        course(0.3, WORKS + 0.25),
+        course(0.3, np.array([WORKS, WORKS, WORKS, WORKS + 0.25])),
+        course(np.array([0.1, 0.1, 0.3, 0.3, 0.3, 0.3])),
+        course(0.14),
+    ],
+    ids=["as before", "half a minute", "other work", "one is slow", "not always", "a little"],
+)
+def test_nothing_is_said_where_something_else_explains_it_or_it_is_too_little(now: Course) -> None:
+    assert detect_elsewhere(now, BEFORE, LIMITS) == []
+
+
+def test_a_first_run_that_waited_for_nothing_is_no_measure() -> None:
+    nothing = Elsewhere(BEFORE.usual._replace(least_wait=0.0), "attempt 0")
+    assert detect_elsewhere(course(0.3), nothing, LIMITS) == []
+
+
+def test_a_job_without_steps_is_not_compared() -> None:
+    assert detect_elsewhere(course(0.3, count=0), BEFORE, LIMITS) == []
+
+
+@given(st.floats(0.0, 10.0), st.floats(0.01, 10.0), st.floats(0.0, 10.0), st.floats(0.01, 10.0))
+def test_what_is_said_to_be_lost_is_a_share_that_is_worth_a_ticket(
+    waits: float, work: float, usual: float, usual_work: float
+) -> None:
+    before = Elsewhere(UsualWaits(usual + usual_work, usual_work, 0.0, usual), "attempt 0")
+    for found in detect_elsewhere(course(waits, work), before, LIMITS):
+        assert LIMITS.lasting_lost_ratio <= found.lost_ratio < 1.0
+        assert found.ratio >= LIMITS.lasting_ratio and waits > usual
+
+
+def test_stages_that_wait_longer_are_named_unless_one_of_them_works_longer() -> None:
+    """Two stages: what either works longer, the other waits."""
+    longest = np.full(6, 2 * WORKS)
+    found = detect_stages_elsewhere(course(0.0, pipeline=0.3), longest, 2, BEFORE, LIMITS)
+    assert found is not None and found.lost_ratio == pytest.approx(1 / 6)
+    assert "transfers between pipeline stages take longer than in attempt 0" in found.summary
+    slow = course(0.0, pipeline=0.3)
+    assert detect_stages_elsewhere(slow, longest + 0.2, 2, BEFORE, LIMITS) is None

@@ -1,0 +1,36 @@
+"""What ran before a scenario, and is over: an earlier attempt, or other jobs of its class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwatch.signals.records import LifecycleEvent
+
+from .plan import History, Scenario, Telemetry
+
+_STEPS = 60
+"""Beyond the first steps of a job, which are what others are compared with."""
+CLASS_JOBS = 3
+BETWEEN_SECONDS = 8.0
+"""From the end of what ran before to the beginning of the job."""
+_OTHER_SEEDS = 7_000_000_000_000
+"""Beyond those of all scenarios: another machine, other batches."""
+
+
+def before(scenario: Scenario) -> list[Scenario]:
+    """Healthy runs at the same time, `BETWEEN_SECONDS` longer than their ranks work: of the same
+    job, whose attempt comes next, or of others. Empty where nothing is known from before."""
+    count = {History.NONE: 0, History.ATTEMPT: 1, History.CLASS: CLASS_JOBS}[scenario.history]
+    again = scenario.history is History.ATTEMPT
+    return [
+        replace(
+            scenario,
+            seed=_OTHER_SEEDS + CLASS_JOBS * scenario.seed + number,
+            name=scenario.job if again else f"{scenario.job}-before-{number}",
+            seconds=float(round(_STEPS * scenario.step_seconds + BETWEEN_SECONDS + 5.0)),
+            faults=(),
+            telemetry=Telemetry(),
+            ends=LifecycleEvent.INTERRUPT if again else LifecycleEvent.FINISH,
+        )
+        for number in range(count)
+    ]

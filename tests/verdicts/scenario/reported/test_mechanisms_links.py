@@ -1,0 +1,113 @@
+"""The same of collectives and of the ways between pipeline stages: see `test_mechanisms`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.verdicts.scenario.examples import JOB
+from tests.verdicts.scenario.plan import (
+    Fault,
+    FaultKind,
+    History,
+    Pauses,
+    Shape,
+)
+
+from .small_jobs import incidents, job
+
+pytestmark = pytest.mark.matrix
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_slow_transfers_between_stages_name_the_stages(*, named: bool) -> None:
+    scenario = job(
+        FaultKind.SLOW_STAGE_LINK, 0, effect=3.0, shape=Shape.PIPELINE, names_stages=named
+    )
+    found = incidents(scenario)
+    assert [each["kind"] for each in found] == ["slow-collective"]
+    assert "stages 0 and 1" in found[0]["summary"]
+
+
+def test_a_link_that_costs_a_tenth_is_named() -> None:
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=1.12, seconds=190.0, at=60.0))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_save_that_is_late_hides_no_slow_link() -> None:
+    saver = Fault(FaultKind.SLOW_SAVER, (2,), effect=3.0, onset=10.0)
+    link = Fault(FaultKind.SLOW_LINK, (1,), effect=4.0, onset=40.0)
+    scenario = replace(JOB, step_seconds=0.5, faults=(saver, link), saves=Pauses(20, 0.15))
+    found = {each["kind"] for each in incidents(replace(scenario, seconds=100.0))}
+    assert found == {"checkpoint-stall", "slow-collective"}
+
+
+def test_a_way_between_stages_that_costs_a_tenth_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_STAGE_LINK, 1, effect=1.6, shape=Shape.PIPELINE, seconds=230.0, at=60.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> None:
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 60.0}
+    (found,) = incidents(job(FaultKind.SLOW_STAGE_LINK, 3, effect=2.5, at=0.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert "its schedule" in found["summary"]
+
+
+@pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
+def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) -> None:
+    """It is named before the first steps are over that a job is compared with."""
+    scenario = job(FaultKind.SLOW_LINK, 1, effect=8.0, at=0.0, shape=shape, ranks=8, seconds=190.0)
+    (found,) = incidents(replace(scenario, step_seconds=1.0))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert found["opened_at"] < 100.0
+
+
+def test_a_link_and_the_way_between_stages_that_are_slow_together_are_one_incident() -> None:
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "ranks": 8, "seconds": 100.0}
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=5.0, at=40.0, **more))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_slow_loader_hides_no_link_that_is_slow() -> None:
+    loader = Fault(FaultKind.SLOW_DATA, (1,), onset=20.0, effect=1.4)
+    link = Fault(FaultKind.SLOW_LINK, (0,), onset=50.0, effect=4.0)
+    found = incidents(replace(JOB, step_seconds=0.3, faults=(loader, link), seconds=100.0))
+    assert {(each["kind"], each["rank"]) for each in found} == {
+        ("straggler", 1),
+        ("slow-collective", -1),
+    }
+
+
+def test_stages_that_wait_for_the_data_of_one_are_no_slow_transfers() -> None:
+    more: dict[str, Any] = {"shape": Shape.PIPELINE, "nodes": 1, "seconds": 110.0}
+    scenario = job(FaultKind.SLOW_DATA, 1, effect=2.0, at=55.0, **more)
+    (found,) = incidents(replace(scenario, step_seconds=1.6))
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")
+
+
+@pytest.mark.parametrize(
+    ("history", "where"), [(History.ATTEMPT, "attempt 0"), (History.CLASS, "3 jobs of its class")]
+)
+def test_a_link_that_is_slow_from_the_first_step_is_found_beside_what_ran_before(
+    history: History, where: str
+) -> None:
+    scenario = job(FaultKind.SLOW_LINK, 0, at=0.0, effect=1.3, seconds=60.0, history=history)
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+    assert f"longer than in {where}" in found["summary"]
+    assert not incidents(replace(scenario, history=History.NONE)), "as the job may be made"
+
+
+def test_a_slow_link_beside_a_process_that_is_stopped_now_and_then_is_an_incident_of_its_own() -> (
+    None
+):
+    scenario = job(FaultKind.STOPPED_NOW_AND_THEN, 0, effect=0.19, seconds=110.0)
+    link = Fault(FaultKind.SLOW_LINK, (3,), effect=2.5, onset=45.0)
+    found = incidents(replace(scenario, faults=(*scenario.faults, link)))
+    assert sorted(each["kind"] for each in found) == ["slow-collective", "straggler"]
