@@ -12,9 +12,16 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt as Ctrl-C does; the first of them is cleaned up after."""
-    with handled_by(_interrupted):
+    """SIGTERM raises KeyboardInterrupt as Ctrl-C does; the first of them is cleaned up after.
+
+    From then on both stay ignored, also when this is over: what is left to do is to end.
+    """
+    previous = _handled(_interrupted)
+    try:
         yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is _interrupted:
+            _restored(previous)
 
 
 @contextmanager
@@ -27,12 +34,23 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def handled_by(handler: signal._HANDLER) -> Iterator[None]:
     """Ctrl-C and SIGTERM call `handler` inside."""
-    previous = {number: signal.signal(number, handler) for number in _ENDINGS}
+    previous = _handled(handler)
     try:
         yield
     finally:
-        for number, before in previous.items():
-            signal.signal(number, before)
+        _restored(previous)
+
+
+_Handlers = dict[signal.Signals, "signal._HANDLER"]
+
+
+def _handled(handler: signal._HANDLER) -> _Handlers:
+    return {number: signal.signal(number, handler) for number in _ENDINGS}
+
+
+def _restored(previous: _Handlers) -> None:
+    for number, before in previous.items():
+        signal.signal(number, before)
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> None:

@@ -106,6 +106,40 @@ def test_steps_of_other_sizes_are_no_peers_and_about_as_many_tokens_are() -> Non
     assert class_throughput.peers("job-2") == []
 
 
+def test_jobs_that_report_tokens_now_and_then_are_nobodys_peers() -> None:
+    class_throughput = ClassThroughput()
+    for number in range(2):
+        job = LiveJob(f"job-{number}")
+        for item in run_segments(40, job=job.name):
+            rows = item.tables[Kind.STEP]
+            rows["tokens"] = np.where(rows["step"] % 5 == 0, 100, 0)
+            job.apply(item, Received(EPOCH, 0.0))
+        class_throughput.keep(job)
+    assert class_throughput.peers("job-0") == []
+
+
+def test_a_job_that_is_kept_once_more_changes_nothing() -> None:
+    class_throughput, job = ClassThroughput(), live("job", 0.2)
+    class_throughput.keep(job)
+    known = class_throughput.changes
+    class_throughput.keep(job)
+    assert class_throughput.changes == known
+    class_throughput.forget("job")
+    assert class_throughput.changes > known
+
+
+def test_pauses_in_the_first_steps_are_no_usual_ones() -> None:
+    plain, paused = EarlyBaseline(), EarlyBaseline()
+    for beginning in (plain, paused):
+        rows = step_rows(range(40), range(2))
+        if beginning is paused:
+            rows["duration_ns"][rows["step"] == 8] += 60 * 10**9
+            rows["other_ns"][rows["step"] == 8] += 60 * 10**9
+            rows["eval_ns"][rows["step"] == 9] += 10**9
+        beginning.add(rows)
+    assert paused.usual_waits(2) == pytest.approx(plain.usual_waits(2))
+
+
 def test_what_ranks_waited_in_the_first_steps_is_kept_with_that_of_who_waited_least() -> None:
     beginning = EarlyBaseline()
     steps = range(40)

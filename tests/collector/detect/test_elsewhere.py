@@ -12,6 +12,7 @@ from stepwatch.collector.detect.slow_collective.elsewhere import (
     Elsewhere,
     detect_elsewhere,
     detect_stages_elsewhere,
+    may_be_slower,
 )
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
@@ -20,7 +21,12 @@ from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.arrays import Vector
 
 STEPS, RANKS, WORKS, WAITS = 10, 4, 0.9, 0.1
-BEFORE = Elsewhere(UsualWaits(WORKS + WAITS, WORKS, WAITS, WAITS), "attempt 0")
+BEFORE = Elsewhere(
+    UsualWaits(WORKS + WAITS, WORKS, WAITS, WAITS),
+    "attempt 0",
+    UsualWaits(WORKS + 0.3, WORKS, 0.3, 0.3),
+)
+STAGES = np.array([0, 0, 1, 1], dtype=np.int16)
 
 
 def course(
@@ -62,19 +68,45 @@ def test_transfers_that_take_three_times_as_long_as_before_are_named_with_what_t
         course(),
         course(0.3, count=3),
         course(0.3, WORKS + 0.25),
+        course(0.3, WORKS - 0.25),
         course(0.3, np.array([WORKS, WORKS, WORKS, WORKS + 0.25])),
         course(np.array([0.1, 0.1, 0.3, 0.3, 0.3, 0.3])),
         course(0.14),
     ],
-    ids=["as before", "half a minute", "other work", "one is slow", "not always", "a little"],
+    ids=[
+        "as before",
+        "half a minute",
+        "more work",
+        "less work",
+        "one is slow",
+        "not always",
+        "a little",
+    ],
 )
 def test_nothing_is_said_where_something_else_explains_it_or_it_is_too_little(now: Course) -> None:
     assert detect_elsewhere(now, BEFORE, LIMITS) == []
 
 
 def test_a_first_run_that_waited_for_nothing_is_no_measure() -> None:
-    nothing = Elsewhere(BEFORE.usual._replace(least_wait=0.0), "attempt 0")
+    nothing = BEFORE._replace(usual=BEFORE.usual._replace(least_wait=0.0))
     assert detect_elsewhere(course(0.3), nothing, LIMITS) == []
+
+
+def test_what_became_slow_later_is_compared_with_its_own_past() -> None:
+    """A model whose exchange grows as it learns is no slow link at each of its restarts."""
+    as_before = BEFORE._replace(own=BEFORE.usual)
+    assert detect_elsewhere(course(0.3), as_before, LIMITS) == []
+    pipeline = course(0.0, pipeline=0.3)
+    assert detect_stages_elsewhere(pipeline, STAGES, as_before, LIMITS) is None
+
+
+def test_stretches_in_which_a_rank_was_not_observed_say_nothing_of_transfers() -> None:
+    partly = course(0.3)
+    partly.seen[2:, 1] = STEPS - 1
+    assert detect_elsewhere(partly, BEFORE, LIMITS) == []
+    alone = course(0.3)
+    alone.seen[:, 1] = 0
+    assert detect_elsewhere(alone, BEFORE, LIMITS), "it has no peers, and never had"
 
 
 def test_a_job_without_steps_is_not_compared() -> None:
@@ -85,7 +117,8 @@ def test_a_job_without_steps_is_not_compared() -> None:
 def test_what_is_said_to_be_lost_is_a_share_that_is_worth_a_ticket(
     waits: float, work: float, usual: float, usual_work: float
 ) -> None:
-    before = Elsewhere(UsualWaits(usual + usual_work, usual_work, 0.0, usual), "attempt 0")
+    there = UsualWaits(usual + usual_work, usual_work, 0.0, usual)
+    before = Elsewhere(there, "attempt 0", there._replace(least_wait=2.0 * usual))
     for found in detect_elsewhere(course(waits, work), before, LIMITS):
         assert LIMITS.lasting_lost_ratio <= found.lost_ratio < 1.0
         assert found.ratio >= LIMITS.lasting_ratio and waits > usual
@@ -93,9 +126,16 @@ def test_what_is_said_to_be_lost_is_a_share_that_is_worth_a_ticket(
 
 def test_stages_that_wait_longer_are_named_unless_one_of_them_works_longer() -> None:
     """Two stages: what either works longer, the other waits."""
-    longest = np.full(6, 2 * WORKS)
-    found = detect_stages_elsewhere(course(0.0, pipeline=0.3), longest, 2, BEFORE, LIMITS)
+    found = detect_stages_elsewhere(course(0.0, pipeline=0.3), STAGES, BEFORE, LIMITS)
     assert found is not None and found.lost_ratio == pytest.approx(1 / 6)
     assert "transfers between pipeline stages take longer than in attempt 0" in found.summary
-    slow = course(0.0, pipeline=0.3)
-    assert detect_stages_elsewhere(slow, longest + 0.2, 2, BEFORE, LIMITS) is None
+    slow = course(0.0, np.array([WORKS, WORKS, WORKS + 0.2, WORKS]), pipeline=0.3)
+    assert detect_stages_elsewhere(slow, STAGES, BEFORE, LIMITS) is None
+
+
+@pytest.mark.parametrize(
+    ("waits", "count", "may"), [(0.3, 6, True), (0.01, 6, False), (0.3, 3, False)]
+)
+def test_only_what_takes_long_enough_is_compared(waits: float, count: int, *, may: bool) -> None:
+    now = course(waits, count=count)
+    assert may_be_slower(now, now.least_wait, LIMITS) is may

@@ -182,6 +182,17 @@ def test_transfers_that_have_grown_far_more_than_a_starving_rank_and_cost_more_s
     assert len(grouped([straggler, slow._replace(ratio=math.nan)])) == 1, "unknown is not more"
 
 
+def test_transfers_that_cost_about_as_much_as_a_starving_rank_stay_what_they_are() -> None:
+    straggler = finding(K.STRAGGLER, 0, C.SLOW_COMPUTE, lost=0.2)
+    for lost in (0.19, 0.21, 0.25):
+        slow = finding(K.SLOW_COLLECTIVE, cause=C.SLOW_TRANSFER)._replace(
+            ratio=22.0, lost_ratio=lost
+        )
+        assert len(grouped([straggler, slow])) == 1
+        alone = grouped([straggler, slow], open_since={identity(slow): 1.0})
+        assert len(alone) == (1 if lost < 0.2 else 2)
+
+
 def test_failures_numbers_and_checkpoints() -> None:
     assert reported(
         grouped([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])

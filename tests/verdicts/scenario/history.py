@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
 
 from stepwatch.signals.records import LifecycleEvent
@@ -13,6 +15,8 @@ _STEPS = 60
 CLASS_JOBS = 3
 BETWEEN_SECONDS = 8.0
 """From the end of what ran before to the beginning of the job."""
+_SPREAD = 0.2
+"""Of transfers between runs, as a logarithm: no two have the same place in a network."""
 _OTHER_SEEDS = 7_000_000_000_000
 """Beyond those of all scenarios: another machine, other batches."""
 
@@ -30,7 +34,12 @@ def before(scenario: Scenario) -> list[Scenario]:
             seconds=float(round(_STEPS * scenario.step_seconds + BETWEEN_SECONDS + 5.0)),
             faults=(),
             telemetry=Telemetry(),
+            transfer_times=_transfer_times(scenario.seed, number),
             ends=LifecycleEvent.INTERRUPT if again else LifecycleEvent.FINISH,
         )
         for number in range(count)
     ]
+
+
+def _transfer_times(seed: int, number: int) -> float:
+    return math.exp(random.Random(f"transfers {seed} {number}").gauss(0.0, _SPREAD))

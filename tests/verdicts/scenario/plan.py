@@ -165,6 +165,8 @@ class Scenario:
     history: History = History.NONE
     ends: LifecycleEvent | None = None
     """What its ranks report at its end, where it is one that is over."""
+    transfer_times: float = 1.0
+    """How many times as long transfers take as in other runs: another place in the network."""
     name: str = ""
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from .course.timeline import Timeline
 from .examples import JOB, with_fault
 from .plan import Fault, FaultKind, Pauses, Shape, Telemetry
-from .truth import cost_of, expected, shows_at
+from .truth import cost_beside, cost_of, expected, shows_at
 
 
 def test_a_device_that_takes_half_as_long_again_costs_a_good_quarter_of_the_throughput() -> None:
@@ -26,6 +26,21 @@ def test_one_slow_step_in_ten_costs_a_tenth_of_that_time() -> None:
 def test_a_process_stopped_for_two_fifths_of_the_time_costs_that_share() -> None:
     scenario = with_fault(FaultKind.STOPPED_NOW_AND_THEN, 1, effect=0.4)
     assert cost_of(scenario, scenario.faults[0]) == pytest.approx(0.4, abs=0.05)
+
+
+def test_a_fault_costs_nothing_beside_one_that_all_wait_for_longer_and_by_itself_it_does() -> None:
+    faults = tuple(
+        Fault(FaultKind.SLOW_COMPUTE, (rank,), effect=effect, onset=50.0)
+        for rank, effect in ((1, 1.5), (2, 4.0))
+    )
+    scenario = replace(JOB, faults=faults)
+    assert cost_of(scenario, faults[0]) == pytest.approx(0.29, abs=0.03)
+    assert cost_beside(scenario, faults[0]) == pytest.approx(0.0, abs=0.01)
+    assert cost_beside(scenario, faults[1]) > 0.5
+    link = Fault(FaultKind.SLOW_LINK, (3,), effect=1.5, onset=50.0)
+    both = replace(JOB, faults=(faults[1], link))
+    assert 0.05 < cost_beside(both, link) < cost_of(both, link), "a part of a longer step"
+    assert {each.beside for each in expected(replace(JOB, faults=(link,)))} == {cost_of(both, link)}
 
 
 def test_who_is_slow_waits_least_and_all_end_together() -> None:

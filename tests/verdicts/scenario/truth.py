@@ -32,7 +32,8 @@ class Expected(NamedTuple):
     `cost` is the share of throughput that it takes from `begins` on (seconds), while it lasts.
     `required` is whether it has to be found: what is not is no false incident either. `shows` is
     the second in which the first step that it slows is over, or the first save; NaN where no step
-    shows it by itself.
+    shows it by itself. `beside` is what it costs beside the other faults that slow the job: what
+    would be gained if it alone went away.
     """
 
     truth: Truth
@@ -44,6 +45,7 @@ class Expected(NamedTuple):
     required: bool
     stops: bool
     shows: float = math.nan
+    beside: float = math.nan
 
 
 def expected(scenario: Scenario) -> list[Expected]:
@@ -76,6 +78,7 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
         stops or (not unseen and _is_required(scenario, fault, cost)),
         stops,
         shows_at(scenario, fault),
+        cost if stops else cost_beside(scenario, fault),
     )
 
 
@@ -123,12 +126,25 @@ def _is_unseen(scenario: Scenario, rank: int) -> bool:
 
 def cost_of(scenario: Scenario, fault: Fault) -> float:
     """Share of throughput that a fault takes by itself, from its onset to the end."""
+    return _lost(scenario, [fault], fault)
+
+
+def cost_beside(scenario: Scenario, fault: Fault) -> float:
+    """The same beside the other faults that slow the job: nothing where all wait for another rank
+    anyway."""
+    slowing = [each for each in scenario.faults if each.kind in SLOWING]
+    return _lost(scenario, slowing, fault) if len(slowing) > 1 else cost_of(scenario, fault)
+
+
+def _lost(scenario: Scenario, faults: list[Fault], fault: Fault) -> float:
+    """Share of throughput that the job with `faults` loses to one of them."""
     if fault.kind not in SLOWING:
         return 0.0
-    alone = replace(scenario, faults=(fault,))
-    slow = [float(step.end.max()) for step in Timeline(alone).steps()]
+    others = tuple(each for each in faults if each is not fault)
+    job = replace(scenario, faults=tuple(faults))
+    slow = [float(step.end.max()) for step in Timeline(job).steps()]
     usual = []
-    for step in Timeline(replace(alone, seconds=math.inf), faulty=False).steps():
+    for step in Timeline(replace(job, faults=others, seconds=math.inf)).steps():
         usual.append(float(step.end.max()))
         if len(usual) == len(slow):
             break

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.beginnings import Beginning, beginning_of
 from stepwatch.collector.analysis.first_steps import SAME_TOKENS, FirstSteps, first_steps
 from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 
 
 class Shape(NamedTuple):
@@ -20,22 +20,23 @@ class Shape(NamedTuple):
     stages: int
 
 
-class Begun(NamedTuple):
-    """The first steps of a job: median tokens of one, median tokens per second, and what ranks
-    waited in them, None where that is not known."""
+class Peer(NamedTuple):
+    """A job as it began: median tokens of a step, 0 where only some of them are known, median
+    tokens per second, and its first steps, None where they are not known."""
 
     tokens: float
     speed: float
-    waits: UsualWaits | None
+    beginning: Beginning | None
 
 
 class ClassThroughput:
-    """Tokens per second in their first steps, and what ranks waited in them, of the jobs of each
-    shape."""
+    """How the jobs of each shape began: their tokens per second, and what ranks waited."""
 
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
-        self._begun: dict[Shape, dict[str, Begun]] = {}
+        self._known: dict[Shape, dict[str, Peer]] = {}
+        self.changes = 0
+        """Rises whenever what is known of a job changes, which it rarely does."""
         self._one_node: dict[str, dict[str, float]] = {}
         """Tokens per second and device of jobs on one node, by class and job."""
 
@@ -49,14 +50,18 @@ class ClassThroughput:
         speed = baseline.tokens_per_second()
         if not attempt.job_class or not speed > 0:
             return
-        self.forget(job.name)
         stages = int(attempt.stages.max(initial=-1)) + 1
         shape = Shape(attempt.job_class, attempt.world, stages)
-        self._shape[job.name] = shape
-        begun = Begun(median(baseline.tokens), speed, first.usual_waits(first.clock))
-        self._begun.setdefault(shape, {})[job.name] = begun
+        began = beginning_of(first.attempt, first.clock)
+        peer = Peer(median(baseline.tokens), speed, began)
+        if self._known.get(shape, {}).get(job.name) != peer:
+            self.forget(job.name)
+            self._shape[job.name] = shape
+            self._known.setdefault(shape, {})[job.name] = peer
+            self.changes += 1
+        per_device = self._one_node.setdefault(attempt.job_class, {})
+        per_device.pop(job.name, None)
         if len(set(attempt.ranks.node_of.values())) == 1 and attempt.world:
-            per_device = self._one_node.setdefault(attempt.job_class, {})
             per_device[job.name] = speed / attempt.world
 
     def forget(self, job: str) -> None:
@@ -64,9 +69,10 @@ class ClassThroughput:
         shape = self._shape.pop(job, None)
         if shape is not None:
             self._one_node.get(shape.job_class, {}).pop(job, None)
-            del self._begun[shape][job]
-            if not self._begun[shape]:
-                del self._begun[shape]
+            self.changes += 1
+            del self._known[shape][job]
+            if not self._known[shape]:
+                del self._known[shape]
 
     def one_node_speed(self, job: str, job_class: str) -> float:
         """Median tokens per second and device of the other jobs of a class that run on one node,
@@ -75,15 +81,15 @@ class ClassThroughput:
         speeds = [speed for other, speed in known.items() if other != job]
         return median(np.array(speeds))
 
-    def peers(self, job: str) -> list[Begun]:
+    def peers(self, job: str) -> list[Peer]:
         """How the other jobs of its shape began whose steps hold about as many tokens."""
         shape = self._shape.get(job)
         if shape is None:
             return []
-        known = self._begun[shape]
+        known = self._known[shape]
         tokens = known[job].tokens
         return [
-            begun
-            for other, begun in known.items()
-            if other != job and abs(begun.tokens / tokens - 1) < SAME_TOKENS
+            peer
+            for other, peer in known.items()
+            if other != job and abs(peer.tokens - tokens) < SAME_TOKENS * tokens
         ]

@@ -11,9 +11,8 @@ import numpy as np
 from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import LEAST_SHARE, early_baseline_on, hosts_run_ahead
+from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
@@ -137,10 +136,6 @@ class FirstSteps(NamedTuple):
         silent = clock == HOST and self.hosts_ahead
         known = len(course.steps) >= LEAST_BASELINE_STEPS and not silent
         return course if known else course.part(slice(0))
-
-    def usual_waits(self, clock: StepClock) -> UsualWaits | None:
-        """What ranks waited in them on that clock; None where it is not known."""
-        return early_baseline_on(self.attempt, clock).usual_waits(self.attempt.world)
 
 
 def first_steps(job: LiveJob) -> FirstSteps:

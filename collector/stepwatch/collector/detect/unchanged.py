@@ -58,7 +58,7 @@ def steps_state(context: DetectionContext) -> Hashable:
         (records.arrived, tuple(records.groups.items())),
         (attempt.world, attempt.stages.tobytes(), ranks.node_at.tobytes()),
         (frozenset(ranks.gone), context.unobserved),
-        tuple(context.class_throughput.peers(job.name)),
+        context.class_throughput.changes,
     )
 
 

@@ -113,7 +113,7 @@ def grouped(
     ]
     suspects.sort(key=lambda item: (not item.seen, _precedence(item.finding, since)))
     places = _places(suspects)
-    parents = [_parent(at, suspects, places) for at in range(len(suspects))]
+    parents = [_parent(at, suspects, places, since) for at in range(len(suspects))]
     symptoms: dict[int, list[Finding]] = defaultdict(list)
     for at, item in enumerate(suspects):
         root = _end(at, parents)
@@ -170,14 +170,19 @@ def _places(suspects: list[_Suspect]) -> _Places:
     return places
 
 
-def _parent(at: int, suspects: list[_Suspect], places: _Places) -> int | None:
+def _parent(
+    at: int, suspects: list[_Suspect], places: _Places, open_since: Mapping[Identity, float]
+) -> int | None:
     """Position of the finding that explains this one."""
     item = suspects[at]
+    margin = 1.0 if identity(item.finding) in open_since else _MARGIN
     for rule in RULES:
         if item.finding.kind not in rule.symptoms or not _may_be(item.finding, rule):
             continue
         for other in _near(item, rule, places):
-            if other != at and _explains(other, at, suspects, rule):
+            if other == at or not _explains(other, at, suspects, rule):
+                continue
+            if not _outgrows(item.finding, suspects[other].finding, rule.outgrown_at, margin):
                 return other
     return None
 
@@ -211,15 +216,18 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
         return False
     if rule.phase and cause.phase != rule.phase:
         return False
-    if _outgrows(symptom, cause, rule.outgrown_at):
-        return False
     return _in_time(cause.began_step, symptom.began_step, rule.later)
 
 
-def _outgrows(symptom: Finding, cause: Finding, times: float) -> bool:
-    """Whether a symptom costs more than its cause and is so many times as slow; what is not known
-    is neither."""
-    return symptom.lost_ratio > cause.lost_ratio and symptom.ratio > times * cause.ratio
+def _outgrows(symptom: Finding, cause: Finding, times: float, margin: float) -> bool:
+    """Whether a symptom costs more than its cause, by a `margin`, and is so many times as slow;
+    what is not known is neither."""
+    costs = symptom.lost_ratio > margin * cause.lost_ratio
+    return costs and symptom.ratio > times * cause.ratio
+
+
+_MARGIN = 1.5
+"""What either costs is an estimate of a few steps: at its edge an incident would come and go."""
 
 
 def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:

@@ -107,7 +107,7 @@ class Noise:
             hit = dice.random(factors.shape) < _TAIL_SHARE
             factors[hit] *= np.minimum(1.0 + dice.pareto(_TAIL_INDEX, int(hit.sum())), 8.0)
         # A transfer is over for all at once, so it has one time.
-        factors[:, :, 4] = factors[:, :1, 4]
+        factors[:, :, 4] = factors[:, :1, 4] * scenario.transfer_times
         return factors * SHARES * scenario.step_seconds, tokens
 
     def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:

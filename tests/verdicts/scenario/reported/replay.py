@@ -29,8 +29,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Replayed(NamedTuple):
-    """The incidents of a scenario as documents, their times in seconds since it began, the
-    processor seconds that it took, and the evaluations that failed."""
+    """The incidents of a scenario, and of what ran before it, as documents, their times in seconds
+    since it began, the processor seconds that it took, and the evaluations that failed."""
 
     incidents: list[dict[str, Any]]
     cpu_seconds: float
@@ -56,7 +56,8 @@ def replay(scenario: Scenario, every: int = 1) -> Replayed:
             for number, (begins, attempt) in enumerate(attempts(scenario), int(again)):
                 epoch_ns = EPOCH_NS + begins * NANOSECONDS
                 _together(service, clock, [attempt], epoch_ns, number, every)
-            found = store.incidents(scenario.job)
+            names = dict.fromkeys([*(run.job for run in runs), scenario.job])
+            found = [each for name in names for each in store.incidents(name)]
         finally:
             store.close()
     return Replayed(

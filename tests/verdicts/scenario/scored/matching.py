@@ -27,7 +27,7 @@ class Answer(NamedTuple):
     """How right the verdict on one fault is; None where there is nothing to be right about.
 
     `seconds` passed from the fault to the verdict, `shows` to the end of the first step that it
-    slows, or save; NaN where no step shows it by itself.
+    slows, or save; NaN where no step shows it by itself. `beside` is the cost beside other faults.
     """
 
     fault: str
@@ -44,6 +44,7 @@ class Answer(NamedTuple):
     seconds: float
     named: str
     shows: float
+    beside: float = math.nan
 
 
 class Matched(NamedTuple):
@@ -140,6 +141,7 @@ def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
         seconds=incident["opened_at"] - one.begins if known else math.nan,
         named=brief(incident) if known else "",
         shows=one.shows - one.begins,
+        beside=one.beside,
     )
 
 

@@ -48,6 +48,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "of these, where nothing else is slow": found_of(
             [each for known in alone for each in known if each["required"] and _costs(each)]
         ),
+        "of these, that cost as much beside the other fault": found_of(
+            [each for each in slow if _cost_beside(each) >= LEAST_COST]
+        ),
         "recall of memory that grows, agents that are gone": found_of(rest),
         "right rank": right(found, "rank"),
         "right phase": right(found, "phase"),
@@ -190,6 +193,13 @@ def _is_felt(answer: Document) -> bool:
 def _costs(answer: Document) -> bool:
     """Whether it is about a fault that slows the job by enough."""
     return bool(not answer["stops"] and answer["cost"] >= LEAST_COST)
+
+
+def _cost_beside(answer: Document) -> float:
+    """What would be gained if this fault alone went away; older results say only what it costs by
+    itself."""
+    beside = answer.get("beside")
+    return float(answer["cost"] if beside is None else beside)
 
 
 def _shows(answer: Document) -> float:

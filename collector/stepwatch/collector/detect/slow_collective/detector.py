@@ -54,6 +54,7 @@ class Thresholds(NamedTuple):
     lasting_rest_sure: float
     elsewhere_seconds: float
     elsewhere_jobs: int
+    elsewhere_work_ratio: float
     always_share: float
     always_seconds: float
     always_buckets: float

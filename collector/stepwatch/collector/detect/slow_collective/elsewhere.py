@@ -1,7 +1,8 @@
 """Transfers that take longer than in an earlier attempt of the job, or in others of its class.
 
 A link that is slow from the first step on has no past in the attempt itself: what it takes there
-may be what the job is made for. Only runs of as many ranks, stages and tokens per step say more.
+may be what the job is made for. Only runs that do the same say more: as many ranks, stages, nodes
+and tokens per step, and as many calls of as many bytes in groups of one size.
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.early_baseline import UsualWaits
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
 from .detector import Thresholds
+from .lasting_stages import longest_work
 
 
 class Elsewhere(NamedTuple):
-    """What the first steps of another run took, and in words which one: `attempt 0`."""
+    """What the first steps took in another run that does the same, in words which one (`attempt
+    0`), and what those of the attempt itself took."""
 
     usual: UsualWaits
     where: str
+    own: UsualWaits
 
 
 class Grown(NamedTuple):
@@ -38,35 +42,56 @@ class Grown(NamedTuple):
     lost: float
 
 
+def may_be_slower(course: Course, waited: Vector, limits: Thresholds) -> bool:
+    """Whether what is `waited` (buckets,) takes long enough that it is worth a comparison."""
+    seconds = float(course.seconds.sum())
+    enough = seconds >= limits.elsewhere_seconds
+    return bool(enough and waited.sum() >= limits.lasting_lost_ratio * seconds)
+
+
 def detect_elsewhere(course: Course, known: Elsewhere, limits: Thresholds) -> list[Finding]:
     """At most one finding, on all collectives together.
 
     Nothing where ranks work longer than elsewhere by as much as they wait longer, or one of them
-    longer than the others do: that is what they wait for.
+    longer than the others do: that is what they wait for. Nor where transfers became slow later.
     """
-    work = course.work.sum(axis=1, dtype=np.float64).sum(axis=0) / max(1, course.steps.sum())
-    more = max(0.0, float(work.mean()) - known.usual.work)
-    # A host that is slower takes longer for transfers, too.
-    usual = known.usual.least_wait * (1.0 + more / max(known.usual.work, 1e-9))
+    course, usual = _observed(course), known.usual.least_wait
+    if known.own.least_wait < limits.lasting_ratio * usual:
+        return []
     grown = _grown(course, course.least_wait, usual, known.usual.step, limits)
-    if grown is None or grown.excess < max(more, float(work.max() - np.median(work))):
+    if grown is None:
+        return []
+    work = course.work.sum(axis=1, dtype=np.float64).sum(axis=0) / course.steps.sum()
+    more = float(work.mean()) - known.usual.work
+    if abs(more) > limits.elsewhere_work_ratio * known.usual.work:
+        return []
+    if grown.excess < max(more, float(work.max() - np.median(work))):
         return []
     what = (
         f"collectives take longer than in {known.where}: who waits least waits "
-        f"{in_words(grown.now)} a step, there {in_words(known.usual.least_wait)}"
+        f"{in_words(grown.now)} a step, there {in_words(usual)}"
     )
-    name, usual = "least wait in collectives per step", known.usual.least_wait
+    name = "least wait in collectives per step"
     return [_finding(course, grown, what, Evidence(name, grown.now, "seconds", _in(known, usual)))]
 
 
 def detect_stages_elsewhere(
-    course: Course, longest: Vector, stages: int, known: Elsewhere, limits: Thresholds
+    course: Course, stage: SmallIntegers, known: Elsewhere, limits: Thresholds
 ) -> Finding | None:
-    """The same of waits between pipeline stages; `longest` (buckets,) are the seconds per step that
-    all `stages` together work, each by its slowest rank."""
-    more = max(0.0, float(longest.mean()) - stages * known.usual.work)
-    usual = known.usual.neighbours
-    grown = _grown(course, course.pipeline_wait, usual + more, known.usual.step, limits)
+    """The same of waits between pipeline stages, of a job with these (ranks,)."""
+    course, usual = _observed(course), known.usual.neighbours
+    if known.own.neighbours < limits.lasting_ratio * usual:
+        return None
+    if _grown(course, course.pipeline_wait, usual, known.usual.step, limits) is None:
+        return None
+    if course.work.shape[2] != len(stage):
+        return None
+    # All stages together, each by its slowest rank: what one works longer, the others wait.
+    longest = float(longest_work(course, stage).mean())
+    more = longest - len(np.unique(stage)) * known.usual.work
+    if abs(more) > limits.elsewhere_work_ratio * longest:
+        return None
+    grown = _grown(course, course.pipeline_wait, usual + max(0.0, more), known.usual.step, limits)
     if grown is None:
         return None
     what = (
@@ -75,6 +100,15 @@ def detect_stages_elsewhere(
     )
     name = "wait for pipeline neighbours per step"
     return _finding(course, grown, what, Evidence(name, grown.now, "seconds", _in(known, usual)))
+
+
+def _observed(course: Course) -> Course:
+    """The buckets in which all ranks reported that ever are compared with others: who waits least
+    of the others may wait for one of whom nobody knows."""
+    seen = course.seen[:, : course.work.shape[2]]
+    seen = seen[:, seen.any(axis=0)]
+    whole = (seen == course.steps[:, None]).all(axis=1)
+    return course if whole.all() else Course(*(plane[whole] for plane in course))
 
 
 def _grown(
@@ -114,4 +148,5 @@ def _finding(course: Course, grown: Grown, what: str, evidence: Evidence) -> Fin
         ratio=grown.ratio,
         lost_ratio=grown.lost,
         evidence=(evidence,),
+        confidence=Confidence.ONE_OF,
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.beginnings import beginning_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
@@ -15,10 +16,10 @@ from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.early_baseline import UsualWaits
-from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.collector.state.trackers.step_window import HOST, WORK
 
 from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow_now, may_be_slow, subject_of
-from .elsewhere import Elsewhere, detect_elsewhere
+from .elsewhere import Elsewhere, detect_elsewhere, may_be_slower
 from .lasting import detect_lasting
 
 RECENT_STEPS = 12
@@ -40,26 +41,31 @@ def find(context: DetectionContext) -> list[Finding]:
     found = _find_clear(context)
     if found or context.course is None:
         return found
-    lasting = detect_lasting(context.course, LIMITS)
-    known = None if lasting else known_elsewhere(context)
-    if known is not None:
-        lasting = detect_elsewhere(context.course, known, LIMITS)
+    course = context.course
+    lasting = detect_lasting(course, LIMITS)
+    if not lasting and may_be_slower(course, course.least_wait, LIMITS):
+        known = context.once(known_elsewhere)
+        lasting = [] if known is None else detect_elsewhere(course, known, LIMITS)
     dated = [context.dated(with_clock(context, finding)) for finding in lasting]
     return [each._replace(subject=_largest(context)) for each in dated]
 
 
 def known_elsewhere(context: DetectionContext) -> Elsewhere | None:
     """What an earlier attempt of the job waited in its first steps, or else the longest of what
-    other jobs of its class did; None where there are none."""
+    other jobs of its class did; None where there are none that do the same."""
     first, clock = context.first_steps, context.window.clock
-    if first.attempt is not context.attempt:
-        usual = first.usual_waits(clock)
-        return None if usual is None else Elsewhere(usual, f"attempt {first.attempt.number}")
-    begun = context.class_throughput.peers(context.job.name)
-    peers = [each.waits for each in begun if each.waits is not None]
-    if clock != first.clock or len(peers) < LIMITS.elsewhere_jobs:
+    own = beginning_of(context.attempt, clock)
+    if own is None or (clock == HOST and first.hosts_ahead):
         return None
-    return Elsewhere(UsualWaits(*np.max(peers, axis=0).tolist()), f"{len(peers)} jobs of its class")
+    earlier = None if first.attempt is context.attempt else beginning_of(first.attempt, clock)
+    if earlier is not None and earlier.is_like(own):
+        return Elsewhere(earlier.waits, f"attempt {first.attempt.number}", own.waits)
+    peers = [each.beginning for each in context.class_throughput.peers(context.job.name)]
+    alike = [each.waits for each in peers if each is not None and each.is_like(own)]
+    if len(alike) < LIMITS.elsewhere_jobs:
+        return None
+    longest = UsualWaits(*np.max(alike, axis=0).tolist())
+    return Elsewhere(longest, f"{len(alike)} jobs of its class", own.waits)
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:

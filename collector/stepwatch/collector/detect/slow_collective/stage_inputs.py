@@ -24,14 +24,13 @@ from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 
 from .detector import LIMITS
-from .elsewhere import detect_stages_elsewhere
+from .elsewhere import detect_stages_elsewhere, may_be_slower
 from .inputs import known_elsewhere
-from .lasting_stages import finding_of, grown_wait, longest_work
+from .lasting_stages import finding_of, grown_wait
 from .schedule_wait import microbatches_by, schedule_wait
 from .stage_transfers import (
     Pair,
     Waiting,
-    confidence_in,
     detect_between_stages,
     names_of,
     slow_pair,
@@ -103,7 +102,7 @@ def _lasting(context: DetectionContext) -> list[Finding]:
     numbers = window.steps[usable_steps(window)]
     if len(numbers) < LIMITS.window_steps:
         return []
-    beyond = _elsewhere(context, context.course, len(stages)) if grown is None else None
+    beyond = _elsewhere(context, context.course) if grown is None else None
     if grown is None and beyond is None:
         return []
     ranks = _ranks_of(window)
@@ -111,16 +110,17 @@ def _lasting(context: DetectionContext) -> list[Finding]:
     if grown is not None:
         return [finding_of(grown, pair, ranks)]
     assert beyond is not None
-    return [beyond._replace(subject=names_of(pair, ranks)[0], confidence=confidence_in(pair))]
+    return [beyond._replace(subject=names_of(pair, ranks)[0])]
 
 
-def _elsewhere(context: DetectionContext, course: Course, stages: int) -> Finding | None:
+def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
     """Waits that are longer than in an earlier attempt, or in other jobs of the class."""
-    known, stage = known_elsewhere(context), context.window.stage
-    if known is None or course.work.shape[2] != len(stage) or not len(course.seconds):
+    if not may_be_slower(course, course.pipeline_wait, LIMITS):
         return None
-    longest = longest_work(course, stage)
-    return detect_stages_elsewhere(course, longest, stages, known, LIMITS)
+    known = context.once(known_elsewhere)
+    if known is None:
+        return None
+    return detect_stages_elsewhere(course, context.window.stage, known, LIMITS)
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:

@@ -37,6 +37,17 @@ class BaselineCollective(NamedTuple):
     calls: float
 
 
+class Exchange(NamedTuple):
+    """What a rank exchanges in a step by one operation in groups of one size: medians."""
+
+    calls: float
+    bytes: float
+
+
+Exchanged = dict[tuple[int, int], Exchange]
+"""By operation and size of the group (0: unknown)."""
+
+
 class Calls(Protocol):
     """What collectives took, on one clock."""
 
@@ -54,13 +65,14 @@ class Baseline:
     """Collects the first steps of an attempt's ranks, then holds their medians.
 
     `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN where fewer than
-    `LEAST_BASELINE_STEPS` are known; `calls` maps (group, op) to its medians. Both are empty until
-    the steps are over.
+    `LEAST_BASELINE_STEPS` are known; `calls` maps (group, op) to its medians; `exchanged` is small
+    whatever the world. All are empty until the steps are over.
     """
 
     def __init__(self) -> None:
         self.work: dict[str, Vector] = {}
         self.calls: dict[tuple[int, int], BaselineCollective] = {}
+        self.exchanged: Exchanged = {}
         self._closed = False
         self._seconds = np.zeros((len(WORK), BASELINE_STEPS, 0), dtype=np.float32)
         self._known = 0
@@ -122,6 +134,13 @@ class Baseline:
         begin = first + WARMUP_STEPS
         rows = calls.of_steps(begin, begin + BASELINE_STEPS + GRACE_STEPS)
         self.calls = _medians(rows, calls.groups)
+        self.exchanged = _exchanged(rows, calls.groups)
+
+    def released(self) -> Baseline:
+        """What does not grow with the world."""
+        left = Baseline()
+        left.exchanged = self.exchanged
+        return left
 
 
 def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], BaselineCollective]:
@@ -138,3 +157,15 @@ def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], B
         for (key, seconds, size, count), steps in zip(lines, counts.tolist(), strict=True)
         if steps >= LEAST_BASELINE_STEPS
     }
+
+
+def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
+    """By operation and size of the group, over all groups, steps and ranks."""
+    numbers, which = np.unique(rows["group"], return_inverse=True)
+    known = [groups[number].size if number in groups else 0 for number in numbers.tolist()]
+    sizes = np.array(known, dtype=np.int64)[which]
+    keys = rows["op"].astype(np.int64) << 32 | sizes
+    names, calls, _ = grouped_medians(keys, rows["count"])
+    sent = grouped_medians(keys, rows["bytes"])[1]
+    each = zip(names.tolist(), calls.tolist(), sent.tolist(), strict=True)
+    return {(key >> 32, key & 0xFFFF_FFFF): Exchange(count, size) for key, count, size in each}

@@ -103,7 +103,7 @@ class DeviceSteps(JoinedTracker):
 
     def released(self) -> DeviceSteps:
         """The lengths of its steps; rows that still arrive are refused."""
-        self.ring, self.baseline = DeviceRing(0), Baseline()
+        self.ring, self.baseline = DeviceRing(0), self.baseline.released()
         self._released = True
         return self
 

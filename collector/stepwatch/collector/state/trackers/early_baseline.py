@@ -18,14 +18,17 @@ from stepwatch.signals.wire import Rows
 KEPT_STEPS = WARMUP_STEPS + BASELINE_STEPS
 LEAST_STEPS = 8
 """The fewest steps after the warm-up that say anything."""
+PAUSE_TIMES = 4.0
+"""A step so many times as long as the median one holds a pause that nobody marked."""
+PAUSES = ("checkpoint", "eval")
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class UsualWaits(NamedTuple):
-    """Seconds of a step, the mean of the first ones: its length and what ranks work and wait for
-    pipeline neighbours, on average over ranks, and what the rank that waits least waits in
-    collectives: nobody is waited for then, but the transfer."""
+    """Seconds of a step, the mean of the first ones without pauses: its length and what ranks work
+    and wait for pipeline neighbours, on average over ranks, and what the rank that waits least
+    waits in collectives: nobody is waited for then, but the transfer."""
 
     step: float
     work: float
@@ -89,13 +92,18 @@ class EarlyBaseline:
 @lru_cache(maxsize=1024)
 def _usual_waits(
     sums: tuple[tuple[int, ...], ...], least_waits: tuple[int, ...], world: int
-) -> UsualWaits:
+) -> UsualWaits | None:
     """The same of these sums: nearly always they are those of before."""
     means = np.array(sums, dtype=np.float64) / (world * NANOSECONDS)
     columns = dict(zip(COLUMNS, means.T, strict=True))
+    usual = columns["duration"] <= PAUSE_TIMES * np.median(columns["duration"])
+    for name in PAUSES:
+        usual &= columns[name] == 0.0
+    if usual.sum() < LEAST_STEPS:
+        return None
     return UsualWaits(
-        float(columns["duration"].mean()),
-        float(np.sum([columns[name] for name in WORK], axis=0).mean()),
-        float(columns["pipeline_wait"].mean()),
-        float(np.mean(least_waits)) / NANOSECONDS,
+        float(columns["duration"][usual].mean()),
+        float(np.sum([columns[name][usual] for name in WORK], axis=0).mean()),
+        float(columns["pipeline_wait"][usual].mean()),
+        float(np.array(least_waits)[usual].mean()) / NANOSECONDS,
     )

@@ -94,7 +94,7 @@ class Steps(JoinedTracker):
         return self.ring.cells + self.baseline.cells
 
     def released(self) -> Steps:
-        """The history; steps that still arrive are refused."""
-        self.ring, self.baseline = StepRing(0), Baseline()
+        """The history and what the first steps were; steps that still arrive are refused."""
+        self.ring, self.baseline = StepRing(0), self.baseline.released()
         self._released = True
         return self
