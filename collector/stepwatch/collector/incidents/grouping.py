@@ -62,7 +62,7 @@ Identity = tuple[FindingKind, int, str]
 _Places = dict[tuple[FindingKind, str, int | str], list[int]]
 
 
-def _load() -> tuple[tuple[Rule, ...], int]:
+def _load() -> tuple[tuple[Rule, ...], int, float]:
     text = resources.files(__package__).joinpath("grouping.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     rules = tuple(
@@ -83,10 +83,10 @@ def _load() -> tuple[tuple[Rule, ...], int]:
         )
         for item in document["rule"]
     )
-    return rules, int(document["slack_steps"])
+    return rules, int(document["slack_steps"]), float(document["outgrown_margin"])
 
 
-RULES, SLACK_STEPS = _load()
+RULES, SLACK_STEPS, OUTGROWN_MARGIN = _load()
 
 
 def grouped(
@@ -175,7 +175,7 @@ def _parent(
 ) -> int | None:
     """Position of the finding that explains this one."""
     item = suspects[at]
-    margin = 1.0 if identity(item.finding) in open_since else _MARGIN
+    margin = 1.0 if identity(item.finding) in open_since else OUTGROWN_MARGIN
     for rule in RULES:
         if item.finding.kind not in rule.symptoms or not _may_be(item.finding, rule):
             continue
@@ -224,10 +224,6 @@ def _outgrows(symptom: Finding, cause: Finding, times: float, margin: float) -> 
     what is not known is neither."""
     costs = symptom.lost_ratio > margin * cause.lost_ratio
     return costs and symptom.ratio > times * cause.ratio
-
-
-_MARGIN = 1.5
-"""What either costs is an estimate of a few steps: at its edge an incident would come and go."""
 
 
 def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:

@@ -52,6 +52,7 @@ class Thresholds(NamedTuple):
     lasting_work_ratio: float
     lasting_lost_ratio: float
     lasting_rest_sure: float
+    stands_out: float
     elsewhere_seconds: float
     elsewhere_jobs: int
     elsewhere_work_ratio: float

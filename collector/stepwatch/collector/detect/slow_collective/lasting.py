@@ -31,7 +31,7 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
     lost = lost_ratio(course, change, change.after - change.before)
     if now > limits.lasting_work_ratio * usual or lost < limits.lasting_lost_ratio:
         return []
-    if _most_grown(course, change.at) >= change.after - change.before:
+    if _most_grown(course, change.at, limits) >= change.after - change.before:
         return []
     step = int(course.first_step[change.at])
     ratio = change.after / max(change.before, 1e-9)
@@ -66,7 +66,7 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
     ]
 
 
-def _most_grown(course: Course, at: int) -> float:
+def _most_grown(course: Course, at: int, limits: Thresholds) -> float:
     """By how many seconds a step the rank whose work has grown most works longer since bucket `at`
     than the others do; 0 where no rank stands out.
 
@@ -82,12 +82,7 @@ def _most_grown(course: Course, at: int) -> float:
     beyond = grown - np.median(grown)
     spread = TO_DEVIATION * float(np.median(np.abs(beyond)))
     most = float(beyond.max(initial=0.0))
-    return most if most >= _STANDS_OUT * spread else 0.0
-
-
-_STANDS_OUT = 5.0
-"""Deviations of all ranks by which one must have grown more: with many ranks, or few long steps in
-a bucket, one of them grows a lot by chance."""
+    return most if most >= limits.stands_out * spread else 0.0
 
 
 def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
