@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepwatch.collector.analysis.beginnings import Beginning, beginning_of
@@ -13,9 +14,9 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.baseline import Exchange
 from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST
-from stepwatch.signals.records import Op
-from stepwatch.signals.wire import Segment
-from tests.collector.gathered import gathering_run
+from stepwatch.signals.records import Kind, Op
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.gathered import PAIRS, call_rows, gathering_run, group_rows
 from tests.collector.made import EPOCH, run_segments
 
 HERE = Beginning(
@@ -71,6 +72,38 @@ def test_what_is_exchanged_is_kept_when_an_attempt_gives_its_ranks_back() -> Non
     assert (known.stages, known.nodes) == (2, 1)
     attempt.release()
     assert beginning_of(attempt, HOST) == known
+
+
+def test_an_operation_in_few_steps_is_no_part_of_what_a_job_exchanges() -> None:
+    made = gathering_run()
+    _, known = began(made)
+    barrier = call_rows([12], dict.fromkeys(range(4), 0.01), group=10, op=Op.BARRIER)
+    tables = made[2].tables
+    with_one: dict[Kind, Rows] = {
+        **tables,
+        Kind.COLLECTIVE: np.concatenate([tables[Kind.COLLECTIVE], barrier]),
+    }
+    made[2] = made[2]._replace(tables=with_one)
+    assert began(made)[1].exchanged == known.exchanged
+
+
+def test_two_groups_of_one_size_count_together() -> None:
+    more = {**PAIRS, 20: (0, 2), 21: (1, 3)}
+    groups = np.concatenate([group_rows(group, ranks) for group, ranks in more.items()])
+    made = []
+    for item in gathering_run():
+        rows = item.tables[Kind.COLLECTIVE]
+        both = np.concatenate([rows, _in_another_group(rows)])
+        tables: dict[Kind, Rows] = {**item.tables, Kind.COLLECTIVE: both, Kind.GROUP: groups}
+        made.append(item._replace(tables=tables))
+    assert began(made)[1].exchanged == {(Op.ALL_GATHER, 2): Exchange(8.0, 1e9 + 1000.0)}
+
+
+def _in_another_group(rows: Rows) -> Rows:
+    rows = rows.copy()
+    rows["group"] = 20 + rows["rank"] % 2
+    rows["bytes"] = 1_000_000_000
+    return rows
 
 
 def test_of_a_run_without_collectives_nobody_can_tell() -> None:

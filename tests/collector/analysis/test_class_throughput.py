@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.analysis.beginnings import beginning_of
+from stepwatch.collector.analysis.class_throughput import MOST_ALIKE, ClassThroughput
 from stepwatch.collector.analysis.first_steps import first_steps
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
@@ -14,6 +15,7 @@ from stepwatch.collector.state.trackers.early_baseline import KEPT_STEPS, LEAST_
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import HOST
 from stepwatch.signals.records import Kind
+from tests.collector.gathered import gathering_run
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
 
 
@@ -118,14 +120,35 @@ def test_jobs_that_report_tokens_now_and_then_are_nobodys_peers() -> None:
     assert class_throughput.peers("job-0") == []
 
 
-def test_a_job_that_is_kept_once_more_changes_nothing() -> None:
+def test_only_jobs_of_its_shape_change_what_a_job_is_compared_with() -> None:
     class_throughput, job = ClassThroughput(), live("job", 0.2)
     class_throughput.keep(job)
-    known = class_throughput.changes
+    known = class_throughput.changed("job")
+    other = LiveJob("other")
+    for item in run_segments(40, world=2, job="other"):
+        other.apply(item, Received(EPOCH, 0.0))
     class_throughput.keep(job)
-    assert class_throughput.changes == known
+    class_throughput.keep(other)
+    assert class_throughput.changed("job") == known
+    class_throughput.keep(live("peer", 0.3))
+    assert class_throughput.changed("job") != known
+    class_throughput.forget("peer")
+    assert class_throughput.peers("job") == [] and class_throughput.changed("job") != known
     class_throughput.forget("job")
-    assert class_throughput.changes > known
+    assert class_throughput.changed("job") is None
+
+
+def test_of_many_jobs_that_do_the_same_the_newest_are_enough() -> None:
+    class_throughput = ClassThroughput()
+    for number in range(MOST_ALIKE + 4):
+        job = LiveJob(f"job-{number}")
+        for item in gathering_run():
+            job.apply(item._replace(key=item.key._replace(job=job.name)), Received(EPOCH, 0.0))
+        class_throughput.keep(job)
+    own = beginning_of(job.current, HOST)
+    assert own is not None
+    assert class_throughput.alike("job-0", own) == [own.waits] * MOST_ALIKE
+    assert class_throughput.alike("job-0", own._replace(nodes=9)) == []
 
 
 def test_pauses_in_the_first_steps_are_no_usual_ones() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.hang import Asked, stall_of
+from stepwatch.collector.detect.hang.together import fell_silent_then
 
 from .test_hang import ABSENT, LIMITS, WAITER
 
@@ -36,3 +41,26 @@ def test_a_group_whose_members_are_not_known_may_be_the_one() -> None:
 
 def test_ranks_that_nobody_observes_are_waited_for_in_a_group_of_theirs() -> None:
     assert "wait in all_reduce of group 2,3 for rank 3 on node b" in summary(GROUPS, unseen=(3,))
+
+
+@pytest.mark.parametrize(
+    ("silent", "step", "flush", "lost"),
+    [
+        (21.0, 0.3, 1.0, True),
+        (21.7, 0.3, 1.0, True),
+        (22.0, 0.3, 1.0, False),
+        (22.0, 2.0, 1.0, True),
+        (22.0, 0.3, 2.0, True),
+        (26.0, 9.0, 9.0, False),
+        (16.0, 0.3, 1.0, True),
+        (14.0, 0.3, 1.0, False),
+        (24.0, math.nan, 1.0, True),
+        (math.nan, 0.3, 1.0, False),
+    ],
+)
+def test_a_node_is_lost_where_it_fell_silent_a_flush_and_a_step_before_the_others_stopped(
+    silent: float, step: float, flush: float, *, lost: bool
+) -> None:
+    """They stopped 20 s ago."""
+    unseen = hang.Unseen(3, "b", silent, flush_seconds=flush)
+    assert fell_silent_then([unseen], 20.0, step, hang.LIMITS) is lost

@@ -191,6 +191,11 @@ def test_transfers_that_cost_about_as_much_as_a_starving_rank_stay_what_they_are
         assert len(grouped([straggler, slow])) == 1
         alone = grouped([straggler, slow], open_since={identity(slow): 1.0})
         assert len(alone) == (1 if lost < 0.2 else 2)
+    slow = finding(K.SLOW_COLLECTIVE, cause=C.SLOW_TRANSFER, lost=0.5)
+    for ratio, open_ones in ((3.9, 2), (math.nan, 2), (2.5, 1)):
+        found = [straggler, slow._replace(ratio=ratio)]
+        assert len(grouped(found)) == 1
+        assert len(grouped(found, open_since={identity(slow): 1.0})) == open_ones, ratio
 
 
 def test_failures_numbers_and_checkpoints() -> None:

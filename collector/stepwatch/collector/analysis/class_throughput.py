@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ from stepwatch.collector.analysis.beginnings import Beginning, beginning_of
 from stepwatch.collector.analysis.first_steps import SAME_TOKENS, FirstSteps, first_steps
 from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.early_baseline import UsualWaits
+
+MOST_ALIKE, MOST_LOOKED_AT = 16, 64
 
 
 class Shape(NamedTuple):
@@ -35,8 +39,8 @@ class ClassThroughput:
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
         self._known: dict[Shape, dict[str, Peer]] = {}
-        self.changes = 0
-        """Rises whenever what is known of a job changes, which it rarely does."""
+        self._changed: dict[Shape, int] = {}
+        self._changes = 0
         self._one_node: dict[str, dict[str, float]] = {}
         """Tokens per second and device of jobs on one node, by class and job."""
 
@@ -58,7 +62,7 @@ class ClassThroughput:
             self.forget(job.name)
             self._shape[job.name] = shape
             self._known.setdefault(shape, {})[job.name] = peer
-            self.changes += 1
+            self._note(shape)
         per_device = self._one_node.setdefault(attempt.job_class, {})
         per_device.pop(job.name, None)
         if len(set(attempt.ranks.node_of.values())) == 1 and attempt.world:
@@ -69,10 +73,10 @@ class ClassThroughput:
         shape = self._shape.pop(job, None)
         if shape is not None:
             self._one_node.get(shape.job_class, {}).pop(job, None)
-            self.changes += 1
+            self._note(shape)
             del self._known[shape][job]
             if not self._known[shape]:
-                del self._known[shape]
+                del self._known[shape], self._changed[shape]
 
     def one_node_speed(self, job: str, job_class: str) -> float:
         """Median tokens per second and device of the other jobs of a class that run on one node,
@@ -80,6 +84,15 @@ class ClassThroughput:
         known = self._one_node.get(job_class, {})
         speeds = [speed for other, speed in known.items() if other != job]
         return median(np.array(speeds))
+
+    def changed(self, job: str) -> tuple[Shape, int] | None:
+        """What stays the same as long as the other jobs of its shape do."""
+        shape = self._shape.get(job)
+        return None if shape is None else (shape, self._changed[shape])
+
+    def _note(self, shape: Shape) -> None:
+        self._changes += 1
+        self._changed[shape] = self._changes
 
     def peers(self, job: str) -> list[Peer]:
         """How the other jobs of its shape began whose steps hold about as many tokens."""
@@ -93,3 +106,11 @@ class ClassThroughput:
             for other, peer in known.items()
             if other != job and abs(peer.tokens - tokens) < SAME_TOKENS * tokens
         ]
+
+    def alike(self, job: str, own: Beginning) -> list[UsualWaits]:
+        """What ranks waited in the newest of those jobs that do the same as `own`, `MOST_ALIKE` at
+        most: of more of them nobody learns more."""
+        newest = self.peers(job)[: -MOST_LOOKED_AT - 1 : -1]
+        begun = (each.beginning for each in newest)
+        alike = (each.waits for each in begun if each is not None and each.is_like(own))
+        return list(itertools.islice(alike, MOST_ALIKE))

@@ -58,7 +58,7 @@ def steps_state(context: DetectionContext) -> Hashable:
         (records.arrived, tuple(records.groups.items())),
         (attempt.world, attempt.stages.tobytes(), ranks.node_at.tobytes()),
         (frozenset(ranks.gone), context.unobserved),
-        context.class_throughput.changes,
+        context.class_throughput.changed(job.name),
     )
 
 

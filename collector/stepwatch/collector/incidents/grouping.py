@@ -175,14 +175,16 @@ def _parent(
 ) -> int | None:
     """Position of the finding that explains this one."""
     item = suspects[at]
-    margin = 1.0 if identity(item.finding) in open_since else OUTGROWN_MARGIN
+    stands = identity(item.finding) in open_since
     for rule in RULES:
         if item.finding.kind not in rule.symptoms or not _may_be(item.finding, rule):
             continue
         for other in _near(item, rule, places):
             if other == at or not _explains(other, at, suspects, rule):
                 continue
-            if not _outgrows(item.finding, suspects[other].finding, rule.outgrown_at, margin):
+            if not _outgrows(
+                item.finding, suspects[other].finding, rule.outgrown_at, stands=stands
+            ):
                 return other
     return None
 
@@ -219,10 +221,16 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
     return _in_time(cause.began_step, symptom.began_step, rule.later)
 
 
-def _outgrows(symptom: Finding, cause: Finding, times: float, margin: float) -> bool:
-    """Whether a symptom costs more than its cause, by a `margin`, and is so many times as slow;
-    what is not known is neither."""
-    costs = symptom.lost_ratio > margin * cause.lost_ratio
+def _outgrows(symptom: Finding, cause: Finding, times: float, *, stands: bool) -> bool:
+    """Whether a symptom costs more than its cause and is so many times as slow.
+
+    One that `stands` by itself goes on to: with no margin of cost, with one of slowness, and while
+    that is not known. Else what is not known is neither.
+    """
+    if stands:
+        slower = not symptom.ratio <= times / OUTGROWN_MARGIN * cause.ratio
+        return math.isfinite(times) and slower and symptom.lost_ratio > cause.lost_ratio
+    costs = symptom.lost_ratio > OUTGROWN_MARGIN * cause.lost_ratio
     return costs and symptom.ratio > times * cause.ratio
 
 

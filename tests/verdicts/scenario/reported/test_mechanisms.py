@@ -269,6 +269,16 @@ def test_an_agent_that_ends_while_its_rank_begins_to_evaluate_is_no_lost_node() 
     assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]
 
 
+def test_a_node_with_which_the_others_make_steps_after_it_fell_silent_is_not_lost() -> None:
+    """Its agent ended two seconds before its rank began to evaluate: seven steps lie between."""
+    lost = Telemetry(killed_node=0, killed_at=27.0)
+    evaluates = Pauses(100, 30.0, rank=0)
+    found = incidents(
+        replace(JOB, step_seconds=0.3, seconds=70.0, pauses=evaluates, telemetry=lost)
+    )
+    assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]
+
+
 def test_a_rank_alone_in_its_stage_that_starves_from_its_first_step_is_named() -> None:
     scenario = job(FaultKind.SLOW_DATA, 2, at=0.0, effect=7.0, seconds=60.0, shape=Shape.PIPELINE)
     (found,) = incidents(replace(scenario, step_seconds=0.4))

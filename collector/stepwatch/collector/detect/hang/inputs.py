@@ -170,6 +170,7 @@ def _unseen(context: DetectionContext, known: Vector) -> tuple[Unseen, ...]:
             ranks.node_of.get(rank, UNKNOWN_NODE),
             silence.get(rank, math.nan),
             rank in silence and int(ranks.rows[rank]["phase"]) in MARKED,
+            context.attempt.flush_seconds(ranks.node_of.get(rank, UNKNOWN_NODE)),
         )
         for rank in sorted(context.unobserved)
         if not (rank < len(known) and np.isfinite(known[rank]))

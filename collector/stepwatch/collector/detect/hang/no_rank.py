@@ -20,7 +20,7 @@ from .report import op_name, shared_cause, standing
 from .situation import RankSituation, Unseen
 from .stall import Stall
 from .thresholds import Thresholds
-from .together import are_all_frozen, fell_silent_then, node_of, who_words
+from .together import are_all_frozen, node_of, who_words
 
 _STATES = {
     ProcessState.STOPPED: (Cause.PROCESS_STOPPED, "are stopped (SIGSTOP)"),
@@ -84,7 +84,7 @@ def _finding_on_unseen(stall: Stall) -> Finding:
         for node in nodes[:NODES_NAMED]
     ]
     node = nodes[0] if len(nodes) == 1 else ""
-    cause = Cause.NODE_LOST if fell_silent_then(who, stall.seconds) else Cause.UNKNOWN
+    cause = Cause.NODE_LOST if stall.lost else Cause.UNKNOWN
     return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
 
 

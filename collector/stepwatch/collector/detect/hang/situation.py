@@ -48,13 +48,15 @@ class RankSituation(NamedTuple):
 class Unseen(NamedTuple):
     """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node.
 
-    `paused` says whether it was in an evaluation or a save, marked, when it was last seen.
+    `paused` says whether it was in an evaluation or a save, marked, when it was last seen; its
+    agent sent every `flush_seconds`.
     """
 
     rank: int
     node: str
     silent_seconds: float
     paused: bool = False
+    flush_seconds: float = 1.0
 
 
 class Missed(NamedTuple):

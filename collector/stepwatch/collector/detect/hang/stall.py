@@ -44,7 +44,8 @@ class Stall(NamedTuple):
     of them runs. `idle` are those of `outside` that do not run.
     `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
     `allowed_seconds`, and beyond `hang_seconds` it is a hang. `others` are ranks whose situation is
-    not known, or that have ended; `answer` says who is waited for by all that is known.
+    not known, or that have ended; `answer` says who is waited for by all that is known. `lost` is
+    whether those of them that are not observed fell silent when the others came to a halt.
     """
 
     ranks: list[RankSituation]
@@ -59,6 +60,7 @@ class Stall(NamedTuple):
     hang_seconds: float
     others: Others = NO_OTHERS
     answer: Answer = Answer()
+    lost: bool = False
 
     @property
     def is_hang(self) -> bool:
@@ -103,10 +105,12 @@ def stall_of(
         # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
         unseen = {*answer.unobserved, *(each.rank for each in others.unseen)}
         answer = answer._replace(unobserved=tuple(sorted(unseen)))
+    who = [each for each in others.unseen if each.rank in answer.unobserved]
+    lost = bool(who) and fell_silent_then(who, seconds, median_step, limits)
     if are_all_frozen(ranks, limits):
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
-        bound = _unseen_seconds(seconds, answer, others, limits)
+        bound = _unseen_seconds(answer, others, limits, lost=lost)
     elif goes_on and waiting:
         bound = limits.pause_seconds
     elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
@@ -126,6 +130,7 @@ def stall_of(
         hang_seconds=max(allowed, bound),
         others=others,
         answer=answer,
+        lost=lost,
     )
 
 
@@ -188,15 +193,13 @@ def _together(outside: list[Activity], *, held: bool) -> Activity:
     return Activity.IDLE
 
 
-def _unseen_seconds(seconds: float, answer: Answer, others: Others, limits: Thresholds) -> float:
+def _unseen_seconds(answer: Answer, others: Others, limits: Thresholds, *, lost: bool) -> float:
     """For how long a pause of ranks that nobody observes explains that all others wait for them."""
     if others.entered.issuperset(answer.unobserved):
         return 0.0
-    who = [each for each in others.unseen if each.rank in answer.unobserved]
-    if any(each.paused for each in who):
+    if any(each.paused for each in others.unseen if each.rank in answer.unobserved):
         return limits.pause_seconds
-    then = bool(who) and fell_silent_then(who, seconds)
-    return limits.lost_node_seconds if then else limits.unseen_seconds
+    return limits.lost_node_seconds if lost else limits.unseen_seconds
 
 
 def _hang_seconds(

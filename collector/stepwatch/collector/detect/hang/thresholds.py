@@ -25,6 +25,7 @@ class Thresholds(NamedTuple):
     reading_seconds: float
     unseen_seconds: float
     lost_node_seconds: float
+    late_seconds: float
     order_steps: int
     least_order_steps: int
     blocked_seconds: float

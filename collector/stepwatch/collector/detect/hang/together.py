@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
@@ -31,10 +32,23 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     )
 
 
-def fell_silent_then(who: Iterable[Unseen], seconds: float) -> bool:
+def fell_silent_then(
+    who: Iterable[Unseen], seconds: float, median_step: float, limits: Thresholds
+) -> bool:
     """Whether nothing was received from any of these ranks since about when the others came to a
-    halt, `seconds` ago."""
-    return all(abs(each.silent_seconds - seconds) <= ENDS.lost_seconds for each in who)
+    halt, `seconds` ago.
+
+    What a lost node sent last came at most a flush before that and a step, which the others
+    still end. Where they made steps with its ranks for longer, its agent ended before: steps of
+    0.3 s, a flush a second, silent for 2.0 s more -> not lost then.
+    """
+    step = ENDS.lost_seconds if math.isnan(median_step) else median_step
+    return all(
+        -ENDS.lost_seconds
+        <= each.silent_seconds - seconds
+        <= min(ENDS.lost_seconds, each.flush_seconds + step + limits.late_seconds)
+        for each in who
+    )
 
 
 def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> list[RankSituation]:

@@ -56,6 +56,7 @@ class Thresholds(NamedTuple):
     elsewhere_seconds: float
     elsewhere_jobs: int
     elsewhere_work_ratio: float
+    elsewhere_seen_share: float
     always_share: float
     always_seconds: float
     always_buckets: float

@@ -7,6 +7,7 @@ and tokens per step, and as many calls of as many bytes in groups of one size.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -55,9 +56,10 @@ def detect_elsewhere(course: Course, known: Elsewhere, limits: Thresholds) -> li
     Nothing where ranks work longer than elsewhere by as much as they wait longer, or one of them
     longer than the others do: that is what they wait for. Nor where transfers became slow later.
     """
-    course, usual = _observed(course), known.usual.least_wait
+    usual = known.usual.least_wait
     if known.own.least_wait < limits.lasting_ratio * usual:
         return []
+    course = _observed(course, limits)
     grown = _grown(course, course.least_wait, usual, known.usual.step, limits)
     if grown is None:
         return []
@@ -65,7 +67,10 @@ def detect_elsewhere(course: Course, known: Elsewhere, limits: Thresholds) -> li
     more = float(work.mean()) - known.usual.work
     if abs(more) > limits.elsewhere_work_ratio * known.usual.work:
         return []
-    if grown.excess < max(more, float(work.max() - np.median(work))):
+    # Where ranks are late in turns, each wait is as long as the latest of them is late: beyond the
+    # mean by the logarithm of their number, where lateness is exponential.
+    in_turns = max(0.0, more) * (1.0 + math.log(len(work)))
+    if grown.excess < max(in_turns, float(work.max() - np.median(work))):
         return []
     what = (
         f"collectives take longer than in {known.where}: who waits least waits "
@@ -79,9 +84,10 @@ def detect_stages_elsewhere(
     course: Course, stage: SmallIntegers, known: Elsewhere, limits: Thresholds
 ) -> Finding | None:
     """The same of waits between pipeline stages, of a job with these (ranks,)."""
-    course, usual = _observed(course), known.usual.neighbours
+    usual = known.usual.neighbours
     if known.own.neighbours < limits.lasting_ratio * usual:
         return None
+    course = _observed(course, limits)
     if _grown(course, course.pipeline_wait, usual, known.usual.step, limits) is None:
         return None
     if course.work.shape[2] != len(stage):
@@ -102,13 +108,13 @@ def detect_stages_elsewhere(
     return _finding(course, grown, what, Evidence(name, grown.now, "seconds", _in(known, usual)))
 
 
-def _observed(course: Course) -> Course:
-    """The buckets in which all ranks reported that ever are compared with others: who waits least
-    of the others may wait for one of whom nobody knows."""
+def _observed(course: Course, limits: Thresholds) -> Course:
+    """The buckets in which all ranks reported nearly all steps that ever are compared with others:
+    who waits least of the others may wait for one of whom nobody knows."""
     seen = course.seen[:, : course.work.shape[2]]
     seen = seen[:, seen.any(axis=0)]
-    whole = (seen == course.steps[:, None]).all(axis=1)
-    return course if whole.all() else Course(*(plane[whole] for plane in course))
+    whole = (seen >= limits.elsewhere_seen_share * course.steps[:, None]).all(axis=1)
+    return course if whole.all() else Course._make(plane[whole] for plane in course)
 
 
 def _grown(

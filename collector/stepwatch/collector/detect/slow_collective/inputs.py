@@ -45,27 +45,31 @@ def find(context: DetectionContext) -> list[Finding]:
     lasting = detect_lasting(course, LIMITS)
     if not lasting and may_be_slower(course, course.least_wait, LIMITS):
         known = context.once(known_elsewhere)
-        lasting = [] if known is None else detect_elsewhere(course, known, LIMITS)
+        found_there = (detect_elsewhere(course, each, LIMITS) for each in known)
+        lasting = next(filter(None, found_there), [])
     dated = [context.dated(with_clock(context, finding)) for finding in lasting]
     return [each._replace(subject=_largest(context)) for each in dated]
 
 
-def known_elsewhere(context: DetectionContext) -> Elsewhere | None:
-    """What an earlier attempt of the job waited in its first steps, or else the longest of what
-    other jobs of its class did; None where there are none that do the same."""
+def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
+    """What an earlier attempt of the job waited in its first steps, and the longest of what other
+    jobs of its class did, of those that do the same.
+
+    Both: an earlier attempt may have had the same slow link.
+    """
     first, clock = context.first_steps, context.window.clock
     own = beginning_of(context.attempt, clock)
     if own is None or (clock == HOST and first.hosts_ahead):
-        return None
+        return []
+    known: list[Elsewhere] = []
     earlier = None if first.attempt is context.attempt else beginning_of(first.attempt, clock)
     if earlier is not None and earlier.is_like(own):
-        return Elsewhere(earlier.waits, f"attempt {first.attempt.number}", own.waits)
-    peers = [each.beginning for each in context.class_throughput.peers(context.job.name)]
-    alike = [each.waits for each in peers if each is not None and each.is_like(own)]
-    if len(alike) < LIMITS.elsewhere_jobs:
-        return None
-    longest = UsualWaits(*np.max(alike, axis=0).tolist())
-    return Elsewhere(longest, f"{len(alike)} jobs of its class", own.waits)
+        known.append(Elsewhere(earlier.waits, f"attempt {first.attempt.number}", own.waits))
+    alike = context.class_throughput.alike(context.job.name, own)
+    if len(alike) >= LIMITS.elsewhere_jobs:
+        longest = UsualWaits(*np.max(alike, axis=0).tolist())
+        known.append(Elsewhere(longest, f"{len(alike)} jobs of its class", own.waits))
+    return known
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:

@@ -117,10 +117,9 @@ def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
     """Waits that are longer than in an earlier attempt, or in other jobs of the class."""
     if not may_be_slower(course, course.pipeline_wait, LIMITS):
         return None
-    known = context.once(known_elsewhere)
-    if known is None:
-        return None
-    return detect_stages_elsewhere(course, context.window.stage, known, LIMITS)
+    stage, known = context.window.stage, context.once(known_elsewhere)
+    found = (detect_stages_elsewhere(course, stage, each, LIMITS) for each in known)
+    return next(filter(None, found), None)
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:

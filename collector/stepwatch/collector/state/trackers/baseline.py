@@ -38,14 +38,15 @@ class BaselineCollective(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What a rank exchanges in a step by one operation in groups of one size: medians."""
+    """What a rank exchanges in a step by one operation in all of its groups of one size: medians
+    over ranks and steps."""
 
     calls: float
     bytes: float
 
 
 Exchanged = dict[tuple[int, int], Exchange]
-"""By operation and size of the group (0: unknown)."""
+"""By operation and size of the groups."""
 
 
 class Calls(Protocol):
@@ -134,7 +135,8 @@ class Baseline:
         begin = first + WARMUP_STEPS
         rows = calls.of_steps(begin, begin + BASELINE_STEPS + GRACE_STEPS)
         self.calls = _medians(rows, calls.groups)
-        self.exchanged = _exchanged(rows, calls.groups)
+        first_rows = rows[rows["step"] < begin + BASELINE_STEPS]
+        self.exchanged = _exchanged(first_rows, calls.groups)
 
     def released(self) -> Baseline:
         """What does not grow with the world."""
@@ -160,12 +162,26 @@ def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], B
 
 
 def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
-    """By operation and size of the group, over all groups, steps and ranks."""
+    """What most of `BASELINE_STEPS` steps consist of: a barrier now and then is left out, and what
+    groups of unknown size do.
+
+    A rank in a tensor and in a data group of two counts both together, whichever has more rows.
+    """
     numbers, which = np.unique(rows["group"], return_inverse=True)
     known = [groups[number].size if number in groups else 0 for number in numbers.tolist()]
     sizes = np.array(known, dtype=np.int64)[which]
-    keys = rows["op"].astype(np.int64) << 32 | sizes
-    names, calls, _ = grouped_medians(keys, rows["count"])
-    sent = grouped_medians(keys, rows["bytes"])[1]
-    each = zip(names.tolist(), calls.tolist(), sent.tolist(), strict=True)
-    return {(key >> 32, key & 0xFFFF_FFFF): Exchange(count, size) for key, count, size in each}
+    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
+    if not len(rows):
+        return {}
+    step = rows["step"].astype(np.int64) - int(rows["step"].min())
+    # Operation (16 bits), size, step and rank side by side: sizes and ranks are below 2**18.
+    keys = rows["op"].astype(np.int64) << 18 | sizes
+    cells, cell = np.unique(keys << 25 | step << 18 | rows["rank"], return_inverse=True)
+    sums = [np.bincount(cell, rows[name]) for name in ("count", "bytes")]
+    found: Exchanged = {}
+    for key in np.unique(cells >> 25).tolist():
+        mine = cells >> 25 == key
+        if len(np.unique(cells[mine] >> 18)) >= LEAST_BASELINE_STEPS:
+            medians = (float(np.median(each[mine])) for each in sums)
+            found[key >> 18, key & 0x3_FFFF] = Exchange(*medians)
+    return found
