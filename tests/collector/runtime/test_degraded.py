@@ -257,7 +257,7 @@ def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
     assert "one of ranks 4-7 on node node-1, which is not observed" in found["summary"]
 
 
-@pytest.mark.parametrize("silent_before", [0, 3])
+@pytest.mark.parametrize("silent_before", [0, 2])
 def test_a_lost_node_whose_peers_wait_on_is_one_incident(
     store: Store, clock: HandClock, silent_before: int
 ) -> None:
@@ -272,3 +272,20 @@ def test_a_lost_node_whose_peers_wait_on_is_one_incident(
     (found,) = site.view()["incidents"]
     assert (found["kind"], found["state"]) == ("hang", "open")
     assert found["confidence"] == "one of"
+
+
+def test_a_node_that_was_silent_while_the_others_made_steps_may_evaluate(
+    store: Store, clock: HandClock
+) -> None:
+    """Three steps of a second with its ranks: its agent ended before them. That nothing is received
+    pages at once, that nothing moves after a minute and a half."""
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(3, silent=("node-1",))
+    least = int(telemetry.LIMITS.least_seconds)
+    site.hang(least)
+    (found,) = site.open().values()
+    assert (found["kind"], found["node"]) == ("telemetry-lost", "node-1")
+    site.hang(80, stood=least)
+    hang = site.open()["hang"]
+    assert (hang["cause"], hang["node"], hang["confidence"]) == ("unknown", "node-1", "one of")
