@@ -259,22 +259,20 @@ def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds
     assert is_page(found)
 
 
-def test_an_agent_that_ends_while_its_rank_begins_to_evaluate_is_no_lost_node() -> None:
-    """The others come to a halt as its node falls silent, as where it lost its power."""
-    lost = Telemetry(killed_node=0, killed_at=22.5)
-    evaluates = Pauses(40, 30.0, rank=0)
+@pytest.mark.parametrize(
+    ("step", "every", "killed"),
+    [(0.5, 40, 22.5), (0.3, 100, 27.0)],
+    ids=["as it begins", "seven steps before"],
+)
+def test_an_agent_that_ends_and_a_rank_that_evaluates_are_no_lost_node(
+    step: float, every: int, killed: float
+) -> None:
+    """The others come to a halt as its node falls silent, as where it lost its power, or two
+    seconds later: then they made steps with its rank."""
+    lost = Telemetry(killed_node=0, killed_at=killed)
+    evaluates = Pauses(every, 30.0, rank=0)
     found = incidents(
-        replace(JOB, step_seconds=0.5, seconds=60.0, pauses=evaluates, telemetry=lost)
-    )
-    assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]
-
-
-def test_a_node_with_which_the_others_make_steps_after_it_fell_silent_is_not_lost() -> None:
-    """Its agent ended two seconds before its rank began to evaluate: seven steps lie between."""
-    lost = Telemetry(killed_node=0, killed_at=27.0)
-    evaluates = Pauses(100, 30.0, rank=0)
-    found = incidents(
-        replace(JOB, step_seconds=0.3, seconds=70.0, pauses=evaluates, telemetry=lost)
+        replace(JOB, step_seconds=step, seconds=70.0, pauses=evaluates, telemetry=lost)
     )
     assert [each["kind"] for each in found if is_page(each)] == ["telemetry-lost"]
 

@@ -104,6 +104,14 @@ def test_a_link_that_is_slow_from_the_first_step_is_found_beside_what_ran_before
     assert not incidents(replace(scenario, history=History.NONE)), "as the job may be made"
 
 
+def test_of_a_link_that_takes_most_of_each_step_it_is_said_that_it_is_slower_than_before() -> None:
+    """Of long steps it is known after twenty: at first it may be what the job does."""
+    more: dict[str, Any] = {"history": History.ATTEMPT, "seconds": 150.0}
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 0, at=0.0, effect=6.0, **more))
+    assert "or the job is made so" in found["summary"]
+    assert "longer than in attempt 0" in found["summary_now"]
+
+
 def test_a_slow_link_beside_a_process_that_is_stopped_now_and_then_is_an_incident_of_its_own() -> (
     None
 ):

@@ -41,12 +41,13 @@ def find(context: DetectionContext) -> list[Finding]:
     found = _find_clear(context)
     if found or context.course is None:
         return found
-    course = context.course
-    lasting = detect_lasting(course, LIMITS)
-    if not lasting and may_be_slower(course, course.least_wait, LIMITS):
+    course, lasting = context.course, list[Finding]()
+    # Before the look at transfers that always take most of each step: that one knows less.
+    if may_be_slower(course, course.least_wait, LIMITS):
         known = context.once(known_elsewhere)
         found_there = (detect_elsewhere(course, each, LIMITS) for each in known)
         lasting = next(filter(None, found_there), [])
+    lasting = lasting or detect_lasting(course, LIMITS)
     dated = [context.dated(with_clock(context, finding)) for finding in lasting]
     return [each._replace(subject=_largest(context)) for each in dated]
 
