@@ -52,6 +52,7 @@ def run(wanted: Wanted) -> dict[str, Any]:
             "seconds": scenario.seconds,
             "history": scenario.history.value,
             "pauses": _words(scenario.pauses),
+            "loads": _words(scenario.loads),
             "telemetry": _words(scenario.telemetry),
             "faults": [_words(fault) for fault in scenario.faults],
             "answers": [

@@ -131,6 +131,18 @@ class Pauses:
 
 
 @dataclass(frozen=True)
+class Loads:
+    """When batches of a healthy job come late: all loaders begin anew every `epoch_every` steps, 0
+    never, which takes about `epoch_seconds`; one step in `stall_every`, 0 none, waits
+    `stall_seconds` for the batch of one rank, any of them."""
+
+    epoch_every: int = 0
+    epoch_seconds: float = 0.0
+    stall_every: int = 0
+    stall_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Telemetry:
     """What happens to telemetry; `node` -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
 
@@ -155,6 +167,7 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     pauses: Pauses = Pauses()
     saves: Pauses = Pauses()
+    loads: Loads = Loads()
     telemetry: Telemetry = Telemetry()
     peers_raise: bool = False
     """Whether a collective raises soon after a peer is gone, as Gloo's does."""

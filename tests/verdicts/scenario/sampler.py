@@ -13,6 +13,7 @@ from .plan import (
     Fault,
     FaultKind,
     History,
+    Loads,
     Pace,
     Pauses,
     Scenario,
@@ -35,6 +36,8 @@ may be an evaluation is allowed up to fifteen minutes."""
 AFTER_FIRST_STEP_SECONDS = 660.0
 """The same in the first step: compilation takes minutes."""
 HEALTHY_SECONDS = 900.0
+_MOST_LATE = 0.02
+"""Share of a healthy job that epochs take, and that stalls of loaders do: nobody acts on less."""
 STRETCH_SECONDS = (900.0, 8 * 3600.0)
 """Shortest and longest of healthy jobs that false incidents are counted in, log-uniform."""
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
@@ -78,6 +81,7 @@ def _job(dice: random.Random, seed: int) -> Scenario:
         restart_seconds=dice.choice((math.inf, 8.0, 20.0)),
         names_stages=random.Random(f"stages {seed}").random() < 0.5,
         history=random.Random(f"history {seed}").choice([*History]),
+        loads=_loads(random.Random(f"loads {seed}"), step),
     )
 
 
@@ -97,6 +101,20 @@ def _saves(dice: random.Random, step: float) -> Pauses:
     apart = dice.uniform(30.0, 120.0)
     # More than a few percent of a job's time in saves is worth a ticket by itself.
     return Pauses(max(5, round(apart / step)), round(dice.uniform(0.05, 0.02 * apart), 2))
+
+
+def _loads(dice: random.Random, step: float) -> Loads:
+    """Epochs in half of the jobs, and stalls of single loaders in half of them."""
+    loads = Loads()
+    if dice.random() < 0.5:
+        every = round(_log_uniform(dice, 20.0, 2_000.0))
+        most = min(20.0, _MOST_LATE * every * step)
+        loads = replace(loads, epoch_every=every, epoch_seconds=dice.uniform(0.1, 1.0) * most)
+    if dice.random() < 0.5:
+        every = round(_log_uniform(dice, 20.0, 500.0))
+        most = min(8.0, _MOST_LATE * every) * step
+        loads = replace(loads, stall_every=every, stall_seconds=dice.uniform(0.1, 1.0) * most)
+    return loads
 
 
 def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) -> Scenario:

@@ -30,6 +30,17 @@ def test_each_report_has_seeds_of_its_own() -> None:
     assert seeds.report_seed(lambda bits: (1 << bits) - 1) == (1 << 41) - 1
 
 
+def test_late_batches_cost_a_healthy_job_little() -> None:
+    """Half of the jobs have epochs, half have loaders that stall."""
+    jobs = list(map(sample, range(400)))
+    for part in ("epoch", "stall"):
+        some = [job for job in jobs if getattr(job.loads, f"{part}_every")]
+        assert 160 <= len(some) <= 240
+        for job in some:
+            every, seconds = (getattr(job.loads, f"{part}_{name}") for name in ("every", "seconds"))
+            assert 0.0 < seconds <= 0.021 * every * job.step_seconds
+
+
 def test_a_stretch_is_a_healthy_job_of_up_to_eight_hours() -> None:
     lengths = [sample_of.seconds for sample_of in map(stretch, range(200))]
     assert 900.0 <= min(lengths) < 1800.0

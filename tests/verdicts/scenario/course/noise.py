@@ -29,6 +29,8 @@ _JITTER = 0.03
 _TAIL_SHARE, _TAIL_INDEX = 0.02, 2.0
 """One part in so many is longer by a Pareto factor of this index."""
 TOKENS = 16_384
+_EPOCH_SPREAD = 0.2
+"""Of what ranks take to begin an epoch, as a logarithm."""
 
 
 Recording = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
@@ -73,12 +75,13 @@ class Noise:
         self._scenario = scenario
         self._layout = Layout(scenario)
         self._dice = np.random.Generator(np.random.SFC64(scenario.seed))
+        self._load_dice = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
         runs = _recorded()
         self._run = runs[int(self._dice.integers(len(runs)))]
         self._speed = np.exp(0.005 * self._dice.standard_normal(scenario.ranks))
         self._seconds = np.ones((0, scenario.ranks, len(COLUMNS)))
         self._tokens = np.ones((0, scenario.ranks))
-        self._at = 0
+        self._at = self._made = 0
 
     def step(self) -> Work:
         """The next step; who takes it may change its numbers."""
@@ -108,7 +111,24 @@ class Noise:
             factors[hit] *= np.minimum(1.0 + dice.pareto(_TAIL_INDEX, int(hit.sum())), 8.0)
         # A transfer is over for all at once, so it has one time.
         factors[:, :, 4] = factors[:, :1, 4] * scenario.transfer_times
-        return factors * SHARES * scenario.step_seconds, tokens
+        seconds = factors * SHARES * scenario.step_seconds
+        seconds[:, :, 0] += self._late(len(seconds))
+        return seconds, tokens
+
+    def _late(self, steps: int) -> Matrix:
+        """Seconds by which batches of the next steps come late (steps, ranks)."""
+        loads, dice = self._scenario.loads, self._load_dice
+        late = np.zeros((steps, self._scenario.ranks))
+        numbers = np.arange(self._made, self._made + steps)
+        self._made += steps
+        if loads.epoch_every:
+            begins = (numbers > 0) & (numbers % loads.epoch_every == 0)
+            spread = np.exp(_EPOCH_SPREAD * dice.standard_normal(late.shape))
+            late += loads.epoch_seconds * spread * begins[:, None]
+        if loads.stall_every:
+            hit = np.flatnonzero(dice.random(steps) * loads.stall_every < 1.0)
+            late[hit, dice.integers(late.shape[1], size=len(hit))] += loads.stall_seconds
+        return late
 
     def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:
         """How much longer each rank computes for its sequences, and the tokens it reports: both

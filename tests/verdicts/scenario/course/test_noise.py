@@ -7,7 +7,7 @@ import pytest
 
 from tests.verdicts.scenario.course.noise import COLUMNS, SHARES, TOKENS, Noise
 from tests.verdicts.scenario.examples import JOB
-from tests.verdicts.scenario.plan import Pace, Shape
+from tests.verdicts.scenario.plan import Loads, Pace, Shape
 
 
 def seconds(
@@ -59,3 +59,33 @@ def test_what_a_step_takes_follows_from_its_tokens_where_it_says_so() -> None:
 def test_ranks_of_a_node_are_delayed_together() -> None:
     one, other, *_ = seconds(Pace.RECORDED, 4, 1).T
     assert np.corrcoef(one, other)[0, 1] > 0.15
+
+
+def late(loads: Loads, steps: int = 640) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Seconds by which batches come later (steps, ranks) than without `loads`."""
+    found = []
+    for each in (loads, Loads()):
+        noise = Noise(replace(JOB, loads=each))
+        works = [noise.step().seconds for _ in range(steps)]
+        found.append(np.stack([work[:, COLUMNS.index("data")] for work in works]))
+        found.append(np.stack([work[:, COLUMNS.index("data") + 1 :] for work in works]))
+    assert (found[1] == found[3]).all(), "nothing else changes"
+    return np.asarray(found[0] - found[2])
+
+
+def test_all_ranks_begin_an_epoch_together_and_each_takes_its_time() -> None:
+    taken = late(Loads(epoch_every=50, epoch_seconds=4.0))
+    begins = np.flatnonzero(taken.max(axis=1) > 0.0)
+    assert begins.tolist() == list(range(50, 640, 50))
+    assert taken[begins].min() > 1.0
+    assert np.median(taken[begins]) == pytest.approx(4.0, rel=0.2)
+    assert (np.ptp(taken[begins], axis=1) > 0.0).all()
+
+
+def test_a_loader_that_stalls_is_that_of_any_rank() -> None:
+    taken = late(Loads(stall_every=10, stall_seconds=3.0))
+    hits = taken > 1e-9
+    assert taken[hits] == pytest.approx(3.0)
+    assert hits.sum(axis=1).max() == 1
+    assert 40 <= hits.sum() <= 90
+    assert hits.any(axis=0).all()

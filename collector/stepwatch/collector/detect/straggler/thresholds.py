@@ -51,6 +51,9 @@ class Thresholds(NamedTuple):
     most_usual_long: float
     least_log_among_peers: float
     least_log_alone: float
+    fewest_stalls: int
+    stalls_of_data: float
+    least_log_stalls: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -1,7 +1,8 @@
 """Ranks that accumulated evidence names: slow beyond chance, and at what cost since when.
 
 Two questions, both must be answered with yes. Is it beyond chance, by bets on all of its steps
-(`state/evidence/bets.py`) or by how rare its long ones are (`rare`)? Does it cost enough: the share
+(`state/evidence/bets.py`), by how rare its long ones are (`rare`), or as its batches come late
+(`stalled_loads`)? Does it cost enough: the share
 of the time that the rank held its stage up since the excess began, less what its peers did, as the
 mean over stretches of time with its interval.
 """
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alone, lost_to_stalls
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import Course
@@ -86,12 +88,16 @@ def costly_ranks(
     steps_a_day, alarms = DAY_SECONDS / max(step, 1e-3), limits.false_alarms_a_day
     sure = capital >= log_alarm(steps_a_day, len(units), alarms)
     rarity, sure = _with_rare(course, evidence, units, sure, limits)
-    odds, named = np.maximum(capital, rarity), np.flatnonzero(sure)
+    loads = np.zeros(len(units))
+    loads[: len(stage)] = log_alone(course, evidence.long, stage, limits)
+    odds, named = np.maximum(np.maximum(capital, rarity), loads), np.flatnonzero(sure | (loads > 0))
     named = named[np.argsort(-odds[named], kind="stable")][: limits.most_costly]
     found, excess = [], _Excess(course, stage, evidence.members)
     for rank in named.tolist():
         others = np.flatnonzero(units == units[rank])
         net = beyond_peers(course, rank, others[others != rank], named)
+        if not sure[rank] and lost_to_stalls(course, rank, net) < limits.least_lost_unsure:
+            continue
         costly = _costly(course, rank, net, excess.of(rank), limits)
         if costly is not None and rank >= len(stage):
             costly = _of_node(course, costly, excess, rank - len(stage))
