@@ -16,6 +16,7 @@ from tests.verdicts.scenario.plan import (
     STANDING,
     Fault,
     FaultKind,
+    Loads,
     Pace,
     Pauses,
     Scenario,
@@ -107,6 +108,14 @@ def test_a_loader_of_one_of_two_ranks_that_stalls_for_a_sixth_of_the_time_is_nam
     (found,) = incidents(replace(scenario, step_seconds=2.0, pace=Pace.TOKENS, seconds=330.0))
     assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")
     assert found["opened_at"] <= 300.0
+
+
+def test_loaders_that_stall_in_turns_are_a_data_stall_of_the_job() -> None:
+    """One step in eight of half a second waits a second for the batch of some rank."""
+    scenario = replace(JOB, ranks=4, step_seconds=0.5, seconds=120.0, loads=Loads(0, 0.0, 8, 1.0))
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["alert"]) == ("data-stall", -1, "TrainingDataStall")
+    assert incidents(replace(scenario, loads=Loads(40, 0.8, 100, 1.0))) == []
 
 
 def test_data_that_take_a_tenth_of_each_step_of_all_ranks_are_named() -> None:
