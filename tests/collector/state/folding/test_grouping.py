@@ -20,6 +20,7 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import (
     baseline,
     collective_records,
+    given_up,
     rank_evidence,
     settled_steps,
     step_window,
@@ -54,7 +55,9 @@ def one_by_one(taken: list[Taken]) -> LiveJob:
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so small that random histories cross them."""
-    monkeypatch.setattr(settled_steps, "GIVE_UP_STEPS", 5)
+    monkeypatch.setattr(given_up, "GIVE_UP_STEPS", 7)
+    monkeypatch.setattr(given_up, "GIVE_UP_FEW", 2)
+    monkeypatch.setattr(given_up, "GIVE_UP_SECONDS", 0.9)
     monkeypatch.setattr(settled_steps, "LATE_SECONDS", 1.5)
     monkeypatch.setattr(baseline, "BASELINE_STEPS", 6)
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)

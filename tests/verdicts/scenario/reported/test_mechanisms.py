@@ -110,6 +110,17 @@ def test_a_loader_of_one_of_two_ranks_that_stalls_for_a_sixth_of_the_time_is_nam
     assert found["opened_at"] <= 300.0
 
 
+def test_few_long_steps_are_counted_while_an_agent_is_gone() -> None:
+    """Of steps of two seconds 64 newer ones are two minutes."""
+    lost = Telemetry(killed_node=1, killed_at=100.0)
+    scenario = job(
+        FaultKind.SLOW_DATA, 3, effect=4.0, period=20, ranks=4, nodes=4, at=0.0, telemetry=lost
+    )
+    found = incidents(replace(scenario, step_seconds=1.8, seconds=260.0))
+    assert {(each["kind"], each["rank"]) for each in found} >= {("straggler", 3)}
+    assert "straggler" not in {each["kind"] for each in found if each["rank"] != 3}
+
+
 def test_loaders_that_stall_in_turns_are_a_data_stall_of_the_job() -> None:
     """One step in eight of half a second waits a second for the batch of some rank."""
     scenario = replace(JOB, ranks=4, step_seconds=0.5, seconds=120.0, loads=Loads(0, 0.0, 8, 1.0))

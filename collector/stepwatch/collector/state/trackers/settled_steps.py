@@ -5,8 +5,9 @@ or when they will not come: all devices have timed a later one, a rank says that
 longer times, or the hosts are `LATE_SECONDS` further. Then it counts as the hosts have it. Where no
 rank is timed on a device, or one says that it is not, the hosts' clock counts for all at once.
 
-A step counts as it stood when it was settled, so that no counter falls. Steps are settled in their
-order; what the hosts did not report before a complete step is lost, since a rank reports in order.
+A step that some rank has not reported waits for it, but not for long (`given_up`). A step counts as
+it stood when it was settled, so that no counter falls. Steps are settled in their order; what the
+hosts did not report before a complete step is lost, since a rank reports in order.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAtt
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.exchanges import Exchanges, stages_known
+from stepwatch.collector.state.trackers.given_up import (
+    complete_or_given_up,
+    newest_complete,
+    newest_given_up,
+)
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence, Settled
 from stepwatch.collector.state.trackers.step_history import ON_DEVICE, ON_HOST
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, DeviceRing, StepRing
@@ -29,8 +35,6 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
-GIVE_UP_STEPS = 64
-"""A step that some rank has not reported counts as it stands once so many newer steps exist."""
 LATE_SECONDS = 20.0
 """Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
 device holds a second or two."""
@@ -135,7 +139,7 @@ class SettledSteps(JoinedTracker):
 
     def _advance(self, group: _Group, attempt: TrackedAttempt) -> None:
         rows = self._unsettled(attempt)
-        due = _complete_or_given_up(rows["reported"], attempt.world)
+        due = complete_or_given_up(rows, attempt.world)
         if not due:
             return
         timed = self._timed(rows, attempt) & (rows["reported"] > 0)
@@ -224,7 +228,7 @@ class SettledSteps(JoinedTracker):
             return bool(late.any())
         ranks = attempt.tracker(DeviceSteps).lengths.of(device.steps)["ranks"]
         before = awaited + int(np.flatnonzero(self._timed(rows, attempt)).max(initial=-1))
-        timed = _newest_complete(device, ranks, span, attempt.world, before)
+        timed = newest_complete(device, ranks, span, attempt.world, before)
         passed = timed[device.origin - span[0]] >= device.steps
         passed |= self._may_be_older(device.steps - awaited, host, rows, awaited)
         late = passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
@@ -243,18 +247,14 @@ class SettledSteps(JoinedTracker):
     def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
         """The newest step that may need no host any more once so many batches came (batches + 1,).
 
-        That is complete, or has so many newer ones.
+        That is complete, or is given up.
         """
         history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
-        reported = history.rows["reported"]
-        before = awaited + _complete_or_given_up(rows["reported"], attempt.world) - 1
-        known = reported[host.steps - history.held_from]
-        done = _newest_complete(host, known, span, attempt.world, before)
-        newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
-        seen = np.full(len(done), newest, dtype=np.int64)
-        np.maximum.at(seen, host.origin - span[0] + 1, host.steps)
-        return np.asarray(np.maximum(done, np.maximum.accumulate(seen) - GIVE_UP_STEPS))
+        before = awaited + complete_or_given_up(rows, attempt.world) - 1
+        known = history.rows["reported"][host.steps - history.held_from]
+        done = newest_complete(host, known, span, attempt.world, before)
+        return np.asarray(np.maximum(done, newest_given_up(host, rows, span, awaited)))
 
     def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
         """Whether steps at `index` of the unsettled `rows` end `LATE_SECONDS` before the newest,
@@ -269,38 +269,6 @@ class SettledSteps(JoinedTracker):
         inside = (index >= 0) & (index < len(ends))
         older[inside] = ends[index[inside]] < ends[-1] - LATE_SECONDS * NANOSECONDS
         return older
-
-
-def _complete_or_given_up(reported: Integers, world: int) -> int:
-    """How many steps, of which so many ranks `reported` each, need no longer wait for a host."""
-    complete, known = np.flatnonzero(reported >= world), np.flatnonzero(reported)
-    due = int(complete[-1]) + 1 if len(complete) else 0
-    if len(known) > GIVE_UP_STEPS:
-        due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
-    return due
-
-
-def _newest_complete(
-    fresh: Fresh, known: Integers, span: tuple[int, int], world: int, before: int
-) -> Integers:
-    """Newest step that `world` ranks reported once so many batches of `span` came (batches + 1,).
-
-    `known` (rows,) holds how many ranks reported the step of each row before, `before` the newest
-    complete step then. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 -> before, 5, 5.
-    """
-    steps = fresh.steps
-    order = np.argsort(steps, kind="stable")
-    ordered = steps[order]
-    begins = np.ones(len(ordered), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    firsts = np.flatnonzero(begins)
-    numbers, counts = ordered[firsts], np.append(firsts[1:], len(ordered))[: len(firsts)] - firsts
-    missing = world - known[order][firsts].astype(np.int64)
-    complete = (missing > 0) & (missing <= counts)
-    completing = order[(firsts + missing - 1)[complete]]
-    done = np.full(span[1] - span[0] + 1, before, dtype=np.int64)
-    np.maximum.at(done, fresh.origin[completing] - span[0] + 1, numbers[complete])
-    return np.asarray(np.maximum.accumulate(done))
 
 
 def _ends_ns(rows: Rows) -> Integers:
