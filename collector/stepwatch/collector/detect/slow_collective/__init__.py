@@ -3,10 +3,12 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, Steps, detect
+from .detector import detect
 from .inputs import find
 from .stage_inputs import find_between_stages
 from .stage_transfers import Waiting, detect_between_stages
+from .thresholds import LIMITS
+from .transfers import Steps
 
 __all__ = [
     "DETECTORS",

@@ -20,8 +20,8 @@ from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
-from .detector import Thresholds
 from .lasting_stages import longest_work
+from .thresholds import Thresholds
 
 
 class Elsewhere(NamedTuple):

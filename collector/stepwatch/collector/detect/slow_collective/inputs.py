@@ -18,9 +18,12 @@ from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.step_window import HOST, WORK
 
-from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow_now, may_be_slow, subject_of
+from .detector import detect, is_slow_now, may_be_slow
 from .elsewhere import Elsewhere, detect_elsewhere, may_be_slower
+from .groups import bytes_of, subject_of
 from .lasting import detect_lasting
+from .thresholds import LIMITS
+from .transfers import Key, Steps
 
 RECENT_STEPS = 12
 """Steps that are looked at each time; only a finding is worth looking back further."""

@@ -16,7 +16,7 @@ from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.names import Cause, FindingKind
 
-from .detector import Thresholds
+from .thresholds import Thresholds
 
 
 def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:

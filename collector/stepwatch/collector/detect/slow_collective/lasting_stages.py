@@ -19,8 +19,8 @@ from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
-from .detector import Thresholds
 from .stage_transfers import Pair, confidence_in, names_of
+from .thresholds import Thresholds
 
 
 class GrownWait(NamedTuple):

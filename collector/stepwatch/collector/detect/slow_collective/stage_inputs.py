@@ -23,7 +23,6 @@ from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 
-from .detector import LIMITS
 from .elsewhere import detect_stages_elsewhere, may_be_slower
 from .inputs import known_elsewhere
 from .lasting_stages import finding_of, grown_wait
@@ -35,6 +34,7 @@ from .stage_transfers import (
     names_of,
     slow_pair,
 )
+from .thresholds import LIMITS
 
 _AROUND = tuple(name for name in WORK if name not in STAGE_WORK)
 """What all stages do at the same time, before and after the microbatches pass through them: they

@@ -20,7 +20,8 @@ from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 
-from .detector import Thresholds, fewest_long
+from .detector import fewest_long
+from .thresholds import Thresholds
 
 Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""

@@ -1,0 +1,76 @@
+"""Which groups a finding is about, and the rank that the slow ones have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.slow_collective.thresholds import Thresholds
+from stepwatch.collector.detect.slow_collective.transfers import Key, Transfers
+from stepwatch.collector.state.collective_timing import Waits
+from stepwatch.collector.state.trackers.baseline import BaselineCollective
+from stepwatch.collector.state.trackers.collective_records import Group
+
+
+def subject_of(key: Key, groups: Mapping[int, Group], known: Mapping[Key, float]) -> str:
+    """What a finding is about: `ranks 0-7`, or, where other groups of that size pass about as many
+    bytes by the same operation, `groups of 8 ranks`.
+
+    On a slow network the tensor groups of a job are slow in turns, and this is one incident,
+    whichever of them proves it; its summary names that one. `known` are the bytes of all that are.
+    """
+    size = groups[key[0]].size
+    alike = {
+        number
+        for (number, op), each in known.items()
+        if op == key[1] and number in groups and groups[number].size == size
+        if known[key] / _AS_MANY_BYTES <= each <= known[key] * _AS_MANY_BYTES
+    }
+    return f"groups of {size} ranks" if len(alike) > 1 else f"ranks {groups[key[0]].ranks}"
+
+
+_AS_MANY_BYTES = 2.0
+
+
+def bytes_of(baseline: Mapping[Key, BaselineCollective]) -> dict[Key, float]:
+    """Bytes that a rank passes in each group and operation."""
+    return {key: call.bytes for key, call in baseline.items()}
+
+
+def common_rank(
+    found: Waits,
+    moved: Transfers,
+    slow_keys: list[Key],
+    baseline: Mapping[Key, BaselineCollective],
+    limits: Thresholds,
+) -> int:
+    """The only rank that all slow groups have and no healthy one of the same operation; -1: none.
+
+    One group alone, with nothing to compare it with, names no rank.
+    """
+    members = _members(found)
+    suspects = set.intersection(*(members[group] for group, _ in slow_keys))
+    slow_groups = {group for group, _ in slow_keys}
+    for key in moved.keys:
+        group, op = key
+        alike = [baseline[other].bytes for other in slow_keys if other[1] == op]
+        comparable = key in baseline and not np.isnan(moved.seconds[moved.keys.index(key)]).all()
+        if group in slow_groups or not alike or not comparable:
+            continue
+        if baseline[key].bytes >= limits.clearing_bytes_ratio * max(alike):
+            suspects -= members[group]
+    return suspects.pop() if len(suspects) == 1 else NO_RANK
+
+
+def _members(found: Waits) -> dict[int, set[int]]:
+    pairs = np.unique(
+        np.stack([found.rows["group"].astype(np.int64), found.rows["rank"].astype(np.int64)]),
+        axis=1,
+    )
+    numbers, starts = np.unique(pairs[0], return_index=True)
+    parts = np.split(pairs[1], starts[1:])
+    return {
+        number: set(part.tolist()) for number, part in zip(numbers.tolist(), parts, strict=True)
+    }

@@ -1,0 +1,106 @@
+"""What operations transfer in each step, beside what their baseline gives, and where that is slow.
+
+Where members are late in turns a transfer is too high (see `collectives`): all of them then work
+longer, too, and that much is taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.slow_collective.thresholds import Thresholds
+from stepwatch.collector.state.collective_timing import Waits
+from stepwatch.collector.state.trackers.baseline import BaselineCollective
+from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
+
+Key = tuple[int, int]
+"""A group and an operation, by their numbers."""
+
+
+class Steps(NamedTuple):
+    """The evaluated steps, in rising order, and how much longer each rank works than its baseline.
+
+    `seconds` (steps,) is the length of each; `more_work` (steps, ranks) own seconds beyond those of
+    the run's first steps, NaN where unknown; `slowdown` (steps,) what most ranks work longer by, at
+    least 1: on a busy host transfers take longer, too.
+    """
+
+    numbers: Integers
+    seconds: Vector
+    slowdown: Vector
+    more_work: Matrix
+
+
+class Transfers(NamedTuple):
+    """Operations by step: planes (keys, steps) of seconds and bytes, NaN where unknown.
+
+    `expected` is what the baseline gives, for these bytes and calls; `keys` names (group, op).
+    """
+
+    keys: list[Key]
+    seconds: Matrix
+    expected: Matrix
+    more_work: Matrix
+    bytes: Matrix
+
+
+def transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+    """The operations of `steps`, beside what their baseline gives."""
+    heads, seconds = found.rows[found.first], found.transfer[found.first]
+    numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
+    names, key = np.unique(numbers, return_inverse=True)
+    keys = [(name >> 16, name & 0xFFFF) for name in names.tolist()]
+    before = np.array([baseline.get(each, NOTHING) for each in keys], dtype=np.float64)[key]
+    step = np.searchsorted(steps.numbers, heads["step"])
+    inside = step < len(steps.numbers)
+    inside[inside] &= steps.numbers[step[inside]] == heads["step"][inside]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.maximum(heads["bytes"] / before[:, 1], heads["count"] / before[:, 2])
+    expected = before[:, 0] * np.fmax(1.0, grown)
+
+    def plane(values: Floats) -> Matrix:
+        filled = np.full((len(keys), len(steps.numbers)), np.nan)
+        filled[key[inside], step[inside]] = values[inside]
+        return filled
+
+    work = _more_work(found, steps, step, inside)
+    return Transfers(keys, plane(seconds), plane(expected), plane(work), plane(heads["bytes"]))
+
+
+NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
+
+
+def _more_work(found: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
+    """Per (group, op, step) the most that lateness in turns adds to the least wait.
+
+    The member that works most longer waits for the others only, each of which may be the last in
+    one call. Of four members that work 1, 1, 0, 0 s longer, in two calls or more, it is 1 s; where
+    one alone does, it is nothing: all others wait for it.
+    """
+    if not len(found.first):
+        return np.zeros(0)
+    rows = found.rows
+    of_row = np.where(inside, step, 0)[found.cell]
+    more = np.where(inside[found.cell], steps.more_work[of_row, rows["rank"]], np.nan)
+    more = np.maximum(more, 0.0)
+    most = np.maximum.reduceat(more, found.first)
+    members = np.diff(np.append(found.first, len(rows)))
+    turns = np.minimum(members, rows["count"][found.first]) - 1
+    return np.asarray(np.minimum(np.add.reduceat(more, found.first) - most, turns * most))
+
+
+def is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
+    """Where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
+    expected = moved.expected * steps.slowdown
+    excess = moved.seconds - expected
+    with np.errstate(invalid="ignore"):
+        clear = (moved.seconds >= limits.least_ratio * expected) & (
+            excess >= limits.least_excess_ratio * steps.seconds
+        )
+        certain = (moved.seconds >= limits.certain_ratio * expected) & (
+            excess >= limits.certain_excess_ratio * steps.seconds
+        )
+        return np.asarray((clear | certain) & (excess >= moved.more_work))
