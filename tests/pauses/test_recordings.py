@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.trackers.step_history import StepHistory
+from stepwatch.collector.state.trackers.steps.step_history import StepHistory
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.device.replay import ReplayClock, evaluate_until

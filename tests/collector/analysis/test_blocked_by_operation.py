@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.analysis.blocked_by_operation import Blocked, blocked_by_operation
 from stepwatch.collector.state.collective_timing import waits
-from stepwatch.collector.state.trackers.collective_records import CALL, Group
+from stepwatch.collector.state.trackers.communication.collective_records import CALL, Group
 from stepwatch.signals.records import Op
 
 GROUPS = {1: Group(2, "0,1"), 2: Group(4, "0,1,2,3")}

@@ -14,7 +14,7 @@ from stepwatch.collector.detect.hang.marked import Longest
 from stepwatch.collector.detect.hang.situation import NO_OTHERS, NOBODY_ASKED, Unseen
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.usual_pauses import UsualPauses
+from stepwatch.collector.state.trackers.steps.usual_pauses import UsualPauses
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Op, Phase, ProcessState
 from tests.collector.made import (

@@ -8,7 +8,7 @@ import pytest
 from stepwatch.collector.detect import data_stall
 from stepwatch.collector.detect.data_stall.in_turns import detect, late_batches, may_be
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.steps.step_window import Window
 
 from .windows import settle, slow, window
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.node_fault import LIMITS, Fault, detect
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import NodeFact
 

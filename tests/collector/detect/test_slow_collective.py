@@ -13,8 +13,8 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
 from stepwatch.collector.detect.slow_collective.detector import is_slow_now, may_be_slow
 from stepwatch.collector.state.collective_timing import waits
-from stepwatch.collector.state.trackers.baseline import BaselineCollective
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept

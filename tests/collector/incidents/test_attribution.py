@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.incidents.attribution import RULES, attribute
 from stepwatch.collector.state.newest_hosts import Neighbour
-from stepwatch.collector.state.trackers.node_facts import (
+from stepwatch.collector.state.trackers.nodes.node_facts import (
     DEVICE_FACTS,
     NODE_FACTS,
     RANK_FACTS,

@@ -10,8 +10,8 @@ import pytest
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.incidents.node_causes import of_this_run, with_certain, with_likely
 from stepwatch.collector.incidents.rank_places import RankPlaces
-from stepwatch.collector.state.trackers.near_cards import NearCard
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.near_cards import NearCard
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import Nearness, NodeFact
 

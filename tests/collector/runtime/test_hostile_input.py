@@ -18,9 +18,9 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import MAX_WORLD, Received
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
-from stepwatch.collector.state.trackers.node_facts import NodeFacts
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS
+from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view, job_view
 from stepwatch.collector.web.metrics import JobExporter

@@ -14,7 +14,7 @@ from stepwatch.collector.slo.registry import AttemptSteps, discover
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
 from stepwatch.collector.slo.slis.step_time import SLOW_STEP_FACTOR
-from stepwatch.collector.state.trackers.step_history import PARTS, StepFacts, StepHistory
+from stepwatch.collector.state.trackers.steps.step_history import PARTS, StepFacts, StepHistory
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from tests.collector.made import EPOCH, step_rows
 

@@ -23,8 +23,8 @@ from stepwatch.collector.slo.waste import (
     partition,
     tails_of,
 )
-from stepwatch.collector.state.trackers.dropped_steps import REDOABLE, DroppedSteps
-from stepwatch.collector.state.trackers.step_history import PARTS, StepFacts
+from stepwatch.collector.state.trackers.steps.dropped_steps import REDOABLE, DroppedSteps
+from stepwatch.collector.state.trackers.steps.step_history import PARTS, StepFacts
 from stepwatch.signals.arrays import Vector
 
 SECONDS = st.floats(0.0, 5_000.0) | st.sampled_from([0.0, 1e-7, 1e-6, 0.333333])

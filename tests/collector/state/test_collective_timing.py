@@ -18,8 +18,8 @@ from stepwatch.collector.state.collective_timing import (
     summaries,
     waits,
 )
-from stepwatch.collector.state.trackers import collective_records as calls_module
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.communication import collective_records as calls_module
+from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Op
 from tests.collector.gathered import call_rows, group_rows, kept

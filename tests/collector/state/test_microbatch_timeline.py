@@ -16,8 +16,12 @@ from stepwatch.collector.state.microbatch_timeline import (
     StageTimes,
     microbatch_timeline,
 )
-from stepwatch.collector.state.trackers import microbatches
-from stepwatch.collector.state.trackers.microbatches import CHUNK, STEPS_AHEAD, Microbatches
+from stepwatch.collector.state.trackers.communication import microbatches
+from stepwatch.collector.state.trackers.communication.microbatches import (
+    CHUNK,
+    STEPS_AHEAD,
+    Microbatches,
+)
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Phase

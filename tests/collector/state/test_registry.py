@@ -11,8 +11,8 @@ import pytest
 from stepwatch.collector.state import registry, trackers
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
-from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.records import Kind
 from tests.collector.made import segment, state_rows, step_rows
 

@@ -6,7 +6,7 @@ import pytest
 
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Phase
 from stepwatch.signals.wire import Rows

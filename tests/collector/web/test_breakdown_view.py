@@ -12,7 +12,7 @@ from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.microbatches import Microbatches
+from stepwatch.collector.state.trackers.communication.microbatches import Microbatches
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view
 from stepwatch.collector.web.api import make_api

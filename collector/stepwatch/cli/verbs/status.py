@@ -20,7 +20,7 @@ from stepwatch.cli.fleet import (
 )
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
-from stepwatch.collector.state.trackers.step_window import HOST
+from stepwatch.collector.state.trackers.steps.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_clock import baseline_on, early_baseline_on
-from stepwatch.collector.state.trackers.baseline import Exchanged
-from stepwatch.collector.state.trackers.early_baseline import UsualWaits
-from stepwatch.collector.state.trackers.step_window import StepClock
+from stepwatch.collector.state.trackers.steps.baseline import Exchanged
+from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.collector.state.trackers.steps.step_window import StepClock
 
 _SAME_BYTES = 0.1
 """Messages of one model differ by less; another sharding or precision changes them by more."""

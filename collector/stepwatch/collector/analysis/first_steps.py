@@ -12,14 +12,14 @@ from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.step_history import (
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.steps.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     ROW,
     WARMUP_STEPS,
 )
-from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
+from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag

@@ -20,10 +20,10 @@ from stepwatch.collector.state.step_clock import (
     early_baseline_on,
     ranks_compare,
 )
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
-from stepwatch.collector.state.trackers.baseline import Baseline
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.steps.baseline import Baseline
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import FindingKind

@@ -12,7 +12,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_clock import hosts_run_ahead
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
-from stepwatch.collector.state.trackers.settled_steps import SettledSteps
+from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 
 MOST_RANKS = 1024
 """Beyond it to compare what is known of ranks takes as long as many a detector."""

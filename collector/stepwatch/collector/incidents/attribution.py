@@ -13,7 +13,7 @@ from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.quantities import percent
 from stepwatch.collector.state.newest_hosts import Neighbour
 from stepwatch.collector.state.readings import Values
-from stepwatch.collector.state.trackers.node_facts import View
+from stepwatch.collector.state.trackers.nodes.node_facts import View
 from stepwatch.signals.names import Cause
 
 NODE, RANK, DEVICE = "node", "rank", "device"

@@ -11,9 +11,9 @@ from stepwatch.collector.incidents.node_causes import of_this_run, with_certain,
 from stepwatch.collector.incidents.rank_places import RankPlaces
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
-from stepwatch.collector.state.trackers.near_cards import NearCards
-from stepwatch.collector.state.trackers.node_facts import NodeFacts
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.near_cards import NearCards
+from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause
 
 SPANS = (4.0, 8.0, 16.0, 60.0)

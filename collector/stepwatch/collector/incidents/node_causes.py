@@ -12,7 +12,7 @@ from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
 from stepwatch.collector.detect.node_fault.detector import action_of, severity_of, title
 from stepwatch.collector.incidents.attribution import OPEN_CAUSES
 from stepwatch.collector.incidents.rank_places import RankPlaces, is_of_card
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals import exits
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Severity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stepwatch.collector.state.trackers.near_cards import NearCard
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.near_cards import NearCard
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause
 from stepwatch.signals.node_facts import CATALOGUE
 

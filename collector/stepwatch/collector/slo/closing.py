@@ -18,8 +18,8 @@ from stepwatch.collector.slo.slices import RunningSlices, Shares
 from stepwatch.collector.slo.waste import add_to_days, entries
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.step_facts import drop_steps, step_facts, usual_seconds
-from stepwatch.collector.state.trackers.dropped_steps import REDOABLE, SUMS
-from stepwatch.collector.state.trackers.settled_steps import SettledSteps
+from stepwatch.collector.state.trackers.steps.dropped_steps import REDOABLE, SUMS
+from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.store.slices import SLICE_SECONDS
 from stepwatch.signals.arrays import Integers, Rows, Vector
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.collector.state.job import RunKey
-from stepwatch.collector.state.trackers.dropped_steps import REDOABLE
+from stepwatch.collector.state.trackers.steps.dropped_steps import REDOABLE
 from stepwatch.signals.arrays import Integers, Mask, Rows
 
 _NO_ROWS: Rows = np.zeros(0, dtype=REDOABLE)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import NamedTuple
 
 from stepwatch.collector.slo import slis
-from stepwatch.collector.state.trackers.dropped_steps import DroppedSteps
-from stepwatch.collector.state.trackers.step_history import StepFacts
+from stepwatch.collector.state.trackers.steps.dropped_steps import DroppedSteps
+from stepwatch.collector.state.trackers.steps.step_history import StepFacts
 from stepwatch.signals.arrays import Vector
 
 

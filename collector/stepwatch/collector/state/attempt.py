@@ -19,21 +19,21 @@ from stepwatch.collector.state.tracker import (
     Received,
     TrackedAttempt,
 )
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE, Agents
-from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoints
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.device_timing import DeviceTiming
-from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
-from stepwatch.collector.state.trackers.exchanges import stages_known
+from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.communication.exchanges import stages_known
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
-from stepwatch.collector.state.trackers.settled_steps import SettledSteps
-from stepwatch.collector.state.trackers.step_history import StepHistory
-from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
-from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.collector.state.trackers.steps.baseline import Baseline
+from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
+from stepwatch.collector.state.trackers.steps.step_history import StepHistory
+from stepwatch.collector.state.trackers.steps.step_window import DEVICE, StepRing, Window
+from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent

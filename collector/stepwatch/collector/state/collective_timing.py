@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
-from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.signals.arrays import Floats, Integers, Mask, Rows, Vector
 from stepwatch.signals.records import Op
 

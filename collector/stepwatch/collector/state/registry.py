@@ -1,4 +1,4 @@
-"""Which trackers there are: every subclass of `Tracker` in a file of `trackers/`."""
+"""Which trackers there are: every subclass of `Tracker` in a file below `trackers/`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from stepwatch.collector.state.tracker import Tracker
 @cache
 def discover() -> tuple[type[Tracker], ...]:
     """All trackers by `order`, then by name; nothing else lists them."""
-    names = [f"{trackers.__name__}.{each.name}" for each in pkgutil.iter_modules(trackers.__path__)]
+    below = pkgutil.walk_packages(trackers.__path__, f"{trackers.__name__}.")
+    names = [each.name for each in below if not each.ispkg]
     found = [
         value
         for name in names

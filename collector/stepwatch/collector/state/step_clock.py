@@ -12,16 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.tracker import TrackedAttempt
-from stepwatch.collector.state.trackers.baseline import Baseline, Calls
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
-from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, DeviceCollectives
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.device_timing import DeviceTiming
-from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.devices.device_collectives import (
+    DeviceCalls,
+    DeviceCollectives,
+)
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.ranks import Ranks
-from stepwatch.collector.state.trackers.settled_steps import LATE_SECONDS
-from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
-from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.collector.state.trackers.steps.baseline import Baseline, Calls
+from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.steps.settled_steps import LATE_SECONDS
+from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
+from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, MaskMatrix, Vector
 from stepwatch.signals.phrases import ranks_text
 

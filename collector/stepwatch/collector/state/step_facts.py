@@ -16,9 +16,9 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_clock import hosts_run_ahead
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.settled_steps import SettledSteps
-from stepwatch.collector.state.trackers.step_history import (
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
+from stepwatch.collector.state.trackers.steps.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     ON_DEVICE,
@@ -26,7 +26,7 @@ from stepwatch.collector.state.trackers.step_history import (
     WARMUP_STEPS,
     StepFacts,
 )
-from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
+from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 

@@ -25,10 +25,10 @@ from stepwatch.collector.state.step_facts import (
     step_lengths,
     tokens_per_second,
 )
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.links import Links
+from stepwatch.collector.state.trackers.communication.links import Links
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.shared_name import SharedName
-from stepwatch.collector.state.trackers.step_window import IDLE, WORK
+from stepwatch.collector.state.trackers.steps.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES

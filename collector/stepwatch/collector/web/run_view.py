@@ -15,7 +15,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import clock_of, step_facts
 from stepwatch.collector.state.trackers.run_facts import RunFacts
-from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS, StepFacts
+from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS, StepFacts
 from stepwatch.signals.records import PHASE_NAMES, StepFlag
 
 MOST_BLOCKS = 32

@@ -27,7 +27,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.node_fault import Fault, detect
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.node_faults import NodeFault, NodeFaults
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault, NodeFaults
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from tests.agent.fake_proc import FILES, Proc

@@ -15,7 +15,7 @@ from stepwatch.collector.detect.finding import build_finding
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.processes import start_ticks
 from stepwatch.signals.records import Kind, Nearness, NodeFact

@@ -12,7 +12,7 @@ from stepwatch.collector.detect.straggler.evidence.costly import (
     costly_ranks,
     share_of,
 )
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 
 from .simulated import (
     Noise,

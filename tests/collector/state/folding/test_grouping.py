@@ -17,16 +17,16 @@ from stepwatch.collector.state.folding.batches import Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers import (
+from stepwatch.collector.state.trackers.communication import collective_records
+from stepwatch.collector.state.trackers.communication.exchanges import Exchanges
+from stepwatch.collector.state.trackers.steps import (
     baseline,
-    collective_records,
     given_up,
     rank_evidence,
     settled_steps,
     step_window,
 )
-from stepwatch.collector.state.trackers.exchanges import Exchanges
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState

@@ -16,7 +16,7 @@ from stepwatch.collector.detect.data_stall.detector import Thresholds
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.step_window import WORK, Window
+from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

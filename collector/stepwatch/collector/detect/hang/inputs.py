@@ -13,10 +13,10 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
-from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState

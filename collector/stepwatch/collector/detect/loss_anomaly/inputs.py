@@ -7,7 +7,7 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.trackers.step_history import NEWEST_STEPS
+from stepwatch.collector.state.trackers.steps.step_history import NEWEST_STEPS
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 

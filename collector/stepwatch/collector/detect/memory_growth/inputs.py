@@ -8,7 +8,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory, Readings
-from stepwatch.collector.state.trackers.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause
 

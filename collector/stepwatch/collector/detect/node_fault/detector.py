@@ -13,7 +13,7 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
 from stepwatch.signals.records import NodeFact

@@ -7,7 +7,7 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.trackers.node_faults import NodeFault, NodeFaults
+from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault, NodeFaults
 from stepwatch.signals.clock import NANOSECONDS
 
 from . import detector

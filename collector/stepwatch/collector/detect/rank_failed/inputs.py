@@ -9,9 +9,9 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.last_lines import LastLines, LastWords
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 

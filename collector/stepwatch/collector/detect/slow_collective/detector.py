@@ -16,8 +16,8 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.collective_timing import Waits, bus_bytes_per_second
-from stepwatch.collector.state.trackers.baseline import BaselineCollective
-from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.communication.collective_records import Group
+from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op

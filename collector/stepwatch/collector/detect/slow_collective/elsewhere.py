@@ -16,7 +16,7 @@ from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, bu
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.early_baseline import UsualWaits
+from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -10,8 +10,8 @@ from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.slow_collective.thresholds import Thresholds
 from stepwatch.collector.detect.slow_collective.transfers import Key, Transfers
 from stepwatch.collector.state.collective_timing import Waits
-from stepwatch.collector.state.trackers.baseline import BaselineCollective
-from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.communication.collective_records import Group
+from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 
 
 def subject_of(key: Key, groups: Mapping[int, Group], known: Mapping[Key, float]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepwatch.collector.detect.slow_collective.thresholds import Thresholds
 from stepwatch.collector.state.collective_timing import Waits
-from stepwatch.collector.state.trackers.baseline import BaselineCollective
+from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 Key = tuple[int, int]

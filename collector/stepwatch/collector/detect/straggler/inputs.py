@@ -13,7 +13,7 @@ from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import compared_ranks, window_of
 from stepwatch.collector.detect.rare_stages import rare_stages
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.phrases import ranks_text

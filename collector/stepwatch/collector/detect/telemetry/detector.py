@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
+from stepwatch.collector.state.trackers.nodes.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text, ranks_text
 from stepwatch.signals.thresholds import load

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.evidence.long_steps import LEVELS, added
-from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix16, Matrix32, Vector
 
 BUCKET_SECONDS = 10.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
-from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 

@@ -17,7 +17,7 @@ from stepwatch.collector.state.tracker import (
     JoinedTracker,
     TrackedAttempt,
 )
-from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Phase, ProcessState

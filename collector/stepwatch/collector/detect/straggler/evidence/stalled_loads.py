@@ -13,7 +13,7 @@ import numpy as np
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
-from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Matrix, SmallIntegers, Vector
 
 _LEVEL = LEVELS.index(1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
-from stepwatch.collector.state.trackers.hardware_use import HardwareUse
+from stepwatch.collector.state.trackers.devices.hardware_use import HardwareUse
 from stepwatch.signals.records import MEASURED, Activity
 
 _WORDS = {

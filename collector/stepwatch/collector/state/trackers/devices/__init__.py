@@ -1,0 +1,1 @@
+"""What devices time, and how busy they are."""

@@ -1,0 +1,116 @@
+"""The newest DEVICE_COLLECTIVE rows of one attempt: how long compute streams stood at collectives.
+
+They arrive after the COLLECTIVE rows of the same calls, or never.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.newest_rows import NewestRows
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.trackers.communication.collective_records import (
+    MAX_ROWS,
+    CollectiveRecords,
+    Group,
+)
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
+from stepwatch.signals.records import OP_NAMES, Kind
+from stepwatch.signals.wire import Rows
+
+DEVICE_CALL = np.dtype(
+    [("step", "<u4"), ("rank", "<i4"), ("group", "<u4"), ("op", "<u2"), ("exposed", "<f4")]
+)
+"""One rank's calls of one operation in one group within one step; `exposed` in seconds, of all
+calls, as the timed ones were."""
+_MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
+
+
+class DeviceCollectives(JoinedTracker):
+    """Keeps the rows that arrived last; older ones are overwritten."""
+
+    kinds = frozenset({Kind.DEVICE_COLLECTIVE})
+    order = 32
+    given_back = True
+
+    def __init__(self) -> None:
+        self._rows = NewestRows(DEVICE_CALL, MAX_ROWS)
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self._rows)
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold DEVICE_COLLECTIVE rows in."""
+        rows = batches.rows(Kind.DEVICE_COLLECTIVE)
+        if rows is not None:
+            attempt.refused_records += self.add(rows, attempt.world)
+
+    def add(self, rows: Rows, world: int) -> int:
+        """Take DEVICE_COLLECTIVE rows; returns how many were refused as impossible.
+
+        A row without a timed call is left out: nothing is known of it.
+        """
+        possible = chosen(rows, _possible(rows, world))
+        taken = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
+        columns = {name: taken[name] for name in ("step", "rank", "group", "op")}
+        all_calls = taken["exposed_seconds"] * (taken["count"] / taken["timed"])
+        self._rows.add({**columns, "exposed": all_calls})
+        return len(rows) - len(possible)
+
+    def of_steps(self, first: int, last: int) -> Rows:
+        """Rows of `DEVICE_CALL` of steps `first` to `last`, in the order they arrived."""
+        return self._rows.of_steps(first, last)
+
+
+class DeviceCalls:
+    """The collectives of an attempt with the exposed time of the devices in place of the host's.
+
+    A call whose device row is missing is left out: then a member is missing, and the transfer of
+    that collective is unknown.
+    """
+
+    def __init__(self, host: CollectiveRecords, device: DeviceCollectives) -> None:
+        self._host, self._device = host, device
+
+    @property
+    def groups(self) -> dict[int, Group]:
+        """The process groups by number."""
+        return self._host.groups
+
+    def of_steps(self, first: int, last: int) -> Rows:
+        """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
+        host, device = (each.of_steps(first, last) for each in (self._host, self._device))
+        groups = np.unique(device["group"])
+        host = host[np.isin(host["group"], groups)]
+        if not len(host) or not len(device):
+            return host[:0]
+        wanted, known = _keys(host, first, groups), _keys(device, first, groups)
+        order = np.argsort(known, kind="stable")  # of repeated rows the last one counts
+        at = np.searchsorted(known[order], wanted, side="right") - 1
+        same = (at >= 0) & (known[order][at] == wanted)
+        found: Rows = host[same].copy()
+        found["exposed"] = device["exposed"][order[at[same]]]
+        return found
+
+
+def _possible(rows: Rows, world: int) -> Mask:
+    """Rows whose rank and operation exist and whose times are possible; NaN is unknown."""
+    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["op"] < len(OP_NAMES))
+    seconds = rows["exposed_seconds"]
+    possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
+    return np.asarray(possible & (rows["timed"] <= rows["count"]))
+
+
+def _keys(rows: Rows, first: int, groups: Integers) -> Integers:
+    """One number for (step, rank, group, op): 25, 17, 17 and 4 bits; `groups` in rising order.
+
+    Step 7 from step 5 on, rank 3, second group, op 1: 2 << 38 | 3 << 21 | 1 << 4 | 1.
+    """
+    step = rows["step"].astype(np.int64) - max(first, 0)
+    group = np.searchsorted(groups, rows["group"]).astype(np.int64)
+    rank, op = rows["rank"].astype(np.int64), rows["op"].astype(np.int64)
+    return np.asarray(step << 38 | rank << 21 | group << 4 | op)

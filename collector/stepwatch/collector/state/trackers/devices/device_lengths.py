@@ -1,0 +1,158 @@
+"""How long each step of an attempt took on its slowest device: the steps that its history holds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.state.folding.fresh import Fresh
+from stepwatch.collector.state.folding.rows import accumulate, chosen, put
+from stepwatch.collector.state.trackers.steps.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    MAX_STEPS,
+    PARTS,
+    SPENT,
+    WARMUP_STEPS,
+)
+from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.wire import Rows
+
+LENGTH = np.dtype(
+    [
+        ("ranks", "<u4"),
+        ("longest", "<f4"),
+        ("busy", "<f8"),
+        ("end_wall_ns", "<u8"),
+        *((name, "<f4") for name in PARTS),
+    ]
+)
+"""Devices that timed a step, the seconds of the slowest and of all together, both without
+checkpoint and evaluation, and the wall time at which the last one ended it. `PARTS` as in the
+history of the hosts, NaN where one of the devices did not take the step apart."""
+
+
+class DeviceLengths:
+    """Lengths of at most `MAX_STEPS` steps, from the attempt's first one on; some were dropped.
+
+    `any` says whether a device timed a step, `late_rows` how many rows came for dropped steps.
+    """
+
+    def __init__(self) -> None:
+        self.any = False
+        self.late_rows = 0
+        self._first = 0
+        self._used = 0
+        self._dropped = 0
+        self._longest_dropped = math.nan
+        self._beginning: Rows = _blank(0)
+        self._rows: Rows = _blank(0)
+
+    def add(self, fresh: Fresh, first: int | None) -> None:
+        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step, None
+        while no host reported one: then it is the first that a device timed.
+
+        Sums are taken row after row (`np.add.at`), so they do not depend on which rows come in one
+        call.
+        """
+        if first is None:
+            first = int(fresh.steps.min())
+            first = min(first, self._first) if self._used else first
+        self._begin_at(first)
+        index = fresh.steps - first - self._dropped
+        self.late_rows += int((index < 0).sum()) if self._dropped else 0
+        inside = (index >= 0) & (index < MAX_STEPS)
+        rows, index, ends = chosen(fresh.rows, inside), index[inside], fresh.ends_ns[inside]
+        self._make_room(int(index.max(initial=-1)) + 1)
+        pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
+        seconds = rows["duration_seconds"] - pauses
+        seconds = np.maximum(seconds, 0.0)
+        touched, at = np.unique(index, return_inverse=True)
+        part = chosen(self._rows, touched)
+        accumulate(np.add, part, "ranks", at, np.ones(len(at)))
+        accumulate(np.maximum, part, "longest", at, seconds)
+        accumulate(np.add, part, "busy", at, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", at, np.maximum(ends, 0))
+        for name in SPENT:
+            accumulate(np.add, part, name, at, rows[f"{name}_seconds"])
+        accumulate(np.minimum, part, "least_collective", at, rows["collective_seconds"])
+        put(self._rows, touched, part)
+
+    def baseline(self, world: int) -> float:
+        """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
+        begin = self._first + WARMUP_STEPS
+        found = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
+        known = found[~np.isnan(found)]
+        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+    def longest(self) -> float:
+        """Seconds of the longest step of any device; NaN before the first."""
+        return float(np.fmax(self._longest_dropped, _longest(self._rows)))
+
+    def of(self, steps: Integers) -> Rows:
+        """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one, or where they
+        are no longer held."""
+        found = np.zeros(len(steps), dtype=LENGTH)
+        for first, rows in ((self._first, self._beginning), (self._held_from, self._rows)):
+            index = steps - first
+            inside = (index >= 0) & (index < len(rows))
+            found[inside] = rows[index[inside]]
+        return found
+
+    def drop(self, count: int, first: int) -> None:
+        """Let the first `count` steps held go, but for the `_beginning`; `first` is the attempt's
+        first step."""
+        if not self._dropped:
+            self._begin_at(first)
+            self._beginning = self._rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
+        self._longest_dropped = float(np.fmax(self._longest_dropped, _longest(self._rows[:count])))
+        self._dropped += count
+        self._rows, self._used = self._rows[count:].copy(), max(0, self._used - count)
+
+    @property
+    def _held_from(self) -> int:
+        return self._first + self._dropped
+
+    def _begin_at(self, first: int) -> None:
+        """Let rows begin with the step `first`; those of earlier steps are none of the attempt's.
+
+        Begun with step 5, steps 5 and 6 known: from 4 on they are rows 1 and 2, from 6 on one is 0.
+        """
+        if self._used and first != self._first:
+            later = min(max(self._first - first, 0), MAX_STEPS)
+            known = self._rows[max(first - self._first, 0) : self._used][: MAX_STEPS - later]
+            self._used = later + len(known) if len(known) else 0
+            self._rows = _blank(_length(self._used))
+            self._rows[later : later + len(known)] = known
+        self._first = first
+
+    def _make_room(self, used: int) -> None:
+        self.any = self.any or used > 0
+        self._used = max(self._used, used)
+        if used > len(self._rows):
+            grown = _blank(_length(used))
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
+
+    def seconds(self, steps: Integers, world: int) -> Vector:
+        """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
+        rows = self.of(steps)
+        timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
+        return np.where(timed, rows["longest"].astype(np.float64), np.nan)
+
+
+def _blank(count: int) -> Rows:
+    rows: Rows = np.zeros(count, dtype=LENGTH)
+    rows["least_collective"] = np.inf
+    return rows
+
+
+def _length(used: int) -> int:
+    """A power of two: the same whether rows grow at once or little by little."""
+    return min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())) if used else 0
+
+
+def _longest(rows: Rows) -> float:
+    timed = rows["longest"][rows["ranks"] > 0]
+    return float(timed.max()) if len(timed) else math.nan

@@ -1,0 +1,187 @@
+"""What the first steps of an attempt were like, kept for good: no degradation becomes the baseline.
+
+Steps are taken after the warm-up and reduced to medians once they are over. Until then, and where
+the collector missed them, the past is unknown. It holds a number per rank, so it is given back with
+the window; `beginning` holds one per step, whatever the world, and stays for later attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from stepwatch.collector.state.collective_timing import grouped_medians, waits
+from stepwatch.collector.state.trackers.communication.collective_records import Group
+from stepwatch.collector.state.trackers.steps.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    WARMUP_STEPS,
+)
+from stepwatch.collector.state.trackers.steps.step_window import WORK, seconds_of
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.wire import Rows
+
+GRACE_STEPS = 64
+"""Steps beyond the last one of the past after which it is closed, whoever did not report."""
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class BaselineCollective(NamedTuple):
+    """Medians of one operation in one group: transfer in seconds, bytes and calls of a rank."""
+
+    transfer: float
+    bytes: float
+    calls: float
+
+
+class Exchange(NamedTuple):
+    """What a rank exchanges in a step by one operation in all of its groups of one size: medians
+    over ranks and steps."""
+
+    calls: float
+    bytes: float
+
+
+Exchanged = dict[tuple[int, int], Exchange]
+"""By operation and size of the groups."""
+
+
+class Calls(Protocol):
+    """What collectives took, on one clock."""
+
+    @property
+    def groups(self) -> Mapping[int, Group]:
+        """The process groups by number."""
+        ...
+
+    def of_steps(self, first: int, last: int) -> Rows:
+        """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
+        ...
+
+
+class Baseline:
+    """Collects the first steps of an attempt's ranks, then holds their medians.
+
+    `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN where fewer than
+    `LEAST_BASELINE_STEPS` are known; `calls` maps (group, op) to its medians; `exchanged` is small
+    whatever the world. All are empty until the steps are over.
+    """
+
+    def __init__(self) -> None:
+        self.work: dict[str, Vector] = {}
+        self.calls: dict[tuple[int, int], BaselineCollective] = {}
+        self.exchanged: Exchanged = {}
+        self._closed = False
+        self._seconds = np.zeros((len(WORK), BASELINE_STEPS, 0), dtype=np.float32)
+        self._known = 0
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return int(self._seconds[0].size) + len(self.calls)
+
+    def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:
+        """Take STEP or DEVICE_STEP rows that were new to their ranks, all below `world`.
+
+        `first` is the attempt's first step, `calls` what its collectives took so far.
+        """
+        if self._closed or not len(rows):
+            return
+        self._grow(world)
+        index = rows["step"].astype(np.int64) - first - WARMUP_STEPS
+        wanted = (index >= 0) & (index < BASELINE_STEPS)
+        self._known += int(wanted.sum())
+        for plane, name in zip(self._seconds, WORK, strict=True):
+            plane[index[wanted], rows["rank"][wanted]] = seconds_of(rows, name)[wanted]
+        late = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
+        if late or self._known >= BASELINE_STEPS * world:
+            self._close(calls, first)
+
+    def may_close(self, first: Integers, last: Integers, rows: Integers, world: int) -> Mask:
+        """Where it may close in a run of batches, if all their rows are new.
+
+        Batch by batch: its first and last step, counted from the attempt's first, and its rows.
+        """
+        if self._closed:
+            return np.zeros(len(rows), dtype=np.bool_)
+        begin, end = WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS
+        touches = (last >= begin) & (first < end)
+        known = self._known + np.cumsum(np.where(touches, rows, 0))
+        full = touches & (known >= BASELINE_STEPS * world)
+        return np.asarray(full | (last >= end + GRACE_STEPS))
+
+    def work_of(self, world: int) -> dict[str, Vector]:
+        """`work`, or nothing where it is not about as many ranks."""
+        return self.work if all(len(known) == world for known in self.work.values()) else {}
+
+    def _grow(self, world: int) -> None:
+        known = self._seconds.shape[2]
+        if known < world:
+            grown = np.full((len(WORK), BASELINE_STEPS, world), np.nan, dtype=np.float32)
+            grown[:, :, :known] = self._seconds
+            self._seconds = grown
+
+    def _close(self, calls: Calls, first: int) -> None:
+        self._closed = True
+        enough = (~np.isnan(self._seconds[0])).sum(axis=0) >= LEAST_BASELINE_STEPS
+        for plane, name in zip(self._seconds, WORK, strict=True):
+            found = np.full(len(enough), np.nan)
+            found[enough] = np.nanmedian(plane[:, enough], axis=0)
+            self.work[name] = found
+        self._seconds = self._seconds[:, :, :0].copy()
+        begin = first + WARMUP_STEPS
+        rows = calls.of_steps(begin, begin + BASELINE_STEPS + GRACE_STEPS)
+        self.calls = _medians(rows, calls.groups)
+        first_rows = rows[rows["step"] < begin + BASELINE_STEPS]
+        self.exchanged = _exchanged(first_rows, calls.groups)
+
+    def released(self) -> Baseline:
+        """What does not grow with the world."""
+        left = Baseline()
+        left.exchanged = self.exchanged
+        return left
+
+
+def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], BaselineCollective]:
+    found = waits(rows, groups)
+    heads, transfer = found.rows[found.first], found.transfer[found.first]
+    known = ~np.isnan(transfer)
+    heads, transfer = heads[known], transfer[known]
+    keys = heads["group"].astype(np.int64) << 16 | heads["op"]
+    pairs, transfers, counts = grouped_medians(keys, transfer)
+    sizes, calls = (grouped_medians(keys, heads[name])[1] for name in ("bytes", "count"))
+    lines = zip(pairs.tolist(), transfers.tolist(), sizes.tolist(), calls.tolist(), strict=True)
+    return {
+        (key >> 16, key & 0xFFFF): BaselineCollective(seconds, size, count)
+        for (key, seconds, size, count), steps in zip(lines, counts.tolist(), strict=True)
+        if steps >= LEAST_BASELINE_STEPS
+    }
+
+
+def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
+    """What most of `BASELINE_STEPS` steps consist of: a barrier now and then is left out, and what
+    groups of unknown size do.
+
+    A rank in a tensor and in a data group of two counts both together, whichever has more rows.
+    """
+    numbers, which = np.unique(rows["group"], return_inverse=True)
+    known = [groups[number].size if number in groups else 0 for number in numbers.tolist()]
+    sizes = np.array(known, dtype=np.int64)[which]
+    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
+    if not len(rows):
+        return {}
+    step = rows["step"].astype(np.int64) - int(rows["step"].min())
+    # Operation (16 bits), size, step and rank side by side: sizes and ranks are below 2**18.
+    keys = rows["op"].astype(np.int64) << 18 | sizes
+    cells, cell = np.unique(keys << 25 | step << 18 | rows["rank"], return_inverse=True)
+    sums = [np.bincount(cell, rows[name]) for name in ("count", "bytes")]
+    found: Exchanged = {}
+    for key in np.unique(cells >> 25).tolist():
+        mine = cells >> 25 == key
+        if len(np.unique(cells[mine] >> 18)) >= LEAST_BASELINE_STEPS:
+            medians = (float(np.median(each[mine])) for each in sums)
+            found[key >> 18, key & 0x3_FFFF] = Exchange(*medians)
+    return found

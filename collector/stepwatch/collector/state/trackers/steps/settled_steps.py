@@ -1,0 +1,275 @@
+"""On which clock each step of an attempt counts, decided once: its devices', or its hosts'.
+
+Where ranks say that devices time their steps, a step is settled when its DEVICE_STEP rows are in,
+or when they will not come: all devices have timed a later one, a rank says that its device no
+longer times, or the hosts are `LATE_SECONDS` further. Then it counts as the hosts have it. Where no
+rank is timed on a device, or one says that it is not, the hosts' clock counts for all at once.
+
+A step that some rank has not reported waits for it, but not for long (`given_up`). A step counts as
+it stood when it was settled, so that no counter falls. Steps are settled in their order; what the
+hosts did not report before a complete step is lost, since a rank reports in order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.folding.fresh import Fresh
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.trackers.communication.exchanges import Exchanges, stages_known
+from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
+from stepwatch.collector.state.trackers.steps.given_up import (
+    complete_or_given_up,
+    newest_complete,
+    newest_given_up,
+)
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence, Settled
+from stepwatch.collector.state.trackers.steps.step_history import ON_DEVICE, ON_HOST
+from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, DeviceRing, StepRing
+from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Rows
+
+LATE_SECONDS = 20.0
+"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
+device holds a second or two."""
+
+
+class _Group(NamedTuple):
+    """New rows of a group of so many batches, of which the first `taken` are entered."""
+
+    host: Fresh
+    device: Fresh
+    size: int
+    taken: int = 0
+
+    @classmethod
+    def nothing(cls) -> _Group:
+        """A group that is taken."""
+        return cls(_NOTHING, Fresh.nothing(Kind.DEVICE_STEP), 0)
+
+    def later(self) -> Fresh:
+        """Rows of the hosts that are not entered yet."""
+        return self.host.of(self.taken, self.size)
+
+    def stage(self, attempt: TrackedAttempt) -> SmallIntegers:
+        """The stage of each rank (world,) after the batches that are taken."""
+        return stages_known(attempt, self.taken - 1 if self.size else None)
+
+
+_NOTHING = Fresh.nothing(Kind.STEP)
+
+
+class SettledSteps(JoinedTracker):
+    """Enters the rows of a group in the history and the devices' lengths, and settles steps.
+
+    Steps before `awaited` are settled; it is None before the first step.
+    """
+
+    kinds = frozenset({Kind.STEP, Kind.DEVICE_STEP, Kind.COLLECTIVE, Kind.GROUP})
+    """Of the last two only the stages that `Exchanges` finds in them."""
+    order = 45
+
+    def __init__(self) -> None:
+        self.awaited: int | None = None
+        self._ended_ns = 0
+        """The latest end of the settled steps on any host, wall time."""
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Take what `Steps` and `DeviceSteps` made of the group.
+
+        Where a row may come after its step was settled, within the group, its batches are taken in
+        two halves, and these likewise: then it is late as it would be alone.
+        """
+        steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
+        host, device = steps.fresh, devices.fresh
+        steps.fresh, devices.fresh = Fresh.nothing(Kind.STEP), Fresh.nothing(Kind.DEVICE_STEP)
+        if len(host.rows) or len(device.rows):
+            self._take(_Group(host, device, len(batches)), (0, len(batches)), attempt)
+        attempt.tracker(Exchanges).forget_changes()
+
+    def awaits_devices(self, attempt: TrackedAttempt) -> bool:
+        """Whether steps wait for rows of devices: some rank has one, and none says it has not."""
+        said = attempt.tracker(DeviceTiming).all_timed
+        return attempt.tracker(DeviceSteps).ring.world > 0 if said is None else said
+
+    def count(self, attempt: TrackedAttempt) -> int:
+        """Rows of the history that count now, from its first one on.
+
+        Those that await their devices do not yet; on the hosts' clock all do.
+        """
+        history = attempt.tracker(Steps).history
+        held = len(history.rows)
+        if self.awaited is None or not self.awaits_devices(attempt):
+            return held
+        return max(0, min(self.awaited - history.held_from, held))
+
+    def give_up(self, attempt: TrackedAttempt) -> None:
+        """Settle every step as it stands: nothing is awaited any more."""
+        rows = self._unsettled(attempt)
+        if len(rows):
+            timed = self._timed(rows, attempt) & (rows["reported"] > 0)
+            self._settle(rows, timed, _Group.nothing(), attempt)
+
+    def _take(self, group: _Group, span: tuple[int, int], attempt: TrackedAttempt) -> None:
+        """Enter and settle batches `span[0]` to `span[1] - 1` of the group."""
+        first, last = span
+        host, device = group.host.of(first, last), group.device.of(first, last)
+        if last - first > 1 and (
+            self._may_be_late(host, device, span, attempt)
+            or self._may_be_far(host, attempt)
+            or attempt.tracker(Exchanges).changes_within(first, last)
+        ):
+            middle = (first + last) // 2
+            self._take(group, (first, middle), attempt)
+            self._take(group, (middle, last), attempt)
+            return
+        steps = attempt.tracker(Steps)
+        if len(host.rows):
+            steps.enter(host)
+        if len(device.rows):
+            begins = steps.history.first if len(steps.history) else None
+            attempt.tracker(DeviceSteps).lengths.add(device, begins)
+        self._advance(group._replace(taken=last), attempt)
+
+    def _advance(self, group: _Group, attempt: TrackedAttempt) -> None:
+        rows = self._unsettled(attempt)
+        due = complete_or_given_up(rows, attempt.world)
+        if not due:
+            return
+        timed = self._timed(rows, attempt) & (rows["reported"] > 0)
+        if self.awaits_devices(attempt):
+            ends = np.maximum.accumulate(np.maximum(_ends_ns(rows), self._ended_ns))
+            waits = (rows["reported"] > 0) & ~timed
+            waits &= ends >= ends[due - 1] - LATE_SECONDS * NANOSECONDS
+            waits[: np.flatnonzero(timed).max(initial=0)] = False
+            due = int(np.argmax(waits[:due])) if waits[:due].any() else due
+        self._settle(rows[:due], timed[:due], group, attempt)
+
+    def _settle(self, rows: Rows, timed: Mask, group: _Group, attempt: TrackedAttempt) -> None:
+        """Settle the steps that come next; `timed` (steps,) counts as the devices have it."""
+        if not len(rows):
+            return
+        history, lengths = attempt.tracker(Steps).history, attempt.tracker(DeviceSteps).lengths
+        first = history.first if self.awaited is None else max(self.awaited, history.first)
+        held_from = self._newest(attempt) - self._reach(attempt) + 1
+        self.awaited = first + len(rows)
+        self._ended_ns = max(self._ended_ns, int(_ends_ns(rows).max()))
+        rows["clock"] = np.where(timed, ON_DEVICE, ON_HOST)
+        attempt.totals.add_steps(rows["longest"][~timed], HOST)
+        seconds = rows["longest"].astype(np.float64)
+        if timed.any():
+            seconds[timed] = lengths.of(first + np.flatnonzero(timed))["longest"]
+            attempt.totals.add_steps(seconds[timed], DEVICE)
+        on_device, reported = self.awaits_devices(attempt), rows["reported"]
+        settled = Settled(
+            clock=DEVICE if on_device else HOST,
+            steps=np.arange(first, self.awaited),
+            seconds=seconds,
+            flags=rows["flags"].astype(np.int64),
+            timed=timed if on_device else reported > 0,
+            stage=group.stage(attempt),
+            later=group.later() if (reported < attempt.world).any() else _NOTHING,
+            held_from=held_from,
+        )
+        attempt.tracker(RankEvidence).settle(settled, attempt)
+
+    def _reach(self, attempt: TrackedAttempt) -> int:
+        """So far behind the newest step no ring has lost a step yet."""
+        rings = (StepRing, DeviceRing) if self.awaits_devices(attempt) else (StepRing,)
+        return min(ring.reach_for(attempt.world) for ring in rings)
+
+    def _newest(self, attempt: TrackedAttempt) -> int:
+        """The newest step of which a row was entered; the one before the first without any."""
+        reported = np.flatnonzero(self._unsettled(attempt)["reported"])
+        return self._first_awaited(attempt) + int(reported.max(initial=-1))
+
+    def oldest_kept(self, attempt: TrackedAttempt) -> int | None:
+        """The oldest step that evidence may still take, so that no ring may lose it before; None
+        before the first step."""
+        if not len(attempt.tracker(Steps).history):
+            return None
+        return max(self._first_awaited(attempt), self._newest(attempt) - self._reach(attempt) + 1)
+
+    def _unsettled(self, attempt: TrackedAttempt) -> Rows:
+        """The history from the first awaited step on; a view."""
+        history = attempt.tracker(Steps).history
+        if self.awaited is None:
+            return history.rows
+        found: Rows = history.rows[max(0, self.awaited - history.held_from) :]
+        return found
+
+    def _first_awaited(self, attempt: TrackedAttempt) -> int:
+        """The first step that is not settled, also before the first one was."""
+        history = attempt.tracker(Steps).history
+        return history.first + len(history) - len(self._unsettled(attempt))
+
+    def _timed(self, rows: Rows, attempt: TrackedAttempt) -> Mask:
+        """Which of the unsettled steps every device timed; none where the hosts' clock counts."""
+        lengths, history = attempt.tracker(DeviceSteps).lengths, attempt.tracker(Steps).history
+        if not lengths.any or not self.awaits_devices(attempt):
+            return np.zeros(len(rows), dtype=np.bool_)
+        found = lengths.of(history.first + np.arange(len(history) - len(rows), len(history)))
+        return np.asarray((found["ranks"] > 0) & (found["ranks"] >= attempt.world))
+
+    def _may_be_late(
+        self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
+    ) -> bool:
+        """Whether a step may be settled before a row of it comes, by the batches of `span`."""
+        rows, awaited = self._unsettled(attempt), self._first_awaited(attempt)
+        due = self._due(host, span, attempt)
+        late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
+        if late.any() or not len(device.rows) or not self.awaits_devices(attempt):
+            return bool(late.any())
+        ranks = attempt.tracker(DeviceSteps).lengths.of(device.steps)["ranks"]
+        before = awaited + int(np.flatnonzero(self._timed(rows, attempt)).max(initial=-1))
+        timed = newest_complete(device, ranks, span, attempt.world, before)
+        passed = timed[device.origin - span[0]] >= device.steps
+        passed |= self._may_be_older(device.steps - awaited, host, rows, awaited)
+        late = passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
+        return bool(late.any())
+
+    def _may_be_far(self, host: Fresh, attempt: TrackedAttempt) -> bool:
+        """Whether a step, when it is settled, may be too far behind the newest one for evidence,
+        and would not be if it were settled before the last rows of `host`."""
+        if not len(host.rows):
+            return False
+        newest, reach = self._newest(attempt), self._reach(attempt)
+        awaited = self._first_awaited(attempt)
+        later = max(newest, int(host.steps.max()))
+        return later > newest and later - reach >= max(awaited, newest - reach + 1)
+
+    def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
+        """The newest step that may need no host any more once so many batches came (batches + 1,).
+
+        That is complete, or is given up.
+        """
+        history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
+        rows = self._unsettled(attempt)
+        before = awaited + complete_or_given_up(rows, attempt.world) - 1
+        known = history.rows["reported"][host.steps - history.held_from]
+        done = newest_complete(host, known, span, attempt.world, before)
+        return np.asarray(np.maximum(done, newest_given_up(host, rows, span, awaited)))
+
+    def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
+        """Whether steps at `index` of the unsettled `rows` end `LATE_SECONDS` before the newest,
+        with the rows of `host`, which are not entered yet."""
+        older = np.zeros(len(index), dtype=np.bool_)
+        if not len(rows):
+            return older
+        ends = np.maximum(_ends_ns(rows), self._ended_ns)
+        at = host.steps - awaited
+        np.maximum.at(ends, at[at >= 0], host.ends_ns[at >= 0])
+        ends = np.maximum.accumulate(ends)
+        inside = (index >= 0) & (index < len(ends))
+        older[inside] = ends[index[inside]] < ends[-1] - LATE_SECONDS * NANOSECONDS
+        return older
+
+
+def _ends_ns(rows: Rows) -> Integers:
+    return np.asarray(rows["end_wall_ns"].astype(np.int64))

@@ -1,0 +1,347 @@
+"""One row per step of an attempt, the newest of them: what SLIs, quantiles and progress need.
+
+Steps that are complete and old leave it once the slices that they are in are stored; what is needed
+of them later is small (`dropped_steps`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import accumulate, chosen, put
+from stepwatch.collector.state.trackers.steps.dropped_steps import DroppedSteps
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import StepFlag
+from stepwatch.signals.wire import Rows
+
+MAX_STEPS = 1 << 20
+"""Steps held per attempt; a hostile step number cannot make the step_history grow beyond them."""
+WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
+"""Steps left out at the start of an attempt (compilation, allocation, caches, loader workers), by
+detectors too; steps of its own median; the fewest of those."""
+NEWEST_STEPS = 8
+"""Steps whose latest end is that of the newest."""
+
+_Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+_Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+UNSETTLED, ON_HOST, ON_DEVICE = 0, 1, 2
+"""Which clock a step is counted on; unsettled until that is known."""
+
+SPENT = ("data", "collective", "pipeline_wait", "checkpoint", "eval")
+"""Columns of which the seconds of all ranks of a step are summed."""
+PARTS = (*SPENT, "least_collective")
+"""The same, and how long the rank was in collectives that was so for the shortest time, infinite
+before any reported."""
+ROW = np.dtype(
+    [
+        ("reported", "<u4"),
+        ("end_wall_ns", "<u8"),
+        ("end_unset_ns", "<u8"),
+        ("longest", "<f8"),
+        ("busy", "<f8"),
+        ("tokens", "<u8"),
+        ("loss", "<f8"),
+        ("loss_sum", "<f8"),
+        ("loss_ranks", "<u4"),
+        ("flags", "<u2"),
+        ("clock", "u1"),
+        *((name, "<f4") for name in PARTS),
+    ]
+)
+"""Seconds but for the ends; `longest` and `busy` exclude checkpoint and evaluation.
+
+`end_unset_ns` is what `end_wall_ns` would be if nobody had set a clock since the attempt began.
+
+`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
+is their sum, so that the mean is the same however the rows came. `clock` is written by
+`settled_steps`; every other column is what the hosts said.
+"""
+
+
+class StepFacts(NamedTuple):
+    """Per-step facts of one attempt, in step order; times in seconds, arrays of one length.
+
+    `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
+    in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
+    `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
+    steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
+    since the attempt began: also where somebody set the clock in between. `on_device` marks those
+    of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
+    `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
+    that is not known. `tokens` are those of all ranks. `unfinished` marks steps that some rank left
+    by an exception: nothing of them is kept, and who has not reported them never will.
+    """
+
+    world: int
+    began_s: float
+    end_s: _Floats
+    busy: _Floats
+    longest: _Floats
+    observed: _Integers
+    lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    allocated: _Floats
+    on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    parts: Rows
+    tokens: _Integers
+    unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class StepHistory:
+    """Steps `first` to `first + len - 1` of one attempt; those before `held_from` were dropped.
+
+    `beginning` are the rows of the first steps, from the first drop on.
+    """
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.dropped = DroppedSteps()
+        self.beginning = np.zeros(0, dtype=ROW)
+        self._rows = np.zeros(0, dtype=ROW)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self.dropped.count + self._used
+
+    @property
+    def held_from(self) -> int:
+        """The first step of which there is a row."""
+        return self.first + self.dropped.count
+
+    @property
+    def rows(self) -> Rows:
+        """The rows held, oldest step first."""
+        return self._rows[: self._used]
+
+    @property
+    def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Step number of each row held."""
+        return np.arange(self.held_from, self.held_from + self._used, dtype=np.int64)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest step; 0 before the first."""
+        return max(self.dropped.longest, float(self.rows["longest"].max(initial=0.0)))
+
+    def part(self, steps: slice) -> tuple[Integers, Rows]:
+        """Numbers and rows of some steps, counted from the first one of the attempt.
+
+        Of those that were dropped only the `beginning` is known.
+        """
+        start, stop, _ = steps.indices(len(self))
+        if stop <= len(self.beginning):
+            rows = self.beginning[start:stop]
+        else:
+            start = max(start, self.dropped.count)
+            rows = self.rows[start - self.dropped.count : stop - self.dropped.count]
+        return np.arange(self.first + start, self.first + start + len(rows)), rows
+
+    def drop(self, count: int) -> None:
+        """Let the first `count` rows go."""
+        if not self.dropped.count:
+            self.beginning = self.rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
+        self.dropped.add(self.held_from, self.rows[:count])
+        self._rows, self._used = self.rows[count:].copy(), self._used - count
+
+    def add(self, steps: Rows, to_wall_ns: int | Integers, set_ns: int | Integers = 0) -> None:
+        """Add STEP rows that `make_room` let through, each (rank, step) once.
+
+        `to_wall_ns` turns monotonic into wall time, and `set_ns` is by how much the wall clock was
+        set by then: the same for all rows or one each. Sums are taken row after row (`np.add.at`),
+        so they do not depend on which rows come in one call.
+        """
+        index = steps["step"].astype(np.int64) - self.held_from
+        rows = self._rows
+        pauses = steps["checkpoint_ns"] + steps["eval_ns"]
+        seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
+        touched, at = _places(index)
+        part = chosen(rows, touched)
+        ends = steps["time_ns"].astype(np.int64) + to_wall_ns
+        accumulate(np.add, part, "reported", at, np.ones(len(at)))
+        accumulate(np.add, part, "busy", at, seconds)
+        accumulate(np.add, part, "tokens", at, steps["tokens"])
+        accumulate(np.maximum, part, "longest", at, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", at, ends)
+        accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
+        accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
+        for name in SPENT:
+            spent = steps[f"{name}_ns"]
+            if spent.any():  # most are 0 in most steps
+                accumulate(np.add, part, name, at, spent / NANOSECONDS)
+        waited = steps["collective_ns"] / NANOSECONDS
+        accumulate(np.minimum, part, "least_collective", at, waited)
+        known = np.isfinite(steps["loss"])
+        accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
+        accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
+        some = part["loss_ranks"] > 0
+        part["loss"][some] = part["loss_sum"][some] / part["loss_ranks"][some]
+        put(rows, touched, part)
+
+    def complete_until(self, world: int) -> int:
+        """Newest step that `world` ranks and all steps before it reported; first - 1 if none.
+
+        What was dropped counts as reported.
+        """
+        short = self.rows["reported"] < world
+        return self.held_from + (int(np.argmax(short)) if short.any() else self._used) - 1
+
+    def baseline(self) -> float:
+        """Median step time in seconds of the attempt's first steps after its warm-up, on the hosts.
+
+        It is fixed once they are over, so that a run that slows down later is compared with what it
+        was, and history does not change. NaN until there are enough.
+        """
+        _, first = self.part(slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS))
+        return _usual_of(first["longest"].tobytes())
+
+    def newest_end_ns(self) -> int:
+        """Wall time in nanoseconds at which the newest steps ended; 0 before the first.
+
+        Of a few steps, as ranks report one after the other; not of all, so that a clock that was
+        set back is believed.
+        """
+        return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
+
+    def set_s_of(self, place: int) -> float:
+        """By how much clocks were set since the attempt began when the step of a row ended."""
+        row = self.rows[place : place + 1]
+        if row["reported"].all():  # nearly always: then no step before it is asked
+            return (
+                float((row["end_wall_ns"] - row["end_unset_ns"]).astype(np.int64)[0]) / NANOSECONDS
+            )
+        return float(self._clock_set_s()[place])
+
+    def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
+        """The steps held as the hosts have them; those from `resumed_at` on are lost to a later
+        attempt.
+
+        A step that no rank reported is expected all the same; its end is put between those of its
+        neighbours. `began_s` is 0 where the start was not received: then the first step began it.
+        """
+        rows, ends, began_known = self.rows, self._ends_s(), bool(began_s)
+        lost = np.zeros(self._used, dtype=np.bool_)
+        if resumed_at is not None:
+            lost = self.steps >= resumed_at
+        if self.dropped.count:
+            began_s = self.dropped.end_s
+        elif not began_s and self._used:
+            began_s = float(ends[0] - rows["longest"][0])
+        return StepFacts(
+            world,
+            began_s,
+            ends,
+            rows["busy"].astype(np.float64),
+            rows["longest"].astype(np.float64),
+            rows["reported"].astype(np.int64),
+            lost,
+            self.allocated(began_s, ends, began_known=began_known),
+            np.zeros(self._used, dtype=np.bool_),
+            rows[[*PARTS]],
+            rows["tokens"].astype(np.int64),
+            rows["flags"] & StepFlag.UNFINISHED > 0,
+        )
+
+    def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
+        """Seconds between steps that end at `ends_s` (held,), the first since `began_s`; whatever
+        somebody set a clock by does not count. A beginning that is not known comes from the first
+        of these ends."""
+        set_s = self._clock_set_s()[: len(ends_s)]
+        from_first = not began_known and not self.dropped.count and len(set_s) > 0
+        before = set_s[0] if from_first else self.dropped.clock_set_s
+        ends = np.concatenate([[began_s - before], ends_s - set_s])
+        return np.asarray(np.maximum(np.diff(ends), 0.0))
+
+    def _clock_set_s(self) -> _Floats:
+        """By how much clocks were set when each row's step ended; of one that nobody reported, when
+        the one before did."""
+        rows = self.rows
+        found = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64) / NANOSECONDS
+        if found.any():
+            seen = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
+            last = np.maximum.accumulate(seen)
+            found = np.where(last < 0, self.dropped.clock_set_s, found[last])
+        return np.asarray(found)
+
+    def _ends_s(self) -> _Floats:
+        """When each row's step ended, Unix seconds: known, or between its neighbours."""
+        seen = self.rows["reported"] > 0
+        ends: _Floats = self.rows["end_wall_ns"] / NANOSECONDS
+        if seen.all():
+            return ends
+        steps, known = self.steps[seen], ends[seen]
+        if self.dropped.seen_step >= 0:
+            steps = np.concatenate([[self.dropped.seen_step], steps])
+            known = np.concatenate([[self.dropped.seen_end_s], known])
+        return np.asarray(np.interp(self.steps, steps, known)) if len(steps) else ends
+
+    def moves(self, first: Integers, last: Integers) -> Mask:
+        """Whether rows of steps `first` to `last` make it begin elsewhere, or have no place in it.
+
+        Element by element.
+        """
+        if not len(self):
+            return last >= first
+        return (first < self.first) | (last >= self.held_from + MAX_STEPS)
+
+    def make_room(self, steps: Rows) -> Rows:
+        """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
+        found: Rows = steps[self.room_for(steps)]
+        return found
+
+    def room_for(self, steps: Rows) -> Mask:
+        """Which STEP rows fit into `MAX_STEPS`, after making room for them.
+
+        Not those of steps that were dropped: they are late.
+        """
+        numbers = steps["step"].astype(np.int64)
+        if not len(self) and len(numbers):
+            self.first = int(numbers.min())
+        if self.dropped.count:
+            self.dropped.late_rows += int((numbers < self.held_from).sum())
+        elif len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
+            self._shift(self.first - int(numbers.min()))
+        fits: Mask = (numbers >= self.held_from) & (numbers < self.held_from + MAX_STEPS)
+        if not fits.any():
+            return fits
+        used = max(self._used, int(numbers[fits].max()) - self.held_from + 1)
+        if used > len(self._rows):
+            # A power of two: the same length whether it grows at once or little by little.
+            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
+            grown["loss"], grown["least_collective"] = np.nan, np.inf
+            grown[: self._used] = self.rows
+            self._rows = grown
+        self._used = used
+        return fits
+
+    def _shift(self, count: int) -> None:
+        earlier = np.zeros(count, dtype=ROW)
+        earlier["loss"], earlier["least_collective"] = np.nan, np.inf
+        self._rows = np.concatenate([earlier, self.rows])
+        self._used += count
+        self.first -= count
+
+
+@lru_cache(maxsize=1024)
+def _usual_of(seconds: bytes) -> float:
+    """Median of those of the first steps that ranks reported: asked for several times in each
+    evaluation, and nearly always they are those of before."""
+    longest = np.frombuffer(seconds)
+    known = longest[longest > 0]
+    return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+
+def _places(index: Integers) -> tuple[Integers, Integers]:
+    """Numbers of rows, rising, all of `index` among them, and where among these each of it is.
+
+    Rows come of a few neighbouring steps: then all between them are taken, without sorting.
+    7, 9, 7 -> (7, 8, 9), (0, 2, 0); 7, 1000, 7 -> (7, 1000), (0, 1, 0).
+    """
+    if len(index):
+        least, most = int(index.min()), int(index.max())
+        if most - least < 2 * len(index):
+            return np.arange(least, most + 1), index - least
+    return np.unique(index, return_inverse=True)
