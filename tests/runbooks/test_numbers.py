@@ -32,7 +32,6 @@ STATED = [
     ("TrainingDataStall", "a quarter of the step", 0.25, data_stall.LIMITS.least_share),
     ("TrainingDataStall", "at least three times", 3.0, data_stall.LIMITS.least_ratio),
     ("TrainingDataStall", "four fifths of the ranks", 0.8, data_stall.LIMITS.least_ranks_share),
-    ("TrainingDataStall", "a cost of 8 % or more", 0.08, data_stall.LIMITS.turns_least_lost),
     ("TrainingHang", "eight usual steps", 8.0, hang.LIMITS.step_multiple),
     ("TrainingHang", "at least 5 s", 5.0, hang.LIMITS.least_seconds),
     ("TrainingHang", "the first after ten minutes", 600.0, hang.LIMITS.first_step_seconds),

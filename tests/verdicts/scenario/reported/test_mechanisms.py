@@ -16,7 +16,6 @@ from tests.verdicts.scenario.plan import (
     STANDING,
     Fault,
     FaultKind,
-    Loads,
     Pace,
     Pauses,
     Scenario,
@@ -119,14 +118,6 @@ def test_few_long_steps_are_counted_while_an_agent_is_gone() -> None:
     found = incidents(replace(scenario, step_seconds=1.8, seconds=260.0))
     assert {(each["kind"], each["rank"]) for each in found} >= {("straggler", 3)}
     assert "straggler" not in {each["kind"] for each in found if each["rank"] != 3}
-
-
-def test_loaders_that_stall_in_turns_are_a_data_stall_of_the_job() -> None:
-    """One step in eight of half a second waits a second for the batch of some rank."""
-    scenario = replace(JOB, ranks=4, step_seconds=0.5, seconds=120.0, loads=Loads(0, 0.0, 8, 1.0))
-    (found,) = incidents(scenario)
-    assert (found["kind"], found["rank"], found["alert"]) == ("data-stall", -1, "TrainingDataStall")
-    assert incidents(replace(scenario, loads=Loads(40, 0.8, 100, 1.0))) == []
 
 
 def test_data_that_take_a_tenth_of_each_step_of_all_ranks_are_named() -> None:

@@ -1,4 +1,4 @@
-"""Data stall: the whole job waits for its data, far longer than its baseline, or in turns."""
+"""Data stall: the whole job waits for its data, far longer than its baseline."""
 
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind

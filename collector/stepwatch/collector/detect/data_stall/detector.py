@@ -43,9 +43,6 @@ class Thresholds(NamedTuple):
     always_share: float
     always_long_steps: int
     always_long_seconds: float
-    turns_least_late: int
-    turns_most_of_one: float
-    turns_least_lost: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -14,11 +14,11 @@ from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.phrases import ranks_text
 
-from . import detector, in_turns
+from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job whose ranks all wait for data, or in turns."""
+    """A job whose ranks all wait for data."""
     first = context.early_baseline
     baseline = None
     if first:
@@ -29,9 +29,6 @@ def find(context: DetectionContext) -> list[Finding]:
     ranks = observed_ranks(context)
     window = window_of(context.window, ranks)
     found = detector.detect(window, baseline, detector.LIMITS, lasts_s, ranks)
-    if not found and in_turns.may_be(window, detector.LIMITS):
-        longer = window_of(context.attempt.window(in_turns.WINDOW_STEPS), ranks)
-        found = in_turns.detect(longer, detector.LIMITS)
     if found and context.unobserved:
         unseen = ranks_text(sorted(context.unobserved))
         row = text_evidence("ranks not observed", unseen, "")

@@ -129,12 +129,16 @@ def _evidence(
     )
 
 
+_POWERS_FROM = 3.0
+"""Smaller odds are said as a number: 10^2 may be 32 or 316."""
+
+
 def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
     """Rows on what accumulated evidence says: the share of the time lost, and how sure it is."""
     if slow.cost is None:
         return ()
     lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_odds / math.log(10)
-    odds = f"10^{sure:.0f} to 1"
+    odds = f"10^{sure:.0f} to 1" if sure >= _POWERS_FROM else f"{10**sure:.0f} to 1"
     return (
         Evidence(
             LOST_SHARE,

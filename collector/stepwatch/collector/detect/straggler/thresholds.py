@@ -52,6 +52,7 @@ class Thresholds(NamedTuple):
     least_log_among_peers: float
     least_log_alone: float
     fewest_stalls: int
+    loader_share: float
     stalls_of_data: float
     least_log_stalls: float
 

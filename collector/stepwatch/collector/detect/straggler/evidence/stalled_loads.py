@@ -1,48 +1,77 @@
-"""Ranks whose batches came late again and again, while those of no peer ever did.
+"""Ranks whose batches come late again and again, while those of their peers hardly ever do.
 
 How long a rank computes varies with its sequences and with its host, so long steps that are few may
-have hit one rank by chance (`rare`). A batch that takes longer than a whole step was waited for:
-whether that is chance is no question, only whether it is this rank's loader alone, and what it
-costs.
+be noise of both (`rare`). A batch that takes longer than a whole step was waited for: that is no
+noise, and what it costs is lost. Left to ask is only whether it is the loader of this rank alone.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from stepwatch.collector.analysis.chance import divergence
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
 from stepwatch.collector.state.trackers.steps.step_window import WORK
-from stepwatch.signals.arrays import Matrix, SmallIntegers, Vector
+from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 
 _LEVEL = LEVELS.index(1.0)
 _DATA = WORK.index("data")
 
 
 def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thresholds) -> Vector:
-    """Logarithm of one over the chance that so many late batches all hit this rank (ranks,), 0
-    where they are too few, or a peer of its `stage` (ranks,) ever had such a step.
+    """Logarithm of one over the chance that so many of the late batches of a stage hit one rank,
+    here this one (ranks,); 0 where they are too few, or peers ever had too many of them.
 
-    Five of two ranks: each hits one of them with a chance of a half, so 5 * log(2).
+    Six of six, of two ranks: each hits one of them with a chance of a half, and one of two ranks
+    has them, so 6 * log(2) - log(2).
     """
     ranks = len(stage)
-    found = np.zeros(ranks)
     begun, seen = course.begun[:, _LEVEL, :ranks], course.seen[:, :ranks].astype(np.float64)
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
-    place = np.unique(stage, return_inverse=True)[1]
-    of_stage = np.bincount(place, weights=ever)[place]
-    # At most one rank of a stage, however many ranks have long steps.
-    for rank in np.flatnonzero((counts >= limits.fewest_stalls) & (of_stage == ever)).tolist():
+    _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
+    # As if all of its stage loaded, and had been observed in every step: the most that can be.
+    may_be = _log_among(counts, _per_stage(counts, place), 1.0 / size[place])
+    may_be[counts < limits.fewest_stalls] = 0.0
+    found = np.zeros(ranks)
+    for rank in np.flatnonzero(may_be >= limits.least_log_stalls).tolist():
         peers = np.flatnonzero((place == place[rank]) & (np.arange(ranks) != rank))
+        peers = peers[_loads(course, peers, limits)]
         if not len(peers):
             continue
         excess = course.work[:, :, rank] - np.median(course.work[:, :, peers], axis=-1)
-        if _of_data(excess) >= limits.stalls_of_data:
-            # A peer that was observed for half of the time would have had half of them.
-            others = seen[:, peers].sum(axis=1) / np.maximum(seen[:, rank], 1.0)
-            found[rank] = float(begun[:, rank] @ np.log1p(others))
-    return np.where(found >= limits.least_log_stalls, found, 0.0)
+        if _of_data(excess) < limits.stalls_of_data:
+            continue
+        # A peer that was observed for half of the time would have had half of them.
+        others = seen[:, peers].sum(axis=1) / np.maximum(seen[:, rank], 1.0)
+        together = begun[:, rank].astype(np.float64) + begun[:, peers].sum(axis=1, dtype=np.int64)
+        chance = together @ (1.0 / (1.0 + others)) / together.sum()
+        among = _log_among(counts[[rank]], np.array([together.sum()]), np.array([chance]))
+        log_odds = float(among[0]) - math.log(len(peers) + 1.0)
+        had = bool(ever[peers].any())
+        least = limits.least_log_among_peers if had else limits.least_log_stalls
+        found[rank] = log_odds if log_odds >= least else 0.0
+    return found
+
+
+def _loads(course: Course, ranks: Integers, limits: Thresholds) -> Mask:
+    """Which of `ranks` load batches at all: a rank that does it for the others has no peers."""
+    data = course.work[:, _DATA, ranks].sum(axis=0, dtype=np.float64)
+    return np.asarray(data >= limits.loader_share * course.seconds.sum())
+
+
+def _per_stage(counts: Integers, place: Integers) -> Vector:
+    """The sum over the stage of each rank (ranks,), given the `place` of that among stages."""
+    return np.asarray(np.bincount(place, weights=counts)[place], dtype=np.float64)
+
+
+def _log_among(counts: Integers, total: Vector, chance: Vector) -> Vector:
+    """Logarithm of one over the chance of so many or more of `total`."""
+    share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
+    return np.asarray(total * divergence(share, chance))
 
 
 def lost_to_stalls(course: Course, rank: int, net: Vector) -> float:
