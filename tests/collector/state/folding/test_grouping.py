@@ -57,7 +57,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so small that random histories cross them."""
     monkeypatch.setattr(given_up, "GIVE_UP_STEPS", 7)
     monkeypatch.setattr(given_up, "GIVE_UP_FEW", 2)
-    monkeypatch.setattr(given_up, "GIVE_UP_SECONDS", 0.9)
+    monkeypatch.setattr(given_up, "GIVE_UP_SECONDS", 6.0)
     monkeypatch.setattr(settled_steps, "LATE_SECONDS", 1.5)
     monkeypatch.setattr(baseline, "BASELINE_STEPS", 6)
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)

@@ -122,6 +122,11 @@ class Batches:
         """When each was received (batches,)."""
         return np.array([batch.received.monotonic_s for batch in self._batches])
 
+    @cached_property
+    def received_s(self) -> Vector:
+        """The same in Unix seconds, which a restart does not change (batches,)."""
+        return np.array([batch.received.wall_s for batch in self._batches])
+
     def numbered(self, nodes: Subjects, origin: Integers) -> Integers:
         """The number among `nodes` of the node of each row (rows,), by the batch it comes from.
 

@@ -9,7 +9,7 @@ import numpy as np
 from stepwatch.collector.state.folding.batches import Batches
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import TrackedAttempt
-from stepwatch.signals.arrays import Integers, Rows
+from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.records import DTYPES, Kind
 
 CLOCK_SET_NS = 1_000_000_000
@@ -20,19 +20,20 @@ class Fresh(NamedTuple):
     """Rows in the order in which they are taken, batch by batch; arrays (rows,).
 
     `to_wall_ns` makes monotonic time wall time, `origin` is the batch within the group, `set_ns` by
-    how much the wall clock was set by then.
+    how much the wall clock was set by then, `received_s` when the collector received it, Unix time.
     """
 
     rows: Rows
     to_wall_ns: Integers
     origin: Integers
     set_ns: Integers
+    received_s: Vector
 
     @classmethod
     def nothing(cls, kind: Kind) -> Fresh:
         """No rows of that kind."""
         none = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros(0, dtype=DTYPES[kind]), none, none, none)
+        return cls(np.zeros(0, dtype=DTYPES[kind]), none, none, none, np.zeros(0))
 
     @classmethod
     def taken(
@@ -40,7 +41,7 @@ class Fresh(NamedTuple):
     ) -> Fresh:
         """Rows that come from the batches at `origin`."""
         set_ns = _set_ns(batches, attempt)[origin]
-        return cls(rows, batches.to_wall_ns[origin], origin, set_ns)
+        return cls(rows, batches.to_wall_ns[origin], origin, set_ns, batches.received_s[origin])
 
     @property
     def steps(self) -> Integers:
@@ -58,8 +59,9 @@ class Fresh(NamedTuple):
         if (low, high) == (0, len(self.rows)):
             return self
         part = np.arange(low, high)
-        columns = (column[part] for column in self[1:])
-        return Fresh(chosen(self.rows, part), *columns)
+        rows, to_wall_ns, origin, set_ns, received_s = self
+        columns = to_wall_ns[part], origin[part], set_ns[part], received_s[part]
+        return Fresh(chosen(rows, part), *columns)
 
 
 def _set_ns(batches: Batches, attempt: TrackedAttempt) -> Integers:

@@ -18,7 +18,7 @@ def fresh(*steps: int) -> Fresh:
     """Rows of some steps, which take as many seconds as their numbers."""
     rows = np.concatenate([device_step_rows([step], range(RANKS), float(step)) for step in steps])
     zeros = np.zeros(len(rows), dtype=np.int64)
-    return Fresh(rows, zeros, zeros, zeros)
+    return Fresh(rows, zeros, zeros, zeros, zeros.astype(float))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([(7,), (5, 6), (9,)])))

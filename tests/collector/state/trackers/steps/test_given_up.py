@@ -17,75 +17,89 @@ from stepwatch.collector.state.trackers.steps.given_up import (
     complete_or_given_up,
     newest_given_up,
 )
-from stepwatch.collector.state.trackers.steps.step_history import ROW
+from stepwatch.collector.state.trackers.steps.step_history import no_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import step_rows
 
 WORLD = 4
 
 
-def rows(reported: Sequence[int], seconds: float | Sequence[float]) -> Rows:
-    found = np.zeros(len(reported), dtype=ROW)
+def rows(reported: Sequence[int], seconds: float) -> Rows:
+    """Steps of so many seconds, each received as it ends; nobody has the last of those with 0."""
+    found = no_rows(len(reported))
     found["reported"] = reported
-    found["longest"] = np.where(found["reported"] > 0, seconds, 0.0)
+    ends = (1.0 + np.arange(len(reported))) * seconds
+    found["received_s"] = np.where(found["reported"] > 0, ends, np.inf)
     return found
 
 
+def due(reported: Sequence[int], seconds: float) -> int:
+    """How many need no longer wait when the last of them was received."""
+    return complete_or_given_up(rows(reported, seconds), WORLD, len(reported) * seconds)
+
+
 def test_the_worked_example() -> None:
-    assert complete_or_given_up(rows([4, 3, 4, 3, 3, 3, 3, 3], 8.0), WORLD) == 4
+    assert due([4, 3, 4, 3, 3, 3, 3, 3], 20.0) == 4
 
 
 @pytest.mark.parametrize(
     ("seconds", "behind"),
-    [(0.1, GIVE_UP_STEPS), (0.4, GIVE_UP_STEPS), (2.0, 15), (7.0, 5), (60.0, GIVE_UP_FEW)],
+    [(0.1, GIVE_UP_STEPS), (0.4, GIVE_UP_STEPS), (2.0, 30), (7.0, 9), (60.0, GIVE_UP_FEW)],
 )
 def test_it_is_so_far_behind_while_an_agent_is_gone(seconds: float, behind: int) -> None:
     for count in (behind, behind + 1, behind + 30):
-        due = complete_or_given_up(rows([3] * count, seconds), WORLD)
-        assert due == max(0, count - behind)
+        assert due([3] * count, seconds) == max(0, count - behind)
 
 
-def test_what_nobody_reported_takes_no_time_and_goes_with_the_steps_around_it() -> None:
-    reported = [3, 0, 0, 3, 3, 3, 3]
-    assert complete_or_given_up(rows(reported, 6.0), WORLD) == 0
-    assert complete_or_given_up(rows([*reported, 3], 6.0), WORLD) == 1
-    assert complete_or_given_up(rows([*reported, 3, 3], 6.0), WORLD) == 4
+def test_what_nobody_reported_goes_with_the_steps_around_it() -> None:
+    assert due([3, 0, 0, 3, 3, 3, 3], 9.0) == 0
+    assert due([3, 0, 0, 3, 3, 3, 3, 3], 9.0) == 1
+    assert due([3, 0, 0, 3, 3, 3, 3, 3, 3, 3], 9.0) == 1
+    assert due([3, 0, 0, 3, 3, 3, 3, 3, 3, 3, 3], 9.0) == 4
 
 
 def test_nothing_is_due_of_nothing() -> None:
-    assert complete_or_given_up(rows([], []), WORLD) == 0
-    assert complete_or_given_up(rows([0, 0], 0.0), WORLD) == 0
+    assert due([], 1.0) == 0
+    assert due([0, 0], 1.0) == 0
 
 
-batches = st.lists(
-    st.tuples(st.integers(0, 90), st.integers(0, WORLD - 1), st.floats(0.0, 40.0)), max_size=80
+def test_what_an_agent_kept_is_awaited_from_when_it_came() -> None:
+    """All agents were cut off for minutes: what the first of them kept came at once."""
+    kept = rows([3] * 40, 10.0)
+    kept["received_s"] = 1_000.0
+    assert complete_or_given_up(kept, WORLD, 1_000.0 + GIVE_UP_SECONDS - 1.0) == 0
+    assert complete_or_given_up(kept, WORLD, 1_000.0 + GIVE_UP_SECONDS) == 40 - GIVE_UP_FEW
+
+
+sent = st.lists(
+    st.tuples(st.integers(0, 90), st.integers(0, WORLD - 1), st.floats(-90.0, 90.0)), max_size=80
 )
 
 
-@given(batches, st.integers(0, 20))
+@given(sent, st.integers(0, 20))
 def test_none_is_given_up_earlier_than_is_said_before_its_rows_are_entered(
     sent: list[tuple[int, int, float]], awaited: int
 ) -> None:
-    """Of rows that come one in each batch, to steps of which some were reported before."""
-    unique = {(step, rank): seconds for step, rank, seconds in sent}
-    parts = [(step + awaited, rank, seconds) for (step, rank), seconds in unique.items()]
-    table = np.concatenate(
-        [step_rows([], []), *(step_rows([step], [rank], each) for step, rank, each in parts)]
-    )
-    origin = np.arange(len(parts))
-    host = Fresh(table, np.zeros_like(origin), origin, np.zeros_like(origin))
-    held = rows([0] * 91, 0.0)
-    held[:3] = rows([3, 3, 4], 5.0)
-    said = newest_given_up(host, held, (0, len(parts)), awaited)
+    """Of rows that come one in each batch, so many seconds later or, as clocks are set, earlier, to
+    steps of which some were reported before."""
+    unique = {(step, rank): moved for step, rank, moved in sent}
+    parts = [(step + awaited, rank) for step, rank in unique]
+    received = 100.0 + np.cumsum([0.0, *unique.values()])[1:]
+    table = np.concatenate([step_rows([], []), *(step_rows([step], [at]) for step, at in parts)])
+    origin, held, now = np.arange(len(parts)), no_rows(91), 100.0
+    zeros = np.zeros_like(origin)
+    host = Fresh(table, zeros, origin, zeros, received)
+    held[:3] = rows([3, 3, 4], 30.0)
+    said = newest_given_up(host, held, (0, len(parts)), awaited, now)
     for number in range(len(parts) + 1):
-        known = complete_or_given_up(held, 1 << 20)  # none is complete
+        known = complete_or_given_up(held, 1 << 20, now)  # none is complete
         assert awaited + known - 1 <= said[number]
         if number < len(parts):
-            step, _, seconds = parts[number]
-            row = held[step - awaited : step - awaited + 1]
+            row = held[parts[number][0] - awaited :][:1]
             row["reported"] += 1
-            row["longest"] = np.maximum(row["longest"], seconds)
+            row["received_s"] = np.minimum(row["received_s"], received[number])
+            now = max(now, float(received[number]))
 
 
-def test_three_of_the_longest_flushes_are_waited_for() -> None:
-    assert GIVE_UP_SECONDS == 30.0
+def test_six_of_the_longest_flushes_are_waited_for() -> None:
+    assert GIVE_UP_SECONDS == 60.0

@@ -175,3 +175,24 @@ def test_any_groups_settle_what_one_after_the_other_does(
         assert differences(grouped, one) == []
         counted.add(tuple(one.totals.steps_on.values()))
     assert len(counted) > 1, "the order matters"
+
+
+def test_what_two_agents_kept_while_the_collector_was_away_counts_on_the_devices() -> None:
+    """Minutes of steps of one rank come at once, and then those of the other."""
+    kept = [
+        {**host(range(60), 5.0, ranks), **device(range(60), 5.0, ranks)}
+        for ranks in (range(1), range(1, 2))
+    ]
+    for together in (False, True):
+        job = sent(*kept, together=together)
+        assert job.totals.steps_on == {"device": 60, "host": 0}
+
+
+def test_a_step_counts_without_the_ranks_of_an_agent_that_is_gone() -> None:
+    job = sent(
+        host(range(10)), start={Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, RANKS, WORLD)}
+    )
+    for number in range(10, 30):
+        moment = Received(10.0 * number, 10.0 * number)
+        job.apply(segment(number, host(range(number, number + 1), 10.0, range(1))), moment)
+    assert job.totals.steps.sum() == 10 + 20 - 6, "those of the last minute wait"

@@ -1,33 +1,37 @@
 """How long a step waits for the ranks that have not reported it, and when it counts without them.
 
 As soon as a later step is complete, since a rank reports in order. Where none is, as an agent is
-gone, once `GIVE_UP_STEPS` newer steps exist, or fewer that took `GIVE_UP_SECONDS` together. These
-are counted by how long steps take, not by when they ended: clocks of hosts differ, and are set.
+gone, once `GIVE_UP_STEPS` newer steps exist, or `GIVE_UP_FEW` and `GIVE_UP_SECONDS` have passed
+since the first row of it was received. By what the collector received: clocks of hosts differ, and
+what all agents kept while it was away comes at once.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stepwatch.collector.state.folding.fresh import Fresh
-from stepwatch.signals.arrays import Floats, Integers
-from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.arrays import Integers
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 from stepwatch.signals.wire import Rows
 
+Column = np.ndarray[tuple[int], np.dtype[Any]]
+
 GIVE_UP_STEPS = 64
 """Newer steps after which a step counts as it stands, however short they are."""
-GIVE_UP_FEW, GIVE_UP_SECONDS = 4, 3 * MOST_ASKED_SECONDS
-"""The same of steps that took so many seconds together: three of the longest flushes."""
-_ROUNDED = 1e-6
-"""Seconds that sums of the same steps may differ by."""
+GIVE_UP_FEW, GIVE_UP_SECONDS = 4, 6 * MOST_ASKED_SECONDS
+"""Fewer of them, and how long after its first row: six of the longest flushes, so that an agent may
+be cut off for as long and nothing is lost of what it kept."""
 
 
-def complete_or_given_up(rows: Rows, world: int) -> int:
-    """How many of the unsettled steps, rows of the history, need no longer wait for a host.
+def complete_or_given_up(rows: Rows, world: int, received_s: float) -> int:
+    """How many of the unsettled steps, rows of the history, need no longer wait for a host, when
+    the newest row was received at `received_s`, Unix time.
 
-    Of four ranks 4 3 4 3 3 3 3 3 reported steps of 8 s each: the first three, as the third is
-    complete, and the fourth, after which four were made in 32 s.
+    Of four ranks 4 3 4 3 3 3 3 3 reported steps of 20 s each: the first three, as the third is
+    complete, and the fourth, after which four were made in 80 s.
     """
     reported = rows["reported"]
     complete, known = np.flatnonzero(reported >= world), np.flatnonzero(reported)
@@ -36,44 +40,39 @@ def complete_or_given_up(rows: Rows, world: int) -> int:
         due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
     if len(known) > GIVE_UP_FEW:
         few = known[:-GIVE_UP_FEW]
-        taken = _taken(rows["longest"][known])
-        long_ago = np.flatnonzero(taken[-1] - taken[: len(few)] >= GIVE_UP_SECONDS)
-        due = max(due, int(few[long_ago[-1]]) + 1 if len(long_ago) else 0)
+        long_ago = few[rows["received_s"][few] <= received_s - GIVE_UP_SECONDS]
+        due = max(due, int(long_ago[-1]) + 1 if len(long_ago) else 0)
     return due
 
 
-def newest_given_up(host: Fresh, rows: Rows, span: tuple[int, int], awaited: int) -> Integers:
+def newest_given_up(
+    host: Fresh, rows: Rows, span: tuple[int, int], awaited: int, received_s: float
+) -> Integers:
     """The newest step that may count as it stands once so many batches of `span` came (batches +
     1,), whatever ranks are missing; `rows` are those of the history from step `awaited` on, which
     have room for the steps of `host` and not yet what it says of them.
 
-    By what all of its rows say: each step may have taken as long before the last of them came, so
-    none is given up earlier than this.
+    Each step may have had its first row before any of that was received, so none is given up
+    earlier than this.
     """
     newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
-    seen = np.full(span[1] - span[0] + 1, newest, dtype=np.int64)
-    np.maximum.at(seen, host.origin - span[0] + 1, host.steps)
-    seen = np.maximum.accumulate(seen)
-    longest, at = rows["longest"].astype(np.float64), host.steps - awaited
-    np.maximum.at(longest, at[at >= 0], _seconds(host.rows)[at >= 0])
-    taken = _taken(longest)
-    if not len(taken):
+    seen: Integers = _so_far(newest, host.steps, host, span)
+    if not len(rows):
         return seen - GIVE_UP_STEPS
-    until = taken[np.clip(seen - awaited, 0, len(taken) - 1)] - GIVE_UP_SECONDS + _ROUNDED
-    long_ago = awaited + np.searchsorted(taken, until, side="right") - 1
+    now = _so_far(received_s, host.received_s, host, span)
+    first, at = rows["received_s"].copy(), host.steps - awaited
+    np.minimum.at(first, at[at >= 0], host.received_s[at >= 0])
+    # Of first rows at 5, 7, 6, 9 the last step that had its own by 6 is the third: of 5, 6, 6, 9.
+    since = np.minimum.accumulate(first[::-1])[::-1]
+    long_ago = awaited + np.searchsorted(since, now - GIVE_UP_SECONDS, side="right") - 1
     return np.asarray(np.maximum(seen - GIVE_UP_STEPS, long_ago))
 
 
-def _taken(longest: Floats) -> Floats:
-    """Seconds that steps took, each with all before it."""
-    return np.asarray(np.cumsum(longest.astype(np.float64)))
-
-
-def _seconds(rows: Rows) -> Floats:
-    """What each STEP row took without pauses, as the history has it."""
-    pauses = rows["checkpoint_ns"] + rows["eval_ns"]
-    found = np.maximum(rows["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
-    return np.asarray(found)
+def _so_far(before: float, values: Column, host: Fresh, span: tuple[int, int]) -> Column:
+    """The largest of `before` and the `values` of rows (rows,), once so many batches came."""
+    found: Column = np.full(span[1] - span[0] + 1, before, dtype=values.dtype)
+    np.maximum.at(found, host.origin - span[0] + 1, values)
+    return np.maximum.accumulate(found)
 
 
 def newest_complete(

@@ -79,6 +79,8 @@ class SettledSteps(JoinedTracker):
         self.awaited: int | None = None
         self._ended_ns = 0
         """The latest end of the settled steps on any host, wall time."""
+        self._received_s = 0.0
+        """When the newest row of a host was received, Unix time; it never falls."""
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Take what `Steps` and `DeviceSteps` made of the group.
@@ -132,6 +134,7 @@ class SettledSteps(JoinedTracker):
         steps = attempt.tracker(Steps)
         if len(host.rows):
             steps.enter(host)
+            self._received_s = max(self._received_s, float(host.received_s.max()))
         if len(device.rows):
             begins = steps.history.first if len(steps.history) else None
             attempt.tracker(DeviceSteps).lengths.add(device, begins)
@@ -139,7 +142,7 @@ class SettledSteps(JoinedTracker):
 
     def _advance(self, group: _Group, attempt: TrackedAttempt) -> None:
         rows = self._unsettled(attempt)
-        due = complete_or_given_up(rows, attempt.world)
+        due = complete_or_given_up(rows, attempt.world, self._received_s)
         if not due:
             return
         timed = self._timed(rows, attempt) & (rows["reported"] > 0)
@@ -251,10 +254,12 @@ class SettledSteps(JoinedTracker):
         """
         history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
-        before = awaited + complete_or_given_up(rows, attempt.world) - 1
+        before = awaited + complete_or_given_up(rows, attempt.world, self._received_s) - 1
         known = history.rows["reported"][host.steps - history.held_from]
         done = newest_complete(host, known, span, attempt.world, before)
-        return np.asarray(np.maximum(done, newest_given_up(host, rows, span, awaited)))
+        return np.asarray(
+            np.maximum(done, newest_given_up(host, rows, span, awaited, self._received_s))
+        )
 
     def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
         """Whether steps at `index` of the unsettled `rows` end `LATE_SECONDS` before the newest,

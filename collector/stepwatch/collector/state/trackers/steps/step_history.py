@@ -6,6 +6,7 @@ of them later is small (`dropped_steps`).
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from stepwatch.collector.state.folding.rows import accumulate, chosen, put
 from stepwatch.collector.state.trackers.steps.dropped_steps import DroppedSteps
-from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.arrays import Integers, Mask, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag
 from stepwatch.signals.wire import Rows
@@ -50,6 +51,7 @@ ROW = np.dtype(
         ("loss_ranks", "<u4"),
         ("flags", "<u2"),
         ("clock", "u1"),
+        ("received_s", "<f8"),
         *((name, "<f4") for name in PARTS),
     ]
 )
@@ -57,10 +59,19 @@ ROW = np.dtype(
 
 `end_unset_ns` is what `end_wall_ns` would be if nobody had set a clock since the attempt began.
 
+`received_s` is when the collector received the first row, Unix time, infinite before it.
+
 `loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
 is their sum, so that the mean is the same however the rows came. `clock` is written by
 `settled_steps`; every other column is what the hosts said.
 """
+
+
+def no_rows(count: int) -> Rows:
+    """Rows of steps of which nothing was received."""
+    rows = np.zeros(count, dtype=ROW)
+    rows["loss"], rows["least_collective"], rows["received_s"] = np.nan, np.inf, np.inf
+    return rows
 
 
 class StepFacts(NamedTuple):
@@ -147,12 +158,18 @@ class StepHistory:
         self.dropped.add(self.held_from, self.rows[:count])
         self._rows, self._used = self.rows[count:].copy(), self._used - count
 
-    def add(self, steps: Rows, to_wall_ns: int | Integers, set_ns: int | Integers = 0) -> None:
+    def add(
+        self,
+        steps: Rows,
+        to_wall_ns: int | Integers,
+        set_ns: int | Integers = 0,
+        received_s: float | Vector = math.inf,
+    ) -> None:
         """Add STEP rows that `make_room` let through, each (rank, step) once.
 
-        `to_wall_ns` turns monotonic into wall time, and `set_ns` is by how much the wall clock was
-        set by then: the same for all rows or one each. Sums are taken row after row (`np.add.at`),
-        so they do not depend on which rows come in one call.
+        `to_wall_ns` turns monotonic into wall time, `set_ns` is by how much the wall clock was set
+        by then, `received_s` when they were received: the same for all rows or one each. Sums are
+        taken row after row (`np.add.at`), so they do not depend on which rows come in one call.
         """
         index = steps["step"].astype(np.int64) - self.held_from
         rows = self._rows
@@ -168,6 +185,7 @@ class StepHistory:
         accumulate(np.maximum, part, "end_wall_ns", at, ends)
         accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
         accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
+        accumulate(np.minimum, part, "received_s", at, np.broadcast_to(received_s, at.shape))
         for name in SPENT:
             spent = steps[f"{name}_ns"]
             if spent.any():  # most are 0 in most steps
@@ -310,17 +328,14 @@ class StepHistory:
         used = max(self._used, int(numbers[fits].max()) - self.held_from + 1)
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
-            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
-            grown["loss"], grown["least_collective"] = np.nan, np.inf
+            grown = no_rows(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())))
             grown[: self._used] = self.rows
             self._rows = grown
         self._used = used
         return fits
 
     def _shift(self, count: int) -> None:
-        earlier = np.zeros(count, dtype=ROW)
-        earlier["loss"], earlier["least_collective"] = np.nan, np.inf
-        self._rows = np.concatenate([earlier, self.rows])
+        self._rows = np.concatenate([no_rows(count), self.rows])
         self._used += count
         self.first -= count
 

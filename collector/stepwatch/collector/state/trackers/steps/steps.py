@@ -72,7 +72,7 @@ class Steps(JoinedTracker):
 
     def enter(self, rows: Fresh) -> None:
         """Enter rows in the history."""
-        self.history.add(rows.rows, rows.to_wall_ns, rows.set_ns)
+        self.history.add(rows.rows, rows.to_wall_ns, rows.set_ns, rows.received_s)
         self.newest_s = self.history.newest_end_ns() / NANOSECONDS
 
     @property
