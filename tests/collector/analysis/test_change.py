@@ -60,6 +60,16 @@ def test_no_change_is_sure_in_years_of_noise_with_pauses() -> None:
         assert lasting_change(values) is None
 
 
+def test_what_half_of_the_buckets_have_is_no_change() -> None:
+    """A loader that stalls once in 20 s: the middle of the newest twelve may be either."""
+    values = np.array([1.0, 1.07, 1.0, 1.001, 1.002] * 9 + [1.07, 1.002] * 6)
+    change = change_in(values, 3, 12)
+    assert change is not None and change.sure > 8.0
+    assert lasting_change(values) is None
+    values[-11::4] = 1.07
+    assert lasting_change(values) is not None, "three in four have"
+
+
 def test_what_is_over_has_not_lasted() -> None:
     values = noise(1)
     values[15:37] *= 1.3

@@ -54,6 +54,19 @@ def test_what_has_ended_is_not_found() -> None:
     assert find_rare(later) == []
 
 
+def test_of_two_stages_that_are_long_now_and_then_the_one_that_happened_to_be_is_not_found() -> (
+    None
+):
+    """Each in four steps of 512, so one has eight and the other none in it every other day."""
+    found = window(512, 2, 2, noise=0.03)
+    found.planes["data"][20::64, 1] += 0.9
+    settle(found)
+    assert find_rare(found) == []
+    found.planes["data"][20::44, 1] += 0.9
+    settle(found)
+    assert [each.stage for each in find_rare(found)] == [1]
+
+
 @pytest.mark.parametrize("stages", [2, 4])
 def test_heavy_tails_of_all_stages_are_nothing(stages: int) -> None:
     for seed in range(200):

@@ -51,12 +51,25 @@ def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
 
 
 def lasting_change(values: Vector) -> Change | None:
-    """The change of a series of buckets, if it is sure and is still there."""
+    """The change of a series of buckets, if it is sure, is in most of them, and is still there."""
     change = change_in(values, LEAST_BEFORE, LEAST_AFTER)
-    if change is None or change.sure < LEAST_SURE:
+    if change is None or change.sure < LEAST_SURE or not _parts(values, change):
         return None
     now = median(values[-_NEWEST:])
     return change if now >= (change.before + change.after) / 2 else None
+
+
+def _parts(values: Vector, change: Change) -> bool:
+    """Whether three in four values before a change lie below the middle of it, and three in four
+    after it above.
+
+    A loader that stalls now and then does so in some buckets and not in others: a median is one or
+    the other, and what most of them differ by is next to nothing. Of 0, 0, 0, 9, 0, 9 before and
+    9, 0, 9, 9, 0, 9 after, the medians are 0 and 9.
+    """
+    before, after = values[: change.at], values[change.at :]
+    middle = (change.before + change.after) / 2
+    return bool(np.quantile(before, 0.75) < middle < np.quantile(after, 0.25))
 
 
 def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:

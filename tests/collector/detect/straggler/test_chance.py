@@ -71,6 +71,32 @@ def test_a_long_step_of_its_peer_hides_none_of_the_others() -> None:
     assert [item.rank for item in found(made)] == [1]
 
 
+def longer_at_last(ranks: int, tokens: float, times: float = 2.2) -> Window:
+    """The last rank has the longer sequences in five steps, as chance has it now and then, and
+    reports so many times the tokens of the others."""
+    made = window(40, ranks, noise=0.02)
+    for phase in ("forward", "backward"):
+        made.planes[phase][35:, ranks - 1] *= times
+    made.planes["tokens"][:] = 100.0
+    made.planes["tokens"][35:, ranks - 1] *= tokens
+    settle(made)
+    return made
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("tokens", [1.9, 3.0])
+def test_a_rank_that_has_more_tokens_has_more_to_do(ranks: int, tokens: float) -> None:
+    assert found(longer_at_last(ranks, tokens)) == []
+    (slow,) = found(longer_at_last(ranks, 1.0))
+    assert slow.rank == ranks - 1
+
+
+@pytest.mark.parametrize("tokens", [1.3, 0.5, 50.0, 0.0, np.nan])
+def test_tokens_that_do_not_explain_it_or_are_none_hide_nobody(tokens: float) -> None:
+    (slow,) = found(longer_at_last(4, tokens))
+    assert slow.rank == 3
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_twice_as_slow_all_at_once_is_named_after_six_steps(ranks: int) -> None:
     made = window(100, ranks, noise=0.03)

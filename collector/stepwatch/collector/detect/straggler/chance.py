@@ -38,6 +38,8 @@ def beyond_chance(
     """
     if slow.rank in steps.stages.alone:
         return True
+    if more_tokens_explain(slow, steps, limits):
+        return False
     excess = _others(slow, steps, named)
     if slow.of:
         level = float(np.median((slow.own - slow.peers)[slow.shows])) / 2
@@ -54,6 +56,31 @@ def beyond_chance(
         most = float(excess.max(initial=0.0))
         rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
     return rarer - log_chance(hits, len(mine), far, excess.size) >= least
+
+
+def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps, limits: Thresholds) -> bool:
+    """Whether, per token that it reports, `slow` exceeds its peers in fewer than half of its steps
+    by what a slow rank does: a rank that has more to do is not slow.
+
+    2.1 times as long for 2 times the tokens is not, 3 times for 2 times the tokens is. Fewer tokens
+    make nobody slower, and more than `_MOST_TOKENS` times as many are a lie.
+    """
+    if slow.phase not in _OF_TOKENS:
+        return False
+    stage = steps.window.stage
+    peers = np.flatnonzero((stage == stage[slow.rank]) & (np.arange(len(stage)) != slow.rank))
+    tokens = steps.window.plane("tokens", steps.rows[slow.shows]).astype(np.float64)
+    if not len(tokens) or np.isnan(tokens[:, slow.rank]).all():
+        return False
+    theirs = np.median(tokens[:, peers], axis=1)  # NaN where one of them is
+    more = np.divide(tokens[:, slow.rank], theirs, out=np.ones(len(tokens)), where=theirs > 0)
+    more = np.where(more <= _MOST_TOKENS, np.fmax(more, 1.0), 1.0)
+    slower = slow.own[slow.shows] >= limits.least_ratio * more * slow.peers[slow.shows]
+    return bool(2 * slower.sum() < len(slower))
+
+
+_OF_TOKENS = frozenset({"forward", "backward"})
+_MOST_TOKENS = 4.0
 
 
 def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
