@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, Vector
 
 
 @lru_cache(maxsize=4096)
@@ -51,3 +51,10 @@ def divergence(share: Vector, rate: Vector) -> Vector:
         misses = (1.0 - share) * np.log((1.0 - share) / (1.0 - rate))
     found = np.where(np.isnan(hits), 0.0, hits) + np.where(np.isnan(misses), 0.0, misses)
     return np.where(share > rate, found, 0.0)
+
+
+def log_among(counts: Integers, total: Integers | Vector, chance: Vector) -> Vector:
+    """Logarithm of a bound on one over the chance that `counts` or more of `total` events hit
+    somebody whom each hits with `chance`; 0 where there are none. All of one shape."""
+    share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
+    return np.asarray(total * divergence(share, chance))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import divergence, log_alarms
+from stepwatch.collector.analysis.chance import log_alarms, log_among
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.peers import without_each
@@ -133,9 +133,7 @@ def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
     quiet = max(1, stages // 2)
     others = int(np.sort(counts)[:quiet].sum())
     rate = (others + 1.0) / (steps * quiet + 1.0 / usual)
-    total = others + counts
-    share = np.divide(counts, total, out=np.zeros(stages), where=total > 0)
-    among = total * divergence(share, np.full(stages, 1.0 / (quiet + 1.0)))
+    among = log_among(counts, others + counts, np.full(stages, 1.0 / (quiet + 1.0)))
     found, known = np.zeros(stages), others > 0
     needed = LEAST_LOG_AMONG if known else LEAST_LOG_ALONE
     for at in np.flatnonzero((counts >= _FEWEST) & (among >= needed)).tolist():

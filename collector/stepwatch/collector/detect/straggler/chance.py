@@ -79,7 +79,9 @@ def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
 
 
 _OF_TOKENS = frozenset({"forward", "backward"})
+"""Phases that grow with the tokens."""
 _MOST_TOKENS = 4.0
+"""Lengths of sequences in one step differ by a factor of three where they are drawn evenly."""
 
 
 def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import divergence, log_alarms
+from stepwatch.collector.analysis.chance import log_alarms, log_among
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
@@ -124,11 +124,9 @@ class _Peers(NamedTuple):
 
     def log_among(self, counts: Integers) -> Vector:
         """Logarithm of one over the chance that so many of all long steps hit this unit."""
-        total = self.total + counts
-        share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
         # Where chances differ, fewer extremes come than at their mean (Hoeffding 1956,
         # https://doi.org/10.1214/aoms/1177728178).
-        return total * divergence(share, self.chance)
+        return log_among(counts, self.total + counts, self.chance)
 
 
 class _Compared:

@@ -1,8 +1,9 @@
 """Ranks whose batches come late again and again, while those of their peers hardly ever do.
 
 How long a rank computes varies with its sequences and with its host, so long steps that are few may
-be noise of both (`rare`). A batch that takes longer than a whole step was waited for: that is no
-noise, and what it costs is lost. Left to ask is only whether it is the loader of this rank alone.
+be noise of both (`rare`). A batch for which a rank works a usual step longer than the median of its
+stage, of two ranks two steps, was waited for: that is no noise, and what it costs is lost. Left to
+ask is only whether it is the loader of this rank alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import divergence
+from stepwatch.collector.analysis.chance import log_among
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
@@ -34,7 +35,7 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
     # As if all of its stage loaded, and had been observed in every step: the most that can be.
-    may_be = _log_among(counts, _per_stage(counts, place), 1.0 / size[place])
+    may_be = log_among(counts, _per_stage(counts, place), 1.0 / size[place])
     may_be[counts < limits.fewest_stalls] = 0.0
     found = np.zeros(ranks)
     for rank in np.flatnonzero(may_be >= limits.least_log_stalls).tolist():
@@ -49,7 +50,7 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
         others = seen[:, peers].sum(axis=1) / np.maximum(seen[:, rank], 1.0)
         together = begun[:, rank].astype(np.float64) + begun[:, peers].sum(axis=1, dtype=np.int64)
         chance = together @ (1.0 / (1.0 + others)) / together.sum()
-        among = _log_among(counts[[rank]], np.array([together.sum()]), np.array([chance]))
+        among = log_among(counts[[rank]], np.array([together.sum()]), np.array([chance]))
         log_odds = float(among[0]) - math.log(len(peers) + 1.0)
         had = bool(ever[peers].any())
         least = limits.least_log_among_peers if had else limits.least_log_stalls
@@ -66,12 +67,6 @@ def _loads(course: Course, ranks: Integers, limits: Thresholds) -> Mask:
 def _per_stage(counts: Integers, place: Integers) -> Vector:
     """The sum over the stage of each rank (ranks,), given the `place` of that among stages."""
     return np.asarray(np.bincount(place, weights=counts)[place], dtype=np.float64)
-
-
-def _log_among(counts: Integers, total: Vector, chance: Vector) -> Vector:
-    """Logarithm of one over the chance of so many or more of `total`."""
-    share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
-    return np.asarray(total * divergence(share, chance))
 
 
 def lost_to_stalls(course: Course, rank: int, net: Vector) -> float:
