@@ -26,17 +26,19 @@ STEP = np.dtype(
 )
 """Of a STEP record: when it ended (wall), and how long it took, all and not working, in seconds."""
 _AT_ONCE = 256
+_NEVER = 1 << 62
+"""Unix nanoseconds of what did not begin."""
 
 
 class StoredLog(NamedTuple):
     """All that a job has at rest: rows of `STORED` and `PLACE`, a copy of the bytes, rows of
-    `STEP`, and when its first rank began (Unix seconds)."""
+    `STEP`, and when its first rank began (Unix nanoseconds)."""
 
     stored: Rows
     places: Rows
     copy: Path
     steps: Rows
-    began_s: float
+    began_ns: int
 
     def bodies(self) -> Iterator[tuple[int, bytes]]:
         """(wall time, bytes) of each segment in the order in which nodes packed them."""
@@ -53,7 +55,7 @@ def read_log(store: Store, job: str, copy: Path) -> StoredLog:
     stored: list[tuple[int | bytes, ...]] = []
     places: list[tuple[int, int, int]] = []
     steps = _Gathered()
-    began_s = np.inf
+    began_ns = _NEVER
     with open(copy, "wb") as file:
         for payload, _, position in store.segments(job):
             segment = wire.decode(payload)
@@ -61,13 +63,13 @@ def read_log(store: Store, job: str, copy: Path) -> StoredLog:
             places.append((segment.clock.wall_ns, file.tell(), len(payload)))
             file.write(payload)
             steps.add(segment)
-            began_s = min(began_s, _began_s(segment))
+            began_ns = min(began_ns, _began_ns(segment))
     return StoredLog(
         np.array(stored, dtype=STORED),
         np.array(places, dtype=PLACE),
         copy,
         steps.rows(),
-        0.0 if np.isinf(began_s) else float(began_s),
+        0 if began_ns == _NEVER else began_ns,
     )
 
 
@@ -106,13 +108,12 @@ class _Gathered:
         self._waiting, self._offsets = [], []
 
 
-def _began_s(segment: Segment) -> float:
-    """When the first rank of a segment started; infinite where none did."""
+def _began_ns(segment: Segment) -> int:
+    """When the first rank of a segment started, Unix nanoseconds; `_NEVER` if none did."""
     rows = segment.tables.get(Kind.LIFECYCLE)
     if rows is None:
-        return float("inf")
+        return _NEVER
     started = rows[rows["event"] == LifecycleEvent.START]
     offset = segment.clock.wall_ns - segment.clock.monotonic_ns
     ends = started["time_ns"].astype(np.int64) + offset
-    # An int, not a float: as a float, Unix nanoseconds are rounded to 256.
-    return int(ends.min()) / 1e9 if len(ends) else float("inf")
+    return int(ends.min()) if len(ends) else _NEVER

@@ -26,10 +26,10 @@ SLICE = np.dtype(
 
 
 class Steps(NamedTuple):
-    """Arrays (steps,) of one attempt: Unix seconds of the end on the last rank, device-seconds of
-    all ranks, the slowest rank's seconds, ranks that reported."""
+    """Arrays (steps,) of one attempt: Unix nanoseconds of the end on the last rank, device-seconds
+    of all ranks, the slowest rank's seconds, ranks that reported."""
 
-    end_s: np.ndarray[tuple[int], np.dtype[np.float64]]
+    end_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
     busy: np.ndarray[tuple[int], np.dtype[np.float64]]
     longest: np.ndarray[tuple[int], np.dtype[np.float64]]
     observed: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -43,14 +43,15 @@ def steps_of(records: Rows) -> Steps:
     np.maximum.at(ends, at, records["end_ns"])
     np.maximum.at(longest, at, seconds)
     busy = np.asarray(np.bincount(at, weights=seconds, minlength=count), dtype=np.float64)
-    return Steps(ends / 1e9, busy, longest, np.bincount(at, minlength=count))
+    return Steps(ends, busy, longest, np.bincount(at, minlength=count))
 
 
 def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
     """The slices of each SLI, rows of `SLICE` in the order of time."""
     steps = steps_of(log.steps)
-    began = np.concatenate([[log.began_s], steps.end_s[:-1]])
-    allocated = np.maximum(steps.end_s - began, 0.0) * ranks
+    # Whole nanoseconds: as a float, a moment is rounded to 2.4e-7 s, 1.5e-5 s of 64 ranks.
+    began = np.concatenate([[log.began_ns], steps.end_ns[:-1]])
+    allocated = np.maximum(steps.end_ns - began, 0) / 1e9 * ranks
     baseline = np.median(steps.longest[_BASELINE])
     timely = np.where(steps.longest > _SLOW * baseline, 0.0, steps.busy)
     return {
@@ -65,7 +66,7 @@ def _summed(
     total: np.ndarray[tuple[int], np.dtype[np.float64]],
     ranks: int,
 ) -> Rows:
-    starts, where = np.unique((steps.end_s // SECONDS).astype(np.int64), return_inverse=True)
+    starts, where = np.unique(steps.end_ns // (SECONDS * 10**9), return_inverse=True)
     found = np.zeros(len(starts), dtype=SLICE)
     found["start_s"] = starts * SECONDS
     found["good"] = np.bincount(where, weights=good)

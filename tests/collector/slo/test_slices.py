@@ -48,16 +48,18 @@ def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
-    ends = began + np.cumsum([gap for gap, *_ in steps])
+    gaps_ns = np.rint(np.array([gap for gap, *_ in steps]) * 1e9).astype(np.int64)
+    began_ns = round(began * 1e9)
+    ends = began_ns + np.cumsum(gaps_ns)
     longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
     observed = np.array([seen for _, _, seen, _ in steps])
     lost = np.array([gone for *_, gone in steps])
     on_device = np.zeros(len(steps), dtype=np.bool_)
-    gaps = np.diff(np.concatenate([[began], ends]))
+    gaps = gaps_ns / 1e9
     busy = longest * observed
     parts = np.zeros(len(steps), dtype=[(name, "<f4") for name in PARTS])
     tokens = np.full(len(steps), 100)
-    facts = (world, began, ends, busy, longest, observed, lost, gaps, on_device, parts, tokens)
+    facts = (world, began_ns, ends, busy, longest, observed, lost, gaps, on_device, parts, tokens)
     return StepFacts(*facts, np.zeros(len(steps), dtype=np.bool_))
 
 
@@ -65,7 +67,7 @@ def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> li
     """The same, one step at a time."""
     sums: dict[int, list[float]] = {}
     for facts, baseline in zip(attempts, baselines, strict=True):
-        before = facts.began_s
+        before = facts.began_ns / 1e9
         for index, end in enumerate(facts.end_s):
             cell = sums.setdefault(int(end // SLICE_SECONDS) * SLICE_SECONDS, [0.0, 0.0, 0, 0])
             busy, longest = float(facts.busy[index]), float(facts.longest[index])
@@ -123,7 +125,8 @@ def test_any_window_is_the_difference_of_two_sums(first: list[Step], second: lis
 
 def test_no_step_is_no_slice() -> None:
     assert step_time_slices([], []) == []
-    assert goodput_slices([facts_of([(1.0, 1.0, 4, False)])._replace(end_s=np.zeros(0))]) == []
+    without_ends = facts_of([(1.0, 1.0, 4, False)])._replace(end_ns=np.zeros(0, dtype=np.int64))
+    assert goodput_slices([without_ends]) == []
 
 
 def goodput_line() -> RunningSlices:
@@ -239,7 +242,7 @@ def test_steps_nobody_reported_are_expected_and_neither_good_nor_bad() -> None:
     step_history = StepHistory()
     for steps in (range(10), range(20, 30)):
         step_history.add(step_history.make_room(step_rows(steps, range(4), seconds=1.0)), OFFSET)
-    facts = step_history.facts(4, float(EPOCH), None)
+    facts = step_history.facts(4, EPOCH * 10**9, None)
     slices = goodput_slices([facts])
     assert sum(part.expected for part in slices) == 120
     assert sum(part.observed for part in slices) == 80
@@ -251,7 +254,7 @@ def test_a_start_that_was_not_heard_allocates_nothing() -> None:
     step_history = StepHistory()
     rows = step_rows(range(5, 15), range(4), seconds=1.0)
     step_history.add(step_history.make_room(rows), OFFSET)
-    slices = goodput_slices([step_history.facts(4, 0.0, None)])
+    slices = goodput_slices([step_history.facts(4, 0, None)])
     assert slices[-1].cumulative_total == pytest.approx(40.0)
 
 
@@ -263,7 +266,7 @@ def test_checkpoint_and_evaluation_are_not_step_time() -> None:
     rows["eval_ns"][20:] = 4 * 10**9
     step_history.add(step_history.make_room(rows), OFFSET)
     slices = step_time_slices(
-        [step_history.facts(2, float(EPOCH), None)], [step_history.baseline()]
+        [step_history.facts(2, EPOCH * 10**9, None)], [step_history.baseline()]
     )
     assert slices[-1].cumulative_good == pytest.approx(slices[-1].cumulative_total)
     assert slices[-1].cumulative_total == pytest.approx(20 * 2 * 0.2)

@@ -42,14 +42,14 @@ def attempt_of(
     **parts: list[float],
 ) -> AttemptSteps:
     count = len(allocated)
-    ends = BEGAN + np.cumsum(allocated)
+    ends = np.rint((BEGAN + np.cumsum(allocated)) * 1e9).astype(np.int64)
     made = np.zeros(count, dtype=[(name, "<f4") for name in PARTS])
     for name, values in parts.items():
         made[name] = values
     gone = np.zeros(count, dtype=np.bool_) if lost is None else np.array(lost)
     facts = StepFacts(
         world,
-        BEGAN,
+        round(BEGAN * 1e9),
         ends,
         np.array(busy, dtype=np.float64),
         np.array(longest, dtype=np.float64),

@@ -17,6 +17,8 @@ import numpy as np
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_clock import hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.steps.dropped_steps import NEVER
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.steps.step_history import (
     BASELINE_STEPS,
@@ -27,7 +29,7 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     StepFacts,
 )
 from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
-from stepwatch.signals.arrays import Mask, Rows, Vector
+from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 MIXED = "mixed"
@@ -48,18 +50,19 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
     A step on the hosts' clock between two on the devices' ends between them: a host is ahead.
     """
     history = attempt.step_history
-    facts = history.facts(attempt.world, attempt.began_s, resumed_at)
+    began_ns = attempt.tracker(LifecycleEvents).began_wall_ns
+    facts = history.facts(attempt.world, began_ns, resumed_at)
     on_device = _on_device(attempt)
     count = len(on_device)
-    fixed_end_s = history.dropped.fixed_end_s
-    if not on_device.any() and count == len(facts.end_s) and math.isinf(fixed_end_s):
+    fixed_end_ns = history.dropped.fixed_end_ns
+    if not on_device.any() and count == len(facts.end_ns) and fixed_end_ns == NEVER:
         return facts
     found = attempt.tracker(DeviceSteps).lengths.of(history.steps[:count])
-    ends = np.where(on_device, found["end_wall_ns"] / NANOSECONDS, facts.end_s[:count])
-    ends = _between(ends, on_device, fixed_end_s)
+    ends = np.where(on_device, found["end_wall_ns"].astype(np.int64), facts.end_ns[:count])
+    ends = _between(ends, on_device, fixed_end_ns)
     return facts._replace(
-        end_s=ends,
-        allocated=history.allocated(facts.began_s, ends, began_known=attempt.began_s > 0),
+        end_ns=ends,
+        allocated=history.allocated(facts.began_ns, ends, began_known=began_ns > 0),
         busy=np.where(on_device, found["busy"], facts.busy[:count]),
         longest=np.where(on_device, found["longest"], facts.longest[:count]).astype(np.float64),
         observed=facts.observed[:count],
@@ -96,8 +99,8 @@ def last_step(attempt: Attempt, ends_s: Vector) -> LastStep | None:
         set_s, timed = history.set_s_of(len(ends_s) - 1), bool(on_device[-1])
         end_s = float(ends_s[-1])
     elif dropped.count:
-        end_s, set_s = dropped.end_s, dropped.clock_set_s
-        timed = dropped.fixed_end_s == end_s
+        end_s, set_s = dropped.end_ns / NANOSECONDS, dropped.clock_set_ns / NANOSECONDS
+        timed = dropped.fixed_end_ns == dropped.end_ns
     else:
         return None
     on_its_clock = _usual_on_devices(attempt, on_device) if timed else _usual_on_hosts(attempt)
@@ -164,7 +167,7 @@ def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: 
     timed = _first_timed(attempt, _on_device(attempt)[:count])
     history.drop(count)
     history.dropped.timed = timed
-    history.dropped.end(facts.end_s[:count], facts.on_device[:count], closed_before_s)
+    history.dropped.end(facts.end_ns[:count], facts.on_device[:count], closed_before_s)
     attempt.tracker(DeviceSteps).lengths.drop(count, history.first)
 
 
@@ -201,15 +204,15 @@ def _usual_on_hosts(attempt: Attempt) -> float:
     return math.nan if hosts_run_ahead(attempt) else attempt.step_history.baseline()
 
 
-def _between(ends: Vector, fixed: Mask, earlier: float = -math.inf) -> Vector:
-    """`ends`, those that are not `fixed` moved between the fixed ones before and after.
+def _between(ends: Integers, fixed: Mask, earlier: int = NEVER) -> Integers:
+    """`ends` (steps,), with each that is not `fixed` clipped to the fixed ends before and after it.
 
-    `earlier` is that before all of them. Fixed at 1.0 and 2.0, between them 0.8 and 1.5 -> 1.0,
-    1.0, 1.5, 2.0.
+    `earlier` is the fixed end before all of them. Fixed at 10 and 20, between them 8 and 15 -> 10,
+    10, 15, 20.
     """
     at = np.flatnonzero(fixed)
     place = np.searchsorted(at, np.arange(len(ends)))  # of the next fixed one, or itself
-    after = np.append(ends[at], np.inf)[place]
+    after = np.append(ends[at], np.iinfo(np.int64).max)[place]
     before = np.append(earlier, ends[at])[place]
-    moved: Vector = np.where(fixed, ends, np.minimum(np.maximum(ends, before), after))
+    moved: Integers = np.where(fixed, ends, np.minimum(np.maximum(ends, before), after))
     return moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -48,6 +49,33 @@ def test_a_large_value_is_cut_into_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(frame, "PART_BYTES", 1000)
     back = put_together(unpacked(packed(taken_apart(VALUE), ABOUT))[1])
     assert list(state_of(back)) == list(state_of(VALUE))
+
+
+def test_bytes_of_many_parts_are_those_of_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = taken_apart(VALUE)
+    stream = b"".join(map(bytes, frame._cut(b"tree", document.arrays)))
+    monkeypatch.setattr(frame, "PART_BYTES", 7)
+    parts = list(frame._cut(b"tree", document.arrays))
+    assert {len(part) for part in parts[:-1]} == {7}
+    assert b"".join(parts) == stream == b"tree" + b"".join(a.tobytes() for a in document.arrays)
+
+
+@pytest.mark.parametrize("direction", ["packing", "unpacking"])
+def test_a_large_state_is_held_once_beside_its_compressed_bytes(direction: str) -> None:
+    """A second copy of the whole state would double the memory of a collector at each snapshot."""
+    arrays = [np.zeros(4 << 20) for _ in range(4)]  # 128 MiB, which shrink to kilobytes
+    document = Document(["list"], arrays)
+    size = sum(array.nbytes for array in arrays)
+    data = packed(document, ABOUT)
+    tracemalloc.start()
+    try:
+        kept = packed(document, ABOUT) if direction == "packing" else unpacked(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept
+    held = 0 if direction == "packing" else size
+    assert peak < held + 0.5 * size
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(1, 255))

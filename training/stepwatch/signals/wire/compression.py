@@ -46,7 +46,8 @@ class Codec(threading.local):
 
     def deflate(self, raw: bytes) -> bytes:
         """Compress into one frame that states the size of its content."""
-        return self._made().compressor.compress(raw)
+        # zstandard returns bytes that still occupy the room of the worst case: an exact copy.
+        return bytes(memoryview(self._made().compressor.compress(raw)))
 
     def inflate(self, payload: bytes, raw_size: int) -> bytes:
         """Decompress one frame of exactly `raw_size` bytes.

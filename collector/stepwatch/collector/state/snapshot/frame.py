@@ -29,7 +29,7 @@ from stepwatch.signals.errors import SegmentError, SnapshotError
 from stepwatch.signals.wire.compression import Codec
 
 FORMAT = 1
-STATE_VERSION = 18
+STATE_VERSION = 19
 """Rises when the classes of the state change; `tests/data/state_shape.txt` shows when they do."""
 MAGIC = b"SWSN"
 MAX_BYTES = 1 << 31
@@ -56,18 +56,43 @@ def packed(document: Document, about: About) -> bytes:
         SnapshotError: it is larger than any state may be.
     """
     tree = json.dumps(document.tree, separators=(",", ":")).encode("utf-8")
-    raw = b"".join([tree, *(each.tobytes() for each in document.arrays)])
-    if len(raw) > MAX_BYTES:
-        raise SnapshotError(f"the state takes {len(raw)} bytes, more than a snapshot may")
-    parts = [raw[at : at + PART_BYTES] for at in range(0, len(raw), PART_BYTES)]
-    deflated = list(map(_CODEC.deflate, parts))
-    sizes = [[len(part), len(small)] for part, small in zip(parts, deflated, strict=True)]
+    size = len(tree) + sum(array.nbytes for array in document.arrays)
+    if size > MAX_BYTES:
+        raise SnapshotError(f"the state takes {size} bytes, more than a snapshot may")
+    deflated, sizes = [], []
+    for part in _cut(tree, document.arrays):
+        deflated.append(_CODEC.deflate(part))
+        sizes.append([len(part), len(deflated[-1])])
     arrays = [[np.lib.format.dtype_to_descr(a.dtype), a.shape] for a in document.arrays]
     described = {"tree_bytes": len(tree), "arrays": arrays, "parts": sizes}
     header = json.dumps({"about": about, **described}).encode()
-    body = b"".join([struct.pack("<I", len(header)), header, *deflated])
-    checksum = struct.pack("<I", zlib.crc32(body))
-    return b"".join([MAGIC, struct.pack("<HH", FORMAT, STATE_VERSION), checksum, body])
+    body = [struct.pack("<I", len(header)), header, *deflated]
+    checksum = 0
+    for piece in body:
+        checksum = zlib.crc32(piece, checksum)
+    prefix = struct.pack("<HHI", FORMAT, STATE_VERSION, checksum)
+    return b"".join([MAGIC, prefix, *body])
+
+
+def _cut(tree: bytes, arrays: list[Array]) -> Iterator[bytes]:
+    """The tree and the arrays as one stream of bytes, in parts of `PART_BYTES`.
+
+    Only one part is held at a time: a second copy of the whole state would double the memory of a
+    collector with large jobs. With parts of 4 bytes, b"abcde" and an array of bytes 1 2 3 give
+    b"abcd", b"e" 1 2 3.
+    """
+    part = bytearray()
+    for piece in (np.frombuffer(tree, np.uint8), *arrays):
+        view = np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data
+        while len(view):
+            room = PART_BYTES - len(part)
+            part += view[:room]
+            view = view[room:]
+            if len(part) == PART_BYTES:
+                yield bytes(part)
+                part.clear()
+    if part:
+        yield bytes(part)
 
 
 def unpacked(data: bytes) -> tuple[About, Document]:
@@ -78,10 +103,9 @@ def unpacked(data: bytes) -> tuple[About, Document]:
     """
     header, at = _header(data)
     try:
-        raw = b"".join(_parts(data, at, header["parts"]))
-        tree_bytes = int(header["tree_bytes"])
-        tree = json.loads(raw[:tree_bytes])
-        document = Document(tree, list(_arrays(raw, tree_bytes, header["arrays"])))
+        stream = _Stream(_parts(data, at, header["parts"]))
+        tree = json.loads(stream.read(int(header["tree_bytes"])))
+        document = Document(tree, list(_arrays(stream, header["arrays"])))
         return _about(*header["about"]), document
     except (*DAMAGE, SegmentError) as error:
         raise SnapshotError(f"its content is damaged: {error}") from error
@@ -122,15 +146,38 @@ def _parts(data: bytes, at: int, sizes: list[list[int]]) -> Iterator[bytes]:
         yield _CODEC.inflate(data[start:end], raw)
 
 
-def _arrays(raw: bytes, at: int, described: list[Any]) -> Iterator[Array]:
+class _Stream:
+    """The bytes of decompressed parts, read in order; it holds one part at a time."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._rest = memoryview(b"")
+
+    def read(self, size: int) -> bytearray:
+        """The next `size` bytes.
+
+        Raises:
+            SnapshotError: the parts hold fewer. No memory is allocated for a claimed size.
+        """
+        content = bytearray()
+        while len(content) < size:
+            if not len(self._rest):
+                self._rest = memoryview(next(self._parts, b""))
+                if not len(self._rest):
+                    raise SnapshotError(f"it ends {size - len(content)} bytes early")
+            taken = min(size - len(content), len(self._rest))
+            content += self._rest[:taken]
+            self._rest = self._rest[taken:]
+        return content
+
+
+def _arrays(stream: _Stream, described: list[Any]) -> Iterator[Array]:
     for descr, shape in described:
         dtype = np.lib.format.descr_to_dtype(_tuples(descr))
         if dtype.hasobject or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise SnapshotError("it describes an array that no state holds")
-        count = math.prod(shape)
-        flat = np.frombuffer(raw, dtype, count=count, offset=at) if count else np.zeros(0, dtype)
-        at += count * dtype.itemsize
-        yield flat.reshape(shape).copy()
+        # A bytearray is the array's own memory, so it may be written to.
+        yield np.frombuffer(stream.read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
 
 def _tuples(descr: Any) -> Any:

@@ -41,13 +41,13 @@ class Schedule(NamedTuple):
 class LifecycleEvents(JoinedTracker):
     """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
 
-    `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
-    while unknown), `began_ns` the same for each node, monotonic there; `interrupted_s` is when the
-    first rank reported that Ctrl-C ended it (infinite if none did). `last_end_ns` is when the last
-    rank reported its end, 0 before: Unix nanoseconds by clocks as they were set at first;
-    `over_s` when it was all over, once only that is kept. `allocated_s` is since when the devices
-    are held (Unix seconds, 0 while unknown). Events of DEVICE_TIMING are for the tracker of that
-    name.
+    `ended` maps a rank to how it ended; `began_wall_ns` is when the first rank began (Unix
+    nanoseconds, 0 while unknown), `began_ns` the same for each node, monotonic there;
+    `interrupted_s` is when the first rank reported that Ctrl-C ended it (infinite if none
+    did). `last_end_ns` is when the last rank reported its end, 0 before: Unix nanoseconds by
+    clocks as they were set at first; `over_s` when it was all over, once only that is kept.
+    `allocated_s` is since when the devices are held (Unix seconds, 0 while unknown).
+    Events of DEVICE_TIMING are for the tracker of that name.
     """
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -56,7 +56,7 @@ class LifecycleEvents(JoinedTracker):
     def __init__(self) -> None:
         self.events: list[Lifecycle] = []
         self.ended: dict[int, LifecycleEvent] = {}
-        self.began_s = 0.0
+        self.began_wall_ns = 0
         self.began_ns: dict[str, int] = {}
         self.interrupted_s = math.inf
         self.resumed_from: int | None = None
@@ -79,9 +79,10 @@ class LifecycleEvents(JoinedTracker):
             if event == LifecycleEvent.SCHEDULE:
                 self.schedule = schedule_of(value, text)
                 continue
-            at = (time_ns + batch.to_wall_ns) / NANOSECONDS
+            wall_ns = time_ns + int(batch.to_wall_ns)
+            at = wall_ns / NANOSECONDS
             if event == LifecycleEvent.START:
-                self._start(time_ns, at, batch.node, attempt)
+                self._start(time_ns, wall_ns, batch.node, attempt)
                 attempt.grow(value)
             elif event == LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
@@ -96,8 +97,13 @@ class LifecycleEvents(JoinedTracker):
                 words = text.decode("utf-8", "replace")
                 self.events.append(Lifecycle(at, rank, LifecycleEvent(event), value, words))
 
-    def _start(self, time_ns: int, at: float, node: str, attempt: TrackedAttempt) -> None:
-        self.began_s = min(self.began_s or at, at)
+    @property
+    def began_s(self) -> float:
+        """When the first rank began, Unix seconds; 0 while unknown."""
+        return self.began_wall_ns / NANOSECONDS
+
+    def _start(self, time_ns: int, wall_ns: int, node: str, attempt: TrackedAttempt) -> None:
+        self.began_wall_ns = min(self.began_wall_ns or wall_ns, wall_ns)
         if node in attempt.offsets:
             self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
 

@@ -154,3 +154,15 @@ def test_steps_between_those_that_come_stay_as_they_are(last: int) -> None:
     assert together.rows.tobytes() == apart.rows.tobytes()
     assert together.rows["reported"][[0, 1, last - 7]].tolist() == [3, 1, 2]
     assert int(together.rows["reported"].sum()) == 6
+
+
+@pytest.mark.parametrize("nanoseconds", range(0, 4000, 311))
+def test_the_time_between_steps_is_exact_to_the_nanosecond(nanoseconds: int) -> None:
+    """As floats, moments are rounded to 2.4e-7 s: 1.5e-5 device-seconds of 64 ranks."""
+    began, length = OFFSET + 7, 1_000_000_000 + nanoseconds
+    step_history = StepHistory()
+    rows = step_rows([0, 1], [0])
+    rows["time_ns"] = [length, 2 * length]
+    step_history.add(step_history.make_room(rows), began)
+    allocated = step_history.facts(64, began, None).allocated
+    assert np.rint(allocated * 1e9).astype(int).tolist() == [length, length]

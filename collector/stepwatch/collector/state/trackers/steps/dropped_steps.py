@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Mask, Vector
-from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.wire import Rows
 
+NEVER = -(1 << 63)
+"""Unix nanoseconds of what has not ended: before every time that a row holds."""
 REDOABLE = np.dtype([("first_step", "<i8"), ("start_s", "<i8"), ("kept", "<f8"), ("redone", "<f8")])
 """What steps from `first_step` to the next row's add to the good device-seconds of the slice that
 starts at `start_s` (Unix seconds): while they count, and once a later attempt redoes them."""
@@ -29,9 +30,10 @@ records that came and should have. `good` leaves out what is in rows of `REDOABL
 class DroppedSteps:
     """The first `count` steps of an attempt, and what they add to the slices that they are in.
 
-    The last of those slices ends at `closed_before_s`, Unix seconds. `end_s` is when the last step
-    ended, `fixed_end_s` when the last of those on the devices' clock did, and `seen_step` with
-    `seen_end_s` the last that a rank reported; `clock_set_s` is by how much clocks were set then.
+    The last of those slices ends at `closed_before_s`, Unix seconds. `end_ns` is when the last step
+    ended (Unix nanoseconds, `NEVER` before), `fixed_end_ns` when the last of those on the devices'
+    clock did, and `seen_step` with `seen_end_ns` the last that a rank reported; `clock_set_ns` is
+    by how much clocks were set then.
     `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
     them; `timed` holds the seconds of the first ones on the devices' clock. `sums` holds rows of
     `SUMS` by SLI, in the order of time, and `redoable` rows of `REDOABLE`, in step order.
@@ -43,8 +45,8 @@ class DroppedSteps:
     def __init__(self) -> None:
         self.count = 0
         self.closed_before_s = -math.inf
-        self.end_s = self.fixed_end_s = self.seen_end_s = -math.inf
-        self.clock_set_s = 0.0
+        self.end_ns = self.fixed_end_ns = self.seen_end_ns = NEVER
+        self.clock_set_ns = 0
         self.seen_step = -1
         self.tokens = 0
         self.longest = 0.0
@@ -68,16 +70,15 @@ class DroppedSteps:
         seen = np.flatnonzero(rows["reported"])
         if len(seen):
             self.seen_step = first_step + int(seen[-1])
-            # Divided as the whole column is, so that it is the same number to the last bit.
-            self.seen_end_s = float((rows["end_wall_ns"] / NANOSECONDS)[seen[-1]])
             last = rows[seen[-1]]
-            self.clock_set_s = (int(last["end_wall_ns"]) - int(last["end_unset_ns"])) / NANOSECONDS
+            self.seen_end_ns = int(last["end_wall_ns"])
+            self.clock_set_ns = self.seen_end_ns - int(last["end_unset_ns"])
         self.count += len(rows)
 
-    def end(self, ends_s: Vector, on_device: Mask, closed_before_s: float) -> None:
+    def end(self, ends_ns: Integers, on_device: Mask, closed_before_s: float) -> None:
         """Take up when those steps ended, each on its clock, and which did so on the devices'."""
         self.closed_before_s = max(self.closed_before_s, closed_before_s)
-        if len(ends_s):
-            self.end_s = float(ends_s[-1])
+        if len(ends_ns):
+            self.end_ns = int(ends_ns[-1])
         if on_device.any():
-            self.fixed_end_s = float(ends_s[on_device][-1])
+            self.fixed_end_ns = int(ends_ns[on_device][-1])

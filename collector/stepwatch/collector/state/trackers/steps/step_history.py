@@ -77,8 +77,11 @@ def no_rows(count: int) -> Rows:
 class StepFacts(NamedTuple):
     """Per-step facts of one attempt, in step order; times in seconds, arrays of one length.
 
-    `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
-    in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
+    Moments are whole nanoseconds: as a float, Unix time is rounded to 2.4e-7 s, which is 1.5e-5
+    device-seconds of 64 ranks. `began_ns` is when the attempt, or the first step held, began.
+
+    `end_ns` is Unix nanoseconds of the step's end on the last rank, `busy` the device-seconds of
+    all ranks in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
     `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
     steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
     since the attempt began: also where somebody set the clock in between. `on_device` marks those
@@ -89,8 +92,8 @@ class StepFacts(NamedTuple):
     """
 
     world: int
-    began_s: float
-    end_s: _Floats
+    began_ns: int
+    end_ns: _Integers
     busy: _Floats
     longest: _Floats
     observed: _Integers
@@ -100,6 +103,11 @@ class StepFacts(NamedTuple):
     parts: Rows
     tokens: _Integers
     unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @property
+    def end_s(self) -> _Floats:
+        """When each step ended on the last rank, Unix seconds (steps,)."""
+        return np.asarray(self.end_ns / NANOSECONDS)
 
 
 class StepHistory:
@@ -228,73 +236,76 @@ class StepHistory:
         """By how much clocks were set since the attempt began when the step of a row ended."""
         row = self.rows[place : place + 1]
         if row["reported"].all():  # nearly always: then no step before it is asked
-            return (
-                float((row["end_wall_ns"] - row["end_unset_ns"]).astype(np.int64)[0]) / NANOSECONDS
-            )
-        return float(self._clock_set_s()[place])
+            return int((row["end_wall_ns"] - row["end_unset_ns"]).astype(np.int64)[0]) / NANOSECONDS
+        return int(self._clock_set_ns()[place]) / NANOSECONDS
 
-    def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
+    def facts(self, world: int, began_ns: int, resumed_at: int | None) -> StepFacts:
         """The steps held as the hosts have them; those from `resumed_at` on are lost to a later
         attempt.
 
         A step that no rank reported is expected all the same; its end is put between those of its
-        neighbours. `began_s` is 0 where the start was not received: then the first step began it.
+        neighbours. `began_ns` (Unix nanoseconds) is 0 where the start was not received: then the
+        first step began it.
         """
-        rows, ends, began_known = self.rows, self._ends_s(), bool(began_s)
+        rows, ends, began_known = self.rows, self._ends_ns(), bool(began_ns)
         lost = np.zeros(self._used, dtype=np.bool_)
         if resumed_at is not None:
             lost = self.steps >= resumed_at
         if self.dropped.count:
-            began_s = self.dropped.end_s
-        elif not began_s and self._used:
-            began_s = float(ends[0] - rows["longest"][0])
+            began_ns = self.dropped.end_ns
+        elif not began_ns and self._used:
+            began_ns = int(ends[0]) - round(float(rows["longest"][0]) * NANOSECONDS)
         return StepFacts(
             world,
-            began_s,
+            began_ns,
             ends,
             rows["busy"].astype(np.float64),
             rows["longest"].astype(np.float64),
             rows["reported"].astype(np.int64),
             lost,
-            self.allocated(began_s, ends, began_known=began_known),
+            self.allocated(began_ns, ends, began_known=began_known),
             np.zeros(self._used, dtype=np.bool_),
             rows[[*PARTS]],
             rows["tokens"].astype(np.int64),
             rows["flags"] & StepFlag.UNFINISHED > 0,
         )
 
-    def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
-        """Seconds between steps that end at `ends_s` (held,), the first since `began_s`; whatever
-        somebody set a clock by does not count. A beginning that is not known comes from the first
-        of these ends."""
-        set_s = self._clock_set_s()[: len(ends_s)]
-        from_first = not began_known and not self.dropped.count and len(set_s) > 0
-        before = set_s[0] if from_first else self.dropped.clock_set_s
-        ends = np.concatenate([[began_s - before], ends_s - set_s])
-        return np.asarray(np.maximum(np.diff(ends), 0.0))
+    def allocated(self, began_ns: int, ends_ns: _Integers, *, began_known: bool) -> _Floats:
+        """Seconds between steps that end at `ends_ns` (held,), the first since `began_ns`, without
+        changes of the clock. An unknown beginning is derived from the first end."""
+        set_ns = self._clock_set_ns()[: len(ends_ns)]
+        from_first = not began_known and not self.dropped.count and len(set_ns) > 0
+        before = int(set_ns[0]) if from_first else self.dropped.clock_set_ns
+        ends = np.concatenate([[began_ns - before], ends_ns - set_ns])
+        return np.asarray(np.maximum(np.diff(ends), 0) / NANOSECONDS)
 
-    def _clock_set_s(self) -> _Floats:
-        """By how much clocks were set when each row's step ended; of one that nobody reported, when
-        the one before did."""
+    def _clock_set_ns(self) -> _Integers:
+        """Nanoseconds by which clocks were set when the step of each row ended (held,). A step
+        without a report takes the value of the step before."""
         rows = self.rows
-        found = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64) / NANOSECONDS
-        if found.any():
+        offsets = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64)
+        if offsets.any():
             seen = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
             last = np.maximum.accumulate(seen)
-            found = np.where(last < 0, self.dropped.clock_set_s, found[last])
-        return np.asarray(found)
+            offsets = np.where(last < 0, self.dropped.clock_set_ns, offsets[last])
+        return np.asarray(offsets)
 
-    def _ends_s(self) -> _Floats:
-        """When each row's step ended, Unix seconds: known, or between its neighbours."""
+    def _ends_ns(self) -> _Integers:
+        """When the step of each row ended, Unix nanoseconds (held,): reported, or interpolated
+        between its neighbours."""
         seen = self.rows["reported"] > 0
-        ends: _Floats = self.rows["end_wall_ns"] / NANOSECONDS
+        ends: _Integers = self.rows["end_wall_ns"].astype(np.int64)
         if seen.all():
             return ends
-        steps, known = self.steps[seen], ends[seen]
+        steps, reported = self.steps[seen], ends[seen]
         if self.dropped.seen_step >= 0:
             steps = np.concatenate([[self.dropped.seen_step], steps])
-            known = np.concatenate([[self.dropped.seen_end_s], known])
-        return np.asarray(np.interp(self.steps, steps, known)) if len(steps) else ends
+            reported = np.concatenate([[self.dropped.seen_end_ns], reported])
+        if not len(steps):
+            return ends
+        # Relative to the first, so that the floats in between are exact to a nanosecond.
+        offsets = np.rint(np.interp(self.steps, steps, reported - reported[0]))
+        return np.asarray(reported[0] + offsets.astype(np.int64))
 
     def moves(self, first: Integers, last: Integers) -> Mask:
         """Whether rows of steps `first` to `last` make it begin elsewhere, or have no place in it.
