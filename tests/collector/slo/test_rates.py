@@ -68,7 +68,9 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, says: st
     assert says in str(refused.value) and str(path) in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ['"eur(" = 1\n', f"a = {'[' * 5000}{']' * 5000}\n"])
+@pytest.mark.parametrize(
+    "text", ['"eur(" = 1\n', f"a = {'[' * 5000}{']' * 5000}\n", f"a = {'9' * 100_000}\n"]
+)
 def test_text_that_is_no_card_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rates.toml"
     path.write_text(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.slices import Slice, put_slices
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.errors import StoreError
 from tests.collector.client import Client
@@ -172,3 +174,87 @@ def test_an_outage_is_logged_at_its_begin_and_its_end(caplog: pytest.LogCaptureF
         "can read again, after 0 s",
         "cannot read: once more; it is tried again",
     ]
+
+
+def test_a_locked_table_refuses_segments_within_seconds_and_readyz_reports_it(
+    postgresql: PostgresqlServer,
+) -> None:
+    store = Store(postgresql.new_database())
+    service = Service(store, HandClock(60.0))
+    client = Client(make_api(service))
+    service.receive(body(RUN[:2]))
+    holder = sa.create_engine(store.engine.url)
+    with holder.begin() as connection:
+        connection.exec_driver_sql("LOCK TABLE segment IN ACCESS EXCLUSIVE MODE")
+        answer = client.post("/v1/segments", body(RUN[2:4]))
+        assert answer.status_code == 503 and "lock timeout" in answer.text
+        assert client.get("/readyz").status_code == 503
+    assert client.post("/v1/segments", body(RUN[2:4])).status_code == 200
+    assert client.get("/readyz").status_code == 200
+    holder.dispose()
+    store.close()
+
+
+@pytest.mark.parametrize("instead", ["deleted", "replaced"])
+def test_a_store_file_that_is_deleted_or_replaced_takes_nothing_more(
+    tmp_path: Path, instead: str
+) -> None:
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    service = Service(store, HandClock(60.0))
+    client = Client(make_api(service))
+    service.receive(body(RUN[:2]))
+    away = path.rename(tmp_path / "away.db")
+    if instead == "replaced":
+        path.touch()
+    answer = client.post("/v1/segments", body(RUN[2:4]))
+    assert answer.status_code == 503 and f"{path} was {instead}" in answer.text
+    service.evaluate()
+    assert client.get("/readyz").status_code == 503
+    assert path.exists() == (instead == "replaced"), "no new file is made"
+    away.rename(path)
+    assert client.post("/v1/segments", body(RUN[2:4])).status_code == 200
+    assert [item.position for item in store.segments(JOB)] == [1, 2, 3, 4]
+    store.close()
+
+
+def test_damaged_slices_of_one_job_quarantine_it_and_stop_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    for job in ("damaged", "sound"):
+        rows = [
+            {"job": job, "sli": "goodput", **Slice(start, 1, 1.0, 2.0, 4, 4, 1.0, 2.0)._asdict()}
+            for start in range(0, 100_000, 10)
+        ]
+        with store.engine.begin() as connection:
+            put_slices(connection, rows)
+    service = Service(store, HandClock(60.0))
+    for job in ("damaged", "sound"):
+        service.receive(body(run_segments(30, job=job)))
+    service.evaluate()
+    service.stop()
+    store.close()
+    with closing(sqlite3.connect(path)) as file:  # what the log for writes holds goes into the file
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    _damage_a_page(path, b"damaged", other=b"sound")
+    store = Store.sqlite(path)
+    service = Service(store, HandClock(60.0))
+    for _ in range(5):
+        service.evaluate()
+    assert "the store cannot read" in service.withheld()["damaged"].reason
+    assert service.job("sound") is not None
+    store.close()
+
+
+def _damage_a_page(path: Path, job: bytes, other: bytes) -> None:
+    """Overwrite the first byte, the kind, of a page that holds slices of `job` alone."""
+    size = 4096
+    content = bytearray(path.read_bytes())
+    pages = [
+        at
+        for at in range(size, len(content), size)
+        if (page := bytes(content[at : at + size])).count(job + b"goodput") > 20
+        and other not in page
+    ]
+    content[pages[len(pages) // 2]] = 0
+    path.write_bytes(content)

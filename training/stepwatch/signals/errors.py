@@ -10,6 +10,7 @@ StepwatchError            anything stepwatch refuses; its message says what to d
 ├── CheckpointError       a checkpoint cannot be written, verified or loaded
 ├── SnapshotError         a snapshot of a job's state cannot be made or read
 └── StoreError            the collector's store cannot be opened or written
+    └── StoreDamagedError       rows of one job that the store holds and cannot read
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ class SnapshotError(StepwatchError):
 
 class StoreError(StepwatchError):
     """A collector store that cannot be opened or written."""
+
+
+class StoreDamagedError(StoreError):
+    """Rows of one job that the store holds and cannot read; other jobs are not concerned."""
 
 
 class LeaseLostError(StepwatchError):

@@ -171,6 +171,9 @@ class Service:
         silent = self.tenancy.unconfirmed_seconds
         if silent > READY_SECONDS:
             return f"the store has not answered for {silent:.0f} s"
+        # Without requests nothing shows that the store takes segments again: so only for a while.
+        if self._receiving.is_on and self._receiving.age_seconds < READY_SECONDS:
+            return "the store takes no segments"
         return "the store does not answer" if self._evaluating.is_on else ""
 
     def segment_counts(self) -> Mapping[str, int]:

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.store import migrations, schema
+from stepwatch.collector.store.file_guard import guard_file
 from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals.errors import StoreError
 
@@ -35,10 +36,14 @@ _POSTGRESQL_PATIENCE = {
     "keepalives_interval": "2",
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
-    "options": "-c idle_in_transaction_session_timeout=10000",
+    "options": "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=5000 "
+    "-c statement_timeout=300000",
 }
 """libpq's parameters where the URL has none: a server that is cut off is noticed in about 10 s, and
-the server ends the transaction, with its locks, of a client that is cut off."""
+the server ends the transaction, with its locks, of a client that is cut off. A statement waits 5 s
+for a lock that another session holds, and runs for five minutes at most: a request is refused then,
+and its agent tries again."""
+_WITHOUT_LIMITS = ("SET LOCAL lock_timeout = 0", "SET LOCAL statement_timeout = 0")
 
 
 def open_database(url: str | sa.URL) -> sa.Engine:
@@ -97,6 +102,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     # A connection that the server closed is replaced before it is used.
     engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     if engine.dialect.name == "sqlite":
+        guard_file(engine)
         sa.event.listen(engine, "connect", _configure_sqlite)
     return engine
 
@@ -106,6 +112,7 @@ def _prepare_tables(engine: sa.Engine) -> None:
         if schema_of(connection) == SCHEMA_VERSION:
             return
     with engine.begin() as connection:
+        without_time_limits(connection)
         lock_tables(connection)
         found = schema_of(connection)  # another process may have been first
         if found is None:
@@ -151,6 +158,16 @@ def lock_tables(connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_TABLES_LOCK)))
     else:
         begin_writing(connection)
+
+
+def without_time_limits(connection: sa.Connection) -> None:
+    """Let statements of the connection's transaction take, and wait, as long as they must.
+
+    For migrations: a large table takes minutes, and no agent waits for the answer.
+    """
+    if connection.dialect.name == "postgresql":
+        for statement in _WITHOUT_LIMITS:
+            connection.exec_driver_sql(statement)
 
 
 def begin_writing(connection: sa.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 
@@ -17,6 +18,7 @@ class Outage:
     def __init__(self, doing: str) -> None:
         self._doing = doing
         self._began: float | None = None
+        self._newest = -math.inf
         self._lock = threading.Lock()
 
     @property
@@ -24,10 +26,16 @@ class Outage:
         """Whether it failed the last time."""
         return self._began is not None
 
+    @property
+    def age_seconds(self) -> float:
+        """Seconds since the newest failure; infinite if there was none."""
+        return time.monotonic() - self._newest
+
     def noted(self, error: sa.exc.SQLAlchemyError) -> None:
         """It failed: logged if it did not fail the last time."""
         with self._lock:
-            first, self._began = self._began is None, self._began or time.monotonic()
+            self._newest = time.monotonic()
+            first, self._began = self._began is None, self._began or self._newest
         if first:
             logger.error("cannot %s: %s; it is tried again", self._doing, reason_of(error))
 

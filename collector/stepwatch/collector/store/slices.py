@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.damage import naming_damage
 from stepwatch.collector.store.database import insert
 from stepwatch.signals.arrays import Matrix, Rows
 
@@ -49,12 +50,17 @@ class Slice(NamedTuple):
 
 
 def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
-    """Slices of one SLI in time order, an array of `SLICE`."""
+    """Slices of one SLI in time order, an array of `SLICE`.
+
+    Raises:
+        StoreDamagedError: the database cannot read them, or a value is no number.
+    """
     columns = [_TABLE.c[name] for name in Slice._fields]
     query = sa.select(*columns).where(_TABLE.c.job == job, _TABLE.c.sli == sli)
-    # The driver's own tuples: a job of a month has 30,000 slices, and a restart reads all of them.
-    found = connection.execute(query.order_by(_TABLE.c.start_s)).cursor.fetchall()
-    return np.fromiter(found, dtype=SLICE, count=len(found))
+    with naming_damage(f"the {sli} slices of {job}"):
+        # The driver's own tuples: a job of a month has 30,000 slices, and a restart reads them all.
+        rows = connection.execute(query.order_by(_TABLE.c.start_s)).cursor.fetchall()
+        return np.fromiter(rows, dtype=SLICE, count=len(rows))
 
 
 def read_sums(

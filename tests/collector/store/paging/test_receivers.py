@@ -165,6 +165,7 @@ ONE = '[receiver.a]\nkind = "webhook"\nurl = "http://h/x"\n'
         ("", "receiver: write 1 to 8 tables"),
         ("receiver = 3", "receiver: write 1 to 8 tables"),
         ("x = ", "no TOML"),
+        (f"x = {'9' * 100_000}", "no TOML"),
         (f"{ONE}colour = 3", "receiver.a: there is no key 'colour'; known are"),
         (f'{ONE}url_file = "x"', "receiver.a: url, url_file: keep one of them"),
         ('[receiver.a]\nkind = "pigeon"', "receiver.a: kind: write one of pagerduty, slack"),

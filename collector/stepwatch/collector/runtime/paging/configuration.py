@@ -58,7 +58,7 @@ def read_receivers(path: Path) -> list[Receiver]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}; pass --receivers FILE") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, a number of too many digits
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     try:
         return _receivers(found)

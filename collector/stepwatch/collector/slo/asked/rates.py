@@ -80,7 +80,7 @@ def read_rates(path: Path) -> RateCard:
         found = tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}; pass --rates FILE") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # no UTF-8, no TOML, or a number of more digits than Python reads
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: nested too deeply; write [[rate]] tables") from error

@@ -1,0 +1,66 @@
+"""SQLite's file is still the one that was opened; nothing is written into a deleted one.
+
+SQLite goes on with a file that was deleted or replaced: what a collector accepts then is gone when
+it exits. So the file is looked at (one `stat`, a microsecond) before each use of a connection.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+
+class _FileGuard:
+    """The file at `path`, by the device and inode that it had when it was first opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened: tuple[int, int] | None = None
+
+    def check(self) -> None:
+        """Compare the file with the one that was opened, once there was one.
+
+        Raises:
+            sqlalchemy.exc.OperationalError: it is gone, or another file took its place.
+        """
+        identity = self._identity()
+        if self._opened is None:
+            self._opened = identity
+        elif identity != self._opened:
+            what = "was deleted" if identity is None else "was replaced by another file"
+            reason = (
+                f"the store file {self._path} {what} while it was open; put it back, "
+                "or restore a backup, and start the collector again"
+            )
+            raise sa.exc.OperationalError("", None, sqlite3.OperationalError(reason))
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def guard_file(engine: sa.Engine) -> None:
+    """Refuse every use of `engine` once its SQLite file is no longer the one that was opened.
+
+    A database in memory has no file, and no guard.
+    """
+    name = engine.url.database
+    if not name or name == ":memory:" or name.startswith("file:"):
+        return
+    guard = _FileGuard(Path(name).absolute())
+
+    # Before a new connection is made: SQLite would make a new, empty file.
+    @sa.event.listens_for(engine, "do_connect")
+    def connecting(*_: Any) -> None:
+        if guard._opened is not None:
+            guard.check()
+
+    @sa.event.listens_for(engine, "checkout")
+    def checked_out(*_: Any) -> None:
+        guard.check()
