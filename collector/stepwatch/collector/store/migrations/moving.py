@@ -15,6 +15,7 @@ from stepwatch.collector.store.database import (
     lock_tables,
     schema_of,
     shown,
+    without_time_limits,
 )
 from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals.errors import SegmentError, StoreError
@@ -53,6 +54,7 @@ def move(url: str | sa.URL, to: str, *, dry_run: bool = False) -> Moved:
         _refuse_others(engine)
         began = time.monotonic()
         with engine.connect() as connection:
+            without_time_limits(connection)
             lock_tables(connection)
             if found != to:
                 migrations.migrate(connection, to)
