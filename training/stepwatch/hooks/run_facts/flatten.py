@@ -15,7 +15,7 @@ from numbers import Number
 from pathlib import PurePath
 from typing import Any
 
-from stepwatch.signals.secrets import WITHHELD, holds_secret, is_secret_name
+from stepwatch.signals.secrets import WITHHELD, is_secret_name, without_secrets
 
 MOST_FACTS = 256
 """Of one part of a run; a record of a ring each, or up to eight of them."""
@@ -55,9 +55,9 @@ def _shown(name: str, value: Any) -> str:
         text = _text(plain, 0)
     except _RAISED:
         return UNREADABLE
-    if is_secret_name(name, is_number=_is_number(plain)) or holds_secret(text):
+    if is_secret_name(name, is_number=_is_number(plain)):
         return WITHHELD
-    return _short(text)
+    return _short(without_secrets(text))
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,88 @@
+"""Which names of settings say that their values are secrets. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_ALWAYS = frozenset(
+    [
+        "secret",
+        "secrets",
+        "password",
+        "passwords",
+        "passwd",
+        "passphrase",
+        "credential",
+        "credentials",
+        "authorization",
+        "pwd",
+        "apikey",
+        "accesskey",
+        "secretkey",
+        "privatekey",
+    ]
+)
+"""Words of which a name may hold none, wherever they stand."""
+_AT_ITS_END = frozenset(["auth", "cookie", "cookies"])
+_PASSES = frozenset(["forward", "backward", "first", "second", "single", "multi", "per"])
+"""Words before `pass` that make it no password."""
+_OF_KEYS = frozenset(
+    [
+        "api",
+        "access",
+        "private",
+        "secret",
+        "account",
+        "signing",
+        "encryption",
+        "ssh",
+        "client",
+        "service",
+        "license",
+        "storage",
+        "sas",
+        "wandb",
+        "hf",
+        "openai",
+        "anthropic",
+        "aws",
+        "azure",
+        "gcp",
+        "comet",
+        "neptune",
+        "mlflow",
+        "registry",
+        "deploy",
+    ]
+)
+"""Words before `key` that make it a secret: `ssh_key`, and not `sort_key`."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def is_secret_name(name: str, *, is_number: bool) -> bool:
+    """Whether a setting of a dotted name may be a secret, or lie in something that is one.
+
+    A number is no token: `flops_per_token` is one, and `pad_token` too where it is a number.
+
+    >>> [is_secret_name(each, is_number=False) for each in ("s3.secret.id", "hubToken", "sort_key")]
+    [True, True, False]
+    """
+    return any(_is_secret(part, is_number) for part in name.split("."))
+
+
+def _is_secret(part: str, is_number: bool) -> bool:
+    words = [word.lower() for word in _WORDS.findall(part)]
+    if not words:
+        return False
+    if not _ALWAYS.isdisjoint(words) or words[-1] in _AT_ITS_END:
+        return True
+    if words[-1] == "data":  # `client-key-data` of a kubeconfig
+        words = words[:-1] or words
+    before = words[-2] if len(words) > 1 else ""
+    if words[-1] == "key":
+        return before in _OF_KEYS
+    if is_number:
+        return False
+    if words[-1] == "pass":
+        return before not in _PASSES
+    return words[-1].endswith("token") or words == ["tokens"]
