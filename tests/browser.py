@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-_ARGUMENTS = [
+ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
@@ -18,12 +18,16 @@ _ARGUMENTS = [
 ]
 
 
+def chromium() -> str | None:
+    """The program of Debian; None where only playwright's own may be there."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
     """Chromium as the test command installs it, or the one that playwright brought."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        opened = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield opened
         opened.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.response import Silence
 from stepwatch.collector.web.access.readers import MOST_AT_ONCE
 from stepwatch.collector.web.api import make_api
 
@@ -22,34 +24,89 @@ def service(tmp_path: Path) -> Iterator[Service]:
     store.close()
 
 
-async def statuses(service: Service, count: int) -> dict[str, int]:
-    """What others get while `count` clients have begun a request and do not finish it."""
-    release, begun = asyncio.Event(), []
+class Held:
+    """Answers of a store that come when they are let go."""
 
-    async def half() -> AsyncIterator[bytes]:
-        yield b"{"
-        begun.append(True)
-        await release.wait()
-        yield b"}"
+    def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.released = threading.Event()
+        monkeypatch.setattr(service.store.silences, "between", self._wait)
 
+    def _wait(self, *_: float) -> list[Silence]:
+        self.count += 1
+        assert self.released.wait(60.0)
+        return []
+
+
+async def half(begun: list[bool], release: asyncio.Event) -> AsyncIterator[bytes]:
+    """A body whose end comes when it is let go."""
+    yield b"{"
+    begun.append(True)
+    await release.wait()
+    yield b"}"
+
+
+async def others(client: httpx.AsyncClient) -> dict[str, int]:
+    """What others get."""
+    paths = ("/v1/jobs", "/metrics", "/healthz", "/")
+    found = {path: (await client.get(path)).status_code for path in paths}
+    found["/v1/segments"] = (await client.post("/v1/segments", content=b"")).status_code
+    return found
+
+
+async def while_answered(service: Service, held: Held, count: int) -> dict[str, int]:
+    """What others get while `count` readers are being answered, and after."""
     transport = httpx.ASGITransport(app=make_api(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
-        waiting = [
-            asyncio.create_task(client.post("/v1/silences", content=half())) for _ in range(count)
-        ]
-        while len(begun) < count:
+        path = "/v1/silences?from=0&until=1"
+        waiting = [asyncio.create_task(client.get(path)) for _ in range(count)]
+        while held.count < count:
             await asyncio.sleep(0.01)
-        paths = ("/v1/jobs", "/metrics", "/healthz", "/")
-        found = {path: (await client.get(path)).status_code for path in paths}
-        found["/v1/segments"] = (await client.post("/v1/segments", content=b"")).status_code
-        release.set()
+        found = await others(client)
+        held.released.set()
         await asyncio.gather(*waiting)
         found["after"] = (await client.get("/v1/jobs")).status_code
     return found
 
 
-def test_who_comes_when_all_places_are_taken_is_asked_to_come_again(service: Service) -> None:
-    assert set(asyncio.run(statuses(service, MOST_AT_ONCE - 1)).values()) == {200}
-    full = asyncio.run(statuses(service, MOST_AT_ONCE))
-    assert full.pop("/v1/jobs") == 429
-    assert set(full.values()) == {200}, full
+async def while_sent(service: Service, count: int) -> dict[str, int]:
+    """What others get while `count` clients have begun a request and do not finish it."""
+    release, begun = asyncio.Event(), list[bool]()
+    transport = httpx.ASGITransport(app=make_api(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+        waiting = [
+            asyncio.create_task(client.post("/v1/silences", content=half(begun, release)))
+            for _ in range(count)
+        ]
+        while len(begun) < count:
+            await asyncio.sleep(0.01)
+        found = await others(client)
+        release.set()
+        await asyncio.gather(*waiting)
+    return found
+
+
+def test_who_comes_when_all_places_are_taken_is_asked_to_come_again(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, full = Held(service, monkeypatch), MOST_AT_ONCE
+    assert set(asyncio.run(while_answered(service, few, full - 1)).values()) == {200}
+    found = asyncio.run(while_answered(service, Held(service, monkeypatch), full))
+    assert found.pop("/v1/jobs") == 429
+    assert set(found.values()) == {200}, found
+
+
+def test_bodies_that_do_not_end_take_no_place(service: Service) -> None:
+    assert set(asyncio.run(while_sent(service, 2 * MOST_AT_ONCE)).values()) == {200}
+
+
+def test_a_body_that_does_not_end_is_408(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwatch.collector.web.access.readers.BODY_SECONDS", 0.2)
+
+    async def slow() -> int:
+        transport = httpx.ASGITransport(app=make_api(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+            sent = half([], asyncio.Event())
+            return (await client.post("/v1/silences", content=sent)).status_code
+
+    assert asyncio.run(slow()) == 408

@@ -26,5 +26,10 @@ class Client:
 
     async def _send(self, method: str, path: str, content: bytes) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._app)
+        is_json = method != "GET" and path != "/v1/segments"
+        headers = {"content-type": "application/json"} if is_json else {}
+        headers |= self.headers
         async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
-            return await client.request(method, path, content=content, headers=self.headers)
+            return await client.request(
+                method, path, content=content, headers=headers | self.headers
+            )

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from stepwatch.collector.ingest import receive
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.web import api
 from stepwatch.collector.web.access import Tokens
 from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.intake import segments
 from stepwatch.signals.records import Kind
 from tests.collector.client import Client
 from tests.collector.made import JOB, HandClock, body, run_segments, segment, state_rows, step_rows
@@ -84,55 +81,11 @@ def test_refusals(client: Client, path: str, status: int) -> None:
 def test_a_body_that_is_too_large_is_refused(
     client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(segments, "MAX_BODY_BYTES", 1000)
     assert client.post("/v1/segments", content=b"x" * 1001).status_code == 413
     assert client.post("/v1/segments", content=b"x" * 1000).status_code == 200
     assert receive.MAX_BODY_BYTES == 64 << 20
     assert sum(service.segment_counts().values()) == 1
-
-
-async def slow_posts(service: Service, count: int, gives_up: bool = False) -> list[int]:
-    """Statuses of a late request while `count` others have sent half of their bodies.
-
-    `gives_up`: the late one comes when the collector waits for none of them any more.
-    """
-    release, begun = asyncio.Event(), []
-
-    async def half() -> AsyncIterator[bytes]:
-        yield b"x"
-        begun.append(True)  # the collector has taken the first half
-        await release.wait()
-        yield b"y"
-
-    transport = httpx.ASGITransport(app=make_api(service))
-    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
-        waiting = [
-            asyncio.create_task(client.post("/v1/segments", content=half())) for _ in range(count)
-        ]
-        while len(begun) < count:
-            await asyncio.sleep(0.01)
-        if gives_up:
-            await asyncio.wait(waiting)
-        late = await client.post("/v1/segments", content=b"z")
-        assert late.status_code != 429 or int(late.headers["retry-after"]) >= 1
-        release.set()
-        done = await asyncio.gather(*waiting)
-        after = await client.post("/v1/segments", content=b"z")
-    return [late.status_code, *{response.status_code for response in done}, after.status_code]
-
-
-def test_too_many_at_once_are_told_to_come_back(service: Service) -> None:
-    full = api.MAX_REQUESTS_IN_FLIGHT
-    assert asyncio.run(slow_posts(service, full - 1)) == [200, 200, 200]
-    assert asyncio.run(slow_posts(service, full)) == [429, 200, 200]
-
-
-def test_a_client_that_stalls_gives_its_place_back(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api, "BODY_SECONDS", 0.5)
-    full = api.MAX_REQUESTS_IN_FLIGHT
-    assert asyncio.run(slow_posts(service, full, gives_up=True)) == [200, 408, 200]
 
 
 def test_a_store_that_is_gone_is_503_everywhere(client: Client, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import json
 import logging
 import random
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import httpx
 
+from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock, SystemClock
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
@@ -26,6 +28,7 @@ DUPLICATE, REFUSED = "duplicate", "rejected"
 DONE = ("accepted", DUPLICATE)
 """What the collector says of a segment that it has, and of one that it never takes. Any other word
 means that it cannot read the segment yet, as `unsupported` does."""
+_TOO_MANY = 429
 _MOST_REASONS = 100
 _MOST_SAID = 300
 """Characters of a refusal that the log shows."""
@@ -78,7 +81,7 @@ class Relay:
             if not outgoing:
                 return 0.0
             body = b"".join(each.data for each in outgoing)
-            with self.client.stream("POST", "/v1/segments", content=body) as response:
+            with self._post(body) as response:
                 answer = read_body(response)
             if response.status_code != 200:
                 return self._request_failed(outgoing, response, answer)
@@ -94,7 +97,7 @@ class Relay:
         """
         self.link = AWAY
         try:
-            with self.client.stream("POST", "/v1/segments", content=b"") as response:
+            with self._post(b"") as response:
                 answer = read_body(response)
             if response.status_code == 200:
                 self._learn(read_answer(answer))
@@ -103,6 +106,10 @@ class Relay:
                 self._note(_of_answer(response, answer))
         except (httpx.HTTPError, ValueError, OSError) as error:
             self._note(problems.of_error(error, self.client.base_url))
+
+    def _post(self, body: bytes) -> AbstractContextManager[httpx.Response]:
+        headers = {"content-type": wire.MEDIA_TYPE}
+        return self.client.stream("POST", "/v1/segments", content=body, headers=headers)
 
     def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
         """The segments of a batch in formats that the collector reads.
@@ -153,8 +160,9 @@ class Relay:
         self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
     ) -> float:
         problem = _of_answer(response, answer)
-        # A token that is refused is not the fault of any segment.
-        if problem.reason != problems.TOKEN and self.batches.failed(len(outgoing)):
+        # A token that is refused, or a collector that has no time, is not the fault of any segment.
+        innocent = problem.reason == problems.TOKEN or response.status_code == _TOO_MANY
+        if not innocent and self.batches.failed(len(outgoing)):
             # Held under no formats: the next release, whatever brings it, tries them again.
             self._hold({each.sequence: problem.text for each in outgoing}, announced=())
         return self._back_off(problem, response.headers.get("retry-after"))

@@ -31,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM: serve https only"
     )
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--public-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that browsers know it by, as behind a proxy; may be given several times",
+    )
 
 
 def tokens_of(arguments: argparse.Namespace) -> TokenFiles | None:

@@ -138,6 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
             keep=options.keep_of(arguments),
             compaction=options.compaction_of(arguments),
             payloads=options.payloads_of(service.store, arguments),
+            names=arguments.public_host,
         )
     return 0
 

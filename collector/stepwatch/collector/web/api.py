@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from importlib import resources
@@ -14,18 +13,16 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.store.response import Note, Silence
 from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
-from stepwatch.collector.web.access import Gate, Tokens
-from stepwatch.collector.web.access.gate import NODE, Refusals
-from stepwatch.collector.web.access.nodes import why_foreign
+from stepwatch.collector.web.access import ANY_NAME, Browsers, Gate, PublicNames, Tokens
+from stepwatch.collector.web.access.gate import Refusals
 from stepwatch.collector.web.access.readers import Readers
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
@@ -38,17 +35,13 @@ from stepwatch.collector.web.documents import (
     dated,
     encoded,
 )
+from stepwatch.collector.web.intake import SegmentsApi
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
-from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
-from stepwatch.signals.pacing import FLUSH_HEADER
 
-MAX_REQUESTS_IN_FLIGHT = 16
-BODY_SECONDS = 30.0
-"""Time a client has to send its body, so that a stalled one does not keep others out."""
 _LATEST_S = 1 << 40
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -58,17 +51,18 @@ def make_api(
     service: Service,
     tokens: Callable[[], Tokens] | None = None,
     runbook: ReadRunbook | None = None,
+    public: PublicNames = ANY_NAME,
 ) -> Starlette:
     """The ASGI application over `service`; with `tokens`, those in force, data needs one of them.
 
-    `runbook` reads a runbook; without it there are none to show.
+    `runbook` reads a runbook; without it there are none to show. `public` are its names.
     """
     api = Api(service, runbook)
     service.shared_views.offer(
         [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, RUN, *HEATMAPS.values()], ["line", "job"]
     )
     routes = [
-        Route("/v1/segments", api.segments, methods=["POST"]),
+        Route("/v1/segments", SegmentsApi(service, api.refusals).receive, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
         Route("/v1/jobs/{job}", api.job),
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
@@ -92,7 +86,7 @@ def make_api(
         Route("/static/{name}", static),
     ]
     gate = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
-    middleware = [*gate, Middleware(Readers)]
+    middleware = [Middleware(Browsers, public=public), *gate, Middleware(Readers)]
     handlers = {sa.exc.SQLAlchemyError: store_gone}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
@@ -103,49 +97,10 @@ class Api:
     def __init__(self, service: Service, runbook: ReadRunbook | None) -> None:
         self._service = service
         self._runbook = runbook
-        self._in_flight = 0
         self._registry = CollectorRegistry()
         self._registry.register(JobExporter(service))
         self.refusals = Refusals()
         self._registry.register(self.refusals)
-
-    async def segments(self, request: Request) -> Response:
-        """Store segments; 403 another node's, 408 too slow, 413 too large, 429 overloaded, 503 no
-        store."""
-        if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
-            return _problem(429, "too many requests in flight", {"retry-after": "1"})
-        self._in_flight += 1
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await _bounded_body(request)
-            if body is None:
-                return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
-            foreign = await self._why_foreign(request, body)
-            if foreign:
-                return _problem(403, foreign)
-            verdicts = await run_in_threadpool(self._service.receive, body)
-        except ClientDisconnect:
-            return _problem(400, "the request ended early")
-        except TimeoutError:
-            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
-        finally:
-            self._in_flight -= 1
-        asked = self._service.asked_pace.seconds
-        return _json(
-            {
-                "verdicts": [verdict._asdict() for verdict in verdicts],
-                "formats": list(wire.READABLE_FORMATS),
-                "nodes": True,  # reports of nodes are read, beside segments of jobs
-            },
-            {FLUSH_HEADER: f"{asked:g}"} if asked else None,
-        )
-
-    async def _why_foreign(self, request: Request, body: bytes) -> str:
-        node = getattr(request.state, "node", "")
-        why = await run_in_threadpool(why_foreign, body, node) if node else ""
-        if why:
-            self.refusals.add(NODE)
-        return why
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first, then those that are known but not evaluated."""
@@ -325,16 +280,6 @@ def _file(name: str) -> Response:
     headers = {"content-security-policy": _CSP, "x-content-type-options": "nosniff"}
     content = (_page_folder() / name).read_bytes()
     return Response(content, media_type=_CONTENT_TYPES[suffix], headers=headers)
-
-
-async def _bounded_body(request: Request) -> bytes | None:
-    parts, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            return None
-        parts.append(chunk)
-    return b"".join(parts)
 
 
 def _json(document: Any, headers: dict[str, str] | None = None) -> Response:

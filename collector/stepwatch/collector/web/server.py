@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 
@@ -21,10 +22,18 @@ from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.removal import Keep
 from stepwatch.collector.store.upkeep.retention import Retention
-from stepwatch.collector.web.access import TokenFiles, Tokens
+from stepwatch.collector.web.access import PublicNames, TokenFiles, Tokens
 from stepwatch.collector.web.access.certificate import Certificate
 from stepwatch.collector.web.access.rereading import follow
 from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.connections import (
+    Connection,
+    Listener,
+    Seldom,
+    Table,
+    TimedProtocol,
+    connections_allowed,
+)
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
 
@@ -44,9 +53,25 @@ def leases_of(store: Store) -> Leases:
 
 
 class _Server(uvicorn.Server):
-    """Remembers a SIGINT, since uvicorn sometimes loses the one it raises again at the end."""
+    """Bounds its connections, and remembers a SIGINT, since uvicorn sometimes loses the one it
+    raises again at the end."""
 
     interrupted = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on `sockets`, in place of uvicorn's own loop."""
+        await self.lifespan.startup()
+        context = self.config.ssl
+        table = Table(connections_allowed(tls=context is not None))
+
+        def make_protocol(connection: Connection) -> TimedProtocol:
+            return TimedProtocol(self.config, self.server_state, table, connection)
+
+        self.servers = [
+            Listener(each, table, make_protocol, context)  # type: ignore[misc]
+            for each in sockets or ()
+        ]
+        self.started = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.interrupted |= sig == signal.SIGINT
@@ -58,8 +83,12 @@ def _in_force(files: TokenFiles | None) -> Callable[[], Tokens] | None:
 
 
 def _configured(application: ASGIApp, certificate: Certificate | None) -> uvicorn.Config:
-    config = uvicorn.Config(application, log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(
+        application, log_level="warning", access_log=False, lifespan="off", http="h11", ws="none"
+    )
     config.load()
+    for name in ("uvicorn.error", "asyncio", Listener.__module__):
+        logging.getLogger(name).addFilter(Seldom())
     if certificate is not None:
         config.ssl = certificate.context  # one that can be given another certificate later
     return config
@@ -76,17 +105,21 @@ def serve(
     keep: Keep | None = None,
     compaction: Compaction | None = None,
     payloads: Payloads | None = None,
+    names: Collection[str] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
     `compaction` when segments are put together, `payloads` where they go then. With `tokens` data
     needs one of them; with `certificate` only TLS is spoken. Both are read again when they change.
+    `names` are those that browsers know it by: without `tokens` it answers to no others.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
         StepwatchError: the evaluation thread died; a collector that no longer evaluates must not
             look alive.
     """
-    server = _Server(_configured(make_api(service, _in_force(tokens), runbook), certificate))
+    public = PublicNames(frozenset(name.lower() for name in names), only=tokens is None)
+    api = make_api(service, _in_force(tokens), runbook, public)
+    server = _Server(_configured(api, certificate))
     failed = threading.Event()
     failed.set()
 

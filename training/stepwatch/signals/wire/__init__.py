@@ -25,6 +25,7 @@ __all__ = [
     "MAX_RAW_BYTES",
     "MAX_ROWS",
     "MAX_SEGMENT_BYTES",
+    "MEDIA_TYPE",
     "READABLE_FORMATS",
     "WRITTEN_FORMAT",
     "JoinedTables",
@@ -44,6 +45,9 @@ __all__ = [
     "transcode",
     "write_sent",
 ]
+
+MEDIA_TYPE = "application/vnd.stepwatch.segments"
+"""What a request body of segments is called over HTTP."""
 
 READABLE_FORMATS = (2, 3)
 WRITTEN_FORMAT = 3

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+import asyncio
 
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_SECONDS = 10.0
+"""Time a client has to send the body of what it asks for."""
+MOST_BODY_BYTES = 16_384
 MOST_AT_ONCE = 20
 """Handlers share 40 threads (anyio's default); agents have 16 requests, Prometheus and the probes
 the rest."""
@@ -23,6 +28,12 @@ class Readers:
         if not path.startswith("/v1/") or path == "/v1/segments":
             await self._app(scope, receive, send)
             return
+        try:
+            receive = await _body_first(receive)
+        except TimeoutError:
+            text = f"the body did not arrive within {BODY_SECONDS:.0f} s"
+            await JSONResponse({"error": text}, 408)(scope, receive, send)
+            return
         if self._inside >= MOST_AT_ONCE:
             text = f"{MOST_AT_ONCE} readers are being answered; ask again in a second"
             await JSONResponse({"error": text}, 429, {"retry-after": "1"})(scope, receive, send)
@@ -32,3 +43,24 @@ class Readers:
             await self._app(scope, receive, send)
         finally:
             self._inside -= 1
+
+
+async def _body_first(receive: Receive) -> Receive:
+    """What `receive` gives, from when the body has arrived, or more of it than is ever read.
+
+    Raises:
+        TimeoutError: it did not arrive in time.
+    """
+    messages: list[Message] = []
+    size = 0
+    async with asyncio.timeout(BODY_SECONDS):
+        while size <= MOST_BODY_BYTES:
+            messages.append(await receive())
+            size += len(messages[-1].get("body", b""))
+            if not messages[-1].get("more_body"):
+                break
+
+    async def repeat() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return repeat

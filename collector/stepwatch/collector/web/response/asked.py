@@ -8,12 +8,28 @@ from typing import Any
 from stepwatch.collector.store.response import EVENTS, Wanted
 from stepwatch.collector.store.response.notes import ASSIGNED, COMMENT
 from stepwatch.collector.store.response.silences import LONGEST_SECONDS
+from stepwatch.collector.web.access.readers import MOST_BODY_BYTES
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.places import is_name
 
-MAX_BYTES = 16_384
+MAX_BYTES = MOST_BODY_BYTES
+JSON = "application/json"
 _LONGEST = {"by": 80, "why": 300, "text": 1000, "alertmanager": 80}
 _KINDS = frozenset(kind.value for kind in FindingKind)
+
+
+class MediaTypeError(Exception):
+    """A body is not sent as JSON."""
+
+
+def check_media_type(sent: str) -> None:
+    """Let only `application/json` pass: a page of another site may send any text without asking.
+
+    Raises:
+        MediaTypeError: it is something else, or nothing; the message is the answer.
+    """
+    if sent.partition(";")[0].strip().lower() != JSON:
+        raise MediaTypeError(f"send content-type: {JSON}")
 
 
 def document_of(body: bytes) -> dict[str, Any]:

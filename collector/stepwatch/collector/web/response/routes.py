@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,7 +19,6 @@ from stepwatch.signals.errors import StoreError
 
 from . import asked
 
-BODY_SECONDS = 10.0
 _LATEST_S = 9e9
 """Nanoseconds of it are a number that the databases hold."""
 NO_SILENCE = "no such silence; `stepwatch silence --list` shows those in force"
@@ -124,15 +122,15 @@ class ResponseApi:
 
 
 def _refusing(handler: Handler) -> Handler:
-    """The handler, whose errors are answers: 400 invalid, 408 too slow, 409 as many as may be."""
+    """The handler, whose errors are answers: 400 invalid, 409 as many as may be, 415 no JSON."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except ClientDisconnect:
             return _problem(400, "the request ended early")
-        except TimeoutError:
-            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
+        except asked.MediaTypeError as error:
+            return _problem(415, str(error))
         except ValueError as error:
             return _problem(400, str(error))
         except StoreError as error:
@@ -142,13 +140,13 @@ def _refusing(handler: Handler) -> Handler:
 
 
 async def _sent(request: Request) -> dict[str, Any]:
-    """The JSON object in the body, of at most `asked.MAX_BYTES`."""
+    """The JSON object in the body, of at most `asked.MAX_BYTES`; `Readers` waited for all of it."""
+    asked.check_media_type(request.headers.get("content-type", ""))
     body = b""
-    async with asyncio.timeout(BODY_SECONDS):
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > asked.MAX_BYTES:
-                raise ValueError(f"send at most {asked.MAX_BYTES} bytes")
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > asked.MAX_BYTES:
+            raise ValueError(f"send at most {asked.MAX_BYTES} bytes")
     return asked.document_of(body)
 
 

@@ -1,0 +1,137 @@
+"""All open connections, by peer, and which of them is closed for a new one."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+
+class Stage(Enum):
+    """What a connection waits for."""
+
+    HEAD = "the client, to send the head of a request"
+    BODY = "the client, to send the body"
+    ANSWER = "the collector, or the client to read the answer"
+    DISCARD = "the client, to end a body that was answered already"
+
+
+class Connection:
+    """One connection: its peer, its stage, when that must end (loop time), and how to close it."""
+
+    __slots__ = ("close", "due", "peer", "stage")
+
+    def __init__(self, peer: str, close: Callable[[], object]) -> None:
+        self.peer, self.close = peer, close
+        self.stage = Stage.HEAD
+        self.due = 0.0
+
+
+class _Peer:
+    """Connections of one peer, by stage; the one that is longest in its stage comes first."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.stages: dict[Stage, dict[Connection, None]] = {stage: {} for stage in Stage}
+
+    def oldest(self) -> Connection | None:
+        """The one to close: an idle one, else one whose request has not arrived."""
+        for stage in (Stage.DISCARD, Stage.HEAD, Stage.BODY):
+            for connection in self.stages[stage]:
+                return connection
+        return None
+
+
+class Table:
+    """At most `most` connections.
+
+    There is no fixed share for a peer, as all agents of a site may come through one proxy: when
+    the table is full the peer with the most connections loses one, and no other does.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._peers: dict[str, _Peer] = {}
+        self._sizes: dict[int, dict[_Peer, None]] = {}
+        """Peers by the number of their connections: a full table is asked at every accept."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether one must go before another one comes."""
+        return self._count >= self.most
+
+    def add(self, connection: Connection, due: float) -> None:
+        """Add a connection that has sent nothing yet."""
+        connection.stage, connection.due = Stage.HEAD, due
+        peer = self._peers.setdefault(connection.peer, _Peer())
+        peer.stages[Stage.HEAD][connection] = None
+        self._resize(peer, 1)
+
+    def move(self, connection: Connection, stage: Stage, due: float) -> None:
+        """A connection enters a stage, which must end at `due`; it may be in that stage already."""
+        peer = self._peers.get(connection.peer)
+        if peer is None or connection not in peer.stages[connection.stage]:
+            return
+        del peer.stages[connection.stage][connection]
+        connection.stage, connection.due = stage, due
+        peer.stages[stage][connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection; does nothing where it was removed before."""
+        peer = self._peers.get(connection.peer)
+        if peer is None or connection not in peer.stages[connection.stage]:
+            return
+        del peer.stages[connection.stage][connection]
+        self._resize(peer, -1)
+        if not peer.size:
+            del self._peers[connection.peer]
+
+    def make_room(self) -> Connection | None:
+        """Close and remove the oldest idle connection of the peer with the most connections.
+
+        Returns the closed one. None: all of them wait for the collector.
+        """
+        for size in sorted(self._sizes, reverse=True):
+            for peer in self._sizes[size]:
+                connection = peer.oldest()
+                if connection is not None:
+                    self.remove(connection)
+                    connection.close()
+                    return connection
+        return None
+
+    def overdue(self, now: float) -> list[Connection]:
+        """Connections whose stage should have ended."""
+        return [connection for connection in self._all() if connection.due <= now]
+
+    def _resize(self, peer: _Peer, change: int) -> None:
+        alike = self._sizes.get(peer.size, {})
+        alike.pop(peer, None)
+        if not alike:
+            self._sizes.pop(peer.size, None)
+        peer.size += change
+        self._count += change
+        if peer.size:
+            self._sizes.setdefault(peer.size, {})[peer] = None
+
+    def _all(self) -> Iterator[Connection]:
+        for peer in self._peers.values():
+            for connections in peer.stages.values():
+                yield from connections
+
+
+def peer_of(address: tuple[object, ...]) -> str:
+    """One peer: an IPv4 address, or the 64 bits of an IPv6 address that a host is given."""
+    try:
+        found = ipaddress.ip_address(str(address[0]).partition("%")[0])
+    except (IndexError, ValueError):
+        return ""
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))

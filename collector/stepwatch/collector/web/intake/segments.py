@@ -1,0 +1,93 @@
+"""`POST /v1/segments`: bodies first, then a turn to store them."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from stepwatch.collector.ingest.receive import MAX_BODY_BYTES, Verdict
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.web.access.gate import NODE, Refusals
+from stepwatch.collector.web.access.nodes import why_foreign
+from stepwatch.collector.web.documents import encoded
+from stepwatch.signals import wire
+from stepwatch.signals.pacing import FLUSH_HEADER
+
+from .bodies import BODY_SECONDS, Bodies, NoMemoryError, TooLargeError, TooSlowError
+from .rates import Rates
+from .turns import Turns
+
+MOST_STORED_AT_ONCE = 16
+"""Requests whose segments are decoded and stored at once: each has a thread."""
+MEDIA_TYPES = frozenset({"", wire.MEDIA_TYPE, "application/octet-stream"})
+"""What segments may be called. Agents of 0.1.0 call them nothing. No form of a page is among them,
+and a script of another site is refused by its origin."""
+
+
+class SegmentsApi:
+    """The handler of segments."""
+
+    def __init__(self, service: Service, refusals: Refusals) -> None:
+        self._service, self._refusals = service, refusals
+        self._bodies, self._rates = Bodies(), Rates()
+        self._turns = Turns(MOST_STORED_AT_ONCE)
+
+    async def receive(self, request: Request) -> Response:
+        """Store segments; 403 another node's, 408 too slow, 413 too large, 415 no segments, 429 too
+        many, 503 no store."""
+        if _media_type(request) not in MEDIA_TYPES:
+            return _problem(415, f"send segments as {wire.MEDIA_TYPE}")
+        try:
+            async with self._bodies.reading(request, MAX_BODY_BYTES) as body:
+                return await self._answer(request, body)
+        except ClientDisconnect:
+            return _problem(400, "the request ended early")
+        except TooLargeError:
+            return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
+        except TooSlowError:
+            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s, or at once")
+        except NoMemoryError:
+            return _busy("too many bytes are being sent")
+        except TimeoutError:
+            return _busy("too many requests are being stored")
+
+    async def _answer(self, request: Request, body: bytes) -> Response:
+        node = getattr(request.state, "node", "")
+        if node:
+            foreign = await run_in_threadpool(why_foreign, body, node)
+            if foreign:
+                self._refusals.add(NODE)
+                return _problem(403, foreign)
+            seconds = self._rates.wait_for(node, len(body))
+            if seconds:
+                return _busy(f"node {node} sends more than one may", seconds)
+        async with self._turns.taken(node or _peer(request)):
+            verdicts = await run_in_threadpool(self._service.receive, body)
+        return self._verdicts(verdicts)
+
+    def _verdicts(self, verdicts: list[Verdict]) -> Response:
+        asked = self._service.asked_pace.seconds
+        document = {
+            "verdicts": [verdict._asdict() for verdict in verdicts],
+            "formats": list(wire.READABLE_FORMATS),
+            "nodes": True,  # reports of nodes are read, beside segments of jobs
+        }
+        headers = {FLUSH_HEADER: f"{asked:g}"} if asked else None
+        return Response(encoded(document), media_type="application/json", headers=headers)
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _busy(message: str, seconds: int = 1) -> Response:
+    return _problem(429, message, {"retry-after": str(seconds)})
+
+
+def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status_code=status, headers=headers)

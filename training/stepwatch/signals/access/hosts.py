@@ -1,0 +1,33 @@
+"""By which names a server on this machine may be asked.
+
+A page of another site can give its own name the address 127.0.0.1 after it was loaded, and then
+reads what any program of this machine may read. The browser still says that name as `Host`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+
+def host_name(host: str) -> str:
+    """The name or address in a `Host` header, without port, brackets and the last dot."""
+    text = host.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0].rstrip(".")
+
+
+def may_be_asked_as(host: str, names: Collection[str] = ()) -> bool:
+    """Whether a `Host` header names an address, `localhost`, or one of `names` (lower case).
+
+    An address belongs to no other site. Without a header no browser asks.
+    """
+    name = host_name(host)
+    if not name or name == "localhost" or name.endswith(".localhost") or name in names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
