@@ -7,6 +7,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -172,28 +173,60 @@ def test_metrics_need_the_token_and_the_health_does_not(node: Node) -> None:
     assert TOKEN not in node.get("/readyz").text
 
 
+def test_a_name_that_was_given_this_address_reads_no_metrics(tmp_path: Path, url: str) -> None:
+    """A page of another site under such a name sends it as `Host`, and has no token here."""
+    agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1"), probes=[])
+    try:
+        here = f"http://127.0.0.1:{agent.port}/metrics"
+        assert httpx.get(here, headers={"host": "evil.example"}).status_code == 421
+        assert httpx.get(here).status_code == 200
+        assert httpx.get(here, headers={"host": f"localhost:{agent.port}"}).status_code == 200
+    finally:
+        agent.close()
+
+
 def test_other_pages_and_methods_are_refused(node: Node) -> None:
     assert node.get("/").status_code == 404
     answer = httpx.post(f"{node.url}/healthz", content=b"x")
     assert answer.status_code == 405
 
 
-def test_clients_that_send_nothing_keep_others_out_for_a_while_only(
+@contextmanager
+def clients(node: Node, count: int, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Connections that send this, and read nothing."""
+    assert node.agent.port is not None
+    opened = []
+    try:
+        for _ in range(count):
+            opened.append(socket.create_connection(("127.0.0.1", node.agent.port)))
+            opened[-1].sendall(sent)
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /metrics HTTP/1.1\r\nX: "])
+def test_clients_that_send_no_request_keep_nobody_out(node: Node, sent: bytes) -> None:
+    node.turn()
+    with clients(node, 40, sent):
+        assert [node.get("/healthz").status_code for _ in range(20)] == [200] * 20
+        assert threading.active_count() < 3 * MOST_REQUESTS
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_closed(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stepwatch.agent.web.server.REQUEST_SECONDS", 1.0)
     node.turn()
-    host, port = "127.0.0.1", node.agent.port
-    assert port is not None
-    slow = [socket.create_connection((host, port)) for _ in range(MOST_REQUESTS)]
 
-    def status() -> int:
+    def is_closed(client: socket.socket) -> bool:
         try:
-            return node.get("/healthz").status_code
-        except httpx.HTTPError:
-            return 0
+            client.sendall(b"x")
+        except OSError:
+            return True
+        return False
 
-    until("all places to be taken", lambda: status() == 0, every=0.0)
-    until("the places to be free again", lambda: status() == 200)
-    for each in slow:
-        each.close()
+    with clients(node, 1, b"GET /healthz HTTP/1.1\r\nX: ") as (client,):
+        until("the connection to be closed", lambda: is_closed(client))
+    assert node.get("/healthz").status_code == 200

@@ -6,6 +6,8 @@ import hmac
 from collections.abc import Iterable
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from stepwatch.signals.access.hosts import may_be_asked_as
+
 from .health import Health
 
 PAGES = ("/metrics", "/healthz", "/readyz")
@@ -24,7 +26,11 @@ class Application:
         self._expected = None if token is None else f"Bearer {token}".encode()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request: 401 without the token, 404 for other pages, 405 for other methods."""
+        """Answer one request: 401 without the token, 404 for other pages, 405 for other methods.
+
+        421 where no token is asked for under a name that is not this machine's: a page of another
+        site may have given its name this address.
+        """
         path = environ.get("PATH_INFO", "")
         if path not in PAGES:
             return _text(start_response, "404 Not Found", f"there are {', '.join(PAGES)}")
@@ -36,6 +42,8 @@ class Application:
             return self._ready(start_response)
         if not self._may_read(environ):
             return _text(start_response, "401 Unauthorized", "present the bearer token")
+        if self._expected is None and not may_be_asked_as(environ.get("HTTP_HOST", "")):
+            return _text(start_response, "421 Misdirected Request", "ask the address, or localhost")
         return self._metrics(environ, start_response)
 
     def _alive(self, start_response: StartResponse) -> list[bytes]:
