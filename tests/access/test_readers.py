@@ -25,7 +25,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 class Held:
-    """Answers of a store that come when they are let go."""
+    """Answers of a store that wait for `released`."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -39,7 +39,7 @@ class Held:
 
 
 async def half(begun: list[bool], release: asyncio.Event) -> AsyncIterator[bytes]:
-    """A body whose end comes when it is let go."""
+    """A body that ends after `release` is set."""
     yield b"{"
     begun.append(True)
     await release.wait()

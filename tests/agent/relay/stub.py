@@ -24,7 +24,8 @@ class Collector:
         self.taken: list[bytes] = []
         self.requests = 0
         self.fails: Callable[[bytes], bool] = lambda body: False
-        """Whether a request with this body is answered with HTTP 503."""
+        """Whether a request with this body is answered with `status`."""
+        self.status = 503
 
     async def __call__(
         self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]
@@ -35,7 +36,7 @@ class Collector:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         self.requests += 1
         if self.fails(body):
-            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.start", "status": self.status, "headers": []})
             await send({"type": "http.response.body", "body": b"the database refuses it"})
             return
         answer: dict[str, Any] = {"verdicts": [self._verdict(piece) for piece in self._cut(body)]}

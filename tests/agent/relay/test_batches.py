@@ -27,6 +27,27 @@ def fill(agent: Agent, rank: Rank, segments: int) -> None:
         round_of(agent)
 
 
+@pytest.mark.parametrize("status", [401, 421, 429])
+def test_no_segment_is_held_for_what_is_no_fault_of_its_own(
+    tmp_path: Path, make_agent: MakeAgent, status: int
+) -> None:
+    """Each time that the oldest is sent the collector is busy, or is asked in a wrong way."""
+    rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector(2, 3)
+    collector.status = status
+    with at(collector) as url:
+        agent = make_agent(url)
+        fill(agent, rank, 5)
+        oldest = agent.spool.oldest(1)[0][1]
+        collector.fails = lambda body: oldest in body
+        for _ in range(40):
+            agent.relay.send_once()
+        assert agent.spool.held == 0
+        collector.fails = lambda body: False
+        agent.relay.drain(keep_trying)
+        assert collector.steps() == list(range(1, rank.step + 1))
+    rank.ring.close()
+
+
 @pytest.mark.parametrize(("count", "bad"), [(20, 0), (20, 7), (20, 19), (2, 0), (100, 70)])
 def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
     tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, count: int, bad: int

@@ -28,7 +28,8 @@ DUPLICATE, REFUSED = "duplicate", "rejected"
 DONE = ("accepted", DUPLICATE)
 """What the collector says of a segment that it has, and of one that it never takes. Any other word
 means that it cannot read the segment yet, as `unsupported` does."""
-_TOO_MANY = 429
+_OF_NO_SEGMENT = (421, 429)
+"""Statuses that say nothing about what was sent: a name that is not the collector's, no time."""
 _MOST_REASONS = 100
 _MOST_SAID = 300
 """Characters of a refusal that the log shows."""
@@ -160,8 +161,8 @@ class Relay:
         self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
     ) -> float:
         problem = _of_answer(response, answer)
-        # A token that is refused, or a collector that has no time, is not the fault of any segment.
-        innocent = problem.reason == problems.TOKEN or response.status_code == _TOO_MANY
+        # A token that is refused is not the fault of any segment.
+        innocent = problem.reason == problems.TOKEN or response.status_code in _OF_NO_SEGMENT
         if not innocent and self.batches.failed(len(outgoing)):
             # Held under no formats: the next release, whatever brings it, tries them again.
             self._hold({each.sequence: problem.text for each in outgoing}, announced=())
