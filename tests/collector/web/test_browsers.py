@@ -127,3 +127,12 @@ def test_without_names_of_its_own_any_is_answered(service: Service) -> None:
     client = Client(make_api(service))
     assert asked(client, "/v1/jobs", host="collector.site.example") == 200
     assert written(client, origin="http://evil.example") == 403
+
+
+def test_refusals_are_counted(client: Client) -> None:
+    assert asked(client, "/v1/jobs", host="evil.example") == 421
+    client.headers["host"] = "127.0.0.1:8480"
+    assert written(client, origin="null") == 403
+    text = client.get("/metrics").text
+    for reason in ("host", "other-site"):
+        assert f'stepwatch_collector_refused_requests_total{{reason="{reason}"}} 1.0' in text

@@ -86,7 +86,11 @@ def make_api(
         Route("/static/{name}", static),
     ]
     gate = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
-    middleware = [Middleware(Browsers, public=public), *gate, Middleware(Readers)]
+    middleware = [
+        Middleware(Browsers, public=public, refusals=api.refusals),
+        *gate,
+        Middleware(Readers),
+    ]
     handlers = {sa.exc.SQLAlchemyError: store_gone}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 

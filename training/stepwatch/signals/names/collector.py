@@ -13,7 +13,7 @@ COLLECTOR_SEGMENTS = Metric(
 COLLECTOR_REFUSED_REQUESTS = Metric(
     "stepwatch_collector_refused_requests_total",
     _C,
-    "Requests without a token, or with one that may not do what was asked, by reason.",
+    "Requests refused for their token, the host they name, or the page they come from.",
     ("reason",),
 )
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")

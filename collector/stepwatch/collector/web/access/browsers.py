@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwatch.signals.access.hosts import host_name, may_be_asked_as
 
+from .gate import HOST, OTHER_SITE, Refusals
 from .roles import allowed
 
 READS = ("GET", "HEAD")
@@ -40,9 +41,10 @@ class Browsers:
     421 for a name that is not this collector's, 403 for what a page of another site sends or reads.
     """
 
-    def __init__(self, app: ASGIApp, public: PublicNames) -> None:
+    def __init__(self, app: ASGIApp, public: PublicNames, refusals: Refusals) -> None:
         self._app = app
         self._public = public
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one line of JSON that says what to do, or pass the request on."""
@@ -55,12 +57,14 @@ class Browsers:
         if scope["path"] in _PROBES:
             return None
         if self._public.only and not may_be_asked_as(host, self._public.names):
+            self._refusals.add(HOST)
             name = host_name(host)[:80]
             text = (
                 f"{name!r} is not this collector: ask its address, or start it with --public-host"
             )
             return JSONResponse({"error": text}, 421)
         if self._is_foreign(scope, headers, host):
+            self._refusals.add(OTHER_SITE)
             text = "a page of another site sent this; --public-host names this collector's own"
             return JSONResponse({"error": text}, 403)
         return None

@@ -16,7 +16,8 @@ from .roles import Role, allowed
 from .tokens import Tokens
 
 NO_TOKEN, UNKNOWN, ROLE, NODE = "no-token", "unknown-token", "role", "node"
-REASONS = (NO_TOKEN, UNKNOWN, ROLE, NODE)
+HOST, OTHER_SITE = "host", "other-site"
+REASONS = (NO_TOKEN, UNKNOWN, ROLE, NODE, HOST, OTHER_SITE)
 """Why a request is refused."""
 _SCHEME = b"bearer "
 _OPTIONS = {role: f"--{role}-token-file" for role in Role}
