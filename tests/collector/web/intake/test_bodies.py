@@ -135,3 +135,29 @@ def test_requests_that_get_no_turn_are_asked_to_come_again(
     late, done = with_client(service, act)
     assert (late.status_code, late.headers["retry-after"], done) == (429, "1", {200})
     assert b"z" not in stored
+
+
+def test_readers_of_metrics_take_no_thread_of_segments(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, asked = threading.Event(), list[bool]()
+
+    def slow(registry: Any) -> bytes:
+        asked.append(True)
+        assert released.wait(60.0)
+        return b""
+
+    monkeypatch.setattr("stepwatch.collector.web.api.generate_latest", slow)
+
+    async def act(client: httpx.AsyncClient) -> int:
+        readers = [asyncio.create_task(client.get("/metrics")) for _ in range(80)]
+        while len(asked) < 40:
+            await asyncio.sleep(0.01)
+        try:
+            late = await asyncio.wait_for(client.post("/v1/segments", content=b"z"), 30.0)
+        finally:
+            released.set()
+            await asyncio.gather(*readers)
+        return late.status_code
+
+    assert with_client(service, act) == 200

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from starlette.concurrency import run_in_threadpool
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -19,10 +22,13 @@ from .rates import Rates
 from .turns import Turns
 
 MOST_STORED_AT_ONCE = 16
-"""Requests whose segments are decoded and stored at once: each has a thread."""
+"""Requests whose segments are decoded and stored at once: each has a thread of those that are kept
+for them. Readers share others, and may keep all of those busy."""
 MEDIA_TYPES = frozenset({"", wire.MEDIA_TYPE, "application/octet-stream"})
 """What segments may be called. Agents of 0.1.0 call them nothing. No form of a page is among them,
 and a script of another site is refused by its origin."""
+
+T = TypeVar("T")
 
 
 class SegmentsApi:
@@ -32,6 +38,7 @@ class SegmentsApi:
         self._service, self._refusals = service, refusals
         self._bodies, self._rates = Bodies(), Rates()
         self._turns = Turns(MOST_STORED_AT_ONCE)
+        self._threads: anyio.CapacityLimiter | None = None
 
     async def receive(self, request: Request) -> Response:
         """Store segments; 403 another node's, 408 too slow, 413 too large, 415 no segments, 429 too
@@ -55,7 +62,7 @@ class SegmentsApi:
     async def _answer(self, request: Request, body: bytes) -> Response:
         node = getattr(request.state, "node", "")
         if node:
-            foreign = await run_in_threadpool(why_foreign, body, node)
+            foreign = await self._in_thread(lambda: why_foreign(body, node))
             if foreign:
                 self._refusals.add(NODE)
                 return _problem(403, foreign)
@@ -63,8 +70,13 @@ class SegmentsApi:
             if seconds:
                 return _busy(f"node {node} sends more than one may", seconds)
         async with self._turns.taken(node or _peer(request)):
-            verdicts = await run_in_threadpool(self._service.receive, body)
+            verdicts = await self._in_thread(lambda: self._service.receive(body))
         return self._verdicts(verdicts)
+
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        if self._threads is None:  # it belongs to a running loop
+            self._threads = anyio.CapacityLimiter(MOST_STORED_AT_ONCE)
+        return await anyio.to_thread.run_sync(act, limiter=self._threads)
 
     def _verdicts(self, verdicts: list[Verdict]) -> Response:
         asked = self._service.asked_pace.seconds
