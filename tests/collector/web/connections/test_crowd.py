@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -66,6 +67,14 @@ def test_bodies_that_trickle_keep_no_segment_out(tmp_path: Path) -> None:
             assert answer.json()["verdicts"][0]["verdict"] == "accepted"
         said = lines(collector)
     assert len(said) < FEW_LINES, said[:FEW_LINES]
+
+
+def test_bodies_that_trickle_do_not_keep_it_from_ending(tmp_path: Path) -> None:
+    """`end` waits for 20 s; a body of which so much has come has 30."""
+    most = HEAD.replace(b"1000", b"300000") + b"x" * 250_000
+    with limited_collector(tmp_path) as collector, connections(collector.port, 3, most):
+        assert collector.send(one_segment(1)).status_code == 200
+        assert collector.end(signal.SIGTERM) == 0
 
 
 def test_heads_that_trickle_keep_no_segment_out(tmp_path: Path) -> None:

@@ -46,8 +46,10 @@ class Listener:
         self._sweeping = asyncio.create_task(self._sweep())
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more, and wait for no client: what has not arrived was not acknowledged."""
         self._accepting.cancel()
+        while self._table.make_room() is not None:
+            pass
 
     async def wait_closed(self) -> None:
         """End what is left, after the last connection."""
