@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 from stepwatch.collector.store.slices import Slice, put_slices
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.errors import StoreError
@@ -192,6 +192,31 @@ def test_a_locked_table_refuses_segments_within_seconds_and_readyz_reports_it(
     assert client.post("/v1/segments", body(RUN[2:4])).status_code == 200
     assert client.get("/readyz").status_code == 200
     holder.dispose()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/jobs/a%00b",
+        "/v1/jobs/a%00b/heatmap",
+        "/v1/jobs/a%00b/collectives",
+        "/v1/jobs/a%00b/slis",
+        "/v1/jobs/a%00b/slos",
+        "/v1/jobs/a%00b/run",
+        "/v1/nodes/a%00b",
+        "/v1/incidents?job=a%00b",
+        "/v1/report?from=0&until=86400&job=a%00b",
+        "/v1/runbooks/TrainingHang?incident=a%00b",
+        "/v1/jobs/a%ff",
+    ],
+)
+def test_a_control_character_in_an_address_is_the_clients_fault(
+    postgresql: PostgresqlServer, path: str
+) -> None:
+    store = Store(postgresql.new_database())
+    client = Client(make_api(Service(store, HandClock(60.0))))
+    assert client.get(path).status_code in (400, 404)
     store.close()
 
 

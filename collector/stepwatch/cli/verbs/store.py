@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Do one thing with a store; exit 1 if it is damaged, or does not answer."""
     import sqlalchemy as sa
 
-    from stepwatch.collector.store.outage import reason_of
+    from stepwatch.collector.store.outages.outage import reason_of
     from stepwatch.collector.web.server import open_store
 
     is_new = "://" not in arguments.store and not Path(arguments.store).is_file()

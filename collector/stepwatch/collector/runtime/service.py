@@ -32,7 +32,7 @@ from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Leases
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import LeaseLostError, StoreError

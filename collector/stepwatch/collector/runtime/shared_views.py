@@ -18,7 +18,7 @@ from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 from stepwatch.collector.store.views import StoredView
 
 EVERY_SECONDS = 2.0

@@ -17,7 +17,7 @@ from stepwatch.collector.state import live
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.store.holders import is_gone
 from stepwatch.collector.store.leases import LEASE_SECONDS, Lease, Leases
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 
 logger = logging.getLogger(__name__)
 

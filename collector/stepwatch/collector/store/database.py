@@ -16,8 +16,8 @@ from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.store import migrations, schema
-from stepwatch.collector.store.file_guard import guard_file
-from stepwatch.collector.store.outage import reason_of
+from stepwatch.collector.store.outages.file_guard import guard_file
+from stepwatch.collector.store.outages.outage import reason_of
 from stepwatch.signals.errors import StoreError
 
 logger = logging.getLogger(__name__)

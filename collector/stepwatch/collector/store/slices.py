@@ -10,8 +10,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.damage import naming_damage
 from stepwatch.collector.store.database import insert
+from stepwatch.collector.store.outages.damage import naming_damage
 from stepwatch.signals.arrays import Matrix, Rows
 
 SLICE_SECONDS = 10

@@ -23,6 +23,7 @@ from stepwatch.collector.store.response import Note, Silence
 from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
 from stepwatch.collector.web.access import ANY_NAME, Browsers, Gate, PublicNames, Tokens
 from stepwatch.collector.web.access.gate import Refusals
+from stepwatch.collector.web.access.plain_paths import PlainPaths
 from stepwatch.collector.web.access.readers import Readers
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
@@ -88,6 +89,7 @@ def make_api(
     gate = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
     middleware = [
         Middleware(Browsers, public=public, refusals=api.refusals),
+        Middleware(PlainPaths),
         *gate,
         Middleware(Readers),
     ]

@@ -17,7 +17,7 @@ from stepwatch.collector.store.database import (
     shown,
     without_time_limits,
 )
-from stepwatch.collector.store.outage import reason_of
+from stepwatch.collector.store.outages.outage import reason_of
 from stepwatch.signals.errors import SegmentError, StoreError
 
 KNOWN = (*migrations.EARLIER, SCHEMA_VERSION)

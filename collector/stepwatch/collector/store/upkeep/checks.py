@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
 from stepwatch.collector.store.bundles.objects import Reference, fetched
-from stepwatch.collector.store.outage import reason_of
+from stepwatch.collector.store.outages.outage import reason_of
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 

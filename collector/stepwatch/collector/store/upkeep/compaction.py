@@ -15,7 +15,7 @@ from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.making import Behind, Bundling, Made, choose
 from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
 from stepwatch.collector.store.database import begin_writing
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.retention import shrink_file

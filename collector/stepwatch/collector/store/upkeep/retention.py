@@ -12,7 +12,7 @@ from stepwatch.collector.quantities import size
 from stepwatch.collector.store import partitions, schema
 from stepwatch.collector.store.database import begin_writing
 from stepwatch.collector.store.nodes import NodeReports
-from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outages.outage import Outage
 from stepwatch.collector.store.outbox import Outbox
 from stepwatch.collector.store.upkeep.counts import SEGMENTS, Upkeep
 from stepwatch.collector.store.upkeep.removal import Going, Keep, Removed, going, may_go

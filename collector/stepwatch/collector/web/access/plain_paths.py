@@ -1,0 +1,39 @@
+"""No name that the store holds has a control character: such a path names nothing.
+
+PostgreSQL refuses a NUL in any value, which looks like an outage of the store.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class PlainPaths:
+    """ASGI middleware: 404 for a path, and 400 for a query, with control characters or no UTF-8."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer such a request, and hand on every other one."""
+        answer = _refusal(scope) if scope["type"] == "http" else None
+        await (answer or self._app)(scope, receive, send)
+
+
+def _refusal(scope: Scope) -> JSONResponse | None:
+    if not _is_plain(scope["path"].encode("utf-8", "surrogateescape")):
+        return JSONResponse({"error": "no such page: its path has a control character"}, 404)
+    if not _is_plain(unquote_to_bytes(scope["query_string"].replace(b"+", b" "))):
+        return JSONResponse({"error": "the query has a control character; leave it out"}, 400)
+    return None
+
+
+def _is_plain(content: bytes) -> bool:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return not any(ord(character) < 0x20 or ord(character) == 0x7F for character in text)
