@@ -186,6 +186,9 @@ def test_the_feed_has_a_line_for_each_change() -> None:
         "job j, attempt 1: running on 8 ranks"
     ]
     assert feed.news([job("old", "finished"), job("j", "running", 1)], now) == []
+    assert feed.news([job("old", "finished"), job("j", "stalled", 1)], now) == [
+        "job j, attempt 1: stalled"
+    ]
 
 
 def test_the_feed_says_why_a_job_is_no_longer_evaluated() -> None:

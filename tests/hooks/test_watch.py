@@ -352,6 +352,13 @@ def test_the_heart_beats_and_stops_with_the_watch(watch: Watch, rings: Path) -> 
     assert reader.closed
 
 
+def test_a_rank_that_was_asked_to_stop_did_not_finish(watch: Watch, rings: Path) -> None:
+    watch.preempted()
+    watch.close()
+    last = life_in(rings)[-1]
+    assert (last["event"], last["text"]) == (LifecycleEvent.INTERRUPT, b"preempted")
+
+
 def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
     watch.start_at(40)
     watch.resumed(from_step=40, steps_lost=2)

@@ -7,10 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stepwatch.cli import text
+from stepwatch.collector.state.job_states import ENDED, STALE
 
-STALE = "stale"
-"""Nothing is known of the job that is not old."""
-ENDED = ("finished", "failed", "interrupted")
 UNKNOWN_FOR_SECONDS = 86_400.0
 """A job whose end nobody saw counts as ended when nothing was received for a day."""
 

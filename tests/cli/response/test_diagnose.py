@@ -45,12 +45,46 @@ def test_a_slow_rank_is_on_one_screen(tmp_path: Path) -> None:
     found = diagnosis(job_of(tmp_path, excess={(2, "forward"): 0.2}, slow_from=30), COLLECTOR)
     shown = diagnosis_text(found, "", 78)
     lines = shown.splitlines()
-    assert found["verdict"] == "anomaly" and lines[0] == f"{JOB}: ANOMALY, running, step 59"
+    assert found["verdict"] == "anomaly" and lines[0] == f"{JOB}: ANOMALY, degraded, step 59"
     assert len(lines) <= 40
     assert "rank 2" in shown and "of throughput" in shown and "cost unknown: no rate" in shown
     assert f"stepwatch incidents --collector {COLLECTOR} --id {found['incident']['id']}" in shown
     assert found["impact"]["device_hours_lost"] > 0.0 and found["impact"]["cost"] is None
     assert all(len(line) <= 80 for line in lines if "stepwatch " not in line)
+
+
+def test_an_incident_that_ended_because_the_run_did_is_not_healthy(tmp_path: Path) -> None:
+    job = job_of(tmp_path, excess={(2, "forward"): 0.2}, slow_from=30)
+    (incident,) = job["incidents"]
+    for state in ("finished", "interrupted", "failed"):
+        ended = {**incident, "state": "ended", "resolved_at": 1.0}
+        found = diagnosis({**job, "state": state, "incidents": [ended]}, COLLECTOR)
+        assert (found["verdict"], found["past"]) == ("anomaly", [])
+        shown = diagnosis_text(found, "", 78)
+        assert shown.startswith(f"{JOB}: ANOMALY, {state}, step 59\n")
+        assert "it ended only with the run" in shown and "HEALTHY" not in shown
+
+
+def test_what_was_wrong_before_is_named_and_healthy_is_what_never_was(tmp_path: Path) -> None:
+    job = job_of(tmp_path, excess={(2, "forward"): 0.2}, slow_from=30)
+    over = {**job["incidents"][0], "state": "resolved", "resolved_at": 1_800_000_090.0}
+    for state, attempt in (("running", 0), ("finished", 0)):
+        found = diagnosis(
+            {**job, "state": state, "attempt": attempt, "incidents": [over]}, COLLECTOR
+        )
+        assert (found["verdict"], found["incident"]) == ("recovered", None)
+        shown = diagnosis_text(found, "", 78)
+        assert "resolved 2027-01-15 08:01:30 UTC: straggler: " in shown and "HEALTHY" not in shown
+    earlier = {**over, "state": "ended"}
+    found = diagnosis({**job, "state": "running", "attempt": 1, "incidents": [earlier]}, COLLECTOR)
+    assert found["verdict"] == "recovered", "it ended with an attempt that another one followed"
+
+
+def test_an_interrupted_run_is_not_healthy(tmp_path: Path) -> None:
+    found = diagnosis({**job_of(tmp_path), "state": "interrupted"}, COLLECTOR)
+    assert found["verdict"] == "interrupted"
+    shown = diagnosis_text(found, "", 78)
+    assert shown.startswith(f"{JOB}: INTERRUPTED, step 59\n  it was stopped before its end\n")
 
 
 def test_what_is_not_known_is_not_healthy(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ class Lifecycle:
         self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {said}")
 
     def end(self) -> None:
-        """Write the outcome; without one the attempt finished."""
-        stopped = "preempted" if self._preempted else ""
-        event, text = self._outcome or (LifecycleEvent.FINISH, stopped)
+        """Write the outcome; without one the attempt finished, or was stopped before its end."""
+        stopped = (LifecycleEvent.INTERRUPT, "preempted")
+        event, text = self._outcome or (stopped if self._preempted else (LifecycleEvent.FINISH, ""))
         self._recorder.write_lifecycle(event, self._recorder.step_number, text)
 
 

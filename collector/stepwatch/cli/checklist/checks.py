@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.cli.fleet import all_nodes
 from stepwatch.cli.response.words import in_short
+from stepwatch.collector.state.job_states import GOING_ON
 
 PASS, WARN, FAIL, UNKNOWN, ASK = "PASS", "WARN", "FAIL", "UNKNOWN", "ASK"
 _OF_SLO = {"ok": PASS, "burning": WARN, "exhausted": FAIL}
@@ -30,7 +31,7 @@ class Outcome(NamedTuple):
 def jobs(ask: Asking, job: str) -> Outcome:
     """Pass where every job runs; unknown where there is none."""
     found = _jobs(ask, job)
-    states = [(each["job"], PASS if each["state"] == "running" else UNKNOWN) for each in found]
+    states = [(each["job"], PASS if each["state"] in GOING_ON else UNKNOWN) for each in found]
     return _worst(states, [f"{each['job']} is {each['state']}" for each in found], "no such job")
 
 
@@ -60,7 +61,7 @@ def nodes(ask: Asking, job: str) -> Outcome:
 
 def checkpoints(ask: Asking, job: str) -> Outcome:
     """Pass where the newest checkpoint of every job that runs verified; fail where it did not."""
-    running = [each["job"] for each in _jobs(ask, job) if each["state"] == "running"]
+    running = [each["job"] for each in _jobs(ask, job) if each["state"] in GOING_ON]
     found = [(name, ask(f"/v1/jobs/{name}")) for name in running[:_MOST_JOBS]]
     states: list[tuple[str, str]] = []
     said: list[str] = []

@@ -18,6 +18,7 @@ from stepwatch.cli.demo.progress import Progress
 from stepwatch.cli.demo.report import incident_note, report_json, report_text
 from stepwatch.cli.interruptions import terminable, undisturbed
 from stepwatch.cli.processes import Processes
+from stepwatch.collector.state.job_states import ENDED
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 
@@ -146,7 +147,7 @@ class Demo:
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             job = self._job()
-            over = job is not None and job["state"] == "finished" and job["open_incidents"] == 0
+            over = job is not None and job["state"] in ENDED and job["open_incidents"] == 0
             if job is not None and (over or not finished or time.monotonic() > deadline):
                 return job
             if time.monotonic() > deadline:

@@ -8,27 +8,44 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.response import runbook_steps
 from stepwatch.cli.verbs.incidents import response_words, symptom_name
+from stepwatch.collector.state.job_states import (
+    DEGRADED,
+    ENDED,
+    FAILED,
+    INTERRUPTED,
+    STALE,
+    STALLED,
+    UNKNOWN,
+)
 
-HEALTHY, ANOMALY, UNKNOWN = "healthy", "anomaly", "unknown"
+HEALTHY, RECOVERED, ANOMALY = "healthy", "recovered", "anomaly"
+"""Verdicts, beside `INTERRUPTED` and `UNKNOWN`: nothing was wrong; nothing is wrong any more;
+something is wrong, or was until the run ended."""
+WELL = (HEALTHY, RECOVERED)
 _EVIDENCE = 4
 """Rows of evidence on the screen; `stepwatch incidents --id` has all."""
 _TELEMETRY = "telemetry-lost"
-_NOT_KNOWN = ("stale", "unknown")
+_NOT_KNOWN = (STALE, UNKNOWN)
+_BAD = (DEGRADED, STALLED, FAILED)
+_PAST = 3
+"""Incidents that are over and are named on the screen."""
 
 
 def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
-    """What is known of a job as a document: `verdict` is one of healthy, anomaly and unknown.
+    """The state of a job as a document: `verdict` is healthy, recovered, interrupted, anomaly or
+    unknown.
 
-    `unknown` lists why something is not known; a job of which that is all is not healthy.
+    An incident that ended because the run did counts as if it were open: it was never fixed.
+    `unknown` lists why something is not known; a job of which that is all is not healthy. `past`
+    are the incidents that are over.
     """
-    opened = [each for each in job.get("incidents", ()) if each["state"] == "open"]
-    opened.sort(key=_weight, reverse=True)
+    incidents = sorted(job.get("incidents", ()), key=_weight, reverse=True)
+    opened = [each for each in incidents if each["state"] == "open" or _ended_with_run(each, job)]
+    past = [each for each in incidents if each not in opened and each["state"] != "merged"]
     unknown = _unknown(job, opened)
-    real = [each for each in opened if each["kind"] != _TELEMETRY]
-    burning = [slo for slo in job.get("slos", ()) if slo.get("burning")]
-    is_bad = bool(real or burning or job["state"] == "failed")
-    verdict = ANOMALY if is_bad else UNKNOWN if unknown else HEALTHY
-    worst = (real or opened)[0] if opened else None
+    worst = next((each for each in opened if each["kind"] != _TELEMETRY), None)
+    verdict = _verdict(job, worst, unknown, past)
+    worst = worst or next(iter(opened), None)
     return {
         "job": job["job"],
         "state": job["state"],
@@ -37,6 +54,7 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
         "unknown": unknown,
         "incident": worst,
         "also": [each["id"] for each in opened if each is not worst],
+        "past": [{key: each.get(key) for key in _PAST_KEYS} for each in past],
         "impact": None if worst is None else _impact(worst),
         "first_action": None if worst is None else _action(worst, collector),
         "slos": [
@@ -44,6 +62,31 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
             for slo in job.get("slos", ())
         ],
     }
+
+
+_PAST_KEYS = ("id", "kind", "state", "summary", "began_at", "resolved_at")
+
+
+def _ended_with_run(incident: dict[str, Any], job: dict[str, Any]) -> bool:
+    """Whether an incident ended because the newest run of its job did."""
+    is_newest = incident.get("attempt") == job.get("attempt")
+    return incident["state"] == "ended" and job["state"] in ENDED and is_newest
+
+
+def _verdict(
+    job: dict[str, Any],
+    worst: dict[str, Any] | None,
+    unknown: Sequence[str],
+    past: Sequence[dict[str, Any]],
+) -> str:
+    burns = any(slo.get("burning") for slo in job.get("slos", ()))
+    if worst is not None or burns or job["state"] in _BAD:
+        return ANOMALY
+    if job["state"] == INTERRUPTED:
+        return INTERRUPTED
+    if unknown:
+        return UNKNOWN
+    return RECOVERED if past else HEALTHY
 
 
 def _weight(incident: dict[str, Any]) -> tuple[bool, float, float]:
@@ -92,12 +135,21 @@ def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
 def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str:
     """The diagnosis on one screen of `width` columns."""
     step = "unknown" if found["step"] is None else found["step"]
-    lines = [f"{found['job']}: {found['verdict'].upper()}, {found['state']}, step {step}"]
+    words = dict.fromkeys([found["verdict"], found["state"]])
+    state = ", ".join([found["verdict"].upper(), *list(words)[1:]])
+    lines = [f"{found['job']}: {state}, step {step}"]
     incident = found["incident"]
     if incident is not None:
         lines += ["", *_incident_lines(found, incident, width)]
     elif found["verdict"] == HEALTHY:
-        lines.append("  no incident is open, and all that is looked for is observed")
+        was = "" if found["state"] in ENDED else " is open"
+        lines.append(f"  no incident{was}, and all that is looked for is observed")
+    elif found["verdict"] == INTERRUPTED:
+        lines.append("  it was stopped before its end")
+    if found["past"]:
+        lines += ["", "over"]
+        lines += [text.wrapped(_past_words(each), "  ", width, hang=2)
+                  for each in found["past"][:_PAST]]  # fmt: skip
     if found["unknown"]:
         lines += ["", "unknown"]
         lines += [text.wrapped(f"- {why}", "  ", width, hang=2) for why in found["unknown"][:5]]
@@ -110,11 +162,17 @@ def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str
     return "\n".join(lines)
 
 
+def _past_words(incident: dict[str, Any]) -> str:
+    over = f"{incident['state']} {text.clock(incident['resolved_at'])}"
+    return f"- {over}: {incident['kind']}: {incident['summary']}"
+
+
 def _incident_lines(found: dict[str, Any], incident: dict[str, Any], width: int) -> list[str]:
     sure = f" ({incident['confidence']})" if incident.get("confidence") else ""
     since = f"{text.clock(incident['began_at'])}, step {incident['since_step']}"
     lines = [
         text.wrapped(incident["summary"], "  ", width),
+        *([] if incident["state"] == "open" else ["  it ended only with the run"]),
         _entry("cause", f"{incident['cause']}{sure}", width),
         _entry("since", since, width),
         _entry("impact", _impact_words(found["impact"]), width),

@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 
 from stepwatch.cli.source import SourceError
+from stepwatch.collector.state.job_states import ENDED
+from stepwatch.collector.state.live import QUARANTINED
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 from .fleet import Fleet, Flush
@@ -210,7 +212,7 @@ class Simulation:
         began = self._clock.monotonic_ns()
         while self._since(began) < _SETTLE_SECONDS and not self.outcome.sent.unsent:
             self.outcome.state = self._state()
-            if self.outcome.state not in (None, "running", "unknown", "restoring"):
+            if self.outcome.state in (*ENDED, QUARANTINED):
                 break
             time.sleep(_POLL_SECONDS)
         self.outcome.incidents = self._incidents()

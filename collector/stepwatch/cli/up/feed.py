@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stepwatch.cli.fleet import ENDED
+from stepwatch.collector.state.job_states import ENDED, GOING_ON, UNKNOWN
 
 
 class Feed:
@@ -48,13 +48,19 @@ def _job_line(job: dict[str, Any], known: tuple[int | None, str] | None) -> Iter
     if job["state"] in ENDED:
         at = "" if job["step"] is None else f" at step {job['step']}"
         yield f"job {name}: {job['state']}{at}"
-    elif job["state"] not in ("running", "unknown"):
+    elif job["state"] not in (*GOING_ON, UNKNOWN):
         reason = f": {job['reason']}" if job.get("reason") else ""
         yield f"job {name}: {job['state']}{reason}"
-    elif job["state"] == "running" and (began or (known is not None and known[1] != "running")):
+    elif job["state"] in GOING_ON:
         attempt = f", attempt {job['attempt']}" if job["attempt"] else ""
         ranks = job["world_size"]
-        yield f"job {name}{attempt}: running on {ranks} rank{'' if ranks == 1 else 's'}"
+        where = f" on {ranks} rank{'' if ranks == 1 else 's'}" if began or _is_back(known) else ""
+        yield f"job {name}{attempt}: {job['state']}{where}"
+
+
+def _is_back(known: tuple[int | None, str] | None) -> bool:
+    """Whether a job was no longer seen to go on when it was looked at before."""
+    return known is not None and known[1] not in GOING_ON
 
 
 def _incident_line(item: dict[str, Any]) -> str:

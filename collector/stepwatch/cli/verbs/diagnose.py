@@ -6,7 +6,7 @@ import argparse
 import json
 
 from stepwatch.cli import text
-from stepwatch.cli.response.diagnosis import HEALTHY, diagnosis, diagnosis_text
+from stepwatch.cli.response.diagnosis import WELL, diagnosis, diagnosis_text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 
 EXAMPLE = "stepwatch diagnose llama-7b --collector http://collector:8480"
@@ -19,10 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 0 if the job is healthy, 1 if something is wrong, or not known."""
+    """Print; exit 0 if the job is healthy or recovered; 1 if something is wrong, was so when the
+    run ended, or is not known, and if the run was interrupted."""
     job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
     found = diagnosis(job, arguments.collector)
     width = text.columns() - 2
     shown = diagnosis_text(found, source_words(arguments), width)
     print(json.dumps(found, indent=1) if arguments.json else shown)
-    return int(found["verdict"] != HEALTHY)
+    return int(found["verdict"] not in WELL)

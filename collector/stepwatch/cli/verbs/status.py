@@ -9,7 +9,6 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.fleet import (
-    STALE,
     Choice,
     chosen,
     fleet_text,
@@ -20,6 +19,7 @@ from stepwatch.cli.fleet import (
 )
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
+from stepwatch.collector.state.job_states import STALE
 from stepwatch.collector.state.trackers.steps.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"

@@ -10,13 +10,11 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.job_states import ENDED, STALE
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
 
 OLD_SECONDS = 10.0
 """An older answer is stale: whoever evaluates its job makes one every few seconds."""
-_FOR_GOOD = ("finished", "failed", "interrupted")
-STALE = "stale"
-"""The state of a job whose newest answer is old: how it is now nobody knows."""
 
 
 def encoded(document: Any) -> bytes:
@@ -40,7 +38,7 @@ def stale(document: dict[str, Any], as_of: float, now: float) -> dict[str, Any]:
     incidents are open that nobody has found yet. A job that had ended has."""
     about = {"seconds": now - as_of, "state": document.get("state"), "reason": _why(now - as_of)}
     changed: dict[str, Any] = {"as_of": as_of, "stale": about}
-    if document.get("state") not in (None, *_FOR_GOOD):
+    if document.get("state") not in (None, *ENDED):
         slos = [{**slo, "state": SloState.UNKNOWN.value} for slo in document["slos"]]
         open_incidents = document["open_incidents"] or None
         changed |= {"state": STALE, "slos": slos, "open_incidents": open_incidents}

@@ -128,7 +128,8 @@ class LifecycleEvent(IntEnum):
     """Whether the rank's steps are timed on its device: `value` 1 and the device's type in `text`,
     or 0 and the reason why they are timed on the host alone."""
     INTERRUPT = 9
-    """Somebody stopped the rank with Ctrl-C (SIGINT): it ended, and neither finished nor failed."""
+    """Ctrl-C (SIGINT) or a notice to leave (PREEMPTION) stopped the rank before its end: it neither
+    finished nor failed."""
     LINK = 10
     """A piece of a link to a run of an experiment tracker, see `records.pieces`."""
     FACT = 11

@@ -1,12 +1,21 @@
-"""Whether a job runs, has ended and how, or nobody knows."""
+"""The state of a job in one word: whether it runs and how well, or how it ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from stepwatch.collector.detect import telemetry
-from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.model import ALERT, Incident
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job_states import (
+    DEGRADED,
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    RUNNING,
+    STALLED,
+    UNKNOWN,
+)
 from stepwatch.signals.names import Cause
 
 ABANDONED_SECONDS = 24 * 3600.0
@@ -14,18 +23,25 @@ ABANDONED_SECONDS = 24 * 3600.0
 
 
 def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) -> str:
-    """running, finished, interrupted, failed, or unknown while its telemetry is lost."""
+    """The word for a job at Unix time `now`, of `state/job_states.py`.
+
+    A job that goes on is `running` only where no incident of it raises an alert. It is `stalled`
+    where one takes all of its throughput, else `degraded`, and `unknown` while its telemetry is
+    lost.
+    """
     if attempt.finished:
-        return "finished"
+        return FINISHED
     if has_ended(attempt, now):
-        ended = "interrupted" if attempt.interrupted else "unknown"
-        return "failed" if attempt.failed else ended
+        ended = INTERRUPTED if attempt.interrupted else UNKNOWN
+        return FAILED if attempt.failed else ended
     stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
-    if stale or not attempt.world:
-        return "unknown"
-    if any(_hides_all(incident) for incident in open_incidents):
-        return "unknown"
-    return "running"
+    incidents = list(open_incidents)
+    if stale or not attempt.world or any(map(_hides_all, incidents)):
+        return UNKNOWN
+    alerts = [each for each in incidents if each.severity == ALERT]
+    if any(each.throughput_lost_ratio == 1.0 for each in alerts):
+        return STALLED
+    return DEGRADED if alerts else RUNNING
 
 
 def _hides_all(incident: Incident) -> bool:

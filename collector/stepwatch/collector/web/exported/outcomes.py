@@ -11,13 +11,12 @@ from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import readings
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.job_states import ENDED
 from stepwatch.signals import names
 from stepwatch.signals.names import PROJECT, TEAM
 
 from .families import Sample, gauge
 
-OUTCOMES = ("finished", "failed", "interrupted")
-"""States of a job that are an end."""
 _NOBODY = "unknown"
 _OF_SLI = {"time-to-complete": names.JOB_DURATION, "recovery-time": names.JOB_RECOVERY}
 """Metrics whose values are those of an SLI over the run."""
@@ -34,13 +33,13 @@ def outcomes(jobs: Iterable[tuple[LiveJob, Verdicts]], now: float) -> Iterator[M
     measured: dict[str, list[Sample]] = {name: [] for name in _OF_SLI}
     for job, verdicts in jobs:
         state = job_state(job.current, verdicts.open_incidents(), now)
-        if state in OUTCOMES:
+        if state in ENDED:
             ends.append(((job.name, state), 1.0))
         counts = Counter(incident.kind for incident in verdicts.incidents.values())
         incidents += [((job.name, kind), float(count)) for kind, count in sorted(counts.items())]
         owner = verdicts.accounts.owner
         owners.append(((job.name, owner.get(PROJECT, _NOBODY), owner.get(TEAM, _NOBODY)), 1.0))
-        if state in OUTCOMES or len(job.attempts) > 1:
+        if state in ENDED or len(job.attempts) > 1:
             found = readings(job_facts(job, verdicts, now), _OF_SLI)
             for name, reading in found.items():
                 measured[name].append(((job.name,), reading.value))

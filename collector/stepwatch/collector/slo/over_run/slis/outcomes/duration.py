@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.job_states import FINISHED
 
 
 def time_to_complete(facts: JobFacts) -> Reading:
@@ -11,7 +12,7 @@ def time_to_complete(facts: JobFacts) -> Reading:
     if not begins:
         return unknown("no rank reported its start")
     seconds = facts.job.newest_s - min(begins)
-    if facts.state != "finished":
+    if facts.state != FINISHED:
         return unknown(f"it has not finished; {seconds:.0f} s so far")
     return Reading(seconds)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from stepwatch.collector.slo.over_run.poisson import share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.job_states import FAILED, FINISHED, INTERRUPTED
 
 
 def job_success(facts: JobFacts) -> Reading:
     """1 once it finished, 0 once it failed; a job counts once, however often resubmitted."""
-    if facts.state == "finished":
+    if facts.state == FINISHED:
         return Reading(1.0, events=1)
-    if facts.state == "failed":
+    if facts.state == FAILED:
         return Reading(0.0, events=1)
-    if facts.state == "interrupted":
+    if facts.state == INTERRUPTED:
         return unknown("somebody stopped it: that is neither success nor failure")
     return unknown("it has not ended")
 
