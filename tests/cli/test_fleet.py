@@ -88,6 +88,14 @@ def test_the_table_fits_a_narrow_terminal() -> None:
     shown, left_out = chosen(JOBS, Choice(), NOW)
     table = fleet_text(shown, 78, NOW)
     assert max(map(len, table.splitlines())) <= 80
-    assert "llama-7b  running      3 s ago" in table and "all ok" in table
+    assert "llama-7b  running      3 s ago" in table and table.splitlines()[1].endswith(" ok")
     assert "bad: quarantined since 1970-01-01 00:00:01 UTC: x" in table
     assert left_out_text(left_out) == "4 ended jobs not shown; --all shows them"
+
+
+def test_a_narrow_terminal_shows_fewer_columns_and_one_word_for_all_slos() -> None:
+    long = job("a-name-of-thirty-characters-xx", "degraded", step=1_234_567)
+    long["slos"] = [{"name": n, "state": s} for n, s in (("goodput", "burning"), ("b", "ok"))]
+    narrow, wide = fleet_text([long], 78, NOW), fleet_text([long], 138, NOW)
+    assert max(map(len, narrow.splitlines())) <= 78 and "attempt" not in narrow
+    assert "burning 1 of 2" in narrow and "attempt" in wide

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stepwatch.cli import text
+from stepwatch.cli.slo_words import worst_state
 from stepwatch.collector.state.job_states import ENDED, STALE
 
 UNKNOWN_FOR_SECONDS = 86_400.0
@@ -50,10 +51,26 @@ def _has_ended(job: Job, now: float) -> bool:
 
 def fleet_text(jobs: list[Job], width: int, now: float) -> str:
     """One line per job, and below the costliest open incident of each, in `width` columns."""
-    head = ["job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo"]
-    rows = [_row(job, now) for job in jobs]
     notes = [text.wrapped(note, "", width, hang=2) for note in _notes(jobs)]
-    return "\n\n".join([text.table(head, rows, "", left=3), *notes])
+    return "\n\n".join([_table([_row(job, now) for job in jobs], width), *notes])
+
+
+_HEAD = ("job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo")
+_DISPENSABLE = ("attempt", "ranks", "last seen", "step")
+"""Columns that a narrow terminal does not show, the first to go first; `status JOB` has them."""
+
+
+def _table(rows: list[list[str]], width: int) -> str:
+    """The table in `width` columns, of which long names may take all."""
+    shown = list(_HEAD)
+    for gone in (None, *_DISPENSABLE):
+        shown = [name for name in shown if name != gone]
+        places = [_HEAD.index(name) for name in shown]
+        left = 3 if "last seen" in shown else 2
+        table = text.table(shown, [[row[at] for at in places] for row in rows], "", left=left)
+        if max(map(len, table.splitlines())) <= width:
+            break
+    return table
 
 
 def _row(job: Job, now: float) -> list[str]:
@@ -65,16 +82,8 @@ def _row(job: Job, now: float) -> list[str]:
         text.count(job["world_size"] or None),
         text.count(job["step"]),
         text.count(job["open_incidents"]),
-        _slos(job["slos"]),
+        worst_state(job["slos"]),
     ]
-
-
-def _slos(slos: list[dict[str, Any]]) -> str:
-    """`step-time ok, goodput burning`, or `all ok` where several are in one state."""
-    states = {slo["state"] for slo in slos}
-    if len(slos) > 1 and len(states) == 1:
-        return f"all {states.pop()}"
-    return ", ".join(f"{slo['name']} {slo['state']}" for slo in slos) or text.UNKNOWN
 
 
 def last_seen(at: float | None, now: float) -> str:

@@ -7,25 +7,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stepwatch.cli import text
+from stepwatch.cli.slo_words import state_words
 
 _LEAST_SHARE = 0.005
 Document = Mapping[str, Any]
 
 
-def in_full(job: Document, slo: Document) -> str:
-    """Paragraphs and tables within 100 columns; what is not known is said so."""
+def in_full(job: Document, slo: Document, width: int = text.NARROW) -> str:
+    """Paragraphs in `width` columns, and tables; what is not known is said so."""
     lines = [
-        f"{job['job']}, SLO {slo['name']}: {slo['state']}",
+        f"{job['job']}, SLO {slo['name']}: {state_words(slo['state'])}",
         *([f"  {slo['reason']}"] if slo["reason"] else []),
         "",
-        *_entries(slo),
+        *(text.entry(name, words, 9, width) for name, words in _entries(slo)),
     ]
     eaten = list(_eaten(job))
     if eaten:
         lines += ["", text.table(["what device-time of the job went to", "", ""], eaten, "")]
     if slo["incidents"]:
         lines += ["", _incidents(slo)]
-    lines += ["", *_audit(slo)]
+    lines += ["", *_audit(slo, width)]
     return "\n".join(lines)
 
 
@@ -36,23 +37,23 @@ def asked_words(slo: Document) -> str:
     return f"at least {text.share(slo['target'])} good"
 
 
-def _entries(slo: Document) -> Iterator[str]:
+def _entries(slo: Document) -> Iterator[tuple[str, str]]:
     asked = slo["limit"] or asked_words(slo)
-    yield f"  asked    {slo['sli']}: {asked}, over {slo['window']}"
+    yield "asked", f"{slo['sli']}: {asked}, over {slo['window']}"
     value = slo["ratio"]
-    known = text.UNKNOWN if value is None else text.share(value) if slo["limit"] is None else value
-    yield f"  measured {known}"
+    known = text.share(value) if slo["limit"] is None or value is None else f"{value:.4g}"
+    yield "measured", known
     if slo["window_begins_at"] is not None:
         span = f"{text.clock(slo['window_begins_at'])} to {text.clock(slo['window_ends_at'])}"
-        yield f"  window   {span}"
+        yield "window", span
     if slo["limit"] is None:
-        yield f"  budget   {_budget(slo)}"
-        yield f"  burn     {_burn(slo)}"
+        yield "budget", _budget(slo)
+        yield "burn", _burn(slo)
         for each in slo["burning"]:
             share, seconds = text.percent(each["budget_share"]), text.seconds(each["seconds"])
             words = f"{share} of the budget or more went in {seconds}: "
             words += f"{each['rate']:.2f}x, from {each['limit']:.2f}x on"
-            yield f"  {each['severity']:<9}{words}"
+            yield each["severity"], words
 
 
 def _budget(slo: Document) -> str:
@@ -117,18 +118,19 @@ def _incidents(slo: Document) -> str:
         ]
         for each in slo["incidents"]
     ]
-    return text.table(["incidents in the window", "what", "who", "lost", ""], rows, "", left=3)
+    return text.table(["incident", "what", "who", "lost", ""], rows, "", left=3)
 
 
-def _audit(slo: Document) -> Iterator[str]:
+def _audit(slo: Document, width: int) -> Iterator[str]:
     """What this SLO asked for and since when, and what is not as it first was counted."""
     yield "audit"
     for each in slo["generations"]:
         asked = each["document"]
         words = f"{asked['sli']}: {asked['asked']}, over {asked['window']}"
-        yield f"  {text.clock(each['since_s'])}  generation {each['number']}: {words}"
+        generation = f"{text.clock(each['since_s'])}  generation {each['number']}: {words}"
+        yield text.wrapped(generation, "  ", width, hang=2)
     if not slo["generations"]:
         yield "  no collector has kept since when it is asked for"
     for each in slo["audit"]:
         span = f"{text.clock(each['from'])} to {text.clock(each['until'])}"
-        yield text.wrapped(f"{span}: {each['text']}", "  ", 98, hang=2)
+        yield text.wrapped(f"{span}: {each['text']}", "  ", width, hang=2)

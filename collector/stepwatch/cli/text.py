@@ -94,6 +94,12 @@ def table(
     return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
+def entry(name: str, value: str, column: int, width: int = NARROW - 2) -> str:
+    """A name, and its value from `column` on beside it, in as many lines as it takes."""
+    indent = " " * (2 + column)
+    return f"  {name:<{column}}{wrapped(value, indent, width).lstrip()}"
+
+
 def wrapped(text: str, indent: str, width: int = NARROW - 2, hang: int = 0) -> str:
     """Text broken at spaces to `width`, indented, all but the first line by `hang` more."""
     return textwrap.fill(

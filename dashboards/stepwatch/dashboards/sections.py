@@ -47,6 +47,7 @@ STATE_COLORS = {
     SloState.EXHAUSTED.value: BAD,
     SloState.FROZEN.value: NEUTRAL,
     SloState.UNKNOWN.value: NEUTRAL,
+    SloState.TOO_EARLY.value: NEUTRAL,
 }
 """Colour of each state of an SLO: what is not known is neither good nor bad."""
 

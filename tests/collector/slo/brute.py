@@ -27,6 +27,7 @@ class _Run:
         self.ended: set[int] = set()
         self.ended_ns = 0
         """When the last rank said so, by a clock that nobody set."""
+        self.finished_ranks: set[int] = set()
         self.held_s: int | None = None
         """Since when the devices are held."""
         self.world = 0
@@ -66,9 +67,11 @@ def slices_of(log: Sequence[Segment]) -> dict[str, dict[int, list[float]]]:
             ):
                 _add(found[str(sli)], start, sums)
         after = runs[place + 1] if place + 1 < len(runs) else None
-        for moment, seconds in _stood(run, after, usual):
+        for moment, seconds, stalls in _stood(run, after, usual):
             sums = [0.0, seconds * run.world, run.world, run.world]
             _add(found["goodput"], int(moment // 10) * 10, sums)
+            if stalls:
+                _add(found["step-time"], int(moment // 10) * 10, sums)
     return found
 
 
@@ -77,8 +80,9 @@ def _add(slices: dict[int, list[float]], start: int, sums: Sequence[float]) -> N
     slices[start] = [a + b for a, b in zip(known, sums, strict=True)]
 
 
-def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, float]]:
-    """Seconds of a run in no step, in pieces of which each counts in the middle."""
+def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, float, bool]]:
+    """Seconds of a run in no step, in pieces of which each counts in the middle; and whether it
+    stalled then."""
     wall = unset = run.began_ns / SECOND
     least = 0.0
     if run.steps:
@@ -92,11 +96,13 @@ def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, flo
     found = []
     if is_over and run.ended_ns / SECOND - unset > least:
         stood = run.ended_ns / SECOND - unset
-        found += _pieces(wall, wall + stood)
+        stalls = bool(run.steps) and len(run.finished_ranks) < run.world
+        found += [(*piece, stalls) for piece in _pieces(wall, wall + stood)]
         wall += stood
     if after is not None and after.held_s is not None and after.began_ns:
         begins = max(wall, after.held_s)
-        found += _pieces(begins, after.began_ns / SECOND)
+        stalls = not is_over
+        found += [(*piece, stalls) for piece in _pieces(begins, after.began_ns / SECOND)]
     return found
 
 
@@ -156,5 +162,7 @@ def _enter(runs: list[_Run], row: np.void, offset: int) -> None:
         runs[-1].resumed = int(row["value"])
     elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
         runs[-1].ended.add(rank)
+        if event is LifecycleEvent.FINISH:
+            runs[-1].finished_ranks.add(rank)
         unset_ns = int(row["time_ns"]) + (runs[-1].offset_ns or offset)
         runs[-1].ended_ns = max(runs[-1].ended_ns, unset_ns)

@@ -13,7 +13,7 @@ from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.registry import discover
 from stepwatch.collector.slo.slice_line import SliceLine
-from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
+from stepwatch.collector.slo.slices import RunningSlices, Shares, counted_tails, summed
 from stepwatch.collector.slo.standing import standing
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.snapshot import put_together, taken_apart
@@ -137,12 +137,12 @@ def brute(job: LiveJob) -> dict[str, list[Slice]]:
     """The slices of all steps at once, of a job that holds them."""
     job.fold()
     known = attempt_steps(job)
-    tails = [Shares.of_standing(each) for each in standing(job, known).values()]
+    tails = standing(job, known).values()
     return {
         name: summed(
             [
                 *(Shares.of(sli, each) for each in known.values()),
-                *(tails if sli.counts_standing else ()),
+                *(Shares.of_standing(counted_tails(sli, each)) for each in tails),
             ]
         )
         for name, sli in SLIS.items()

@@ -16,9 +16,10 @@ from stepwatch.collector.slo.asked.windows import (
     RollingWindow,
     RunWindow,
     Window,
+    shortest_seconds,
 )
 from stepwatch.collector.slo.objectives import (
-    LEAST_TOTAL,
+    LEAST_SECONDS,
     SHORT_WINDOW_SECONDS,
     Limit,
     Slo,
@@ -125,8 +126,9 @@ def test_any_history_is_as_counting_finds(
         assert abs(Fraction(found.burn_rate) - burn) < Fraction(1, 10**20)
     if coverage is None or coverage < Fraction(COVERAGE_FLOOR):
         expected_state = SloState.FROZEN
-    elif total < Fraction(LEAST_TOTAL):
-        expected_state = SloState.UNKNOWN
+    elif now - max(begins, float(slices[0].start_s)) < min(LEAST_SECONDS, shortest_seconds(window)):
+        stalled = short[1] > 0 and not short[0] and good > 0
+        expected_state = SloState.BURNING if stalled else SloState.TOO_EARLY
     elif bad >= allowed:
         expected_state = SloState.EXHAUSTED
     else:
@@ -183,7 +185,7 @@ def test_a_slice_of_time_counts_once_it_is_over() -> None:
     end they are good; and one with a tenth of its records is neither."""
     parts: list[tuple[int, int, float, int]] = [(0, 40_000, 0.0, 4)] + [(0, 40_000, 1.0, 4)] * 59
     asked = TimeSlices(Decimal("0.9"), 300)
-    slo = Slo("one", "", "goodput", Decimal("0.9"), RunWindow(), time_slices=asked)
+    slo = Slo("one", "", "goodput", Decimal("0.9"), RollingWindow(600), time_slices=asked)
     slices = history_of(parts)
     assert evaluate_slo(slo, SliceLine(slices[:10]), BEGAN + 100.0).state is SloState.UNKNOWN
     found = evaluate_slo(slo, SliceLine(slices), BEGAN + 600.0)
@@ -199,7 +201,7 @@ def test_a_slice_of_time_counts_once_it_is_over() -> None:
 
 def test_planned_work_counts_for_nothing() -> None:
     slices = history_of([(0, 40_000, 1.0, 4)] * 100 + [(0, 40_000, 0.0, 4)] * 20)
-    slo = Slo("one", "", "goodput", Decimal("0.95"), RollingWindow(86_400))
+    slo = Slo("one", "", "goodput", Decimal("0.95"), RollingWindow(1000))
     now = float(slices[-1].start_s + 5)
     assert evaluate_slo(slo, SliceLine(slices), now).state is SloState.EXHAUSTED
     planned = [(float(slices[100].start_s), now + 60.0)]
@@ -220,9 +222,9 @@ def limited(op: str, value: str) -> Slo:
         (limited("gte", "0.9"), Reading(0.89), SloState.EXHAUSTED),
         (limited("gt", "0.9"), Reading(0.9), SloState.EXHAUSTED),
         (limited("gte", "0.9"), unknown("nobody says"), SloState.UNKNOWN),
-        (limited("gte", "0.9"), Reading(0.5, 2, 0.1, 0.95), SloState.UNKNOWN),
+        (limited("gte", "0.9"), Reading(0.5, 2, 0.1, 0.95), SloState.TOO_EARLY),
         (limited("gte", "0.9"), Reading(0.5, 50, 0.4, 0.6), SloState.EXHAUSTED),
-        (limited("lte", "2"), Reading(5.0, 1, 0.1, 9.0), SloState.UNKNOWN),
+        (limited("lte", "2"), Reading(5.0, 1, 0.1, 9.0), SloState.TOO_EARLY),
     ],
 )
 def test_a_limit_is_missed_only_where_no_chance_explains_it(
@@ -230,7 +232,7 @@ def test_a_limit_is_missed_only_where_no_chance_explains_it(
 ) -> None:
     found = evaluate_limit(slo, reading)
     assert found.state is state
-    assert bool(found.reason) == (state is SloState.UNKNOWN)
+    assert bool(found.reason) == (state in (SloState.UNKNOWN, SloState.TOO_EARLY))
     assert (found.ratio is None) == math.isnan(reading.value)
     assert found.budget_remaining is None, "a limit has no budget"
 

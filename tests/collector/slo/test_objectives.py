@@ -17,7 +17,7 @@ from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
-SLO = Slo("step-time", "", "step-time", Decimal("0.95"), RollingWindow(3600))
+SLO = Slo("step-time", "", "step-time", Decimal("0.95"), RollingWindow(200))
 
 
 def slices_of(parts: list[tuple[float, float]], coverage: float = 1.0) -> list[Slice]:
@@ -41,7 +41,10 @@ def end_of(slices: list[Slice]) -> float:
         ([(40.0, 40.0)] * 300 + [(36.0, 40.0)] * 6, SloState.BURNING),
         ([(36.0, 40.0)] * 30, SloState.EXHAUSTED),
         ([(0.0, 40.0)] * 30, SloState.EXHAUSTED),
-        ([(5.0, 5.0)] * 3, SloState.UNKNOWN),
+        ([(0.0, 40.0)] * 4 + [(40.0, 40.0)] * 6, SloState.TOO_EARLY),
+        ([(40.0, 40.0)] * 8, SloState.TOO_EARLY),
+        ([(0.0, 40.0)] * 10, SloState.TOO_EARLY),
+        ([(40.0, 40.0)] * 4 + [(0.0, 40.0)] * 8, SloState.BURNING),
         ([], SloState.UNKNOWN),
         ([(0.0, 0.0)] * 20, SloState.UNKNOWN),
     ],
@@ -49,6 +52,18 @@ def end_of(slices: list[Slice]) -> float:
 def test_states(parts: list[tuple[float, float]], state: SloState) -> None:
     slices = slices_of(parts)
     assert evaluate_slo(SLO, SliceLine(slices), end_of(slices) if slices else 0.0).state is state
+
+
+def test_no_budget_is_evaluated_before_the_first_hour_of_a_job() -> None:
+    """A run that starts for a minute has not spent what 28 days allow; the same share is gone when
+    an hour was like that."""
+    month = SLO._replace(window=RollingWindow(28 * 86_400))
+    part = [(0.0, 40.0)] * 6 + [(40.0, 40.0)] * 54
+    young, old = slices_of(part), slices_of(part * 7)
+    found = evaluate_slo(month, SliceLine(young), end_of(young))
+    assert (found.state, found.budget_remaining) == (SloState.TOO_EARLY, None)
+    assert "60 min" in found.reason
+    assert evaluate_slo(month, SliceLine(old), end_of(old)).state is SloState.EXHAUSTED
 
 
 def test_nothing_counted_is_no_ratio() -> None:

@@ -51,8 +51,8 @@ def refused(folder: Path | None, site: Path | None = None) -> list[str]:
 def test_what_is_shipped_asks_more_of_production_than_of_trials() -> None:
     found = read_objectives()
     assert [slo.name for slo in found.of("trial")] == []
-    assert [slo.name for slo in found.of("experiment")] == ["step-time"]
-    assert [slo.name for slo in found.of("unlisted")] == ["step-time"]
+    assert [slo.name for slo in found.of("experiment")] == ["goodput"]
+    assert [slo.name for slo in found.of("unlisted")] == ["goodput"]
     assert {"goodput", "checkpoint-success"} < {slo.name for slo in found.of("production")}
 
 
@@ -161,7 +161,7 @@ def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(sto
         slos = job_view.job_summary(*found, service.now())["slos"]
         return {slo["name"]: slo["state"] for slo in slos}
 
-    assert asked_now() == {"step-time": "ok"}
+    assert asked_now() == {"goodput": "too-early"}
     everything = Objectives(read_objectives().slos)
     service.ask_for(everything)
     service.receive(body(run_segments(125)[24:]))
@@ -169,9 +169,9 @@ def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(sto
     assert asked_now() == {
         "checkpoint-stall": "unknown",
         "checkpoint-success": "unknown",
-        "goodput": "ok",
+        "goodput": "too-early",
         "resume-success": "unknown",
-        "step-time": "ok",
+        "step-time": "too-early",
         "step-time-spread": "ok",
     }
     service.ask_for(None)

@@ -9,6 +9,9 @@ import pytest
 
 from stepwatch.cli.verbs.status import pace_lines
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.openslo import default_slos
+from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
@@ -74,6 +77,12 @@ class Run:
 
 
 @pytest.fixture
+def service(store: Store, clock: HandClock) -> Service:
+    slos = {slo.name: slo for slo in default_slos() if slo.name == "step-time"}
+    return Service(store, clock, objectives=Objectives(slos))
+
+
+@pytest.fixture
 def run(service: Service, clock: HandClock) -> Run:
     return Run(service, clock)
 
@@ -89,12 +98,12 @@ def test_a_loss_that_is_read_every_tenth_step_makes_no_step_slow(run: Run) -> No
     assert (view["step_seconds_clock"], view["recent_step_seconds_clock"]) == ("device", "device")
     assert view["recent_step_seconds"] == pytest.approx(0.3)
     (slo,) = view["slos"]
-    assert (slo["state"], slo["clock"], slo["ratio"]) == ("ok", "device", 1.0)
-    assert slo["budget"] == "100% left"
+    assert (slo["state"], slo["clock"], slo["ratio"]) == ("too-early", "device", 1.0)
+    assert slo["budget"] == "too early to say"
     assert kinds(view) == []
     lines = dict(pace_lines(view))
     assert lines["step time"].endswith("timed on the device")
-    assert lines["SLO"].startswith("step-time (device): ok, 100% good")
+    assert lines["SLO"].startswith("step-time (device): too early to say")
 
 
 def test_the_histogram_is_the_devices(run: Run) -> None:
@@ -127,7 +136,7 @@ def test_a_device_that_is_lost_in_mid_run_is_no_regression(run: Run) -> None:
     assert view["steps_on"] == {"device": 179, "host": 520}
     assert (view["step_seconds_clock"], view["recent_step_seconds_clock"]) == ("host", "host")
     (slo,) = view["slos"]
-    assert (slo["state"], slo["clock"]) == ("ok", "mixed")
+    assert (slo["state"], slo["clock"]) == ("too-early", "mixed")
     assert "timed on the host in 520 of 699 steps" in dict(pace_lines(view))["step time"]
     counted = {name for name in before if "_total" in name or "step_duration" in name}
     assert counted and all(after[name] >= before[name] for name in counted)

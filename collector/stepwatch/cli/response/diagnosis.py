@@ -7,6 +7,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.response import runbook_steps
+from stepwatch.cli.slo_words import slo_line
 from stepwatch.cli.verbs.incidents import response_words, symptom_name
 from stepwatch.collector.state.job_states import (
     DEGRADED,
@@ -57,13 +58,11 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
         "past": [{key: each.get(key) for key in _PAST_KEYS} for each in past],
         "impact": None if worst is None else _impact(worst),
         "first_action": None if worst is None else _action(worst, collector),
-        "slos": [
-            {name: slo.get(name) for name in ("name", "state", "ratio", "target", "budget")}
-            for slo in job.get("slos", ())
-        ],
+        "slos": [{name: slo.get(name) for name in _SLO_KEYS} for slo in job.get("slos", ())],
     }
 
 
+_SLO_KEYS = ("name", "state", "ratio", "target", "limit", "budget", "clock", "reason")
 _PAST_KEYS = ("id", "kind", "state", "summary", "began_at", "resolved_at")
 
 
@@ -155,7 +154,7 @@ def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str
         lines += [text.wrapped(f"- {why}", "  ", width, hang=2) for why in found["unknown"][:5]]
     if found["slos"]:
         lines += ["", "SLO"]
-        lines += [text.wrapped(_slo_words(slo), "  ", width, hang=2) for slo in found["slos"]]
+        lines += [text.wrapped(slo_line(slo), "  ", width, hang=2) for slo in found["slos"]]
     action = found["first_action"]
     if action is not None:
         lines += ["", *_action_lines(action, incident, source, width)]
@@ -173,20 +172,22 @@ def _incident_lines(found: dict[str, Any], incident: dict[str, Any], width: int)
     lines = [
         text.wrapped(incident["summary"], "  ", width),
         *([] if incident["state"] == "open" else ["  it ended only with the run"]),
-        _entry("cause", f"{incident['cause']}{sure}", width),
-        _entry("since", since, width),
-        _entry("impact", _impact_words(found["impact"]), width),
+        text.entry("cause", f"{incident['cause']}{sure}", 10, width),
+        text.entry("since", since, 10, width),
+        text.entry("impact", _impact_words(found["impact"]), 10, width),
     ]
     shown = incident["evidence"][:_EVIDENCE]
     for row in shown:
         value = row.get("text") or text.quantity(row["value"], row["unit"])
-        lines.append(_entry("evidence", f"{row['name']}: {value} ({row['against']})", width))
+        lines.append(
+            text.entry("evidence", f"{row['name']}: {value} ({row['against']})", 10, width)
+        )
     symptoms = [symptom_name(each) for each in incident.get("symptoms", ())]
     if symptoms:
-        lines.append(_entry("symptoms", ", ".join(dict.fromkeys(symptoms)), width))
-    lines += [_entry("response", words, width) for words in response_words(incident)]
+        lines.append(text.entry("symptoms", ", ".join(dict.fromkeys(symptoms)), 10, width))
+    lines += [text.entry("response", words, 10, width) for words in response_words(incident)]
     if found["also"]:
-        lines.append(_entry("also open", ", ".join(found["also"][:8]), width))
+        lines.append(text.entry("also open", ", ".join(found["also"][:8]), 10, width))
     return lines
 
 
@@ -200,12 +201,6 @@ def _impact_words(impact: dict[str, Any]) -> str:
     return f"{share} of throughput, {lost} so far, {money}"
 
 
-def _slo_words(slo: dict[str, Any]) -> str:
-    good = text.share(slo["ratio"])
-    target = "" if slo["target"] is None else f", target {text.share(slo['target'])}"
-    return f"{slo['name']}: {slo['state']}, {good} good{target}; budget {slo['budget']}"
-
-
 def _action_lines(
     action: dict[str, Any], incident: dict[str, Any], source: str | None, width: int
 ) -> list[str]:
@@ -215,7 +210,3 @@ def _action_lines(
     lines += [f"    {command}" for command in action["commands"][:4]]
     more = f" --incident {incident['id']} {source}".rstrip() if source is not None else ""
     return [*lines, f"  runbook: stepwatch runbook {action['runbook']}{more}"]
-
-
-def _entry(name: str, value: str, width: int) -> str:
-    return f"  {name:<10}{text.wrapped(value, ' ' * 12, width).lstrip()}"

@@ -82,7 +82,11 @@ def _in_full(arguments: argparse.Namespace, name: str) -> int:
         hint = closest_hint(name, known) or "its class has none"
         raise UsageError(f"job {job} has no SLO {name[:63]!r}; {hint}")
     slo = known[name]
-    print(json.dumps({**found, "slos": [slo]}, indent=1) if arguments.json else in_full(found, slo))
+    print(
+        json.dumps({**found, "slos": [slo]}, indent=1)
+        if arguments.json
+        else in_full(found, slo, text.columns())
+    )
     return int(slo["state"] == "exhausted")
 
 
@@ -144,16 +148,23 @@ def table(known: list[tuple[str, dict[str, Any]]]) -> str:
         [
             job,
             str(slo["name"]),
-            str(slo["state"]),
+            slo["state"].replace("-", " "),
             _value(slo),
             slo["limit"] or text.share(slo["target"]),
-            str(slo["budget"]),
-            text.UNKNOWN if slo["burn_rate"] is None else f"{slo['burn_rate']:.2f}x",
+            "" if slo["state"] == "too-early" else str(slo["budget"]),
+            _burn(slo),
         ]
         for job, slo in known
     ]
-    head = ["job", "SLO", "state", "good or value", "target", "budget", "burn now"]
+    head = ["job", "SLO", "state", "value", "target", "budget", "burn now"]
     return text.table(head, rows, "", left=3)
+
+
+def _burn(slo: dict[str, Any]) -> str:
+    """How fast a budget burns; a limit has none."""
+    if slo["limit"] is not None:
+        return "-"
+    return text.UNKNOWN if slo["burn_rate"] is None else f"{slo['burn_rate']:.1f}x"
 
 
 def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:

@@ -17,6 +17,7 @@ from stepwatch.cli.fleet import (
     stale_text,
     withheld_text,
 )
+from stepwatch.cli.slo_words import slo_line
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
 from stepwatch.collector.state.job_states import STALE
@@ -81,16 +82,18 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         f"last seen {last_seen(job['newest_record_at'], time.time())}",
         "",
     ]
-    lines += [_entry(name, value, width) for name, value in pace_lines(job)]
+    lines += [text.entry(name, value, 12, width) for name, value in pace_lines(job)]
     if job.get("stale"):
         lines.insert(1, text.wrapped(stale_text(job), "", width, hang=2))
     if job.get("shared_name"):
         lines.insert(1, text.wrapped(shared_name_words(job["shared_name"]), "", width, hang=2))
     unread = [text.wrapped(unread_words(part), "", width, hang=2) for part in job.get("unread", [])]
     lines[1:1] = unread
-    lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
+    lines += [
+        text.entry(link["tracker"], link["url"] or link["run"], 12, width) for link in job["links"]
+    ]
     lines += ["", rank_table(job["ranks"])]
-    lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
+    lines += ["", *(text.entry(name, value, 12, width) for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
     for incident in shown:
         lines += ["", headline(incident, source, width)]
@@ -113,14 +116,6 @@ def unread_words(part: dict[str, Any]) -> str:
         f"({part['segments']}, {text.clock(part['from_s'])} to {text.clock(part['until_s'])}): "
         "their steps are missing; stepwatch store verify says why"
     )
-
-
-def _entry(name: str, value: str, width: int) -> str:
-    """A name and its value beside it, in as many lines as it takes."""
-    line = f"  {name:<12}{value}"
-    if len(line) <= width:
-        return line
-    return f"  {name:<12}{text.wrapped(value, ' ' * 14, width).lstrip()}"
 
 
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
@@ -178,17 +173,6 @@ def cost_line(cost: dict[str, Any]) -> str:
         return words
     each = text.money(cost["money"] / cost["tokens"] * 1e6, cost["currency"])
     return f"{words}, {each} per million tokens"
-
-
-def slo_line(slo: dict[str, Any]) -> str:
-    """An SLO's state, ratio, target and budget, or its limit; its clock if it is not the hosts'."""
-    if slo["limit"] is not None:
-        value = text.number(slo["ratio"]) if slo["ratio"] is not None else text.UNKNOWN
-        return f"{slo['name']}: {slo['state']}, {value}, asked {slo['limit']}"
-    good, target = text.share(slo["ratio"]), text.share(slo["target"])
-    clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
-    state = f"{slo['name']}{clock}: {slo['state']}, {good} good, target {target}"
-    return f"{state}; budget {slo['budget']}"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:

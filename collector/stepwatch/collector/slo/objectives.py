@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.slo.asked.windows import Window as AskedWindow
+from stepwatch.collector.slo.asked.windows import shortest_seconds
 from stepwatch.collector.slo.burning import Burning
 from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.slo.slice_line import SliceLine, Window
@@ -20,8 +21,9 @@ from stepwatch.collector.state.holding.unread import Unread, unread_share
 from stepwatch.signals.arrays import Vector
 
 SHORT_WINDOW_SECONDS = 60
-LEAST_TOTAL = Decimal("60")
-"""Device-seconds before a state is called; less is `unknown`."""
+LEAST_SECONDS = 3600.0
+"""Time of a job in the window of an SLO before its budget is evaluated: before that the start of a
+run, or one save, is a large share of it. The shortest window of a burn alert is as long."""
 
 
 class Limit(NamedTuple):
@@ -157,17 +159,20 @@ def evaluate_slo(
         coverage = min(coverage, _read(seconds, slices, now_s, unread))
         coverage = min(coverage, _read(short_seconds, slices, now_s, unread))
     reason = ""
+    nothing_good = short_total > 0 and short_good == 0 and good > 0
+    least = min(LEAST_SECONDS, shortest_seconds(slo.window))
     if coverage is None or coverage < COVERAGE_FLOOR:
         state = SloState.FROZEN
         reason = "too few of the records that should be there are"
-    elif total < LEAST_TOTAL:
-        state = SloState.UNKNOWN
-        reason = f"less than {LEAST_TOTAL} device-seconds were counted"
+    elif now_s - max(slices.first_s, now_s - seconds) < least:
+        # A run that has made progress and makes none any more burns whatever its age.
+        state = SloState.BURNING if nothing_good else SloState.TOO_EARLY
+        reason = f"a budget is evaluated after {least / 60:.0f} min of a job"
     elif remaining <= 0:
         state = SloState.EXHAUSTED
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
-    left = None if state is SloState.UNKNOWN else remaining
+    left = None if state is SloState.TOO_EARLY else remaining
     return SloStatus(
         slo=slo,
         state=state,
@@ -246,8 +251,8 @@ def evaluate_limit(slo: Slo, reading: Reading) -> SloStatus:
         return SloStatus(slo, SloState.OK, value)
     best = reading.high if slo.limit.op in ("gte", "gt") else reading.low
     if not math.isnan(best) and slo.limit.holds(best):
-        words = f"too few events to say: 90 % interval {reading.low:.3g} to {reading.high:.3g}"
-        return SloStatus(slo, SloState.UNKNOWN, value, reason=words)
+        words = f"too few events: 90 % interval {reading.low:.3g} to {reading.high:.3g}"
+        return SloStatus(slo, SloState.TOO_EARLY, value, reason=words)
     return SloStatus(slo, SloState.EXHAUSTED, value)
 
 

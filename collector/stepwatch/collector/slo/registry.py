@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping
+from enum import Enum
 from importlib import import_module
 from typing import NamedTuple
 
@@ -28,16 +29,24 @@ class AttemptSteps(NamedTuple):
     redone_from: int | None = None
 
 
+class Standing(Enum):
+    """Which device-time in no step an SLI counts: none, that of stalls, or all of it."""
+
+    NONE = "none"
+    STALLS = "stalls"
+    ALL = "all"
+
+
 class Sli(NamedTuple):
     """One SLI: its name in documents and metrics, and good and total device-seconds per step.
 
     `good_and_total` returns two arrays (steps,) in the order of the attempt's steps. Device-time in
-    no step is bad where it `counts_standing`.
+    no step is bad as far as it `counts`.
     """
 
     name: str
     good_and_total: Callable[[AttemptSteps], tuple[Vector, Vector]]
-    counts_standing: bool = False
+    counts: Standing = Standing.NONE
 
 
 def discover() -> Mapping[str, Sli]:

@@ -18,9 +18,9 @@ import numpy as np
 
 from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.redone import RedoneSteps, is_redone, redoable
-from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.collector.slo.slice_line import SliceLine
-from stepwatch.collector.slo.waste import Tail
+from stepwatch.collector.slo.waste import Spent, Tail
 from stepwatch.collector.state.job import RunKey
 from stepwatch.collector.store.slices import SLICE, Slice, slices_of
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
@@ -77,6 +77,13 @@ class Shares(NamedTuple):
 
 _Part = tuple[RunKey, bool]
 """A run, and whether it is its time in no step."""
+
+
+def counted_tails(sli: Sli, tails: Iterable[Tail]) -> list[Tail]:
+    """The time in no step that an SLI counts."""
+    stalls = sli.counts is Standing.STALLS
+    counted = () if sli.counts is Standing.NONE else tails
+    return [each for each in counted if not stalls or each.cause is Spent.STALL]
 
 
 class RunningSlices:
@@ -149,8 +156,10 @@ class RunningSlices:
         self, attempts: Mapping[RunKey, AttemptSteps], tails: Mapping[RunKey, Sequence[Tail]]
     ) -> None:
         self._newest = {(run, False): Shares.of(self.sli, each) for run, each in attempts.items()}
-        if self.sli.counts_standing:
-            self._newest |= {(run, True): Shares.of_standing(each) for run, each in tails.items()}
+        self._newest |= {
+            (run, True): Shares.of_standing(counted_tails(self.sli, each))
+            for run, each in tails.items()
+        }
         closed = (each.dropped.closed_before_s for each in attempts.values() if each.dropped)
         self._dropped_before_s = max(closed, default=-math.inf)
 

@@ -46,6 +46,7 @@ def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None) -> R
         seen_s=_seen_standing_s(run, ended.set_s) if after is None else None,
         next_began_s=None if after is None else after.began_s or None,
         next_allocated_s=None if held_since is None else held_since or None,
+        finished=run.finished,
     )
 
 

@@ -10,10 +10,15 @@ COVERAGE_FLOOR = Decimal("0.9")
 
 
 class SloState(Enum):
-    """The state of an SLO. `FROZEN` and `UNKNOWN` neither fire nor resolve anything."""
+    """The state of an SLO. `FROZEN`, `UNKNOWN` and `TOO_EARLY` fire and resolve nothing."""
 
     OK = "ok"
     BURNING = "burning"
     EXHAUSTED = "exhausted"
     FROZEN = "frozen"
     UNKNOWN = "unknown"
+    TOO_EARLY = "too-early"
+    """There is too little evidence to say how a budget stands."""
+
+
+TOO_EARLY_WORDS = "too early to say"

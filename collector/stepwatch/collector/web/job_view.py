@@ -15,7 +15,7 @@ from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
-from stepwatch.collector.slo.states import SloState
+from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
@@ -247,6 +247,8 @@ def _rounded(value: Decimal | None, digits: int) -> float | None:
 
 def _budget_words(status: SloStatus) -> str:
     """What is left, or how a limit stands: it has no budget."""
+    if status.state is SloState.TOO_EARLY:
+        return TOO_EARLY_WORDS
     if status.slo.limit is None:
         return budget_words(status.budget_remaining)
     return {SloState.OK: "within", SloState.EXHAUSTED: "missed"}.get(status.state, "unknown")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.asked.burn import burning
 from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.slo.burning import Burning
 from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
 from stepwatch.collector.slo.over_run.registry import readings
 from stepwatch.collector.slo.over_run.sli import Reading
@@ -36,9 +37,15 @@ def objective_statuses(
         line = nothing if known is None else known.line
         status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without)
         if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
-            status = status._replace(burning=burning(slo, line, verdicts.seen_s, without))
+            status = _with_burning(status, burning(slo, line, verdicts.seen_s, without))
         statuses.append(status)
     return statuses
+
+
+def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
+    """The status with the alerts that it asks for: then it is never too early to say."""
+    early = bool(pairs) and status.state is SloState.TOO_EARLY
+    return status._replace(burning=pairs, state=SloState.BURNING if early else status.state)
 
 
 def _limit_readings(

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.signals.arrays import Vector
 
 SLOW_STEP_FACTOR = 2.0
 """A step longer than this many baselines of its attempt is slow (p95 <= 2 x p50 is the mark)."""
+_PAUSES = ("eval", "checkpoint")
+"""Parts of a step for which one rank makes the others wait; device-seconds of all ranks."""
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     """Good: device-seconds in steps no longer than `SLOW_STEP_FACTOR` x the attempt's baseline.
 
     Where the baseline is NaN (too few steps yet, or none on that clock), a step is neither good nor
-    bad, and counts for neither.
+    bad, and counts for neither. Evaluations and saves are not part of a step, nor is the time that
+    other ranks wait for them in it. A stall is a step that does not end: it is bad while it lasts.
+
+    Worked example: baseline 0.2 s; rank 0 evaluates for 3 s and the others wait for it, so that
+    their step takes 3.2 s; 3.2 - 3 s is no more than 0.4 s: good.
     """
     steps = attempt.steps
-    slow = steps.longest > SLOW_STEP_FACTOR * attempt.baseline_seconds
+    pauses = np.nansum([steps.parts[name].astype(np.float64) for name in _PAUSES], axis=0)
+    slow = steps.longest - pauses > SLOW_STEP_FACTOR * attempt.baseline_seconds
     total = np.where(np.isnan(attempt.baseline_seconds), 0.0, steps.busy)
     return np.where(slow, 0.0, total), total
 
 
-SLI = Sli("step-time", good_and_total)
+SLI = Sli("step-time", good_and_total, counts=Standing.STALLS)

@@ -70,11 +70,14 @@ class Run(NamedTuple):
     seen_s: float | None
     next_began_s: float | None = None
     next_allocated_s: float | None = None
+    finished: bool = False
+    """Whether it reached its end: then what its ranks did after the last step was no stall."""
 
 
 def tails_of(run: Run) -> Iterator[Tail]:
     """The time after the last step of a run: until its ranks ended nothing moved, if that is more
-    than a step may take; then nothing ran until the next one began, if the devices were held.
+    than a step may take; of a run that finished it is unknown, as a last save or evaluation is not
+    in a step. Then nothing ran until the next one began, if the devices were held.
 
     Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
     and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.
@@ -86,7 +89,8 @@ def tails_of(run: Run) -> Iterator[Tail]:
     least = max(STALL_SECONDS, 0.0 if math.isnan(run.usual_s) else STALL_TIMES * run.usual_s)
     last = run.last_s
     if lasted > (least if run.has_steps else 0.0):
-        cause = Spent.STALL if run.has_steps else Spent.START_UP
+        stood = Spent.UNKNOWN if run.finished else Spent.STALL
+        cause = stood if run.has_steps else Spent.START_UP
         yield Tail(cause, last, last + lasted, run.devices)
         last += lasted
     if held:

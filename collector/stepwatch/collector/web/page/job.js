@@ -226,9 +226,16 @@ function drawPhases(view) {
     element("span", {}, element("span", { className: "swatch b-" + key }), text)));
 }
 
+// Good, asked and budget; of an SLO with a limit its value and the limit, and of one that is not decided no figure.
+function measured(slo) {
+  const undecided = ["too-early", "unknown", "frozen"].includes(slo.state);
+  const value = undecided ? "" : known(slo.limit) ? String(Number(slo.ratio.toPrecision(4))) : percent(slo.ratio);
+  return [value, known(slo.limit) ? slo.limit : percent(slo.target), undecided ? slo.reason || "" : slo.budget];
+}
+
 function drawTables(view) {
   document.querySelector("#slos tbody").replaceChildren(...view.slos.map((slo) => row(
-    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), slo.budget, percent(slo.coverage),
+    slo.name, element("span", { title: slo.reason || "" }, state(slo.state)), ...measured(slo), percent(slo.coverage),
     known(slo.clock) ? slo.clock : UNKNOWN)));
   const word = (value) => value === true ? "verified" : value === false ? "failed" : UNKNOWN;
   const verified = (item) => element("span", {}, state(word(item.verified)), item.reason ? " " + item.reason : "");

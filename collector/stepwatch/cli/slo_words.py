@@ -1,0 +1,53 @@
+"""An SLO of a job in one line, in the same words in `status`, `diagnose` and the demo. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepwatch.cli import text
+from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
+from stepwatch.collector.state.trackers.steps.step_window import HOST
+
+_UNDECIDED = (SloState.FROZEN.value, SloState.UNKNOWN.value, SloState.TOO_EARLY.value)
+"""States in which a ratio and a budget would say more than is known."""
+_WORST_LAST = ("ok", "too-early", "unknown", "frozen", "burning", "exhausted")
+Slo = Mapping[str, Any]
+
+
+def state_words(state: str) -> str:
+    """The state of an SLO in words."""
+    return TOO_EARLY_WORDS if state == SloState.TOO_EARLY.value else state
+
+
+def slo_line(slo: Slo) -> str:
+    """State, ratio, target and budget, or the limit; its clock if it is not the hosts'.
+
+    Of one that is not decided there is no ratio and no budget, but the reason.
+    """
+    clock = f" ({slo['clock']})" if slo.get("clock") not in (None, HOST) else ""
+    words = f"{slo['name']}{clock}: {state_words(slo['state'])}"
+    if slo["state"] in _UNDECIDED:
+        reason = f" ({slo['reason']})" if slo.get("reason") else ""
+        return f"{words}{reason}; {_asked(slo)}"
+    if slo.get("limit") is not None:
+        value = text.UNKNOWN if slo["ratio"] is None else text.number(slo["ratio"])
+        return f"{words}, {value}, {_asked(slo)}"
+    return f"{words}, {text.share(slo['ratio'])} good, {_asked(slo)}; budget {slo['budget']}"
+
+
+def _asked(slo: Slo) -> str:
+    limit = slo.get("limit")
+    return f"target {text.share(slo['target'])}" if limit is None else f"asked {limit}"
+
+
+def worst_state(slos: list[dict[str, Any]]) -> str:
+    """The worst state, and how many are in it where others are not: `ok`, `burning 1 of 3`."""
+    states = [slo["state"] for slo in slos]
+    worst = max(states, key=_rank, default=text.UNKNOWN)
+    share = f" {states.count(worst)} of {len(states)}" if len(set(states)) > 1 else ""
+    return f"{worst.replace('-', ' ')}{share}"
+
+
+def _rank(state: str) -> int:
+    return _WORST_LAST.index(state) if state in _WORST_LAST else 0
