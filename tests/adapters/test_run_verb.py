@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.cli.verbs.run import Options, hooked
+from stepwatch.cli.verbs.run import Options, hooked, page_line
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.auto.router import may_record
+from stepwatch.signals import presence
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.presence import CONNECTED, Presence
 from stepwatch.signals.records import Kind
 
 from .conftest import RUN, Launch
@@ -37,6 +40,20 @@ def test_the_exit_code_is_the_commands_own(launch: Launch, code: int) -> None:
     line = "stepwatch: job python: no step was recorded: the command did not import torch"
     assert ended.stderr.startswith(line) and ended.stderr.count("\n") == 1
     assert launch(*PYTHON, "", STEPWATCH_QUIET="1").stderr == ""
+
+
+def test_the_page_is_told_before_the_command_has_imported_anything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STEPWATCH_RING_DIR", str(tmp_path))
+    environ = hooked({}, ["python", "train.py"], Options())
+    assert page_line(environ) == "", "no agent runs"
+    now = time.monotonic_ns()
+    presence.write(tmp_path, Presence(1, "", "http://head:8480", CONNECTED, now, {}))
+    assert page_line(environ) == "stepwatch: job train; page: http://head:8480/jobs/train"
+    assert page_line({**environ, "STEPWATCH_QUIET": "1"}) == ""
+    presence.write(tmp_path, Presence(1, "", "http://head:8480", CONNECTED, now - 10**11, {}))
+    assert page_line(environ) == "", "an agent of long ago"
 
 
 def test_a_signal_reaches_the_command(launch: Launch) -> None:

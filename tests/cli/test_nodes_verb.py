@@ -99,7 +99,8 @@ def _small(kind: Any) -> Any:
 def test_wrong_use_is_one_line(place: str, capsys: Capture) -> None:
     assert main(["nodes", "nobody", "--store", place]) == PROBLEM
     assert (
-        capsys.readouterr().err == "stepwatch: nodes/nobody: no such node; /v1/nodes lists them\n"
+        capsys.readouterr().err
+        == "stepwatch: there is no node 'nobody'; `stepwatch nodes` lists them\n"
     )
     assert main(["nodes", "../etc", "--store", place]) == USAGE
     assert capsys.readouterr().err.count("\n") == 1

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
+from stepwatch.cli.slo_words import slo_line
 from stepwatch.cli.verbs.incidents import impact
-from stepwatch.cli.verbs.status import checkpoint_line, slo_line
+from stepwatch.cli.verbs.status import checkpoint_line, what_if_lines
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
@@ -213,8 +214,40 @@ def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
     )
     unverified = {"step": 20, "verified": None, "stall_seconds": 0.1}
     assert checkpoint_line([unverified]) == (
-        "0 of 1 verified, no verified one yet, longest stall 100 ms"
+        "1 saved, none verified: unknown if one can be read, longest stall 100 ms"
     )
+    refused = {**unverified, "verified": False}
+    assert checkpoint_line([unverified, refused]).startswith("0 of 2 verified, no verified one")
+
+
+def test_a_gain_is_said_as_people_say_it() -> None:
+    found = [{"scenario": "a", "faster_ratio": ratio} for ratio in (None, 0.001, 0.12, 3.33, 500)]
+    assert what_if_lines(found) == [
+        "a: unknown",
+        "a: 12% faster",
+        "a: 4.3x as fast",
+        "a: over 100x as fast",
+    ]
+
+
+def test_what_does_not_exist_is_named_in_words_of_the_command_line(
+    run: Run, straggling: Path
+) -> None:
+    store = ["--store", str(straggling)]
+    for words, told in (
+        (["status", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
+        (["diagnose", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
+        (["slo", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
+        (
+            ["incidents", "--id", "x1"],
+            "there is no incident 'x1'; `stepwatch incidents` lists them",
+        ),
+        (["postmortem", "x1"], "there is no incident 'x1'; `stepwatch incidents` lists them"),
+        (["nodes", "n1"], "there is no node 'n1'; `stepwatch nodes` lists them"),
+    ):
+        answer = run(*words, *store)
+        assert answer.code == PROBLEM and answer.err == f"stepwatch: {told}\n"
+        assert "/v1" not in answer.err
 
 
 def test_runbooks_are_listed(run: Run) -> None:
@@ -255,12 +288,12 @@ def test_sources_that_are_none(run: Run, verb: str, tmp_path: Path, stranger: st
 
 def test_names_that_are_none(run: Run, straggling: Path) -> None:
     source = ["--store", str(straggling)]
-    refused(run("status", "nobody", *source), PROBLEM, "no such job")
+    refused(run("status", "nobody", *source), PROBLEM, "there is no job")
     for name in (f"{JOB}/heatmap", "../incidents", "", "a b", "-"):
         answer = run("status", *source, "--", name) if name else run("status", *source)
         if name:
             refused(answer, USAGE, "job")
-    refused(run("incidents", "--id", "feedbeef", *source), PROBLEM, "no such incident")
+    refused(run("incidents", "--id", "feedbeef", *source), PROBLEM, "there is no incident")
     refused(run("incidents", "--id", "a/b", *source), USAGE, "incident")
     refused(run("incidents", "--state", "half", *source), USAGE, "half")
     refused(run("runbook", "NoSuchAlert"), USAGE, "`stepwatch runbook` lists all")

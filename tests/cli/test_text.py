@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from io import StringIO
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,3 +58,37 @@ def test_prose_is_as_wide_as_the_terminal_within_limits(
 
 def test_what_is_not_known_is_a_word() -> None:
     assert {text.share(None), text.number(None), text.count(None)} == {text.UNKNOWN}
+
+
+def test_a_long_command_goes_on_behind_a_backslash_and_stays_one_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = f"stepwatch runbook TrainingHang --incident {'a' * 12} --store /tmp/{'b' * 50}/store.db"
+    assert text.command(words, "  ", 78) == f"  {words}", "a pipe gets it in one line"
+    monkeypatch.setattr(sys, "stdout", Screen())
+    shown = text.command(words, "  ", text.NARROW - 2)
+    assert "\\\n" in shown and shown.replace("\\\n", "").split() == words.split()
+    assert max(len(line) for line in shown.splitlines()) <= text.NARROW
+    assert text.command("stepwatch status", "  ", 78) == "  stepwatch status"
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_states_are_coloured_on_a_terminal_only_and_not_where_nobody_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    rows = [["llama", "failed"]]
+    plain = text.table(["job", "state"], rows)
+    assert "\x1b" not in plain and text.painted("failed") == "failed"
+    monkeypatch.setattr(sys, "stdout", Screen())
+    shown = text.table(["job", "state"], rows)
+    assert re.sub("\x1b\\[[0-9;]*m", "", shown) == plain != shown
+    assert text.painted("FAILED") == "\x1b[31mFAILED\x1b[0m"
+    assert text.painted("a name") == "a name"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert text.table(["job", "state"], rows) == plain and text.painted("failed") == "failed"

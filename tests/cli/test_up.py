@@ -93,6 +93,25 @@ def test_it_becomes_ready_survives_a_crash_and_leaves_nothing_running(
     assert marked_processes(identity) == [] and presence.read(up.rings) is None
 
 
+def test_its_link_is_printed_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    program = """
+import sys
+from stepwatch.cli.verbs import up
+class Heavy:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("httpx", "sqlalchemy", "rich", "torch", "stepwatch.cli.up.run"):
+            raise KeyboardInterrupt(name)
+sys.meta_path.insert(0, Heavy())
+from stepwatch.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+    words = ["up", "--port", "0", "--agent-port", "0", "--dir", str(tmp_path / "data")]
+    words += ["--ring-dir", str(tmp_path / "rings")]
+    ran = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert ran.stdout.startswith("page: http://127.0.0.1:"), ran
+    assert ran.returncode == 130, ran
+
+
 def environment(pid: int) -> dict[str, str]:
     """The environment of a process."""
     entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")

@@ -40,6 +40,10 @@ def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> No
         (["--fault", "flip-bit:rank=1"], 2, "the demo's mesh has no replicas that could differ"),
         (["--steps", "3"], 2, "at least 10 steps"),
         (["--data", "/nowhere/text"], 1, "there is no /nowhere/text; pass --data"),
+        (["--port", "99999"], 1, "port 99999 for the page: no such port; pass another --port"),
+        (["--port", "-1"], 1, "port -1 for the page: no such port; pass another --port"),
+        (["--timeout", "nan"], 2, "'nan' is no number of seconds above 0"),
+        (["--json", "/proc/demo.json"], 1, "cannot write /proc/demo.json: No such file or direc"),
         (["--keep", "/proc/demo"], 1, "cannot write to --keep /proc/demo"),
         (["--nonsense"], 2, "unrecognized arguments: --nonsense; see `stepwatch demo --help`"),
     ],
@@ -60,5 +64,6 @@ def test_a_port_in_use_is_refused_in_one_line() -> None:
         ran = subprocess.run(demo_words("--port", str(port)), capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (
         1,
-        f"stepwatch: port {port} is in use; pass another --port\n",
+        f"stepwatch: port {port} for the page: Address already in use; pass another --port, "
+        "or 0 for any free\n",
     )

@@ -75,16 +75,22 @@ def links_of(arguments: argparse.Namespace) -> Links:
     return Links(str(arguments.runbook_url), address, str(arguments.page_url))
 
 
-def build(links: Links, kinds: Iterable[str] = KINDS, site: Path | None = None) -> list[Artefact]:
-    """Build the artefacts of some kinds, the same text for the same links and site file.
+def build(
+    links: Links,
+    kinds: Iterable[str] = KINDS,
+    site: Path | None = None,
+    slos: Path | None = None,
+) -> list[Artefact]:
+    """Build the artefacts of some kinds, the same text for the same links and site file, whose
+    classes name SLOs of the folder `slos`, or shipped ones.
 
     Raises:
         UsageError: the site file is wrong, or says nothing of who receives alerts.
     """
     makers: dict[str, Callable[[], list[Artefact]]] = {
         DASHBOARDS: lambda: _dashboards(links),
-        ALERT_RULES: lambda: _alerts(links, site),
-        ROUTES: lambda: _routes(site),
+        ALERT_RULES: lambda: _alerts(links, site, slos),
+        ROUTES: lambda: _routes(site, slos),
     }
     return [artefact for kind in kinds for artefact in makers[kind]()]
 
@@ -115,25 +121,25 @@ def _dashboards(links: Links) -> list[Artefact]:
     ]
 
 
-def _routes(site: Path | None) -> list[Artefact]:
+def _routes(site: Path | None, slos: Path | None) -> list[Artefact]:
     if site is None:
         return []
     from stepwatch.alerts.routes import config
     from stepwatch.alerts.routes.site import read_site
 
-    text = config.config_text(read_site(site), str(site))
+    text = config.config_text(read_site(site, slos), str(site))
     return [
         Artefact(ROUTES, config.CONFIG_FILE, text),
         Artefact(ROUTES, config.TEMPLATE_FILE, config.template_text()),
     ]
 
 
-def _alerts(links: Links, site: Path | None) -> list[Artefact]:
+def _alerts(links: Links, site: Path | None, slos: Path | None) -> list[Artefact]:
     from stepwatch.alerts import rules
     from stepwatch.alerts.catalogue import ALERTS
     from stepwatch.alerts.routes.site import read_site
 
-    classes = rules.USUAL if site is None else read_site(site).classes
+    classes = rules.USUAL if site is None else read_site(site, slos).classes
     texts = {
         rules.RULES_FILE: rules.rules_text(ALERTS, links, classes),
         **rules.tests_texts(ALERTS, links, classes),

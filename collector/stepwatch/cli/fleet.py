@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -55,6 +56,8 @@ def fleet_text(jobs: list[Job], width: int, now: float) -> str:
     return "\n\n".join([_table([_row(job, now) for job in jobs], width), *notes])
 
 
+_ESCAPES = re.compile("\x1b\\[[0-9;]*m")
+"""What colours a word: it takes no column."""
 _HEAD = ("job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo")
 _DISPENSABLE = ("attempt", "ranks", "last seen", "step")
 """Columns that a narrow terminal does not show, the first to go first; `status JOB` has them."""
@@ -68,7 +71,7 @@ def _table(rows: list[list[str]], width: int) -> str:
         places = [_HEAD.index(name) for name in shown]
         left = 3 if "last seen" in shown else 2
         table = text.table(shown, [[row[at] for at in places] for row in rows], "", left=left)
-        if max(map(len, table.splitlines())) <= width:
+        if max(len(_ESCAPES.sub("", line)) for line in table.splitlines()) <= width:
             break
     return table
 

@@ -55,5 +55,9 @@ def _restored(previous: _Handlers) -> None:
 
 def _interrupted(_number: int, _frame: FrameType | None) -> None:
     for number in _ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _ignored)
     raise KeyboardInterrupt
+
+
+def _ignored(_number: int, _frame: FrameType | None) -> None:
+    """Not SIG_IGN: Python prints a traceback where a signal is pending while that is set."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -40,6 +41,7 @@ VERBS: dict[str, str] = {
     "blackbox": "read rings after a crash",
     "build": "write dashboards, alert rules and routes from the shared names",
     "check": "fail when a metric, alert, runbook or generated file does not fit the others",
+    "completion": "a script with which bash or zsh completes verbs, options and files",
 }
 """Verb and one-line description; the module `verbs.<verb>` does the work."""
 
@@ -66,6 +68,7 @@ EXTRAS: dict[str, str] = {
     "blackbox": "collector",
     "build": "build",
     "check": "build",
+    "completion": "completion",
 }
 """The smallest extra with which a verb does all it can; one that is missing needs the base."""
 
@@ -97,7 +100,7 @@ def load_verb(name: str) -> Verb:
 
 def overview() -> str:
     """Text of `stepwatch --help`."""
-    lines = [f"  {name:<10} {text}" for name, text in VERBS.items()]
+    lines = [wrapped(text, f"  {name:<10} ", 13) for name, text in VERBS.items()]
     return "\n".join(
         [
             "usage: stepwatch VERB [options]",
@@ -107,9 +110,14 @@ def overview() -> str:
             *lines,
             "",
             "example: stepwatch demo --fault slow-compute:rank=2,step=20",
-            "`stepwatch VERB --help` shows a verb's options and an example; --version the version.",
+            "`stepwatch help VERB` shows its options and an example, --version the version.",
         ]
     )
+
+
+def wrapped(words: str, head: str, column: int) -> str:
+    """Words behind a head, in lines that a terminal of 80 columns shows whole."""
+    return textwrap.fill(words, 79, initial_indent=head, subsequent_indent=" " * column)
 
 
 def dispatch(words: Sequence[str]) -> int:
@@ -121,17 +129,22 @@ def dispatch(words: Sequence[str]) -> int:
     if words and words[0] in ("-V", "--version"):
         print(f"stepwatch {signals.__version__}")
         return OK
-    if not words or words[0] in ("-h", "--help"):
+    if words[:1] == ["help"] and words[1:2] and not words[1].startswith("-"):
+        return dispatch([words[1], "--help"])
+    if not words or words[0] in ("-h", "--help", "help"):
         print(overview())
         return OK if words else USAGE
     name = words[0]
     if name not in VERBS:
-        hint = closest_hint(name, VERBS, list_known=False) or "`stepwatch --help` lists them"
+        hint = (
+            closest_hint(name, ["help", *VERBS], list_known=False)
+            or "`stepwatch --help` lists them"
+        )
         raise UsageError(f"no verb {name!r}; {hint}")
     verb = load_verb(name)
     parser = Parser(
         prog=f"stepwatch {name}",
-        description=VERBS[name],
+        description=textwrap.fill(VERBS[name], 79),
         epilog=f"example: {verb.EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOLDS_SLOS = re.compile("/v1/(report|jobs(/[^/]+(/slos)?)?)")
 """Paths whose answers hold SLOs."""
+_NOT_FOUND = 404
 COLLECTOR_HELP = f"its base URL [{places.ENV_COLLECTOR}, or {places.DEFAULT_COLLECTOR}]"
 
 
@@ -98,13 +99,33 @@ def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) 
     document = _document(response)
     if response.status_code != 200:
         reason = document.get("error") if isinstance(document, dict) else None
-        about = path.removeprefix("/v1/")
-        raise SourceError(f"{about}: {reason or f'HTTP {response.status_code}'}")
+        raise SourceError(_refusal(path, response.status_code, reason))
     if document is None:
         raise SourceError(
             f"what answers at {arguments.collector} is no collector; pass --collector URL"
         )
     return document
+
+
+_LISTS = {
+    "jobs": ("job", "stepwatch status --all"),
+    "incidents": ("incident", "stepwatch incidents"),
+    "nodes": ("node", "stepwatch nodes"),
+    "runbooks": ("runbook", "stepwatch runbook"),
+}
+"""By the first part of a path below /v1: what it is about, and the verb that lists them."""
+
+
+def _refusal(path: str, status: int, reason: str | None) -> str:
+    """An answer that is a refusal, in words of the command line and not of the API."""
+    kind, _, rest = path.removeprefix("/v1/").partition("/")
+    if kind not in _LISTS or not rest:
+        return f"{path.removeprefix('/v1/')}: {reason or f'HTTP {status}'}"
+    noun, verb = _LISTS[kind]
+    name = rest.partition("/")[0]
+    if status == _NOT_FOUND and (reason or "").startswith("no such"):
+        return f"there is no {noun} {name!r}; `{verb}` lists them"
+    return f"{noun} {name}: {reason or f'HTTP {status}'}"
 
 
 def component(name: str, what: str) -> str:

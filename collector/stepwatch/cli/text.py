@@ -1,24 +1,32 @@
 """Numbers, tables and prose for a terminal or a pipe; unknown is a word, never a zero.
 
-The output has no colour codes and is the same on a terminal and in a pipe, but for its width.
+The output is the same on a terminal and in a pipe, but for its width, and for the colour of words
+for a state, which a terminal shows unless NO_COLOR is set (https://no-color.org).
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import StringIO
+from typing import Literal
 
-from stepwatch.collector.quantities import UNKNOWN, percent, quantity, seconds
+from stepwatch.collector.quantities import UNKNOWN, gain, percent, quantity, seconds
 
 __all__ = [
     "UNKNOWN",
     "clock",
     "columns",
+    "command",
     "count",
+    "gain",
     "number",
+    "painted",
     "percent",
     "quantity",
     "seconds",
@@ -31,6 +39,31 @@ NARROW, WIDE = 80, 140
 """Columns of the narrowest terminal, and beyond which lines of prose are hard to read."""
 _UNBOUNDED = 10_000
 """Width of a console on which no cell is cut: a name stays one that can be copied."""
+
+
+_GOOD, _WARNING, _BAD, _UNDECIDED = "green", "yellow", "red", "magenta"
+_STYLES = {
+    **dict.fromkeys(("running", "finished", "healthy", "recovered", "ok", "resolved"), _GOOD),
+    **dict.fromkeys(("degraded", "interrupted", "burning", "ended", "stale"), _WARNING),
+    **dict.fromkeys(("stalled", "failed", "anomaly", "exhausted", "open", "quarantined"), _BAD),
+    **dict.fromkeys(("unknown", "too early", "frozen", "restoring"), _UNDECIDED),
+}
+"""Colour by the word for a state; words are read without their colour, too."""
+_CODES = {_GOOD: 32, _WARNING: 33, _BAD: 31, _UNDECIDED: 35}
+
+
+def is_coloured() -> bool:
+    """Whether words for a state are coloured: on a terminal that can, where nobody minds."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+def painted(word: str) -> str:
+    """A word for a state in its colour, where there is one."""
+    style = _STYLES.get(word.lower())
+    if style is None or not is_coloured():
+        return word
+    return f"\x1b[{_CODES[style]}m{word}\x1b[0m"
 
 
 def columns() -> int:
@@ -86,8 +119,11 @@ def table(
     for at, title in enumerate(head):
         made.add_column(Text(title), justify="left" if at < left else "right", no_wrap=True)
     for row in rows:
-        made.add_row(*map(Text, row))
-    console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
+        made.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    colours: Literal["standard"] | None = "standard" if is_coloured() else None
+    console = Console(
+        file=StringIO(), width=_UNBOUNDED, color_system=colours, force_terminal=is_coloured()
+    )
     with console.capture() as captured:
         console.print(made)
     lines = captured.get().splitlines()
@@ -98,6 +134,21 @@ def entry(name: str, value: str, column: int, width: int = NARROW - 2) -> str:
     """A name, and its value from `column` on beside it, in as many lines as it takes."""
     indent = " " * (2 + column)
     return f"  {name:<{column}}{wrapped(value, indent, width).lstrip()}"
+
+
+def command(words: str, indent: str, width: int) -> str:
+    """A command line that can be copied; on a terminal of `width` columns it goes on behind a
+    backslash, each option beside its value."""
+    lines = [indent]
+    parts = re.split(r" (?=--)", words) if sys.stdout.isatty() else [words]
+    for part in parts:
+        gap = " " if lines[-1].strip() else ""
+        if gap and len(lines[-1]) + 1 + len(part) > width - 2:
+            lines[-1] += " \\"
+            lines.append(f"{indent}    ")
+            gap = ""
+        lines[-1] += gap + part
+    return "\n".join(lines)
 
 
 def wrapped(text: str, indent: str, width: int = NARROW - 2, hang: int = 0) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 UNKNOWN = "unknown"
 _SIZES = ("B", "kB", "MB", "GB", "TB")
+_COUNTED = ("events", "ranks", "steps")
 _MOST_TIMES = 100.0
 """Beyond it a ratio says only that what it is compared with is next to nothing."""
 
@@ -42,6 +43,15 @@ def times(ratio: float) -> str:
     return f"{ratio:.1f}x" if ratio < _MOST_TIMES else f"over {_MOST_TIMES:.0f}x"
 
 
+def gain(ratio: float | None) -> str:
+    """How much faster something is: `12% faster`, from twice as fast on `2.1x as fast`."""
+    if ratio is None or math.isnan(ratio):
+        return UNKNOWN
+    if ratio < 1.0:
+        return f"{percent(ratio)} faster"
+    return f"{times(1.0 + ratio)} as fast"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """The value of a row of evidence with its unit, as `detect.finding.Evidence` names units."""
     if value is None or math.isnan(value):
@@ -55,7 +65,8 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "digest":
         return f"{int(value):x}"
     plain = f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
-    return f"{plain} {unit}".rstrip()
+    plural = unit.removesuffix("s") if plain == "1" and unit in _COUNTED else unit
+    return f"{plain} {plural}".rstrip()
 
 
 def json_value(value: Any) -> Any:

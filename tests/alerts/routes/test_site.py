@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from stepwatch.alerts.routes.site import PAGED, parse_site, read_site
 from stepwatch.cli.main import OK, USAGE, main
+from stepwatch.collector.slo import asked
 from stepwatch.collector.slo.asked.site import read_objectives
 from stepwatch.signals.errors import UsageError
 
@@ -145,6 +147,35 @@ def test_what_is_missing_is_asked_for(
 ) -> None:
     assert main(["build", *words]) == USAGE
     assert remedy in capsys.readouterr().err
+
+
+def test_an_slo_that_does_not_exist_is_refused_as_the_collector_does(tmp_path: Path) -> None:
+    text = "classes:\n  production:\n    slos: [goodputt]\n"
+    with pytest.raises(UsageError, match=r"site.yaml:3: .*did you mean 'goodput'\?"):
+        parse_site(text, "site.yaml")
+    folder = tmp_path / "slos"
+    folder.mkdir()
+    shipped = resources.files(asked) / "documents" / "goodput.yaml"
+    mine = shipped.read_text(encoding="utf-8").replace(
+        "  name: goodput\n  display", "  name: goodputt\n  display"
+    )
+    (folder / "mine.yaml").write_text(mine)
+    assert parse_site(text, "site.yaml", folder).paged
+
+
+def test_a_key_in_the_wrong_place_is_told_where_it_belongs() -> None:
+    with pytest.raises(
+        UsageError, match="receivers: there is no such key here; write it under ale"
+    ):
+        parse_site("receivers:\n  - name: x\n", "site.yaml")
+    with pytest.raises(
+        UsageError, match=r"slos: there is no such key here; write it under classes\.NAME"
+    ):
+        parse_site("slos: [goodput]\n", "site.yaml")
+    with pytest.raises(UsageError, match=r"there is no such key; did you mean 'alerting'\?"):
+        parse_site("alertin: {}\n", "site.yaml")
+    with pytest.raises(UsageError, match="it holds no keys; write one of classes"):
+        parse_site("a line of text\n", "site.yaml")
 
 
 def test_a_site_without_receivers_has_no_routes(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
     [
         (["ack"], USAGE, "name the incident: stepwatch incidents ack ID"),
         (["ack", "../etc"], USAGE, "incident '../etc' must be"),
-        (["ack", "nobody"], PROBLEM, "no such incident"),
+        (["ack", "nobody"], PROBLEM, "there is no incident"),
         (["comment", "nobody"], PROBLEM, "text is missing: the comment, or who owns it"),
         (["resolve", "nobody"], USAGE, "it resolves when its detector finds it no more"),
         (["akc", "nobody"], USAGE, "did you mean 'ack'?"),
-        (["nobody"], PROBLEM, "incidents/nobody: no such incident; `stepwatch incidents` lists"),
+        (["nobody"], PROBLEM, "there is no incident 'nobody'; `stepwatch incidents` lists"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -130,6 +130,8 @@ def test_burn_rate_is_of_the_newest_minute() -> None:
         ("-0.04", "all spent"),
         ("-0.6", "spent 1.6x"),
         ("-15.17", "spent 16x"),
+        ("-98.6", "spent 100x"),
+        ("-3000", "spent over 100x"),
         (None, "unknown"),
     ],
 )

@@ -135,7 +135,7 @@ def test_a_healthy_run() -> None:
     assert found["data-wait"].value == pytest.approx(SHARES["data"], abs=0.005)
     assert found["lost-steps"].value == found["preemptions"].value == 0.0
     assert found["telemetry-completeness"].value == 1.0
-    assert found["interruptions"].value == 0.0 and found["interruptions"].high > 0
+    assert found["interruptions"].unknown.startswith("too early to say: 0 in ")
 
 
 def utilisation(*described: tuple[str, str]) -> Reading:
@@ -168,7 +168,7 @@ def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
     assert found["recovery-time"].value == pytest.approx(13.2 - 7.2)
     assert (found["attempt-success"].value, found["job-success"].value) == (0.5, 1.0)
     assert (found["requeue-rate"].value, found["resume-success"].value) == (0.5, 1.0)
-    assert found["interruptions"].events == 1
+    assert found["interruptions"].unknown.startswith("too early to say: 1 in ")
     allocated = 20.4 + 1.0  # of each rank: from the first start to the last step, and its end
     assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01)
     assert found["waste"].detail.startswith("idle-allocated")

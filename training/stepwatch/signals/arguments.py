@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from typing import NoReturn
 
 from .errors import UsageError
 from .phrases import closest_hint
+
+
+def positive_seconds(text: str) -> float:
+    """Seconds above 0.
+
+    Raises:
+        ArgumentTypeError: it is no such number.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds above 0")
+    return value
 
 
 class Parser(argparse.ArgumentParser):

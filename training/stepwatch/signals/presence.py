@@ -81,6 +81,11 @@ def read(folder: Path) -> Presence | None:
         return None
 
 
+def read_near(rings: Path) -> Presence | None:
+    """The agent of this node: its file lies at the top of the ring directory, or one above."""
+    return read(rings) or read(rings.parent)
+
+
 def _presence(found: Any) -> Presence:
     counts = {str(job): int(count) for job, count in found.get("incidents", {}).items()}
     collector, page, link = (_line(found.get(name, "")) for name in ("collector", "page", "link"))

@@ -12,6 +12,7 @@ from pydantic import Field
 from stepwatch.alerts.expressions import UNKNOWN_CLASS
 from stepwatch.alerts.rules import USUAL, Classes
 from stepwatch.collector.slo.asked import site_schema as shared
+from stepwatch.collector.slo.asked.class_slos import class_problems, slo_names
 from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
 from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.signals.errors import ConfigurationError, UsageError
@@ -47,26 +48,32 @@ class _SiteDocument(shared.SiteDocument):
     alerting: Alerting | None = Field(default=None)
 
 
-def read_site(path: Path) -> Site:
-    """Read a site file.
+def read_site(path: Path, slos: Path | None = None) -> Site:
+    """Read a site file, of which the classes name SLOs of the folder `slos`, or shipped ones.
 
     Raises:
         UsageError: it cannot be read or is wrong; a line for each problem: file, line, key, remedy.
     """
     try:
-        return parse_site(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}; pass --site FILE") from error
+        return parse_site(path.read_text(encoding="utf-8"), str(path), slos)
+    except OSError as error:
+        why = f"{path}: cannot be read: {error.strerror}; pass --site FILE"
+        raise UsageError(why) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path}: cannot be read: it is no UTF-8 text; pass --site FILE"
+        ) from error
 
 
-def parse_site(text: str, source: str) -> Site:
-    """The site that `text` describes; `source` is named in errors.
+def parse_site(text: str, source: str, slos: Path | None = None) -> Site:
+    """The site that `text` describes; `source` is named in errors, `slos` as in `read_site`.
 
     Raises:
         UsageError: as `read_site`.
     """
     try:
         document, found = validated(_SiteDocument, text, source, _HINTS)
+        refuse(class_problems(found, slo_names(slos)), document, source)
         refuse(_named(found), document, source)
     except ConfigurationError as error:
         raise UsageError(str(error)) from error

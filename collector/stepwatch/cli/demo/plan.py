@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepwatch.cli.ports import free_port
 from stepwatch.faults import FAULTS, Fault, parse_fault
 from stepwatch.faults.specs import FlipBit, Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places
@@ -23,6 +23,7 @@ FAULT = "slow-compute:rank=2,step=20"
 DRILLED = tuple(name for name, kind in FAULTS.items() if kind not in (*UNSUPPORTED_FAULTS, FlipBit))
 """Names of the faults that a demo can suffer and show."""
 
+_PURPOSE = "the page"
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -128,13 +129,9 @@ def _rings() -> Path:
 
 def _usable_port(wanted: int | None) -> int:
     """The wanted port; without a wish the usual one, or a free one where it is taken."""
-    candidates = [wanted] if wanted is not None else [places.DEFAULT_COLLECTOR_PORT, 0]
-    for port in candidates:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise ConfigurationError(f"port {wanted} is in use; pass another --port")
+    if wanted is not None:
+        return free_port(wanted, "--port", _PURPOSE)
+    try:
+        return free_port(places.DEFAULT_COLLECTOR_PORT, "--port", _PURPOSE)
+    except ConfigurationError:
+        return free_port(0, "--port", _PURPOSE)

@@ -13,6 +13,11 @@ from rich.text import Text
 from stepwatch.cli import text
 
 _PLAIN_EVERY_SECONDS = 5.0
+_BAR = 12
+
+
+def _pace(seconds: float | None) -> str:
+    return "" if seconds is None else f"{text.seconds(seconds)}/step"
 
 
 class Progress:
@@ -50,11 +55,12 @@ class Progress:
         if job is None or job["step"] is None:
             return f"{elapsed:4.0f} s  starting four ranks"
         done = min(job["step"] + 1, self._steps) if job["loss_last"] is not None else 0
-        filled = 20 * done // self._steps
-        bar = "#" * filled + "." * (20 - filled)
-        incidents = f"  {job['open_incidents']} open incident(s)" if job["open_incidents"] else ""
+        filled = _BAR * done // self._steps
+        bar = "#" * filled + "." * (_BAR - filled)
+        count = job["open_incidents"]
+        incidents = f"  {count} open incident{'' if count == 1 else 's'}" if count else ""
         return (
             f"{elapsed:4.0f} s  [{bar}] step {done}/{self._steps}  "
             f"loss {text.number(job['loss_last'])}  "
-            f"{text.seconds(job['recent_step_seconds'])}/step{incidents}"
+            f"{_pace(job['recent_step_seconds'])}{incidents}"
         )

@@ -9,6 +9,7 @@ from stepwatch.cli.demo.plan import Plan
 from stepwatch.cli.verbs.incidents import headline
 from stepwatch.cli.verbs.status import pace_lines, rank_table
 
+_WIDTH = text.NARROW - 2
 _INCIDENT_KEYS = (
     "id",
     "kind",
@@ -74,8 +75,9 @@ def _where(plan: Plan, page_url: str) -> list[str]:
     store = plan.store
     return [
         f"page:  {page_url}",
-        f"       while this runs: stepwatch collector --store {store} --port {plan.port}",
-        f"ask:   stepwatch incidents --store {store}",
+        "       while this runs:",
+        text.command(f"stepwatch collector --store {store} --port {plan.port}", "       ", _WIDTH),
+        text.command(f"ask:   stepwatch incidents --store {store}", "", _WIDTH),
     ]
 
 

@@ -134,8 +134,9 @@ def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
 def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str:
     """The diagnosis on one screen of `width` columns."""
     step = "unknown" if found["step"] is None else found["step"]
-    words = dict.fromkeys([found["verdict"], found["state"]])
-    state = ", ".join([found["verdict"].upper(), *list(words)[1:]])
+    words = [found["verdict"].upper()]
+    words += [found["state"]] if found["state"] != found["verdict"] else []
+    state = ", ".join(map(text.painted, words))
     lines = [f"{found['job']}: {state}, step {step}"]
     incident = found["incident"]
     if incident is not None:
@@ -207,6 +208,7 @@ def _action_lines(
     lines = ["first action"]
     if action["text"]:
         lines.append(text.wrapped(action["text"], "  ", width))
-    lines += [f"    {command}" for command in action["commands"][:4]]
+    lines += [text.command(command, "    ", width) for command in action["commands"][:4]]
     more = f" --incident {incident['id']} {source}".rstrip() if source is not None else ""
-    return [*lines, f"  runbook: stepwatch runbook {action['runbook']}{more}"]
+    runbook = f"runbook: stepwatch runbook {action['runbook']}{more}"
+    return [*lines, text.command(runbook, "  ", width)]

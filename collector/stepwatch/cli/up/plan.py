@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepwatch.cli.ports import HOST, free_port
 from stepwatch.signals import presence
 from stepwatch.signals.errors import ConfigurationError
-
-HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
             cannot be written.
     """
     _refuse_second_agent(arguments.ring_dir)
-    port = _free_port(arguments.port, "--port", "the collector and its page")
-    agent_port = _free_port(arguments.agent_port, "--agent-port", "/metrics of the agent")
+    port = free_port(arguments.port, "--port", "the collector and its page")
+    agent_port = free_port(arguments.agent_port, "--agent-port", "/metrics of the agent")
     try:
         arguments.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         (arguments.dir / ".writable").touch()
@@ -70,17 +68,3 @@ def _refuse_second_agent(rings: Path) -> None:
             f"an agent (pid {known.pid}) reads {rings} already; its page: {known.page}; "
             "stop it, or pass another --ring-dir"
         )
-
-
-def _free_port(wanted: int, option: str, purpose: str) -> int:
-    """`wanted`, or any free one where that is 0."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or "no such port"
-            raise ConfigurationError(
-                f"port {wanted} for {purpose}: {reason}; pass another {option}, or 0 for any free"
-            ) from error
-        return int(probe.getsockname()[1])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from stepwatch.cli.up.plan import HOST, Plan
+from stepwatch.cli.ports import HOST
+from stepwatch.cli.up.plan import Plan
 from stepwatch.signals import places
+
+
+def first_text(plan: Plan) -> str:
+    """What is known before anything has started: the page's address."""
+    return f"page: {plan.url} (it answers in some seconds)"
 
 
 def ready_text(plan: Plan) -> str:

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print every ring; exit 1 if one cannot be read."""
     found, broken = [], []
     for place in _places(arguments.place):
-        for path in find_rings(place):
+        for path in find_rings(place) if place.exists() else ():
             try:
                 found.append(ring_facts(path, arguments.records))
             except RingError as error:
@@ -72,7 +72,7 @@ def _places(asked: Path) -> list[Path]:
     Raises:
         UsageError: there is neither.
     """
-    if asked.exists():
+    if asked.exists() or asked == places.ring_dir():
         return [asked]
     of_users = [folder / asked for folder in user_directories(places.ring_dir())]
     found = [place for place in of_users if not asked.is_absolute() and place.exists()]

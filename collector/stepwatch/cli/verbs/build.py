@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="site file, YAML: classes that page, owners, receivers and routes of alerts",
     )
     parser.add_argument(
+        "--slo",
+        type=Path,
+        metavar="DIR",
+        help="SLO documents that the site file names, as given to the collector",
+    )
+    parser.add_argument(
         "--push", metavar="URL", help="write dashboards to this Grafana instead of to files"
     )
     parser.add_argument("--token-file", metavar="FILE", help="file with Grafana's bearer token")
@@ -67,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("routes are of a site; say who receives alerts with --site FILE")
     if arguments.site is not None and arguments.out is None:
         raise UsageError("a checkout holds no files of a site; say where to write with --out DIR")
-    for artefact in artefacts.build(artefacts.links_of(arguments), kinds, arguments.site):
+    links = artefacts.links_of(arguments)
+    for artefact in artefacts.build(links, kinds, arguments.site, arguments.slo):
         path = _place(artefact, arguments.out, root)
         artefacts.write(path, artefact.text)
         print(path)

@@ -19,7 +19,7 @@ LISTS = ("pre-production", "production-readiness", "incident", "weekly", "monthl
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("list", choices=LISTS, help="which list")
+    parser.add_argument("list", choices=LISTS, metavar="LIST", help=", ".join(LISTS))
     parser.add_argument("--job", default="", help="only this job, where an item is about jobs")
     add_source_arguments(parser)
 

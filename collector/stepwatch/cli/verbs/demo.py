@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from stepwatch.cli.demo.plan import DRILLED, FAULT, STEPS, make_plan
+from stepwatch.signals.arguments import positive_seconds
+from stepwatch.signals.errors import ConfigurationError
 
 EXAMPLE = "stepwatch demo --fault slow-data:rank=1,step=15 --keep out"
 
@@ -24,11 +26,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--port", type=int, help="of the page; in use is an error [8480 or free]")
     parser.add_argument("--hold", action="store_true", help="keep the page open until Ctrl-C")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds before giving up")
+    parser.add_argument(
+        "--timeout", type=positive_seconds, default=600.0, help="seconds before giving up"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo."""
     from stepwatch.cli.demo.run import run_demo
 
+    _refuse_unwritable(arguments.json)
     return run_demo(make_plan(arguments), arguments.json)
+
+
+def _refuse_unwritable(file: Path | None) -> None:
+    """The report is written when all is over: whether it can be is tried before.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
+    try:
+        if file is not None:
+            file.touch()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {file}: {error.strerror}; pass another --json"
+        ) from error

@@ -127,8 +127,9 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
     command = f"stepwatch runbook {incident['runbook']}"
     if source is not None:
         command = f"{command} --incident {incident['id']} {source}".rstrip()
+    state = text.painted(incident["state"].upper())
     lines = [
-        f"incident {incident['id']}  {incident['state'].upper()}  {incident['kind']} in job "
+        f"incident {incident['id']}  {state}  {incident['kind']} in job "
         f"{incident['job']}, attempt {incident['attempt']}",
         text.wrapped(incident["summary"], "  ", width),
         text.wrapped(", ".join(_facts(incident)), "  ", width),
@@ -141,7 +142,7 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
     if symptoms:
         kinds = dict.fromkeys(symptom_name(item) for item in symptoms)
         lines.append(text.wrapped(f"symptoms: {', '.join(kinds)}", "  ", width))
-    return "\n".join([*lines, f"  runbook: {command}"])
+    return "\n".join([*lines, text.command(f"runbook: {command}", "  ", width)])
 
 
 def _facts(incident: dict[str, Any]) -> Iterator[str]:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from stepwatch.cli.job_names import job_name
 from stepwatch.hooks.auto import SITE_DIR, TOP
-from stepwatch.hooks.identity import is_disabled
+from stepwatch.hooks.identity import is_disabled, is_quiet
 from stepwatch.hooks.opening.mesh import read_mesh
-from stepwatch.signals import places
+from stepwatch.signals import places, presence
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch run --job llama-7b -- torchrun --nproc-per-node 4 train.py --epochs 3"
@@ -45,11 +45,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"no command; for example: {EXAMPLE}")
     options = Options(arguments.job, arguments.job_class, arguments.mesh)
     environment = hooked(os.environ, command, options)
+    page = page_line(environment)
+    if page:
+        print(page, file=sys.stderr, flush=True)
     sys.stdout.flush()
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
         raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
+
+
+def page_line(environ: Mapping[str, str]) -> str:
+    """Where the job is shown, where an agent runs on this node; hooks say it again, and more, once
+    the command has imported torch. Empty where stepwatch is disabled or quiet."""
+    agent = presence.read_near(places.ring_dir())
+    lives = agent is not None and agent.is_fresh(time.monotonic_ns())
+    if agent is None or not lives or is_disabled(environ) or is_quiet(environ):
+        return ""
+    job = environ[places.ENV_JOB]
+    return f"stepwatch: job {job}; page: {agent.page_of(job)}"
 
 
 class Options(NamedTuple):

@@ -102,15 +102,15 @@ def sli_table(found: list[dict[str, Any]], columns: int | None = None) -> str:
     Lines end at `columns`, where it is given.
     """
     rows = [
-        [sli["name"], sli["mission"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), of]
+        [sli["name"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), of]
         for sli in found
         if sli["value"] is not None
         for of in [", ".join(filter(None, (_interval(sli), sli["detail"])))]
     ]
-    unknown = [[sli["name"], sli["mission"], sli["unknown"]] for sli in found if sli["unknown"]]
-    lines = text.table(["SLI", "", "value", "90 % interval, and of what"], rows, "", left=4)
+    unknown = [[sli["name"], sli["unknown"]] for sli in found if sli["unknown"]]
+    lines = text.table(["SLI", "value", "90 % interval, and of what"], rows, "", left=3)
     if unknown:
-        lines += "\n\n" + text.table(["not known", "", "why"], unknown, "", left=3)
+        lines += "\n\n" + text.table(["not known", "why"], unknown, "", left=2)
     return "\n".join(line[:columns] for line in lines.splitlines())
 
 

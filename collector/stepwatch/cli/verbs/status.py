@@ -77,9 +77,10 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents, in `width` columns."""
     if job["reason"]:
         return text.wrapped(withheld_text(job), "", width, hang=2)
+    seen = last_seen(job["newest_record_at"], time.time())
     lines = [
-        f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}, "
-        f"last seen {last_seen(job['newest_record_at'], time.time())}",
+        f"{job['job']}: {text.painted(job['state'])}, attempt {job['attempt']}, "
+        f"step {text.count(job['step'])}, last seen {seen}",
         "",
     ]
     lines += [text.entry(name, value, 12, width) for name, value in pace_lines(job)]
@@ -123,15 +124,21 @@ def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     quantiles = job["step_seconds"]
     quantile_words = [f"{key} {text.seconds(quantiles[key])}" for key in quantiles]
     lines = [
-        ("loss", f"{text.number(job['loss_first'])} -> {text.number(job['loss_last'])}"),
+        ("loss", _loss(job)),
         ("tokens/s", text.number(job["tokens_per_second"], 0)),
-        ("step time", "   ".join([*quantile_words, _clock_words(job)])),
+        ("step time", ", ".join([*quantile_words, _clock_words(job)])),
         ("checkpoints", checkpoint_line(job["checkpoints"])),
     ]
     lines += [("SLO", slo_line(slo)) for slo in job["slos"]]
     lines.append(("device-time", device_time_line(job.get("device_seconds") or {})))
     cost = job.get("cost")
     return [*lines, ("cost", cost_line(cost))] if cost is not None else lines
+
+
+def _loss(job: dict[str, Any]) -> str:
+    if job["loss_first"] is None:
+        return text.UNKNOWN
+    return f"{text.number(job['loss_first'])} -> {text.number(job['loss_last'])}"
 
 
 def _clock_words(job: dict[str, Any]) -> str:
@@ -146,13 +153,13 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
     """How many verify, the newest that does, and the longest stall."""
     if not checkpoints:
         return "none yet"
-    good = [item["step"] for item in checkpoints if item["verified"] is True]
-    newest = f"newest at step {max(good)}" if good else "no verified one yet"
     stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
-    return (
-        f"{len(good)} of {len(checkpoints)} verified, {newest}, "
-        f"longest stall {text.seconds(max(stalls, default=None))}"
-    )
+    longest = f"longest stall {text.seconds(max(stalls, default=None))}"
+    good = [item["step"] for item in checkpoints if item["verified"] is True]
+    if all(item["verified"] is None for item in checkpoints):
+        return f"{len(checkpoints)} saved, none verified: unknown if one can be read, {longest}"
+    newest = f"newest at step {max(good)}" if good else "no verified one yet"
+    return f"{len(good)} of {len(checkpoints)} verified, {newest}, {longest}"
 
 
 def device_time_line(seconds: dict[str, float]) -> str:
@@ -207,7 +214,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
 def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
     """What each scenario would gain; one line in place of those that gain nothing to speak of."""
     lines = [
-        f"{item['scenario']}: {text.percent(item['faster_ratio'])} faster"
+        f"{item['scenario']}: {text.gain(item['faster_ratio'])}"
         for item in found
         if item["faster_ratio"] is None or item["faster_ratio"] >= _LEAST_GAIN
     ]
@@ -255,10 +262,23 @@ def _parts(ratios: dict[str, float | None]) -> str:
     return ", ".join(parts) or text.UNKNOWN
 
 
+_PHASES = (
+    ("data", "data"),
+    ("forward", "fwd"),
+    ("backward", "bwd"),
+    ("optimizer", "optim"),
+    ("checkpoint", "ckpt"),
+    ("eval", "eval"),
+    ("other", "other"),
+)
+"""Phases and the heads of their columns; that of evaluations is there where there was one."""
+
+
 def rank_table(ranks: list[dict[str, Any]]) -> str:
     """Where each rank's time went, in percent of the steps."""
-    phases = ["data", "forward", "backward", "optimizer", "checkpoint", "other"]
-    short = ["data", "fwd", "bwd", "optim", "ckpt", "other"]
+    phases = dict(_PHASES)
+    if not any(rank["phase_share"].get("eval") for rank in ranks):
+        del phases["eval"]
     on_device = any(rank.get("device_idle_share") is not None for rank in ranks)
     rows = [
         [
@@ -272,5 +292,5 @@ def rank_table(ranks: list[dict[str, Any]]) -> str:
         ]
         for rank in ranks[:64]
     ]
-    head = ["rank", "node", "stage", *short, "coll.wait", "pipe.wait"]
+    head = ["rank", "node", "stage", *phases.values(), "coll.wait", "pipe.wait"]
     return text.table([*head, *(["dev.idle"] if on_device else ())], rows)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from stepwatch.cli.up.plan import default_folder, make_plan
+from stepwatch.cli.up.words import first_text
 from stepwatch.signals import places
 
 EXAMPLE = "stepwatch up --port 8480 --dir out/stepwatch"
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until Ctrl-C or SIGTERM."""
+    plan = make_plan(arguments)
+    # Before what takes seconds to import and to start.
+    print(first_text(plan), flush=True)
     from stepwatch.cli.up.run import run_up
 
-    return run_up(make_plan(arguments))
+    return run_up(plan)

@@ -231,6 +231,8 @@ def in_time_slices(
 
 
 _MICROSECOND_S = 1e-6
+_MOST_TIMES = 100
+"""Beyond it how often a budget was spent says only that it is gone."""
 
 
 def _summed(seconds: Vector) -> Decimal:
@@ -279,4 +281,6 @@ def budget_words(remaining: Decimal | None) -> str:
 
 
 def _times(spent: Decimal) -> str:
-    return f"{spent:.1f}x" if spent < 10 else f"{spent:,.0f}x"
+    if spent >= _MOST_TIMES:
+        return f"over {_MOST_TIMES}x"
+    return f"{spent:.1f}x" if spent < 10 else f"{spent:.0f}x"

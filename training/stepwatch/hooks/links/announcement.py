@@ -128,9 +128,8 @@ def _rings() -> str:
 
 
 def known_agent() -> Presence | None:
-    """The agent of this node: its file lies at the top of the ring directory, or one above."""
-    rings = places.ring_dir()
-    return presence.read(rings) or presence.read(rings.parent)
+    """The agent of this node."""
+    return presence.read_near(places.ring_dir())
 
 
 def _print(line: str) -> None:

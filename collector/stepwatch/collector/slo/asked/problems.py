@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -37,7 +37,7 @@ def validated(model: type[M], text: str, source: str, hints: Hints) -> tuple[Doc
     except ValidationError as error:
         # Of a value that is in the error nothing is shown: it may be a secret in a wrong place.
         found = error.errors(include_input=False)[:MAX_ERRORS]
-        lines = [problem_line(each, document, source, *hints) for each in found]
+        lines = [problem_line(each, document, source, hints, model) for each in found]
         raise ConfigurationError("\n".join(lines)) from error
 
 
@@ -53,11 +53,11 @@ def refuse(problems: Iterable[tuple[Place, str]], document: Document, source: st
 
 
 def problem_line(
-    problem: Any, document: Document, source: str, to_do: Mapping[str, str], keys: Collection[str]
+    problem: Any, document: Document, source: str, hints: Hints, model: type[BaseModel]
 ) -> str:
-    """One problem that pydantic found, in one line: what `to_do` says of its place, or the nearest
-    of the `keys` that there are."""
-    place: Place = problem["loc"]
+    """One problem that pydantic found, in one line: what the hints say of its place, where in the
+    `model` its key belongs, or the nearest of the keys that there are."""
+    to_do, place, fields = hints.to_do, problem["loc"], model.model_fields
     names = ".".join(str(part) for part in place if isinstance(part, str))
     what = "is missing" if problem["type"] == "missing" else problem["msg"]
     what = what.removeprefix("Value error, ").splitlines()[0]
@@ -65,10 +65,44 @@ def problem_line(
         (to_do[each] for each in _shorter(place) if each in to_do),
         "see https://github.com/OpenSLO/OpenSLO#slo",
     )
+    if not place and problem["type"] in ("model_type", "dict_type"):
+        what = "it holds no keys"
+        remedy = f"write one of {', '.join(each.alias or key for key, each in fields.items())}"
     if problem["type"] == "extra_forbidden":
-        what = "there is no such key"
-        remedy = closest_hint(str(place[-1]), keys, list_known=False) or "leave it out"
+        what, remedy = _misplaced(str(place[-1]), hints.keys, model)
     return f"{source}:{document.line_of(place)}: {names or 'the document'}: {what}; {remedy}"
+
+
+def _misplaced(key: str, keys: Collection[str], model: type[BaseModel]) -> tuple[str, str]:
+    """What is wrong with a key that is not known where it stands, and what to do."""
+    homes = sorted(key_homes(model, key))
+    if homes:
+        return "there is no such key here", f"write it under {' or '.join(homes)}"
+    others = [each for each in keys if each != key]
+    return "there is no such key", closest_hint(key, others, list_known=False) or "leave it out"
+
+
+def key_homes(model: type[BaseModel], key: str, prefix: str = "") -> set[str]:
+    """Places below the top of a model in which `key` may stand, as `alerting` or `classes.NAME`."""
+    found = set()
+    for name, field in model.model_fields.items():
+        if prefix and key == (field.alias or name):
+            found.add(prefix)
+        for inner, keyed in _inner_models(field.annotation):
+            step = f"{field.alias or name}.NAME" if keyed else (field.alias or name)
+            found |= key_homes(inner, key, f"{prefix}.{step}".lstrip("."))
+    return found
+
+
+def _inner_models(
+    annotation: Any, *, keyed: bool = False
+) -> Iterator[tuple[type[BaseModel], bool]]:
+    """Models within an annotation, and whether they are values of a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, keyed
+        return
+    for each in get_args(annotation):
+        yield from _inner_models(each, keyed=keyed or get_origin(annotation) is dict)
 
 
 def _shorter(place: Place) -> list[str]:

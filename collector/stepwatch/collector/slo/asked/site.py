@@ -28,6 +28,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepwatch.collector.slo.asked.class_slos import class_problems
 from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
 from stepwatch.collector.slo.asked.owners import FIELDS, OwnerRule
 from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
@@ -37,7 +38,6 @@ from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.store.accounts import Generation
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.phrases import closest_hint
 
 Span = tuple[float, float]
 OTHERS = "*"
@@ -197,13 +197,7 @@ def _documents(folder: Path) -> dict[str, Slo]:
 
 def _problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
     """What is wrong in a site file that has the right shape: places, and what to do."""
-    for name, each in site.classes.items():
-        for number, slo in enumerate(each.slos):
-            if slo not in slos:
-                hint = closest_hint(slo, slos)
-                yield ("classes", name, "slos", number), f"there is no SLO {slo[:80]!r}; {hint}"
-            elif slo in each.slos[:number]:
-                yield ("classes", name, "slos", number), f"{slo} is named twice; keep one"
+    yield from class_problems(site, slos)
     for number, planned in enumerate(site.maintenance):
         place: Place = ("maintenance", number)
         begins, ends = _moment(planned.from_), _moment(planned.until)

@@ -125,7 +125,7 @@ function drawMicrobatches(found) {
 
 function drawWhatIf(found) {
   document.querySelector("#what-if tbody").replaceChildren(...found.map((item) => row(
-    item.scenario, seconds(item.step_seconds), item.faster_ratio === 0 ? "none beyond the run's own jitter" : percent(item.faster_ratio),
+    item.scenario, seconds(item.step_seconds), item.faster_ratio === 0 ? "none beyond the run's own jitter" : gain(item.faster_ratio),
     known(item.device_hours) ? seconds(3600 * item.device_hours) + " in " + item.steps + " steps" : UNKNOWN)));
   if (!found.length) {
     const cell = element("td", { colSpan: 4, textContent: "unknown: too few steps that every rank reported" });

@@ -39,6 +39,9 @@ const UNKNOWN = "unknown";
 const known = (value) => value !== null && value !== undefined;
 const grouped = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const number = (value, digits) => known(value) ? grouped(value, digits === undefined ? 2 : digits) : UNKNOWN;
+const times = (ratio) => ratio < 100 ? ratio.toFixed(1) + "x" : "over 100x";
+// How much faster: in percent, from twice as fast on how many times as fast.
+const gain = (ratio) => known(ratio) && ratio >= 1 ? times(1 + ratio) + " as fast" : percent(ratio);
 const percent = (value, digits) => known(value) ? (100 * value).toFixed(digits === undefined ? 1 : digits) + "%" : UNKNOWN;
 // The same rules as in quantities.py, which the command line uses.
 function seconds(value) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.quantities import size
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.trackers.devices.hardware_use import HardwareUse
 
@@ -13,7 +14,7 @@ def network_use(facts: JobFacts) -> Reading:
         return unknown("no agent has read an interface twice")
     most = max(known, key=lambda each: each.bytes_per_second)
     rated = [each for each in known if each.link_bytes_per_second > 0]
-    words = f"{most.bytes_per_second / 1e6:.3g} MB/s on {most.interface} of {most.node}"
+    words = f"{size(most.bytes_per_second)}/s on {most.interface} of {most.node}"
     if not rated:
         return unknown(f"no interface says what its link carries; the busiest: {words}")
     share = max(each.bytes_per_second / each.link_bytes_per_second for each in rated)

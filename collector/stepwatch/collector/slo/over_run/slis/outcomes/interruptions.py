@@ -7,11 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from stepwatch.collector.quantities import seconds
 from stepwatch.collector.slo.over_run.poisson import poisson_interval, share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.signals.records import LifecycleEvent, StepFlag
 
 _DAY = 86_400.0
+_LEAST_DAYS = 10.0
+"""Device-days below which a rate per 1,000 of them says nothing: a hundredth of the unit."""
 
 
 def preemptions(facts: JobFacts) -> Reading:
@@ -48,6 +51,9 @@ def interruptions(facts: JobFacts) -> Reading:
     if not days > 0:
         return unknown("no device-time is accounted yet")
     count = sum(run.failed for run, _ in facts.runs)
+    if days < _LEAST_DAYS:
+        counted = f"{count} in {seconds(facts.allocated)} of device-time"
+        return unknown(f"too early to say: {counted}, a rate takes {_LEAST_DAYS:.0f} device-days")
     low, high = poisson_interval(count)
     scale = 1000.0 / days
     return Reading(count * scale, count, low * scale, high * scale, f"{count} in {days:.3g} days")
@@ -130,7 +136,7 @@ SLIS = (
         unit="events per 1,000 device-days",
         weight="device-time",
         expected="Llama 3 saw 419 in 54 days of 16,384 GPUs: 0.47 (arXiv:2407.21783)",
-        trap="a short run says nothing: its interval is wide",
+        trap="below 10 device-days it is unknown: few failures in little time are no rate",
         needs="ends, and accounts",
         measure=interruptions,
     ),

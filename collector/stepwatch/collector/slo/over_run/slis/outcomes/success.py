@@ -23,7 +23,7 @@ def attempt_success(facts: JobFacts) -> Reading:
     finished = sum(run.finished for run, _ in facts.runs)
     ended = finished + sum(run.failed for run, _ in facts.runs)
     if not ended:
-        return unknown("no attempt has ended")
+        return unknown("no attempt has finished or failed")
     low, high = share_interval(finished, ended)
     return Reading(finished / ended, ended, low, high, f"{finished} of {ended} attempts")
 

@@ -1,0 +1,47 @@
+"""Which SLOs a class of jobs may name; `stepwatch build` reads it without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from importlib import resources
+from pathlib import Path
+
+from stepwatch.collector.slo.asked.site_schema import SiteDocument
+from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import closest_hint
+
+
+def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
+    """What is wrong with the SLOs of classes, of which those named `slos` exist."""
+    for name, each in site.classes.items():
+        for number, slo in enumerate(each.slos):
+            if slo not in slos:
+                hint = closest_hint(slo, slos)
+                yield ("classes", name, "slos", number), f"there is no SLO {slo[:80]!r}; {hint}"
+            elif slo in each.slos[:number]:
+                yield ("classes", name, "slos", number), f"{slo} is named twice; keep one"
+
+
+def slo_names(folder: Path | None = None) -> set[str]:
+    """Names of the SLO documents of a folder; where there is none, of the shipped ones.
+
+    Raises:
+        ConfigurationError: a document cannot be read.
+    """
+    place = resources.files(__package__).joinpath("documents") if folder is None else folder
+    found = set()
+    try:
+        for file in place.iterdir():
+            if file.name.endswith((".yaml", ".yml")):
+                found.add(_name(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, YamlError) as error:
+        raise ConfigurationError(f"{place}: cannot be read: {error}; pass --slo DIR") from error
+    return found
+
+
+def _name(text: str) -> str:
+    """The name in a document, whatever else is in it; empty where there is none."""
+    document = read_yaml(text).value
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
