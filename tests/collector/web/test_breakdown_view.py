@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from stepwatch.collector.analysis import newest_steps
+from stepwatch.collector.detect.finding import build_finding
+from stepwatch.collector.detect.straggler.arrival_skew import with_arrival_skew
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.collective_timing import Waits
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication.microbatches import Microbatches
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view
 from stepwatch.collector.web.api import make_api
+from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import Kind, Op
 from tests.collector.client import Client
 from tests.collector.gathered import PAIRS, SINCE, SLOW, STEPS, call_rows, gathering_run, group_rows
@@ -120,6 +125,20 @@ def test_the_straggler_arrives_last(evaluated: Client) -> None:
     row = rows["made others wait in all_gather per step"]
     assert row["value"] == pytest.approx(0.2, rel=1e-3)
     assert row["against"].startswith("100% of all arrival skew")
+
+
+@pytest.mark.parametrize("world", [4, 64])
+def test_how_long_others_wait_does_not_grow_with_how_many_they_are(world: int) -> None:
+    """Rank 1 arrives 0.2 s late: each of the others waits 0.2 s a step."""
+    rows = np.zeros(world, dtype=[("step", "<i8"), ("op", "<i8"), ("group", "<i8")])
+    wait = np.where(np.arange(world) == 1, 0.0, 0.2)
+    nothing = np.zeros(world, dtype=np.int64)
+    found = Waits(rows, np.zeros(world), wait, nothing, np.array([0]), np.array([1]))
+    late = build_finding(
+        kind=FindingKind.STRAGGLER, cause=Cause.SLOW_COMPUTE, summary="", began_step=0, rank=1
+    )
+    (row,) = with_arrival_skew(late, found).evidence
+    assert row.value == pytest.approx(0.2)
 
 
 def test_a_restart_tells_the_same(evaluated: Client, store: Store, clock: HandClock) -> None:

@@ -13,8 +13,9 @@ from stepwatch.signals.records import OP_NAMES
 
 
 def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
-    """Add to `finding` how long its rank made others wait in a collective since it began.
+    """Add to `finding` how long its rank made another one wait in a collective since it began.
 
+    It is the mean of the ranks that waited: of thousands the sum is hours within a step.
     The finding stays as it is where its rank did not, or where that is unknown.
     """
     heads, (ranks, seconds) = found.rows[found.first], caused(found)
@@ -26,11 +27,13 @@ def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
     op = int(np.argmax(by_op))
     same = known & (heads["op"] == op) & np.isin(heads["group"], heads["group"][mine])
     steps = len(np.unique(heads["step"][same]))
+    waiting = np.maximum(np.diff(np.append(found.first, len(found.rows))) - 1, 1)
+    each = np.bincount(heads["op"][mine], weights=(seconds / waiting)[mine])
     ratio = by_op[op] / seconds[same].sum()
     row = Evidence(
         f"made others wait in {OP_NAMES[op]} per step",
-        float(by_op[op]) / steps,
+        float(each[op]) / steps,
         "seconds",
-        f"{ratio:.0%} of all arrival skew in its groups; summed over the ranks that waited",
+        f"{ratio:.0%} of all arrival skew in its groups; mean of the ranks that waited",
     )
     return finding._replace(evidence=(*finding.evidence, row))

@@ -229,8 +229,8 @@ function drawPhases(view) {
 // Good, asked and budget; of an SLO with a limit its value and the limit, and of one that is not decided no figure.
 function measured(slo) {
   const undecided = ["too-early", "unknown", "frozen"].includes(slo.state);
-  const value = undecided ? "" : known(slo.limit) ? String(Number(slo.ratio.toPrecision(4))) : percent(slo.ratio);
-  return [value, known(slo.limit) ? slo.limit : percent(slo.target), undecided ? slo.reason || "" : slo.budget];
+  const value = undecided ? "" : known(slo.limit) ? (known(slo.ratio) ? String(Number(slo.ratio.toPrecision(4))) : UNKNOWN) : percent(slo.ratio);
+  return [value, known(slo.limit) ? slo.limit : percent(slo.target), undecided ? "" : slo.budget];
 }
 
 function drawTables(view) {
