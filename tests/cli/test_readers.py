@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
-from stepwatch.cli.slo_words import slo_line
+from stepwatch.cli.slos.words import slo_line
 from stepwatch.cli.verbs.incidents import impact
 from stepwatch.cli.verbs.status import checkpoint_line, what_if_lines
 from stepwatch.collector.runtime.service import Service
@@ -234,7 +234,7 @@ def test_what_does_not_exist_is_named_in_words_of_the_command_line(
     run: Run, straggling: Path
 ) -> None:
     store = ["--store", str(straggling)]
-    for words, told in (
+    for words, reported in (
         (["status", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
         (["diagnose", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
         (["slo", "laptop"], "there is no job 'laptop'; `stepwatch status --all` lists them"),
@@ -246,7 +246,7 @@ def test_what_does_not_exist_is_named_in_words_of_the_command_line(
         (["nodes", "n1"], "there is no node 'n1'; `stepwatch nodes` lists them"),
     ):
         answer = run(*words, *store)
-        assert answer.code == PROBLEM and answer.err == f"stepwatch: {told}\n"
+        assert answer.code == PROBLEM and answer.err == f"stepwatch: {reported}\n"
         assert "/v1" not in answer.err
 
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stepwatch.cli import text
-from stepwatch.cli.slo_words import worst_state
-from stepwatch.collector.state.job_states import ENDED, STALE
+from stepwatch.cli.slos.words import worst_state
+from stepwatch.collector.job_states import ENDED, STALE
 
 UNKNOWN_FOR_SECONDS = 86_400.0
 """A job whose end nobody saw counts as ended when nothing was received for a day."""

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
-from stepwatch.cli.slo_in_full import gone_in, in_full
+from stepwatch.cli.slos.in_full import gone_in, in_full
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
 from stepwatch.collector.slo.asked.rates import Rate, RateCard

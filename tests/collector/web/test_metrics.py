@@ -11,7 +11,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stepwatch.cli.slo_in_full import in_full
+from stepwatch.cli.slos.in_full import in_full
 from stepwatch.cli.verbs import status
 from stepwatch.collector.runtime.evaluation.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.cli.fleet import all_nodes
 from stepwatch.cli.response.words import in_short
-from stepwatch.collector.state.job_states import GOING_ON
+from stepwatch.collector.job_states import GOING_ON
 
 PASS, WARN, FAIL, UNKNOWN, ASK = "PASS", "WARN", "FAIL", "UNKNOWN", "ASK"
 _OF_SLO = {"ok": PASS, "burning": WARN, "exhausted": FAIL}

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwatch.cli.ports import free_port
+from stepwatch.cli.up.ports import free_port
 from stepwatch.faults import FAULTS, Fault, parse_fault
 from stepwatch.faults.specs import FlipBit, Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places

@@ -18,7 +18,7 @@ from stepwatch.cli.demo.progress import Progress
 from stepwatch.cli.demo.report import incident_note, report_json, report_text
 from stepwatch.cli.interruptions import terminable, undisturbed
 from stepwatch.cli.processes import Processes
-from stepwatch.collector.state.job_states import ENDED
+from stepwatch.collector.job_states import ENDED
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.response import runbook_steps
-from stepwatch.cli.slo_words import slo_line
+from stepwatch.cli.slos.words import slo_line
 from stepwatch.cli.verbs.incidents import response_words, symptom_name
-from stepwatch.collector.state.job_states import (
+from stepwatch.collector.job_states import (
     DEGRADED,
     ENDED,
     FAILED,

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from stepwatch.cli.source import SourceError
-from stepwatch.collector.state.job_states import ENDED
+from stepwatch.collector.job_states import ENDED
 from stepwatch.collector.state.live import QUARANTINED
 from stepwatch.signals.clock import NANOSECONDS, Clock
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stepwatch.collector.state.job_states import ENDED, GOING_ON, UNKNOWN
+from stepwatch.collector.job_states import ENDED, GOING_ON, UNKNOWN
 
 
 class Feed:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwatch.cli.ports import HOST, free_port
+from stepwatch.cli.up.ports import HOST, free_port
 from stepwatch.signals import presence
 from stepwatch.signals.errors import ConfigurationError
 

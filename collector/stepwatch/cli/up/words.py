@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwatch.cli.ports import HOST
 from stepwatch.cli.up.plan import Plan
+from stepwatch.cli.up.ports import HOST
 from stepwatch.signals import places
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.slo_in_full import asked_words, in_full
+from stepwatch.cli.slos.in_full import asked_words, in_full
 from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.phrases import closest_hint

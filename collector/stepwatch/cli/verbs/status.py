@@ -17,10 +17,10 @@ from stepwatch.cli.fleet import (
     stale_text,
     withheld_text,
 )
-from stepwatch.cli.slo_words import slo_line
+from stepwatch.cli.slos.words import slo_line
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
-from stepwatch.collector.state.job_states import STALE
+from stepwatch.collector.job_states import STALE
 from stepwatch.collector.state.trackers.steps.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"

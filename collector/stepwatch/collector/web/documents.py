@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from stepwatch.collector.job_states import ENDED, STALE
 from stepwatch.collector.quantities import json_value
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.job_states import ENDED, STALE
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
 
 OLD_SECONDS = 10.0

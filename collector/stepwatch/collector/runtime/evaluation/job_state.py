@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.incidents.model import ALERT, Incident
-from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.job_states import (
+from stepwatch.collector.job_states import (
     DEGRADED,
     FAILED,
     FINISHED,
@@ -16,6 +15,7 @@ from stepwatch.collector.state.job_states import (
     STALLED,
     UNKNOWN,
 )
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.signals.names import Cause
 
 ABANDONED_SECONDS = 24 * 3600.0
@@ -23,7 +23,7 @@ ABANDONED_SECONDS = 24 * 3600.0
 
 
 def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) -> str:
-    """The word for a job at Unix time `now`, of `state/job_states.py`.
+    """The word for a job at Unix time `now`, of `job_states.py`.
 
     A job that goes on is `running` only where no incident of it raises an alert. It is `stalled`
     where one takes all of its throughput, else `degraded`, and `unknown` while its telemetry is

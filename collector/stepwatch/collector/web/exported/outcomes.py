@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import Metric
 
+from stepwatch.collector.job_states import ENDED
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import readings
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.job_states import ENDED
 from stepwatch.signals import names
 from stepwatch.signals.names import PROJECT, TEAM
 

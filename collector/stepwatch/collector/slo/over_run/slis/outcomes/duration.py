@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.job_states import FINISHED
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
-from stepwatch.collector.state.job_states import FINISHED
 
 
 def time_to_complete(facts: JobFacts) -> Reading:

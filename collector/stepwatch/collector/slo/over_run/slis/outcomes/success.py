@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.job_states import FAILED, FINISHED, INTERRUPTED
 from stepwatch.collector.slo.over_run.poisson import share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
-from stepwatch.collector.state.job_states import FAILED, FINISHED, INTERRUPTED
 
 
 def job_success(facts: JobFacts) -> Reading:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.slo_words import state_words
+from stepwatch.cli.slos.words import state_words
 
 _LEAST_SHARE = 0.005
 Document = Mapping[str, Any]

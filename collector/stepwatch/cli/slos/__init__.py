@@ -1,0 +1,1 @@
+"""SLOs of jobs as text, for every verb that shows them."""
