@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stepwatch.collector.job_states import GOING_ON
 from stepwatch.signals.names import ALERT_HANG, ALERT_TELEMETRY_LOST
 from tests.soak.processes import CLI
 
@@ -78,7 +79,7 @@ def preemption(site: Site, tell: Tell) -> Check:
     site.wait_step(job, STEP)
     tell("trains")
     site.training.preempt()
-    wait(one.FOUND_SECONDS, lambda: site.job(job).get("state") != "running")
+    wait(one.FOUND_SECONDS, lambda: site.job(job).get("state") not in GOING_ON)
     state, made = site.job(job).get("state"), site.job(job).get("step") or 0
     tell(f"it is {state} at step {made}")
     attempt = site.training.start(job, ())
