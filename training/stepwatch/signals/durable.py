@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .places.owned import open_new
+
 
 def write_durably(path: Path, data: bytes) -> None:
     """Replace `path` by `data` at once: after a crash the old or the new content is there.
@@ -12,16 +14,42 @@ def write_durably(path: Path, data: bytes) -> None:
     Raises:
         OSError: the disk is full or gone, or the folder is missing; the old content stays.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    replace(path, data, durable=True)
+
+
+def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool = False) -> None:
+    """Replace `path` by `data` at once: a reader sees the old or the new content.
+
+    No link is followed, neither at `path` nor beside it: another user may have put one there.
+
+    Args:
+        path: of the file.
+        data: its content.
+        mode: its exact mode; without one 0666 less the umask.
+        durable: wait until file and folder are on their storage.
+    Raises:
+        OSError: the disk is full or gone, or the folder cannot be written; the old content stays.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    beside = Path(f".{path.name}.{os.getpid()}")
+    made = False
     try:
-        with beside.open("wb") as file:
+        with open(open_new(beside, 0o666 if mode is None else mode, folder), "wb") as file:
+            made = True
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        made = False
+        if durable:
+            os.fsync(folder)
     finally:
-        beside.unlink(missing_ok=True)
-    sync(path.parent)
+        if made:
+            os.unlink(beside, dir_fd=folder)
+        os.close(folder)
 
 
 def sync(path: Path) -> None:

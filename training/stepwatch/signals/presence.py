@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .clock import NANOSECONDS
-from .places.directories import own_directory
-from .places.small_files import read_bytes, write_at_once
+from .places.directories import make_root
+from .durable import replace
+from .places.small_files import read_bytes
 
 FILE = ".agent.json"
 EVERY_SECONDS = 2.0
@@ -62,8 +63,8 @@ def write(folder: Path, presence: Presence) -> None:
         OSError: the folder cannot be written.
         RingError: it cannot be made.
     """
-    own_directory(folder)
-    write_at_once(folder / FILE, json.dumps(presence._asdict()).encode(), 0o644)
+    make_root(folder)
+    replace(folder / FILE, json.dumps(presence._asdict()).encode(), mode=0o644)
 
 
 def remove(folder: Path, pid: int) -> None:

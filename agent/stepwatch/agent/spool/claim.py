@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.places.owned import own_folder
 
 
 def claim(folder: Path, owner: object) -> Callable[[], object]:
@@ -17,9 +18,9 @@ def claim(folder: Path, owner: object) -> Callable[[], object]:
 
     Raises:
         ConfigurationError: another agent holds it.
-        OSError: the folder cannot be read or written.
+        OSError: the folder cannot be read or written, or another user can change it.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own_folder(folder)
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     release = weakref.finalize(owner, os.close, handle)
     try:

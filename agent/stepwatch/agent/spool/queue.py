@@ -30,6 +30,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError, SegmentError
+from stepwatch.signals.places.owned import own_folder
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment, SegmentKey
 
@@ -130,7 +131,7 @@ class Spool:
             sequence = self._next
             segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, sequence)
             data = wire.encode(Segment(segment_key, clock, tables))
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            own_folder(self.folder)
             self._make_room(len(data))
             path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
             write_durably(path, data)

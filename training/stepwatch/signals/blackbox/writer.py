@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 from stepwatch.signals.places.directories import cannot_create
+from stepwatch.signals.places.owned import open_new
 
 from . import layout
 from .described import LAYOUT_AT, pack_layout
@@ -112,8 +113,7 @@ def _header(identity: Identity, heartbeat_ns: int) -> bytes:
 def _create(path: Path, size: int, header: bytes) -> mmap.mmap:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(temporary, flags, 0o600)
+    handle = open_new(temporary, 0o600)
     try:
         os.posix_fallocate(handle, 0, size)
         mapped = mmap.mmap(handle, size)

@@ -18,6 +18,8 @@ from pathlib import Path
 from stepwatch.signals import places
 from stepwatch.signals.errors import RingError
 
+from .owned import PRIVATE_MODE
+
 SHARED_MODE = 0o1777
 _STICKY_FOR_ALL = stat.S_ISVTX | stat.S_IWOTH
 _USER_PREFIX = "uid-"
@@ -30,27 +32,46 @@ def cannot_create(path: Path, error: Exception) -> RingError:
     return RingError(f"cannot create the ring {path}: {reason}; {_CURE}")
 
 
-def own_directory(root: Path) -> Path:
-    """The directory below `root` for rings of this user, which exists afterwards.
+def make_root(root: Path) -> None:
+    """Make the ring directory of the node, for all users if it is the default one.
 
     Raises:
-        RingError: it cannot be made, or somebody else made it.
+        RingError: it cannot be made, or is a link.
     """
     try:
         if root == places.DEFAULT_RING_DIR:
             _share(root)
         if not is_shared(root):
-            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            root.mkdir(parents=True, exist_ok=True, mode=PRIVATE_MODE)
+    except OSError as error:
+        raise cannot_create(root, error) from error
+
+
+def own_directory(root: Path) -> Path:
+    """The directory below `root` for rings of this user, which exists afterwards.
+
+    Raises:
+        RingError: it cannot be made, or another user made it.
+    """
+    make_root(root)
+    try:
+        if not is_shared(root):
+            # The one that the user named: the superuser may have made it for all, by a mount.
+            _refuse(root, {0, os.geteuid()}, root.stat(), 0)
             return root
         own = root / f"{_USER_PREFIX}{os.geteuid()}"
         with contextlib.suppress(FileExistsError):
-            own.mkdir(mode=0o700)
-        status = own.lstat()
+            own.mkdir(mode=PRIVATE_MODE)
+        _refuse(own, {os.geteuid()}, own.lstat(), 0o022)
     except OSError as error:
         raise cannot_create(root, error) from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise RingError(f"{own} is not a directory of this user alone: remove it, or {_CURE}")
     return own
+
+
+def _refuse(path: Path, owners: set[int], status: os.stat_result, closed: int) -> None:
+    kept = stat.S_ISDIR(status.st_mode) and status.st_uid in owners
+    if not kept or status.st_mode & closed:
+        raise RingError(f"{path} is not a directory of this user alone: remove it, or {_CURE}")
 
 
 def is_shared(root: Path) -> bool:

@@ -1,26 +1,13 @@
-"""Small files in folders to which others may write: written at once, read without a wait."""
+"""Small files in folders to which others may write: read without a wait, within a bound.
+
+`durable.replace` writes them.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
-
-
-def write_at_once(path: Path, data: bytes, mode: int) -> None:
-    """Replace `path` by `data`: a reader sees the old or the new content.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
-    # Whatever another user puts in its place is not written through.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(beside, flags, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(data)
-    beside.replace(path)
 
 
 def read_bytes(path: Path, most: int, owner: int | None = None) -> bytes:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.signals.places.directories import own_directory
-from stepwatch.signals.places.small_files import read_bytes, write_at_once
+from stepwatch.signals.durable import replace
+from stepwatch.signals.places.small_files import read_bytes
 from stepwatch.signals.processes import pid_namespace, start_ticks
 
 from .lines import KEPT_CHARACTERS, KEPT_LINES
@@ -75,7 +76,7 @@ def write(path: Path, kept: Kept) -> None:
     Raises:
         OSError: the folder is full or gone.
     """
-    write_at_once(path, json.dumps(kept._asdict()).encode(), 0o600)
+    replace(path, json.dumps(kept._asdict()).encode(), mode=0o600)
 
 
 def read(path: Path, owner: int | None = None) -> Kept:
@@ -112,7 +113,7 @@ def _sweep(folder: Path) -> None:
 
 def _lives(name: str) -> bool:
     """Whether the process behind a file may live: one of another pid namespace always may."""
-    namespace, _, rest = name.partition("-")
+    namespace, _, rest = name.lstrip(".").partition("-")  # one that is half written is hidden
     pid, _, start = rest.partition("-")
     if namespace != str(pid_namespace()):
         return True

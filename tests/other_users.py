@@ -1,0 +1,21 @@
+"""Files of another user of this machine, for tests of what must not be trusted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+OTHER = 65_534
+"""User id of `nobody`, which no test runs as."""
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only the superuser can give files to another user"
+)
+
+
+def give_away(path: Path) -> Path:
+    """Make `path`, which exists, another user's; returns it."""
+    os.chown(path, OTHER, OTHER, follow_symlinks=False)
+    return path

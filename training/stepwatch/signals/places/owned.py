@@ -1,0 +1,144 @@
+"""Folders and files that no other user of the machine can make or change.
+
+A path that can be guessed may be made by another user first. So a folder that is to be private is
+checked up to the root: whoever owns a folder above it, or may write there, can put another one in
+its place. The superuser is trusted, and so are sticky folders such as `/tmp`, in which users cannot
+rename what is not theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+PRIVATE_MODE = 0o700
+_MOST_LINKS = 40
+_WHOLE_MACHINE = 1 << 32
+"""Users that a user namespace maps which is none."""
+
+
+def own_folder(path: Path) -> Path:
+    """Make `path` a folder of this user alone, mode 0700, if it is not one; returns it.
+
+    Raises:
+        OSError: it cannot be made.
+        PermissionError: another user owns it, or can replace it; the message says which path.
+    """
+    _checked(path).mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+    resolved = _checked(path)
+    handle = os.open(resolved, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        if status.st_uid != os.geteuid():
+            raise refusal(path, f"it belongs to user {status.st_uid}")
+        if status.st_mode & 0o077:
+            os.fchmod(handle, PRIVATE_MODE)
+    finally:
+        os.close(handle)
+    return path
+
+
+def require_writer(path: Path, users: frozenset[int]) -> None:
+    """Check that only `users` and the superuser may have written a file or a folder.
+
+    The group may write: its members are those whom the owner named.
+
+    Raises:
+        OSError: it cannot be read.
+        PermissionError: another user owns it, all users may write it, or it is a link.
+    """
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise refusal(path, "it is a link")
+    if status.st_uid not in users | {0}:
+        raise refusal(path, f"it belongs to user {status.st_uid}")
+    if status.st_mode & stat.S_IWOTH:
+        raise refusal(path, "all users may write it")
+
+
+def users_of_this_process(folder: Path) -> frozenset[int]:
+    """This user's id, and the id under which `folder` stores this user's files.
+
+    They differ on a file system of the network that maps the superuser to another user.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    probe = folder / f".owner.{os.getpid()}"
+    handle = open_new(probe, 0o600)
+    try:
+        return frozenset((os.geteuid(), os.fstat(handle).st_uid))
+    finally:
+        os.close(handle)
+        probe.unlink(missing_ok=True)
+
+
+def open_new(path: Path, mode: int, folder: int | None = None) -> int:
+    """Create a file and open it to read and write; one of that name goes, a link is not followed.
+
+    `folder`, a descriptor, is where a relative `path` starts.
+
+    Raises:
+        OSError: the folder cannot be written, or another user keeps a file of that name there.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path, dir_fd=folder)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, mode, dir_fd=folder)
+
+
+def refusal(path: Path, reason: str) -> PermissionError:
+    """The error of a path that is not this user's; its `strerror` names path and reason."""
+    return PermissionError(errno.EPERM, f"{path} is not this user's alone: {reason}")
+
+
+def _checked(path: Path) -> Path:
+    """`path` without links, once each folder and link on the way to it is known to be trusted.
+
+    Folders that are missing end the check: no user has made them.
+
+    Raises:
+        PermissionError: another user can replace what lies at `path`.
+    """
+    trusted = {0, os.geteuid()} | _unmapped_users()
+    place, links = Path("/"), 0
+    left = list(reversed(path.absolute().parts[1:]))
+    while left:
+        name = left.pop()
+        if name == "..":
+            place = place.parent
+            continue
+        entry = place / name
+        try:
+            status = entry.lstat()
+        except FileNotFoundError:
+            return entry.joinpath(*reversed(left))
+        if status.st_uid not in trusted:
+            raise refusal(entry, f"it belongs to user {status.st_uid}")
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            target = Path(os.readlink(entry))
+            place = Path("/") if target.is_absolute() else place
+            left += reversed([part for part in target.parts if part != "/"])
+            continue
+        mode = status.st_mode
+        if left and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise refusal(entry, "all users may write it")
+        place = entry
+    return place
+
+
+def _unmapped_users() -> frozenset[int]:
+    """In a user namespace: the id that stands for users outside it, the machine's root for one."""
+    try:
+        mapped = Path("/proc/self/uid_map").read_text().split()
+        if sum(int(count) for count in mapped[2::3]) >= _WHOLE_MACHINE - 1:
+            return frozenset()
+        return frozenset((int(Path("/proc/sys/kernel/overflowuid").read_text()),))
+    except (OSError, ValueError):
+        return frozenset()
