@@ -17,7 +17,7 @@ def test_a_spool_in_the_hands_of_another_user_is_refused(tmp_path: Path, place: 
     folder = tmp_path / "above" / "spool"
     folder.mkdir(parents=True)
     give_away(folder if place == "spool" else folder.parent)
-    with pytest.raises(ConfigurationError, match="not this user's alone.*pass --spool"):
+    with pytest.raises(ConfigurationError, match=r"not this user.s alone.*pass --spool"):
         Spool(folder, "node")
     assert list(folder.iterdir()) == []
 

@@ -25,7 +25,7 @@ def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool =
     Args:
         path: of the file.
         data: its content.
-        mode: its exact mode; without one 0666 less the umask.
+        mode: its exact mode; without one 0664 less the umask.
         durable: wait until file and folder are on their storage.
     Raises:
         OSError: the disk is full or gone, or the folder cannot be written; the old content stays.
@@ -34,7 +34,7 @@ def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool =
     beside = Path(f".{path.name}.{os.getpid()}")
     made = False
     try:
-        with open(open_new(beside, 0o666 if mode is None else mode, folder), "wb") as file:
+        with open(open_new(beside, 0o664 if mode is None else mode, folder), "wb") as file:
             made = True
             if mode is not None:
                 os.fchmod(file.fileno(), mode)

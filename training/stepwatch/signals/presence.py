@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .clock import NANOSECONDS
-from .places.directories import make_root
 from .durable import replace
+from .places.directories import make_root
 from .places.small_files import read_bytes
 
 FILE = ".agent.json"

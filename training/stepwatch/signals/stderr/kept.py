@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from stepwatch.signals.places.directories import own_directory
 from stepwatch.signals.durable import replace
+from stepwatch.signals.places.directories import own_directory
 from stepwatch.signals.places.small_files import read_bytes
 from stepwatch.signals.processes import pid_namespace, start_ticks
 

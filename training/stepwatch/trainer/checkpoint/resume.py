@@ -10,14 +10,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint import state_dict_loader
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from stepwatch.signals.errors import CheckpointError
 from stepwatch.trainer.parallel.local_model import LocalModel
 
 from . import layout
 from .manifest import CheckpointManifest, read_manifest
-from .search import Rejection, newest_valid, require_same_identity
+from .metadata import MetadataReader
+from .search import Rejection, newest_valid, require_own, require_same_identity
 from .state import (
     materialise_moments,
     random_key,
@@ -40,20 +40,25 @@ def choose_checkpoint(
     Only rank 0 reads, quarantines and lists rejections; the others use its choice.
 
     Raises:
-        CheckpointError: the newest valid checkpoint belongs to another model, data or seed.
+        CheckpointError: another user may have written a checkpoint, or the newest valid one belongs
+            to another model, data or seed.
     """
     rejections: list[Rejection] = []
     incompatible: CheckpointError | None = None
     choice = torch.tensor([_ANEW], dtype=torch.int64)
     if ranks.rank == 0:
-        layout.remove_unfinished(root)
-        manifest, rejections = newest_valid(root)
         try:
+            require_own(root)
+            layout.remove_unfinished(root)
+            manifest, rejections = newest_valid(root)
             if manifest is not None:
                 require_same_identity(manifest, identity)
                 choice.fill_(manifest.step)
         except CheckpointError as error:
             incompatible = error
+            choice.fill_(_INCOMPATIBLE)
+        except OSError as error:
+            incompatible = CheckpointError(f"cannot use the checkpoints: {error}")
             choice.fill_(_INCOMPATIBLE)
     dist.broadcast(choice, group=ranks.group, group_src=0)
     step = int(choice.item())
@@ -77,7 +82,7 @@ def load_checkpoint(
     same_ranks = manifest.progress["world"] == ranks.world
     if same_ranks:
         tensors |= random_state(ranks.rank, device)
-    reader = FileSystemReader(layout.published_path(root, manifest.step))
+    reader = MetadataReader(layout.published_path(root, manifest.step), manifest)
     try:
         state_dict_loader.load(tensors, storage_reader=reader, process_group=ranks.group)
     except CheckpointException as error:

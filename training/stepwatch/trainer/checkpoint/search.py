@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.signals.errors import CheckpointError
+from stepwatch.signals.places.owned import require_writer, users_of_this_process
 
 from . import layout
 from .manifest import CheckpointManifest, entry_error, read_manifest
@@ -25,8 +26,6 @@ class Rejection:
 def validated(directory: Path) -> CheckpointManifest:
     """Read every byte of a checkpoint and compare it with its manifest.
 
-    Call this before torch reads it: DCP's own `.metadata` is a pickle.
-
     Raises:
         ValueError: it is invalid; the message is the reason.
     """
@@ -37,6 +36,32 @@ def validated(directory: Path) -> CheckpointManifest:
         if (reason := entry_error(directory, name, entry)) is not None:
             raise ValueError(reason)
     return manifest
+
+
+def require_own(root: Path) -> None:
+    """Check that this user alone may have written the checkpoints below `root`.
+
+    Weights, optimizer and digests of another user's checkpoint are whatever that user likes. It is
+    refused, and stays as it is.
+
+    Raises:
+        CheckpointError: another user may have; the message names the path.
+        OSError: a folder cannot be read or written.
+    """
+    steps = layout.published_steps(root)
+    if not steps:
+        return
+    users = users_of_this_process(root)
+    try:
+        for directory in (root, *(layout.published_path(root, step) for step in steps)):
+            require_writer(directory, users)
+            for path in directory.iterdir() if directory != root else ():
+                require_writer(path, users)
+    except PermissionError as error:
+        raise CheckpointError(
+            f"{error.strerror}: copy the checkpoints as this user, or pass --resume never with "
+            "another --run-dir"
+        ) from error
 
 
 def newest_valid(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]:

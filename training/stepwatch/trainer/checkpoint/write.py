@@ -35,8 +35,10 @@ from .manifest import (
     read_manifest,
     write_manifest,
 )
+from .metadata import METADATA_NAME
 
-METADATA_NAME = ".metadata"
+_NOT_FOR_ALL = 0o775
+"""All users may read a checkpoint, whatever the umask is, but not write it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def _digest_note(directory: Path, rank: int) -> Path:
 def _note_digests(directory: Path, rank: int) -> None:
     own = sorted(path for path in directory.iterdir() if _is_own(path.name, rank))
     for path in own:
+        path.chmod(path.stat().st_mode & _NOT_FOR_ALL)
         sync(path)
     entries = {path.name: asdict(entry_of(path)) for path in own}
     write_durably(_digest_note(directory, rank), json_bytes(entries))
@@ -142,7 +145,7 @@ def _write_tensors(
 
 def _clear(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    directory.mkdir(mode=_NOT_FOR_ALL, parents=True)
 
 
 def _publish(root: Path, manifest: CheckpointManifest, world: int) -> None:

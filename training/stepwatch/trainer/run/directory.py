@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.places.owned import own_folder
 
 SHARDS_DIRECTORY = "data"
 CHECKPOINTS_DIRECTORY = "checkpoints"
@@ -59,13 +60,21 @@ def launcher_directory(given: str) -> Iterator[Path]:
 def rank_directory(given: str) -> Path:
     """Return the given directory, or a temporary one with the same path on all ranks of a launch.
 
+    The path of the temporary one can be guessed, so it must be this user's alone.
+
     Raises:
-        ConfigurationError: it cannot be created.
+        ConfigurationError: it cannot be created, or another user made it.
     """
     if given:
         return _make(Path(given).absolute(), 0o700)
     launch = os.environ.get("TORCHELASTIC_RUN_ID", "none")
-    return _make(Path(tempfile.gettempdir(), f"stepwatch-train-{os.getuid()}-{launch}"), 0o700)
+    path = Path(tempfile.gettempdir(), f"stepwatch-train-{os.geteuid()}-{launch}")
+    try:
+        return own_folder(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot use {path} as run directory: {error.strerror}; pass --run-dir"
+        ) from error
 
 
 def require_writable_parent(result: str) -> None:
