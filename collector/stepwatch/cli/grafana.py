@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from stepwatch.agent.relay.bounded import limit_answers
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
@@ -41,7 +42,7 @@ class Grafana:
             raise UsageError(f"{url!r} is no URL ({error}); pass --push https://HOST") from error
         if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
             raise UsageError(f"{url!r} is no URL; pass --push https://HOST")
-        self._client, self._url = client, base
+        self._client, self._url = limit_answers(client), base
 
     def __enter__(self) -> Grafana:
         """Use it."""

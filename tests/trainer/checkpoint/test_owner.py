@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.api import CheckpointException
 
 from stepwatch.signals.errors import CheckpointError, ConfigurationError
@@ -35,7 +36,7 @@ def saved(root: Path, step: int = 4) -> Path:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dcp.save(tensors, checkpoint_id=directory, no_dist=True)
+        save(tensors, checkpoint_id=directory, no_dist=True)
     seal(directory, step)
     return directory
 
@@ -90,7 +91,7 @@ def test_metadata_of_torch_is_read(tmp_path: Path) -> None:
     tensors = {"weight": torch.zeros(4, dtype=torch.bfloat16)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dcp.load(tensors, storage_reader=MetadataReader(directory, manifest), no_dist=True)
+        load(tensors, storage_reader=MetadataReader(directory, manifest), no_dist=True)
     assert tensors["weight"].tolist() == [1.0] * 4
 
 
@@ -105,7 +106,7 @@ def test_metadata_that_names_code_runs_none(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(CheckpointException, match=r"it names posix.mkdir"):
-            dcp.load({}, storage_reader=MetadataReader(directory, manifest), no_dist=True)
+            load({}, storage_reader=MetadataReader(directory, manifest), no_dist=True)
     assert not mark.exists()
 
 

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from stepwatch.agent.relay import problems
+from stepwatch.agent.relay.answers import read_body
 from stepwatch.agent.relay.client import connect
 from stepwatch.signals.errors import ConfigurationError
 
@@ -113,9 +114,12 @@ def _collector(around: Surroundings) -> Result:
     if not around.collector:
         return Result("collector", Outcome.UNKNOWN, "not asked: pass --collector")
     try:
-        with connect(around.collector, around.access, 5.0) as client:
-            # As an agent greets it: nothing is stored, and an agent's token suffices.
-            answer = client.post("/v1/segments")
+        # As an agent greets it: nothing is stored, and an agent's token suffices.
+        with (
+            connect(around.collector, around.access, 5.0) as client,
+            client.stream("POST", "/v1/segments") as answer,
+        ):
+            read_body(answer)
     except (httpx.HTTPError, ConfigurationError) as error:
         return _no_answer(around.collector, error)
     if answer.status_code != httpx.codes.OK:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from typing import Any
 
 import requests
+
+from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
 
 MOST_BYTES = 64 << 10
 """An answer is a message of a few hundred bytes; what is beyond is not read."""
@@ -21,6 +22,7 @@ class BoundedSession(requests.Session):
     def __init__(self, seen: Callable[[int, bytes], None]) -> None:
         super().__init__()
         self._seen = seen
+        self.headers["accept-encoding"] = "identity"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """Send, and read the answer: whole, or as much of it as there is within the bounds."""
@@ -34,12 +36,14 @@ class BoundedSession(requests.Session):
 
 
 def _read(answer: requests.Response) -> bytes:
-    deadline, body = time.monotonic() + ANSWER_SECONDS, bytearray()
-    for piece in answer.iter_content(1):  # a larger one would wait until it is full
-        body += piece
-        if len(body) >= MOST_BYTES or time.monotonic() > deadline:
-            break
-    return bytes(body)
+    # Nothing bounds what requests decompresses.
+    if answer.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise requests.exceptions.ContentDecodingError("the answer is compressed, unasked")
+    try:
+        pieces = answer.iter_content(1)  # a larger one would wait until it is full
+        return read_within(pieces, MOST_BYTES, ANSWER_SECONDS)
+    except (TooLongError, TooSlowError) as error:
+        return error.data
 
 
 def _like(answer: requests.Response, body: bytes) -> requests.Response:

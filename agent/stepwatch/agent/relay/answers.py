@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import httpx
 
+from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
 from stepwatch.signals.pacing import FLUSH_HEADER
+
+from .bounded import check_coding
 
 LEGACY_FORMATS = frozenset({2})
 """What a collector reads that announces no formats."""
@@ -40,20 +42,19 @@ class Answer(NamedTuple):
 
 
 def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
-    """Body of a streamed response, at most about `MAX_BYTES` of it.
+    """Body of a streamed response, at most `MAX_BYTES` of it.
 
     Raises:
-        httpx.HTTPError: the connection breaks, the body cannot be decompressed, or it has not come
-            to its end within `seconds`: a timeout of the client starts anew with every byte.
+        httpx.HTTPError: the connection breaks, the body is compressed, or it has not come to its
+            end within `seconds`: a timeout of the client starts anew with every byte.
     """
-    body, began = bytearray(), time.monotonic()
-    for chunk in response.iter_bytes():
-        body += chunk
-        if time.monotonic() - began > seconds:
-            raise httpx.ReadTimeout(f"the answer has not ended within {seconds:.0f} s")
-        if len(body) > MAX_BYTES:
-            break
-    return bytes(body)
+    check_coding(response)
+    try:
+        return read_within(response.iter_raw(), MAX_BYTES, seconds)
+    except TooLongError as error:
+        return error.data
+    except TooSlowError as error:
+        raise httpx.ReadTimeout(f"the answer has not ended within {seconds:.0f} s") from error
 
 
 def read_answer(body: bytes) -> Answer:

@@ -10,6 +10,8 @@ from stepwatch.signals import places
 from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError
 
+from .bounded import limit_answers
+
 
 class Presented(httpx.Auth):
     """Adds the token to each request, as its file holds it then."""
@@ -26,6 +28,8 @@ class Presented(httpx.Auth):
 
 def connect(collector: str, access: Access, seconds: float = 10.0) -> httpx.Client:
     """A client of the collector at a base URL, with a deadline for each connect, read and write.
+
+    Its answers are bounded, see `limit_answers`.
 
     Raises:
         ConfigurationError: its address is not a URL.
@@ -47,4 +51,4 @@ def connect(collector: str, access: Access, seconds: float = 10.0) -> httpx.Clie
         raise ConfigurationError(
             f"{collector[:200]!r} is not a URL; pass --collector http://HOST:PORT"
         )
-    return client
+    return limit_answers(client)

@@ -43,6 +43,8 @@ def of_error(error: Exception, url: httpx.URL) -> Problem:
         return Problem(
             PLAIN_OR_TLS, f"{_host(url)} speaks TLS only: pass --collector https://{_host(url)}"
         )
+    if isinstance(error, httpx.DecodingError):
+        return Problem(ANSWER, str(error))
     if isinstance(error, httpx.HTTPError):
         return Problem(AWAY, f"{type(error).__name__}: {error}")
     return Problem(ANSWER, str(error))

@@ -10,6 +10,8 @@ import stat
 import threading
 from pathlib import Path
 
+from stepwatch.signals.bounded import TooLongError, read_within
+
 MAX_BYTES = 8 << 20
 """Longest answer read: 2,000 flight-recorder entries take 1 MB."""
 SECONDS = 2.0
@@ -36,15 +38,12 @@ def ask(path: Path, handler: str, seconds: float = SECONDS, most: int = MAX_BYTE
             raise UnknownHandlerError(f"{name} answered with status {response.status}")
         if response.status != http.client.OK:
             raise ValueError(f"{name} answered with status {response.status}")
-        parts, size = [], 0
-        while part := response.read1(_PIECE):
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise OSError(f"the answer of {name} is longer than {most} bytes")
+        body = read_within(iter(lambda: response.read1(_PIECE), b""), most)
         if connection.abandoned:
             raise TimeoutError(f"the answer of {name} took longer than {seconds:.0f} s")
-        return b"".join(parts)
+        return body
+    except TooLongError as error:
+        raise OSError(f"the answer of {name} is longer than {most} bytes") from error
     except http.client.HTTPException as error:
         raise ValueError(f"{name} answered {type(error).__name__}") from error
     finally:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
 _SECONDS = 10.0
+_MOST_BYTES = 1 << 20
 
 
 def silence(url: str, about: Mapping[str, str], asked: Mapping[str, Any], now: float) -> str:
@@ -59,11 +60,14 @@ def _send(
 ) -> httpx.Response:
     import httpx
 
+    from stepwatch.agent.relay.bounded import limit_answers
+
     proxied = places.may_use_proxy(url)
     try:
-        answer = httpx.request(
-            method, url.rstrip("/") + path, timeout=_SECONDS, trust_env=proxied, **sent
-        )
+        with limit_answers(
+            httpx.Client(timeout=_SECONDS, trust_env=proxied), _MOST_BYTES
+        ) as client:
+            answer = client.request(method, url.rstrip("/") + path, **sent)
     except httpx.InvalidURL as error:
         raise UsageError(f"{url[:200]!r} is no URL: {error}") from error
     except httpx.HTTPError as error:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from stepwatch.signals import places
+from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
 from stepwatch.signals.errors import ConfigurationError
 
 MAX_BYTES = 4 << 20
@@ -89,11 +90,9 @@ def _check(response: httpx.Response) -> None:
 
 
 def _body(response: httpx.Response, end: float) -> bytes:
-    body = bytearray()
-    for part in response.iter_raw():
-        body += part
-        if len(body) > MAX_BYTES:
-            raise ValueError(f"the exporter's page is longer than {MAX_BYTES >> 20} MiB")
-        if time.monotonic() > end:
-            raise OSError(f"the exporter's page takes longer than {WHOLE_SECONDS:g} s")
-    return bytes(body)
+    try:
+        return read_within(response.iter_raw(), MAX_BYTES, end - time.monotonic())
+    except TooLongError as error:
+        raise ValueError(f"the exporter's page is longer than {MAX_BYTES >> 20} MiB") from error
+    except TooSlowError as error:
+        raise OSError(f"the exporter's page takes longer than {WHOLE_SECONDS:g} s") from error

@@ -35,7 +35,11 @@ async def _post(outgoing: Outgoing) -> Answer:
     # httpx has limits for each read alone: an answer that comes byte by byte would never end.
     async with (
         asyncio.timeout(ANSWER_SECONDS),
-        httpx.AsyncClient(timeout=None, trust_env=places.may_use_proxy(outgoing.url)) as client,
+        httpx.AsyncClient(
+            headers={"accept-encoding": "identity"},  # what is read stays as it was sent
+            timeout=None,
+            trust_env=places.may_use_proxy(outgoing.url),
+        ) as client,
         client.stream(
             "POST" if outgoing.body else "GET",
             outgoing.url,
