@@ -13,6 +13,7 @@ from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.non_finite import NonFinite
 from stepwatch.agent.probes import Gauge
 from stepwatch.agent.relay.sender import Sender
+from stepwatch.agent.rings.bounds import UNREAD_REASONS
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
@@ -56,6 +57,7 @@ class NodeExporter:
         node = [view.node]
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
+        yield self._unread_rings()
         yield self._non_finite()
         yield from self._sending()
         if view.tracer is not None:
@@ -64,6 +66,12 @@ class NodeExporter:
         if view.metrics is not None:
             yield _sent(names.AGENT_OTLP_POINTS, view.node, view.metrics)
         yield from self._probes()
+
+    def _unread_rings(self) -> GaugeMetricFamily:
+        family = _family(names.AGENT_RINGS_UNREAD)
+        for reason in UNREAD_REASONS:
+            family.add_metric([self._view.node, reason], self._view.tail.bounds.unread[reason])
+        return family
 
     def _non_finite(self) -> CounterMetricFamily:
         metric = names.NODE_RANK_NON_FINITE

@@ -189,6 +189,7 @@ def test_hostile_rings_are_named_once_and_harm_no_other(
     agent = make_agent()
     round_of(agent)
     cut.ring.close()
+    (folder / "8").chmod(0o600)
     os.truncate(folder / "8", 50)
     for _ in range(3):
         rank.steps(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -35,6 +36,9 @@ def test_only_a_socket_is_asked(tmp_path: Path) -> None:
     empty = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
     with listening(tmp_path / "1.sock", lambda out: out.sendall(empty)):
         assert server.ask(tmp_path / "1.sock", "fr_trace_json") == b""
+        assert server.ask(tmp_path / "1.sock", "fr_trace_json", os.geteuid()) == b""
+        with pytest.raises(PermissionError, match=f"is a socket of user {os.geteuid()}"):
+            server.ask(tmp_path / "1.sock", "fr_trace_json", os.geteuid() + 1)
         for name in ("file", "link"):
             with pytest.raises(OSError, match=f"{name} is not a socket"):
                 server.ask(tmp_path / name, "fr_trace_json")

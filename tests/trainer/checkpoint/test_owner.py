@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.checkpoint.api import CheckpointException
 
 from stepwatch.signals.errors import CheckpointError, ConfigurationError
 from stepwatch.trainer.checkpoint import layout

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
@@ -12,8 +14,10 @@ from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 SETTLED_SECONDS = 2.0
 """A folder is listed again for so long after its time was seen to change: what comes within one
 tick of the file system's clock changes that time once."""
-MAX_FOLDERS = 65_536
-"""Below one ring directory: users write there."""
+MAX_FOLDERS, MAX_FOLDERS_OF_USER = 16_384, 4096
+"""Below one ring directory, and of one user there: users write there, and each costs a `stat`."""
+MAX_ENTRIES = 8192
+"""Of one folder: more are not looked at."""
 
 
 @dataclass
@@ -22,6 +26,8 @@ class _Folder:
     """Which it is (device, inode), and when it changed last, as the file system counts."""
     seen_ns: int
     """When that was first seen, monotonic."""
+    owner: int = 0
+    """User id."""
     rings: list[Path] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
@@ -37,11 +43,15 @@ class RingFolders:
     def rings(self) -> Iterator[Path]:
         """Files that are named by a number, folder after folder."""
         left: dict[str, _Folder] = {}
+        counts: Counter[int] = Counter()
         waiting = [os.fspath(self._root)]
         while waiting and len(left) < MAX_FOLDERS:
             path = waiting.pop()
             folder = self._folder(path)
             if folder is None:
+                continue
+            counts[folder.owner] += 1
+            if counts[folder.owner] > MAX_FOLDERS_OF_USER:
                 continue
             left[path] = folder
             yield from folder.rings
@@ -56,7 +66,7 @@ class RingFolders:
             changed = (status.st_dev, status.st_ino, status.st_mtime_ns)
             known = self._known.get(path)
             if known is None or known.changed != changed:
-                known = _Folder(changed, now)
+                known = _Folder(changed, now, status.st_uid)
             elif now - known.seen_ns > SETTLED_SECONDS * NANOSECONDS:
                 return known
             _list(path, known)
@@ -69,7 +79,7 @@ def _list(path: str, folder: _Folder) -> None:
     known = {each.name: each for each in folder.rings}
     names, folders = [], []
     with os.scandir(path) as entries:
-        for entry in entries:
+        for entry in islice(entries, MAX_ENTRIES):
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             elif entry.name.isdigit():

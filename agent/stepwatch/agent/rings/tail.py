@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
+from .bounds import MALFORMED, UNREADABLE, RingBounds
 from .folders import RingFolders
 from .namespaces import LocalProcesses
 from .process_exits import ProcessExit, ProcessExits
@@ -114,6 +116,9 @@ class Tail:
     overruns: int = 0
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
+    _attempts: Counter[int] = field(default_factory=Counter)
+    """Attempts that may bring records, by user id."""
+    bounds: RingBounds = field(default_factory=RingBounds)
     _users: UserJobs = field(default_factory=UserJobs)
     _processes: LocalProcesses = field(default_factory=LocalProcesses)
 
@@ -122,6 +127,7 @@ class Tail:
 
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
+        self.bounds.begin(self._tails)
         for path in self._folders.rings():
             known = self._tails.get(path)
             if known is not None and not known.reader.is_replaced():
@@ -171,6 +177,11 @@ class Tail:
         self._name_closed_directories()
         for path, tail in list(self._tails.items()):
             if not path.exists() and tail.next_seq > tail.reader.head:
+                if not (tail.drained or tail.reader.closed):
+                    self._log_once(
+                        f"the ring {path} was removed while its rank may still run; a rank makes "
+                        "a new one within seconds"
+                    )
                 self._drop(path)
         self._users.keep({identity.job for identity in self.identities()})
 
@@ -186,6 +197,7 @@ class Tail:
             tail.job = self._users.name_of(identity.job, tail.reader.owner)
             if not tail.drained or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
+        self._attempts = Counter(tails[0].reader.owner for tails in grouped.values())
         return grouped
 
     def read(self, tails: list[RingTail]) -> Tables:
@@ -195,7 +207,8 @@ class Tail:
         """
         found: dict[Kind, list[RingSlots]] = {}
         gaps: list[Rows] = []
-        limit = max(1, READ_LIMIT // len(tails))
+        limit = self.bounds.share(READ_LIMIT, self._attempts, tails[0].reader.owner) // len(tails)
+        limit = max(1, limit)
         for tail in tails:
             before = tail.next_seq
             slots, tail.next_seq, overruns, torn = tail.reader.take(tail.next_seq, limit)
@@ -240,9 +253,14 @@ class Tail:
         tail.reader.close()
 
     def _open(self, path: Path) -> RingReader | None:
+        if not self.bounds.admits(path):
+            return None
         try:
             reader = RingReader(path, below=self.root)
         except RingError as error:
+            self.bounds.refuse(
+                path, UNREADABLE if isinstance(error.__cause__, OSError) else MALFORMED
+            )
             self._log_once(str(error))
             return None
         self._localise(reader)

@@ -8,6 +8,9 @@ from stepwatch.signals.places import NAME_LIMIT
 
 logger = logging.getLogger(__name__)
 
+_MOST_TOLD = 1000
+"""Names that the log says once; users make as many as they like."""
+
 
 class UserJobs:
     """Which user has which job name: the first that an agent meets keeps it while it looks.
@@ -25,7 +28,7 @@ class UserJobs:
             return job
         suffix = f"-uid-{owner}"
         name = f"{job[: NAME_LIMIT - len(suffix)]}{suffix}"
-        if name not in self._told:
+        if name not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(name)
             logger.warning("two users train as job %s: that of user %s is %s", job, owner, name)
         return name

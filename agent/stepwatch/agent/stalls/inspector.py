@@ -137,7 +137,7 @@ class StallInspector:
             self._answers[key] = tables
 
     def _ask(self, rank: AskedRank) -> Answer:
-        found, note = ask_recorders(rank.socket)
+        found, note = ask_recorders(rank.socket, rank.owner)
         return Answer(rank, found, self._stack(rank), note)
 
     def _stack(self, rank: AskedRank) -> stack.Stack:
@@ -150,20 +150,21 @@ class StallInspector:
         return stack.Stack(note=stack.FOREIGN)
 
 
-def ask_recorders(socket: Path) -> tuple[flight.Flight | None, str]:
+def ask_recorders(socket: Path, owner: int | None = None) -> tuple[flight.Flight | None, str]:
     """What the flight recorders behind a worker server hold; None, and why, where none answers.
 
     A torch without NCCL has one. Where there are two and NCCL's does not answer, the other is not
-    asked: its numbers of the group of all ranks are not NCCL's.
+    asked: its numbers of the group of all ranks are not NCCL's. Only a process of user id `owner`
+    is asked where one is given.
     """
     try:
-        nccl = flight.parse_nccl(server.ask(socket, flight.NCCL))
+        nccl = flight.parse_nccl(server.ask(socket, flight.NCCL, owner))
     except server.UnknownHandlerError:
         nccl = flight.Flight()
     except (OSError, ValueError) as error:
         return None, f"the worker server did not answer: {_reason(error)}"
     try:
-        others = flight.parse(server.ask(socket, flight.OTHERS))
+        others = flight.parse(server.ask(socket, flight.OTHERS, owner))
     except (OSError, ValueError) as error:
         if nccl.enqueued < 0:
             return None, f"the worker server did not answer: {_reason(error)}"

@@ -7,6 +7,7 @@ import http.client
 import os
 import socket
 import stat
+import struct
 import threading
 from pathlib import Path
 
@@ -17,17 +18,29 @@ MAX_BYTES = 8 << 20
 SECONDS = 2.0
 """Time for one answer, connecting included."""
 _PIECE = 1 << 16
+_CREDENTIALS = struct.Struct("=3i")
+"""`struct ucred` of unix(7): process, user, group."""
 
 
-def ask(path: Path, handler: str, seconds: float = SECONDS, most: int = MAX_BYTES) -> bytes:
+def ask(
+    path: Path,
+    handler: str,
+    owner: int | None = None,
+    *,
+    seconds: float = SECONDS,
+    most: int = MAX_BYTES,
+) -> bytes:
     """Body of the answer of `handler`, with its query if it has one.
 
+    Where `owner`, a user id, is given, only a process of that user is asked.
+
     Raises:
-        OSError: nothing listens, the answer did not come in time, or it is too long.
+        OSError: nothing listens, the answer did not come in time, it is too long, or what listens
+            is another user's.
         UnknownHandlerError: this torch has no such handler.
         ValueError: the answer is not one of HTTP, or its status is not 200.
     """
-    name, connection = handler.partition("?")[0], _UnixConnection(path, seconds)
+    name, connection = handler.partition("?")[0], _UnixConnection(path, seconds, owner)
     # A socket's timeout starts anew with every byte: only this ends an answer that trickles.
     alarm = threading.Timer(seconds, connection.abandon)
     alarm.start()
@@ -56,9 +69,10 @@ class UnknownHandlerError(ValueError):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, seconds: float) -> None:
+    def __init__(self, path: Path, seconds: float, owner: int | None) -> None:
         super().__init__("rank", timeout=seconds)
         self._path = path
+        self._owner = owner
         self._seconds = seconds
         self.abandoned = False
         # http.client hands its socket over to an answer that ends with the connection.
@@ -71,6 +85,13 @@ class _UnixConnection(http.client.HTTPConnection):
             if self._opened is not None:
                 self._opened.shutdown(socket.SHUT_RDWR)
 
+    def _refuse_others(self, connected: socket.socket) -> None:
+        # The folder is a user's, who may put a link to the socket of another there meanwhile.
+        peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, user, _ = _CREDENTIALS.unpack(peer)
+        if self._owner is not None and user != self._owner:
+            raise PermissionError(f"{self._path.name} is a socket of user {user}")
+
     def connect(self) -> None:
         """Connect to the socket itself, not to where a link leads, however long its path is."""
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -81,5 +102,6 @@ class _UnixConnection(http.client.HTTPConnection):
             self.sock = self._opened = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(self._seconds)
             self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+            self._refuse_others(self.sock)
         finally:
             os.close(folder)

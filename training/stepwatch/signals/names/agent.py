@@ -79,6 +79,12 @@ AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from r
 AGENT_OVERRUNS = Metric(
     "stepwatch_agent_overruns_total", _C, "Records overwritten before they were read.", (NODE,)
 )
+AGENT_RINGS_UNREAD = Metric(
+    "stepwatch_agent_rings_unread",
+    _G,
+    "Rings that are not read: beyond the bound of a user, malformed, or unreadable.",
+    (NODE, "reason"),
+)
 AGENT_SPOOL_BYTES = Metric(
     "stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,)
 )
