@@ -1,4 +1,8 @@
-"""The side thread that shows whether a rank's interpreter still runs other threads."""
+"""The side thread that shows whether a rank's interpreter still runs other threads.
+
+It also looks after the ring's file, before each beat: one that was removed or cut short is made
+anew. A store into a file that was cut short ends the process (SIGBUS).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,14 @@ import time
 import weakref
 from collections.abc import Callable
 
-from stepwatch.hooks.guard import Guard, guarded
-from stepwatch.signals.blackbox import RingWriter
+from stepwatch.hooks.guard import Guard, guarded, logger
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import FileCondition, RingWriter, own_directory
+from stepwatch.signals.errors import RingError
 
 HEARTBEAT_SECONDS = 0.5
+RENEW_AGAIN_BEATS = 20
+"""After a ring could not be made anew it is tried again so many beats later."""
 
 
 class Heartbeat:
@@ -19,6 +27,8 @@ class Heartbeat:
     def __init__(self, ring: RingWriter, guard: Guard) -> None:
         self.guard = guard
         self._ring = weakref.ref(ring)
+        self._removed_beats = 0
+        self._wait_beats = 0
         self.beside: Callable[[], None] | None = None
         """Called after each beat, on this thread; it must not raise."""
         self.wait: Callable[[], None] | None = None
@@ -29,11 +39,42 @@ class Heartbeat:
         """Start the thread; it ends with the ring."""
         threading.Thread(target=self._beat, name="stepwatch-heartbeat", daemon=True).start()
 
+    @guarded()
+    def _keep(self, ring: RingWriter) -> None:
+        """Make the ring anew if its file is lost; a file that is just renamed is missing once."""
+        if self._wait_beats:
+            self._wait_beats -= 1
+            return
+        try:
+            condition = ring.condition()
+        except ValueError:  # the ring is closed
+            return
+        self._removed_beats = self._removed_beats + 1 if condition is FileCondition.REMOVED else 0
+        if condition is FileCondition.WHOLE or self._removed_beats == 1:
+            return
+        folder = ring.path.parent
+        try:
+            own_directory(places.ring_dir())
+            ring.renew(condition)
+        except (OSError, RingError) as error:
+            self._wait_beats = RENEW_AGAIN_BEATS
+            self.guard.misuse(
+                f"the ring in {folder} was {condition.value}, and no new one can be made: {error}"
+            )
+            return
+        self._removed_beats = 0
+        logger.warning(
+            "stepwatch: the ring in %s was %s while the rank ran; it goes on in a new one",
+            folder,
+            condition.value,
+        )
+
     def _beat(self) -> None:
         while True:
             ring = self._ring()
             if ring is None:
                 return
+            self._keep(ring)
             try:
                 ring.set_heartbeat(time.monotonic_ns())
             except ValueError:  # the ring is closed: its memory is released

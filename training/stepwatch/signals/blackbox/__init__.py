@@ -15,6 +15,7 @@ from stepwatch.signals.places.directories import (
 )
 
 from .described import LayoutCondition
+from .files import FileCondition
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
 from .owners import owner_lives
 from .reader import RingReader, RingRows, find_rings
@@ -25,6 +26,7 @@ __all__ = [
     "DEFAULT_CAPACITY",
     "CollectiveLine",
     "DeviceLine",
+    "FileCondition",
     "Identity",
     "LayoutCondition",
     "LiveLine",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
 import sys
+import threading
 import zlib
 from pathlib import Path
 
 from stepwatch.signals.places.directories import cannot_create
-from stepwatch.signals.places.owned import open_new
 
 from . import layout
 from .described import LAYOUT_AT, pack_layout
+from .files import FileCondition, new_file, renew
 from .layout import DeviceLine, Identity
 
 _PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
@@ -43,6 +45,7 @@ class RingWriter:
         """The ring as native 64-bit words; the timeline stores live lines through it."""
         self._seq = 0
         self._capacity = identity.capacity
+        self._moving = threading.Lock()
 
     def write(self, kind: int, step: int, time_ns: int, *body: int | float | bytes) -> None:
         """Append one record; `body` holds the fields of `records.BODIES[kind]` in order."""
@@ -84,13 +87,50 @@ class RingWriter:
         """
         before = self.identity
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.set_identity(identity)
+        with self._moving:
+            self.set_identity(identity)
+            try:
+                os.rename(self.path, path)
+            except OSError:
+                self.set_identity(before)
+                raise
+            self.path = path
+
+    def condition(self) -> FileCondition:
+        """What became of the file; it costs a system call, so no path of a record asks."""
         try:
-            os.rename(self.path, path)
-        except OSError:
-            self.set_identity(before)
-            raise
-        self.path = path
+            status = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return FileCondition.REMOVED
+        except OSError:  # it says nothing of the file
+            return FileCondition.WHOLE
+        return FileCondition.CUT if status.st_size < len(self._map) else FileCondition.WHOLE
+
+    def renew(self, condition: FileCondition) -> None:
+        """Go on in a new file at `path` in place of one that was removed or cut.
+
+        The new file is mapped where the old one was: threads that write meanwhile notice nothing.
+        A record that one writes between copy and mapping is lost; readers count it as torn.
+
+        Raises:
+            OSError: no file can be made. One that was cut is then replaced by memory that no reader
+                sees: the next store into it would end the process.
+        """
+        with self._moving:
+            renew(self._map, self._kept(condition), self.path)
+            if self.words[_HEAD] < self._seq:
+                self.words[_HEAD] = self._seq
+
+    def _kept(self, condition: FileCondition) -> bytes | None:
+        """What is left of a file that was cut; to look at the rest through the map is fatal."""
+        if condition is not FileCondition.CUT:
+            return None
+        kept = b""
+        with contextlib.suppress(OSError):
+            kept = self.path.read_bytes()
+        if len(kept) < _HEADER:
+            kept = _header(self.identity, 0)
+        return kept.ljust(len(self._map), b"\0")
 
     @property
     def written(self) -> int:
@@ -111,17 +151,7 @@ def _header(identity: Identity, heartbeat_ns: int) -> bytes:
 
 
 def _create(path: Path, size: int, header: bytes) -> mmap.mmap:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = open_new(temporary, 0o600)
-    try:
-        os.posix_fallocate(handle, 0, size)
+    with new_file(path, size) as handle:
         mapped = mmap.mmap(handle, size)
         mapped[: len(header)] = header
-        os.rename(temporary, path)
         return mapped
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(handle)

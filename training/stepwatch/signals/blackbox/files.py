@@ -1,0 +1,95 @@
+"""The file of a ring: made whole, closed to writers, and made anew where it was lost.
+
+Its mode is 0400: the rank writes through the mapping that it made first. So no program of the same
+user cuts the file by accident; the superuser, and whoever changes the mode, still can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stepwatch.signals.places.owned import PRIVATE_MODE, open_new
+
+_MODE = 0o400
+_MAP_FIXED = 0x10
+"""Linux, on every architecture that Python supports; the module `mmap` does not name it."""
+_FAILED = (1 << 64) - 1
+
+
+class FileCondition(enum.Enum):
+    """What became of the file of a ring; the value says so in a sentence."""
+
+    WHOLE = "kept"
+    REMOVED = "removed"
+    CUT = "cut short"
+
+
+@contextlib.contextmanager
+def new_file(path: Path, size: int) -> Iterator[int]:
+    """A new file of `size` bytes, open to read and write, that gets its name at the end.
+
+    All of its blocks are there: a store into a hole of a full file system would end the process.
+
+    Raises:
+        OSError: the folder cannot be written, or the file system is full.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_MODE)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = open_new(temporary, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, size)
+        yield handle
+        os.fchmod(handle, _MODE)
+        os.rename(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def renew(mapped: mmap.mmap, kept: bytes | None, path: Path) -> None:
+    """Map a new file at `path` over `mapped`, whose address stays.
+
+    It holds `kept`; where that is None, the file of `mapped` is whole, and its content is copied.
+
+    Raises:
+        OSError: no file can be made; with `kept`, `mapped` is private memory then.
+    """
+    try:
+        with new_file(path, len(mapped)) as handle, mmap.mmap(handle, len(mapped)) as fresh:
+            map_over = _mapper(mapped)
+            # From here on nothing gives up the interpreter's lock on purpose.
+            fresh[:] = mapped[:] if kept is None else kept
+            map_over(handle, mmap.MAP_SHARED)
+    except OSError:
+        if kept is not None:
+            _mapper(mapped)(-1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            mapped[:] = kept
+        raise
+
+
+def _mapper(mapped: mmap.mmap) -> Callable[[int, int], None]:
+    """What puts a file, or memory (-1), in place of what `mapped` shows; it raises OSError."""
+    import ctypes  # here alone: most ranks never need it
+
+    libc = ctypes.PyDLL(None, use_errno=True)  # unlike CDLL it keeps the interpreter's lock
+    libc.mmap.restype = ctypes.c_size_t
+    libc.mmap.argtypes = [
+        *(ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int),
+        *(ctypes.c_int, ctypes.c_int, ctypes.c_long),
+    ]
+    address, size = ctypes.addressof(ctypes.c_char.from_buffer(mapped)), len(mapped)
+    reach = mmap.PROT_READ | mmap.PROT_WRITE
+
+    def map_over(handle: int, flags: int) -> None:
+        if libc.mmap(address, size, reach, flags | _MAP_FIXED, handle, 0) == _FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+    return map_over
