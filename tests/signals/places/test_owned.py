@@ -24,6 +24,15 @@ def test_a_folder_is_made_private_and_stays_so(tmp_path: Path) -> None:
     assert mode_of(own_folder(own)) == 0o700
 
 
+def test_folders_above_are_not_for_others_to_write_whatever_the_umask_is(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        own_folder(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    assert (mode_of(tmp_path / "a"), mode_of(tmp_path / "a/b/c")) == (0o755, 0o700)
+
+
 @needs_root
 def test_the_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"

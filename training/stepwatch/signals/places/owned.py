@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 
 PRIVATE_MODE = 0o700
+_PARENT_MODE = 0o755
 _MOST_LINKS = 40
 _WHOLE_MACHINE = 1 << 32
 """Users that a user namespace maps which is none."""
@@ -27,7 +28,7 @@ def own_folder(path: Path) -> Path:
         OSError: it cannot be made.
         PermissionError: another user owns it, or can replace it; the message says which path.
     """
-    _checked(path).mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+    _make(_checked(path))
     resolved = _checked(path)
     handle = os.open(resolved, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -39,6 +40,14 @@ def own_folder(path: Path) -> Path:
     finally:
         os.close(handle)
     return path
+
+
+def _make(path: Path) -> None:
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        with contextlib.suppress(FileExistsError):  # another process of this user was first
+            # Not for others to write, whatever the umask is.
+            folder.mkdir(mode=PRIVATE_MODE if folder == path else _PARENT_MODE)
 
 
 def require_writer(path: Path, users: frozenset[int]) -> None:
