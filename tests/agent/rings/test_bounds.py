@@ -184,3 +184,19 @@ def test_a_folder_with_too_many_files_is_listed_in_part(tmp_path: Path) -> None:
     for number in range(MAX_ENTRIES + 10):
         (tmp_path / str(number)).touch()
     assert len(list(RingFolders(tmp_path).rings())) == MAX_ENTRIES
+
+
+@needs_root
+def test_no_user_hides_the_folder_of_another_one(shared: Path) -> None:
+    def work() -> None:
+        for number in range(MAX_ENTRIES + 10):
+            (shared / f"a{number}").mkdir()
+        (shared / "uid-0-old").mkdir()
+        (shared / "uid-4242").mkdir()
+        (shared / "uid-4242" / "0").touch()
+
+    as_other_user(work)
+    own = shared / f"uid-{os.geteuid()}" / "job" / "0" / "0"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert list(RingFolders(shared).rings()) == [own]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
+from stepwatch.signals.places.directories import USER_PREFIX, is_shared
 
 SETTLED_SECONDS = 2.0
 """A folder is listed again for so long after its time was seen to change: what comes within one
@@ -69,17 +70,27 @@ class RingFolders:
                 known = _Folder(changed, now, status.st_uid)
             elif now - known.seen_ns > SETTLED_SECONDS * NANOSECONDS:
                 return known
-            _list(path, known)
+            _list(path, known, shared=path == os.fspath(self._root) and is_shared(self._root))
         except OSError:  # removed meanwhile, or closed to this user
             return None
         return known
 
 
-def _list(path: str, folder: _Folder) -> None:
+def _list(path: str, folder: _Folder, *, shared: bool) -> None:
+    """List a folder; of a shared one the folder of each user, and whatever else within a bound.
+
+    Users add what they like to a shared folder: that must not hide the folder of another one.
+    """
     known = {each.name: each for each in folder.rings}
-    names, folders = [], []
+    names, folders, others = [], [], 0
     with os.scandir(path) as entries:
-        for entry in islice(entries, MAX_ENTRIES):
+        for entry in entries:
+            if shared and entry.name.startswith(USER_PREFIX):
+                folders += [entry.path] if _is_of_user(entry) else []
+                continue
+            others += 1
+            if others > MAX_ENTRIES:
+                continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             elif entry.name.isdigit():
@@ -87,3 +98,13 @@ def _list(path: str, folder: _Folder) -> None:
     names.sort(key=lambda name: (len(name), name))
     folder.rings = [known.get(name) or Path(path, name) for name in names]
     folder.folders = sorted(folders, reverse=True)
+
+
+def _is_of_user(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder has the name of its owner, or is the superuser's."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # removed meanwhile
+        return False
+    owners = ("0", entry.name.removeprefix(USER_PREFIX))
+    return stat.S_ISDIR(status.st_mode) and str(status.st_uid) in owners

@@ -22,7 +22,7 @@ from .owned import PRIVATE_MODE
 
 SHARED_MODE = 0o1777
 _STICKY_FOR_ALL = stat.S_ISVTX | stat.S_IWOTH
-_USER_PREFIX = "uid-"
+USER_PREFIX = "uid-"
 _CURE = "set STEPWATCH_RING_DIR to a writable directory with free space"
 
 
@@ -59,7 +59,7 @@ def own_directory(root: Path) -> Path:
             # The one that the user named: the superuser may have made it for all, by a mount.
             _refuse(root, {0, os.geteuid()}, root.stat(), 0)
             return root
-        own = root / f"{_USER_PREFIX}{os.geteuid()}"
+        own = root / f"{USER_PREFIX}{os.geteuid()}"
         with contextlib.suppress(FileExistsError):
             own.mkdir(mode=PRIVATE_MODE)
         _refuse(own, {os.geteuid()}, own.lstat(), 0o022)
@@ -87,7 +87,11 @@ def user_directories(root: Path) -> Iterator[Path]:
     if not is_shared(root):
         yield root
         return
-    for path in sorted(root.glob(f"{_USER_PREFIX}*")):
+    try:
+        found = sorted(root.glob(f"{USER_PREFIX}*"))
+    except OSError:  # removed meanwhile, or there are no descriptors left
+        return
+    for path in found:
         if path.is_dir() and not path.is_symlink():
             yield path
 
