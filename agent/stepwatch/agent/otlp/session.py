@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
+from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
 
 MOST_BYTES = 64 << 10
 """An answer is a message of a few hundred bytes; what is beyond is not read."""

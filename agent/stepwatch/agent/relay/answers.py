@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
+from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
 from stepwatch.signals.pacing import FLUSH_HEADER
 
 from .bounded import check_coding
@@ -50,7 +50,7 @@ def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
     """
     check_coding(response)
     try:
-        return read_within(response.iter_raw(), MAX_BYTES, seconds)
+        return read_within(response.iter_bytes(), MAX_BYTES, seconds)  # as sent, see above
     except TooLongError as error:
         return error.data
     except TooSlowError as error:

@@ -11,7 +11,7 @@ import struct
 import threading
 from pathlib import Path
 
-from stepwatch.signals.bounded import TooLongError, read_within
+from stepwatch.signals.access.bounded import TooLongError, read_within
 
 MAX_BYTES = 8 << 20
 """Longest answer read: 2,000 flight-recorder entries take 1 MB."""

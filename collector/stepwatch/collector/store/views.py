@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert, writing
 from stepwatch.collector.store.leases import Lease, database_ns, still_held
-from stepwatch.signals.bounded import inflate_within
+from stepwatch.signals.access.bounded import inflate_within
 from stepwatch.signals.clock import NANOSECONDS
 
 WANTED_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""What a client of a collector presents and trusts: a bearer token and certificates, from files."""
+"""What a client of a collector presents and trusts, from files, and within which bounds it reads."""
 
 from .client import Access
 from .files import read_small, stamp_of, warn_of_readers

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from stepwatch.signals import places
-from stepwatch.signals.bounded import TooLongError, TooSlowError, read_within
+from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
 from stepwatch.signals.errors import ConfigurationError
 
 MAX_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepwatch.signals.bounded import (
+from stepwatch.signals.access.bounded import (
     TooLongError,
     TooSlowError,
     inflate_within,
