@@ -1,4 +1,4 @@
-"""What a client of a collector presents and trusts, from files, and within which bounds it reads."""
+"""What a client of a collector presents, trusts and reads at most; tokens and CAs are files."""
 
 from .client import Access
 from .files import read_small, stamp_of, warn_of_readers
