@@ -13,6 +13,10 @@ DOCUMENT_LIMIT_BYTES = 64 << 20
 """A larger document is refused before it is read."""
 
 
+class UnreadableError(ValueError):
+    """A file that is there and could not be read: that says nothing of its content."""
+
+
 def file_digest(path: Path, *, from_storage: bool = False) -> str:
     """SHA-256 of a file as hex.
 
@@ -37,6 +41,9 @@ def file_error(
     """Compare a file with its size in bytes and its digest.
 
     Returns the reason why it is invalid, or None. A name with a folder in it is invalid.
+
+    Raises:
+        UnreadableError: it could not be read.
     """
     if Path(name).name != name:
         return f"{name} is not a plain file name"
@@ -46,8 +53,10 @@ def file_error(
             return f"{name} has {found} bytes instead of {size}"
         if file_digest(path, from_storage=from_storage) != sha256:
             return f"{name} does not match its digest"
-    except OSError as error:
+    except FileNotFoundError as error:
         return f"{name}: {error.strerror}"
+    except OSError as error:
+        raise UnreadableError(f"{name}: {error.strerror}") from error
     return None
 
 
@@ -73,13 +82,16 @@ def read_sealed(path: Path, version: int) -> dict[str, Any]:
 
     Raises:
         ValueError: the document is invalid; the message is the reason, to follow its name.
+        UnreadableError: it could not be read.
     """
     try:
         if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
             raise ValueError(f"is larger than {DOCUMENT_LIMIT_BYTES} bytes")
         document = json.loads(path.read_bytes())
-    except OSError as error:
+    except FileNotFoundError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError("is damaged (not JSON)") from error
     if not isinstance(document, dict) or not {"sha256", "version"} <= set(document):

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.signals.durable import write_durably
-from stepwatch.trainer.integrity import file_digest, file_error, read_sealed, sealed_bytes
+from stepwatch.trainer.integrity import (
+    UnreadableError,
+    file_digest,
+    file_error,
+    read_sealed,
+    sealed_bytes,
+)
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_VERSION = 1
@@ -56,6 +62,7 @@ def read_manifest(directory: Path) -> CheckpointManifest:
     Raises:
         ValueError: it is missing, too large, damaged or of another version; the message is the
             reason.
+        UnreadableError: it could not be read.
     """
     try:
         body = read_sealed(directory / MANIFEST_NAME, FORMAT_VERSION)
@@ -63,6 +70,8 @@ def read_manifest(directory: Path) -> CheckpointManifest:
         return CheckpointManifest(files=files, **body)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"its manifest is damaged ({error})") from error
+    except UnreadableError as error:
+        raise UnreadableError(f"its manifest {error}") from error
     except ValueError as error:
         raise ValueError(f"its manifest {error}") from error
 

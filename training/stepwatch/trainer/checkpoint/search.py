@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwatch.signals.errors import CheckpointError
 from stepwatch.signals.places.owned import require_writer, users_of_this_process
+from stepwatch.trainer.integrity import UnreadableError
 
 from . import layout
 from .manifest import CheckpointManifest, entry_error, read_manifest
@@ -28,6 +29,7 @@ def validated(directory: Path) -> CheckpointManifest:
 
     Raises:
         ValueError: it is invalid; the message is the reason.
+        UnreadableError: a file could not be read.
     """
     manifest = read_manifest(directory)
     if not manifest.files:
@@ -67,12 +69,15 @@ def require_own(root: Path) -> None:
 def newest_valid(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]:
     """Return the newest valid checkpoint, if any, and every newer one, which is invalid.
 
-    Invalid ones are moved to the quarantine. Where that fails they stay and are skipped.
+    Invalid ones are moved to the quarantine. Where that fails they stay and are skipped, and so do
+    those that could not be read.
     """
     rejections: list[Rejection] = []
     for step in layout.published_steps(root):
         try:
             return validated(layout.published_path(root, step)), rejections
+        except UnreadableError as error:  # no proof of damage: the next start may read it
+            rejections.append(Rejection(step, str(error), "left in place"))
         except ValueError as error:
             rejections.append(_rejected(root, step, str(error)))
     return None, rejections

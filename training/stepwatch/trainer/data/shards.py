@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stepwatch.signals.durable import sync
 from stepwatch.signals.errors import DataError
-from stepwatch.trainer.integrity import file_error
+from stepwatch.trainer.integrity import UnreadableError, file_error
 
 from .manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, write_manifest
 from .source import SourceFile, chosen_source, read_source
@@ -91,4 +91,7 @@ def prepare_shards(directory: Path, data: str | None, limit_bytes: int) -> Manif
 
 def shard_error(directory: Path, shard: Shard) -> str | None:
     """Return the reason why a shard is invalid, or None for a valid one."""
-    return file_error(directory, shard.file, shard.size, shard.sha256)
+    try:
+        return file_error(directory, shard.file, shard.size, shard.sha256)
+    except UnreadableError as error:  # a run without it is as good: nothing is moved
+        return str(error)
