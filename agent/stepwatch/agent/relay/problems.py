@@ -10,7 +10,8 @@ import httpx
 
 AWAY, CERTIFICATE, PLAIN_OR_TLS = "away", "certificate", "plain-or-tls"
 TOKEN, FORBIDDEN, BUSY, ANSWER = "token", "forbidden", "busy", "answer"
-REASONS = (AWAY, CERTIFICATE, PLAIN_OR_TLS, TOKEN, FORBIDDEN, BUSY, ANSWER)
+SPOOL = "spool"
+REASONS = (AWAY, CERTIFICATE, PLAIN_OR_TLS, TOKEN, FORBIDDEN, BUSY, ANSWER, SPOOL)
 """Every `reason` of a `Problem`."""
 LOOK_SECONDS = 3.0
 """Time to find out whether a port that answers no plain HTTP speaks TLS."""

@@ -79,8 +79,12 @@ class Relay:
         """Send one batch; returns the seconds to wait before the next try, 0 after success."""
         try:
             outgoing = self._prepare(self.batches.select(self.spool))
-            if not outgoing:
-                return 0.0
+        except OSError as error:
+            why = f"the spool cannot be read now: {error}"
+            return self._back_off(problems.Problem(problems.SPOOL, why), None)
+        if not outgoing:
+            return 0.0
+        try:
             body = b"".join(each.data for each in outgoing)
             with self._post(body) as response:
                 answer = read_body(response)
@@ -207,7 +211,12 @@ class Relay:
         """Remember why nothing is taken; the log says it once, and again for another reason."""
         if self.problem is None or self.problem.reason != problem.reason:
             said = " ".join(problem.text.split())
-            logger.warning("the collector refuses segments or is away (%s); spooling", said)
+            what = (
+                "nothing is sent"
+                if problem.reason == problems.SPOOL
+                else "the collector refuses segments or is away"
+            )
+            logger.warning("%s (%s); spooling", what, said)
         self.problem = problem
         self.link = AWAY
 

@@ -7,22 +7,36 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stepwatch.agent.keys import AttemptKey
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import Kind
 
-from .files import HELD, WAITING, Spooled, quarantine, remove_unfinished, sequence_of
+from .files import (
+    HELD,
+    SHORTAGES,
+    WAITING,
+    Spooled,
+    quarantine,
+    read_segment,
+    remove_unfinished,
+    sequence_of,
+)
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Adopted:
-    """What was found: segments by sequence, and how many files are damaged."""
+    """What was found: segments by sequence, how many files are damaged, and what they belong to.
+
+    Held are also those that cannot be read now.
+    """
 
     waiting: dict[int, Spooled] = field(default_factory=dict)
     held: dict[int, Spooled] = field(default_factory=dict)
     damaged: int = 0
+    lost: list[AttemptKey] = field(default_factory=list)
 
 
 def adopt(folder: Path) -> Adopted:
@@ -36,29 +50,66 @@ def adopt(folder: Path) -> Adopted:
     for path in sorted([*folder.glob(f"*{WAITING}"), *folder.glob(f"*{HELD}")]):
         sequence = sequence_of(path)
         if sequence is None:
-            quarantine(path, "its name is no sequence number")
-            found.damaged += 1
+            _set_aside(path, "its name is no sequence number", found)
             continue
         _sort(path, sequence, found)
+    # A damaged header may name a job that never was: it counts where other segments name it, too.
+    attempts = {each.attempt for each in found.waiting.values()}
+    found.lost = [key for key in found.lost if key in attempts]
     return found
 
 
 def _sort(path: Path, sequence: int, found: Adopted) -> None:
     try:
-        data = path.read_bytes()
-        cursors = wire.decode(data).tables.get(Kind.CURSOR)
+        data = read_segment(path)
+    except SegmentError as error:
+        _set_aside(path, str(error), found)
+        return
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            raise
+        logger.warning("%s waits, it cannot be read: %s", path, error)
+        found.held[sequence] = Spooled(sequence, path, _size(path), wire.WRITTEN_FORMAT)
+        return
+    try:
+        segment = wire.decode(data)
+        key, cursors = segment.key, segment.tables.get(Kind.CURSOR)
     except UnsupportedFormatError as error:
         if not found.held:
             logger.warning("%s: %s; kept for a collector that reads it", path, error)
         kept = _moved(path, HELD)
         found.held[sequence] = Spooled(sequence, kept, len(data), error.format)
-    except (OSError, SegmentError) as error:
-        quarantine(path, str(error))
-        found.damaged += 1
+    except SegmentError as error:
+        _set_aside(path, str(error), found)
+        _name(data, found)
     else:
         # What was held before the restart is tried again: the collector may be another by now.
         waiting, number = _moved(path, WAITING), wire.format_of(data)
-        found.waiting[sequence] = Spooled(sequence, waiting, len(data), number, cursors)
+        attempt = AttemptKey(key.job, key.attempt)
+        found.waiting[sequence] = Spooled(
+            sequence, waiting, len(data), number, cursors, attempt=attempt
+        )
+
+
+def _set_aside(path: Path, reason: str, found: Adopted) -> None:
+    quarantine(path, reason)
+    found.damaged += 1
+
+
+def _name(data: bytes, found: Adopted) -> None:
+    """Note what a damaged segment belonged to, where its header says it."""
+    try:
+        key = wire.peek_key(data)
+    except SegmentError:
+        return
+    found.lost.append(AttemptKey(key.job, key.attempt))
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
 
 
 def _moved(path: Path, suffix: str) -> Path:

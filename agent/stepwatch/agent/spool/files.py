@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.keys import AttemptKey
+from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.wire import Rows
 
 logger = logging.getLogger(__name__)
@@ -19,6 +23,9 @@ SEQUENCE_DIGITS = 16
 """Digits of a sequence number in a file's name. One with more would lead to keys that no segment
 can carry."""
 
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
+"""Errors that say nothing of a file: the process or the node lacks something for a moment."""
+
 MOST_FILES = 64
 MOST_BYTES = 16 << 20
 """Most files, and most bytes together, that are kept for inspection of each kind."""
@@ -28,7 +35,8 @@ class Spooled(NamedTuple):
     """One segment file.
 
     `cursors` are its CURSOR rows, `format` the number of its wire format. `tried` are the formats
-    that the collector announced when the segment was held, empty before the first answer.
+    that the collector announced when the segment was held, empty before the first answer. `attempt`
+    is what it belongs to; None where it could not be read.
     """
 
     sequence: int
@@ -37,6 +45,7 @@ class Spooled(NamedTuple):
     format: int
     cursors: Rows | None = None
     tried: frozenset[int] = frozenset()
+    attempt: AttemptKey | None = None
 
 
 def sequence_of(path: Path) -> int | None:
@@ -61,6 +70,19 @@ def remove_unfinished(folder: Path) -> None:
     """
     for path in folder.glob(".[0-9]*.*"):
         path.unlink()
+
+
+def read_segment(path: Path) -> bytes:
+    """The bytes of a segment file.
+
+    Raises:
+        FileNotFoundError: it is gone.
+        OSError: it cannot be read now, which says nothing of its content.
+        SegmentError: there is a folder, a link or the like, which no agent wrote.
+    """
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise SegmentError("it is no regular file")
+    return path.read_bytes()
 
 
 def quarantine(path: Path, reason: str) -> None:

@@ -11,6 +11,9 @@ newest cursor among the acknowledged segments and those still spooled: nothing i
 nothing is left out, whenever the agent was killed. Only the cursors in a segment of a later format
 cannot be read, by an agent that was downgraded: it reads those records again.
 
+A file that cannot be read waits: it is set aside in memory like a held one, and tried again. Only
+content that is provably damaged is moved aside, and a gap record says what it held.
+
 Every agent that opens a spool draws a number of its own for the keys of the segments it makes. A
 key can then never come back, whatever was deleted from the spool meanwhile.
 """
@@ -25,9 +28,11 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables, advance
 from stepwatch.signals import wire
-from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.clock import ClockPair, SystemClock
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError, SegmentError
 from stepwatch.signals.places.owned import own_folder
@@ -42,16 +47,21 @@ from .files import (
     HELD,
     MOST_BYTES,
     SEQUENCE_DIGITS,
+    SHORTAGES,
     WAITING,
     Spooled,
     quarantine,
+    read_segment,
     sequences,
 )
+from .gaps import gap_rows
 from .refused import Refused
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_LIMIT_BYTES = 256 << 20
+_UNREAD = Spooled(0, Path(), 0, wire.WRITTEN_FORMAT)
+"""Stands for a segment of which only the attempt is known."""
 BATCH_BYTES = 16 << 20
 """Most bytes that `oldest` hands out at once, far below what a collector takes in one request."""
 
@@ -83,6 +93,8 @@ class Spool:
         self._queue: dict[int, Spooled] = {}
         self._held: dict[int, Spooled] = {}
         self._downsampled: set[int] = set()
+        self._gaps: dict[AttemptKey, list[wire.Rows]] = {}
+        """Of segments that are lost, until a segment says it."""
         try:
             self._release = claim(folder, self)
             self._acknowledged = CursorFile(folder)
@@ -128,19 +140,17 @@ class Spool:
             SegmentError: the tables do not fit into one segment.
         """
         with self._lock:
-            sequence = self._next
-            segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, sequence)
-            data = wire.encode(Segment(segment_key, clock, tables))
-            own_folder(self.folder)
-            self._make_room(len(data))
-            path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
-            write_durably(path, data)
-            cursors = tables.get(Kind.CURSOR)
-            self._queue[sequence] = Spooled(sequence, path, len(data), wire.WRITTEN_FORMAT, cursors)
-            self._next = sequence + 1
+            self._report_gaps()
+            self._put(key, clock, tables)
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
-        """Up to `count` of the oldest segments as (sequence, bytes); at most `BATCH_BYTES`."""
+        """Up to `count` of the oldest segments as (sequence, bytes); at most `BATCH_BYTES`.
+
+        A segment that cannot be read is set aside and holds up none behind it.
+
+        Raises:
+            OSError: this process or node lacks what it takes to read; nothing is set aside.
+        """
         found: list[tuple[int, bytes]] = []
         size = 0
         with self._lock:
@@ -149,11 +159,9 @@ class Spool:
                 size += spooled.size
                 if found and size > BATCH_BYTES:
                     break
-                try:
-                    found.append((sequence, spooled.path.read_bytes()))
-                except OSError as error:
-                    logger.warning("spooled segment %s is lost: %s", spooled.path, error)
-                    self._drop(spooled)
+                data = self._read(spooled)
+                if data is not None:
+                    found.append((sequence, data))
         return found
 
     def acknowledge(self, done: Collection[int], refused: Collection[int] = frozenset()) -> None:
@@ -211,12 +219,12 @@ class Spool:
                 if spooled.format in readable and not spooled.tried.issuperset(announced)
             ]
             for spooled in segments:
-                if not spooled.path.exists():
-                    logger.warning("held segment %s is lost: its file is gone", spooled.path)
-                    self._drop(spooled)
-                    continue
                 path = spooled.path.with_suffix(WAITING)
-                os.replace(spooled.path, path)
+                try:
+                    os.replace(spooled.path, path)
+                except FileNotFoundError:
+                    self._lose(spooled, "its file is gone")
+                    continue
                 del self._held[spooled.sequence]
                 self._queue[spooled.sequence] = spooled._replace(path=path)
 
@@ -227,17 +235,56 @@ class Spool:
             OSError: the folder cannot be written.
         """
         with self._lock:
-            spooled = self._queue.pop(sequence, None)
+            spooled = self._queue.get(sequence)
             if spooled is not None:
                 quarantine(spooled.path, reason)
-                self.dropped += 1
+                self._lose(spooled, reason)
 
     def _adopt(self) -> None:
         found = adopt(self.folder)
         self._queue, self._held, self.dropped = found.waiting, found.held, found.damaged
+        for key in found.lost:
+            self._gaps.setdefault(key, []).append(gap_rows(_UNREAD, (), {}))
         self._cursors = dict(self._acknowledged.cursors)
         for sequence in sorted(found.waiting):
             advance(self._cursors, found.waiting[sequence].cursors)
+
+    def _put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
+        sequence = self._next
+        segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, sequence)
+        data = wire.encode(Segment(segment_key, clock, tables))
+        own_folder(self.folder)
+        self._make_room(len(data))
+        path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
+        write_durably(path, data)
+        cursors, size = tables.get(Kind.CURSOR), len(data)
+        self._queue[sequence] = Spooled(
+            sequence, path, size, wire.WRITTEN_FORMAT, cursors, attempt=key
+        )
+        self._next = sequence + 1
+
+    def _report_gaps(self) -> None:
+        """Spool what lost segments held, each gap once."""
+        while self._gaps:
+            key, rows = next(iter(self._gaps.items()))
+            self._put(key, ClockPair.now(SystemClock()), {Kind.GAP: np.concatenate(rows)})
+            del self._gaps[key]
+
+    def _read(self, spooled: Spooled) -> bytes | None:
+        """The bytes of a segment that waits; None where it left the queue instead."""
+        try:
+            return read_segment(spooled.path)
+        except FileNotFoundError:
+            self._lose(spooled, "its file is gone")
+        except SegmentError as error:
+            quarantine(spooled.path, str(error))
+            self._lose(spooled, str(error))
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                raise
+            logger.warning("spooled segment %s waits, it cannot be read: %s", spooled.path, error)
+            self._held[spooled.sequence] = self._queue.pop(spooled.sequence)
+        return None
 
     def _delete(self, done: Iterable[int]) -> None:
         for sequence in done:
@@ -246,13 +293,20 @@ class Spool:
             if spooled is not None:
                 spooled.path.unlink(missing_ok=True)
 
-    def _drop(self, spooled: Spooled) -> None:
-        """Give a segment up: it is lost, or there is no room."""
+    def _lose(self, spooled: Spooled, reason: str) -> None:
+        """Give a segment up whose content is gone or damaged; a gap record will say so."""
+        logger.warning("spooled segment %s is lost: %s", spooled.path, reason)
+        if spooled.attempt is not None:
+            others = [*self._queue.values(), *self._held.values()]
+            gap = gap_rows(spooled, others, self._acknowledged.cursors)
+            self._gaps.setdefault(spooled.attempt, []).append(gap)
+        self._forget(spooled)
+
+    def _forget(self, spooled: Spooled) -> None:
         self.dropped += 1
         for segments in (self._queue, self._held):
             segments.pop(spooled.sequence, None)
         self._downsampled.discard(spooled.sequence)
-        spooled.path.unlink(missing_ok=True)
 
     def _make_room(self, needed: int) -> None:
         """Downsample the oldest segments; if that is not enough, drop what nobody here can read."""
@@ -267,19 +321,26 @@ class Spool:
             if excess <= 0:
                 return
             if segments[sequence].format not in wire.READABLE_FORMATS:
+                segments[sequence].path.unlink(missing_ok=True)
                 excess -= segments[sequence].size
-                self._drop(segments[sequence])
+                self._forget(segments[sequence])
         if excess > 0:
             raise OSError(errno.ENOSPC, "the spool is full of facts that may not be dropped")
 
     def _downsample(self, spooled: Spooled) -> int:
         """Drop a segment's expendable rows; returns the bytes won."""
         try:
-            data = downsample(spooled.path.read_bytes(), self._expendable)
-        except (FileNotFoundError, SegmentError) as error:
-            logger.warning("spooled segment %s is lost: %s", spooled.path, error)
-            self._drop(spooled)
+            data = downsample(read_segment(spooled.path), self._expendable)
+        except FileNotFoundError:
+            self._lose(spooled, "its file is gone")
             return spooled.size
+        except SegmentError as error:
+            quarantine(spooled.path, str(error))
+            self._lose(spooled, str(error))
+            return spooled.size
+        except OSError as error:
+            logger.debug("%s cannot be made smaller now: %s", spooled.path, error)
+            return 0
         write_durably(spooled.path, data)
         place = self._queue if spooled.sequence in self._queue else self._held
         place[spooled.sequence] = spooled._replace(size=len(data), format=wire.format_of(data))
