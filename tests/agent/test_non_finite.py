@@ -154,11 +154,11 @@ def test_it_counts_where_the_detector_finds(
     for name, place in {"step": 0, "source": 1, "nonfinite": 2, "rank": 3}.items():
         rows[name] = [fact[place] for fact in facts]
     numerics, counts = Numerics(), NonFinite()
-    counts.follow([KEY], [KEY.job])
+    counts.follow([KEY])
     for part in _parts(rows, at_once):
         numerics.add(part, 4)
         counts.count(KEY, part)
-        counts.follow([KEY], [KEY.job])
+        counts.follow([KEY])
     kept = np.concatenate([numerics.bad, numerics.scaled])
     found = non_finite.detect(kept, 400, 400, non_finite.LIMITS, over=True)
     assert bool(counts.counts[KEY.job]) == bool(found)

@@ -26,6 +26,9 @@ from stepwatch.agent.probes.probe import RankProcesses
 from stepwatch.agent.probes.registry import discover
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.relay.sender import Sender
+from stepwatch.agent.rings.copies import FOLDER as COPIES
+from stepwatch.agent.rings.copies import RingCopies
+from stepwatch.agent.rings.ended import EndedRings
 from stepwatch.agent.rings.last_lines import EndedRanks
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Position, RingTail, Tail, WatchedRank, watched
@@ -34,6 +37,7 @@ from stepwatch.agent.spool import Spool
 from stepwatch.agent.stalls.inspector import StallInspector
 from stepwatch.agent.stalls.stack import find_py_spy
 from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.agent.survival import SurvivedErrors
 from stepwatch.agent.web.application import Application
 from stepwatch.agent.web.health import Health
 from stepwatch.agent.web.server import serve
@@ -79,6 +83,7 @@ class Agent:
         self.options = options
         self.node = options.node
         self.clock = clock or SystemClock()
+        self.errors = SurvivedErrors(self.clock)
         kinds = discover() if probes is None else probes
         self._rank_processes = RankProcesses()
         context = ProbeContext(
@@ -100,7 +105,8 @@ class Agent:
             {Kind.AGENT, *(probe.kind for probe in kinds if probe.expendable)},
         )
         self.node_report = NodeReport(self.spool)
-        self.tail = Tail(options.ring_dir, self.spool.cursors())
+        self.tail = Tail(options.ring_dir, self.spool.cursors(), errors=self.errors)
+        self.ended_rings = self._ended_rings()
         self.non_finite = NonFinite()
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.of)
@@ -179,46 +185,75 @@ class Agent:
 
     def poll(self) -> None:
         """Find new rings and watch the processes behind them."""
-        self.tail.discover()
-        identities = self.tail.identities()
-        for who in identities:
-            self.exits.watch(who.ring_id, who.pid, who.process_start)
-        self.exits.forget({who.ring_id for who in identities})
+        with self.errors.survived("look for rings"):
+            self.tail.discover()
+            identities = self.tail.identities()
+            for who in identities:
+                self.exits.watch(who.ring_id, who.pid, who.process_start)
+            self.exits.forget({who.ring_id for who in identities})
         self.polled_ns = self.clock.monotonic_ns()
 
     def flush(self) -> None:
         """Read rings and probes, and write what is new into one segment per attempt."""
         self.pace.follow(self.relay.asked_seconds)
-        attempts = self.tail.attempts()
-        self.non_finite.follow(attempts, self.tail.jobs())
+        attempts: dict[AttemptKey, list[RingTail]] = {}
+        with self.errors.survived("read who writes the rings"):
+            attempts = self.tail.attempts()
+        self.non_finite.follow(attempts)
         self.announcement.follow(
             key
             for key, tails in attempts.items()
             if any(tail.reader.identity.rank == 0 for tail in tails)
         )
-        batches = [self._read_rings(key, tails) for key, tails in attempts.items()]
+        batches: list[Batch] = []
+        for key, tails in attempts.items():
+            with self.errors.survived("read rings"):
+                batches.append(self._read_rings(key, tails))
         # After the rings: a rank's last state must not be older than its last record.
         self._ranks = [rank for batch in batches for rank in watched(batch.tails, self.exits)]
         pids = (rank.reader.identity.pid for rank in self._ranks)
         self._rank_processes.pids = frozenset(pids)
-        self.readings.read()
+        with self.errors.survived("read probes"):
+            self.readings.read()
         for batch in batches:
             self._write_segment(batch)
-        self._report_node()
+        with self.errors.survived("report the node"):
+            self._report_node()
         self.stalls.forget(set(attempts), {who.ring_id for who in self.tail.identities()})
-        self.tail.forget_missing()
+        with self.errors.survived("let rings of ended ranks go"):
+            self.tail.forget_missing(self.clock.monotonic_ns())
         self.sender.wake()
 
     def _read_rings(self, key: AttemptKey, tails: list[RingTail]) -> Batch:
         now = self.clock.monotonic_ns()
         ended = [tail for tail in tails if tail.ended(now, self.exits)]
         positions = self.tail.positions(tails)
-        return Batch(key, tails, ended, positions, self.tail.read(tails))
+        try:
+            return Batch(key, tails, ended, positions, self.tail.read(tails))
+        except (OSError, MemoryError):
+            self.tail.rewind(positions)
+            raise
 
     def _write_segment(self, batch: Batch) -> None:
+        clock = ClockPair.now(self.clock)
+        try:
+            tables = self._tables(batch, clock)
+            self.spool.put(batch.key, clock, tables)
+        except (OSError, MemoryError, SegmentError) as error:
+            self.tail.rewind(batch.positions)
+            self.errors.count(error)
+            logger.warning("cannot spool (%s); records wait in the rings", error)
+            return
+        self.tail.commit(batch.positions)
+        self.non_finite.count(batch.key, tables.get(Kind.NUMERICS))
+        if self.tracer is not None:
+            self.tracer.trace(batch.key, clock, tables)
+        for tail in batch.ended:
+            tail.drained = tail.reported and tail.next_seq > tail.reader.head
+
+    def _tables(self, batch: Batch, clock: ClockPair) -> Tables:
         key, tables = batch.key, batch.tables
         tables |= self.readings.tables(watched(batch.tails, self.exits))
-        clock = ClockPair.now(self.clock)
         readers = [tail.reader for tail in batch.tails]
         self.stalls.inspect(key, readers, tables.get(Kind.STEP))
         tables |= self.stalls.collect(key)
@@ -226,24 +261,25 @@ class Agent:
         if len(lines):
             tables[Kind.LAST_LINE] = lines
         tables[Kind.AGENT] = self_report(self.options, self.pace, self.spool, clock)
-        try:
-            self.spool.put(key, clock, tables)
-        except (OSError, SegmentError) as error:
-            self.tail.rewind(batch.positions)
-            logger.warning("cannot spool (%s); records wait in the rings", error)
-            return
-        self.tail.commit(batch.positions)
-        self.non_finite.count(key, tables.get(Kind.NUMERICS))
-        if self.tracer is not None:
-            self.tracer.trace(key, clock, tables)
-        for tail in batch.ended:
-            tail.drained = tail.reported and tail.next_seq > tail.reader.head
+        return tables
 
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY
         own = self_report(self.options, self.pace, self.spool, now)
         facts, is_read = self.readings.node_facts(), self.relay.reads_nodes
         self.node_report.update(facts, own, now, collector_away=away, is_read=is_read)
+
+    def _ended_rings(self) -> EndedRings:
+        self.tail.ended = EndedRings(
+            self.options.ring_dir,
+            RingCopies(self.options.spool_dir / COPIES),
+            self.clock,
+            self.spool.acknowledged,
+            self.spool.forget_ring,
+            self.tail.localise,
+            self.errors,
+        )
+        return self.tail.ended
 
     def _points(self) -> list[Point]:
         return points_of(self.readings, self.readings.facts.present())

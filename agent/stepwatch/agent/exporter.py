@@ -14,10 +14,12 @@ from stepwatch.agent.non_finite import NonFinite
 from stepwatch.agent.probes import Gauge
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.bounds import UNREAD_REASONS
+from stepwatch.agent.rings.ended import EndedRings
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.agent.survival import SurvivedErrors
 from stepwatch.agent.traces.traced import Traced
 from stepwatch.agent.traces.tracer import Sink, Tracer
 from stepwatch.signals import names
@@ -31,6 +33,8 @@ class NodeView(Protocol):
 
     node: str
     tail: Tail
+    ended_rings: EndedRings
+    errors: SurvivedErrors
     non_finite: NonFinite
     spool: Spool
     sender: Sender
@@ -58,6 +62,8 @@ class NodeExporter:
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
         yield self._unread_rings()
+        yield _gauge(names.AGENT_ENDED_RINGS, node, len(view.ended_rings))
+        yield self._survived()
         yield self._non_finite()
         yield from self._sending()
         if view.tracer is not None:
@@ -71,6 +77,13 @@ class NodeExporter:
         family = _family(names.AGENT_RINGS_UNREAD)
         for reason in UNREAD_REASONS:
             family.add_metric([self._view.node, reason], self._view.tail.bounds.unread[reason])
+        return family
+
+    def _survived(self) -> CounterMetricFamily:
+        metric = names.AGENT_OS_ERRORS
+        family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for error, count in sorted(self._view.errors.counts.items()):
+            family.add_metric([self._view.node, error], count)
         return family
 
     def _non_finite(self) -> CounterMetricFamily:

@@ -26,6 +26,7 @@ class KernelFiles:
     def __init__(self, most_open: int = MOST_OPEN) -> None:
         self._most = most_open
         self._open: dict[str, int] = {}
+        self._read_again: set[str] = set()
         weakref.finalize(self, _close_all, self._open)
 
     def word(self, path: str) -> str:
@@ -59,11 +60,19 @@ class KernelFiles:
         except OSError:
             return otherwise
 
+    def close_unread(self) -> None:
+        """Close files that were not read since the last call: their processes have ended."""
+        for path in self._open.keys() - self._read_again:
+            with contextlib.suppress(OSError):
+                os.close(self._open.pop(path))
+        self._read_again.clear()
+
     def close(self) -> None:
         """Close every file."""
         _close_all(self._open)
 
     def _read(self, path: str, *, whole: bool) -> str:
+        self._read_again.add(path)
         known = self._open.get(path)
         if known is not None:
             try:

@@ -15,6 +15,7 @@ from stepwatch.agent.keys import AttemptKey
 from stepwatch.signals.records import LOSS_SCALED, SCALER_STEPS, NumericsSource
 from stepwatch.signals.wire import Rows
 
+MOST_JOBS = 1024
 _SOURCES = (
     NumericsSource.COLLECTIVE_INPUT,
     NumericsSource.LOSS,
@@ -33,8 +34,8 @@ class _Run(NamedTuple):
 class NonFinite:
     """Counts since the agent began, of each job whose ranks it follows.
 
-    A job that pauses between two attempts counts on while its rings are there, so that the same
-    values again do not look like no news.
+    A job that pauses between two attempts counts on, so that the same values again do not look
+    like no news; of `MOST_JOBS` jobs the one longest without a new count is forgotten.
     """
 
     def __init__(self) -> None:
@@ -44,9 +45,8 @@ class NonFinite:
         self._known: dict[str, int] = {}
         self._runs: dict[AttemptKey, _Run] = {}
 
-    def follow(self, attempts: Collection[AttemptKey], jobs: Collection[str]) -> None:
-        """Show the jobs of these attempts, and forget all but `jobs`, which have rings here."""
-        self._known = {job: count for job, count in self._known.items() if job in jobs}
+    def follow(self, attempts: Collection[AttemptKey]) -> None:
+        """Show the jobs of these attempts."""
         self._runs = {key: run for key, run in self._runs.items() if key in attempts}
         self.counts = {key.job: self._known.get(key.job, 0) for key in attempts}
 
@@ -59,7 +59,9 @@ class NonFinite:
         lasting = self._lasting(key, rows["step"][scaled])
         known = np.isin(rows["source"] & ~np.uint16(LOSS_SCALED), _SOURCES)
         counted = int((known & (~scaled | np.isin(rows["step"], lasting))).sum())
-        self._known[key.job] = self._known.get(key.job, 0) + counted
+        self._known[key.job] = self._known.pop(key.job, 0) + counted
+        if len(self._known) > MOST_JOBS:
+            del self._known[next(iter(self._known))]
         self.counts = {**self.counts, key.job: self._known[key.job]}
 
     def _lasting(self, key: AttemptKey, steps: np.ndarray) -> list[int]:

@@ -39,7 +39,10 @@ class SupervisedThread:
         self._restart_ns = None
         self._started_ns = self._clock.monotonic_ns()
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the node has no room for one: `check` tries again
+            self._error = error
 
     def check(self) -> None:
         """Start the thread again if it ended with an error; to be called regularly."""

@@ -220,7 +220,7 @@ def test_a_ring_that_gets_its_rank_late_is_read_once(tmp_path: Path) -> None:
     rank.steps(1)
     for _ in range(2):
         tail.discover()
-    tail.forget_missing()
+    tail.forget_missing(time.monotonic_ns())
     ((tails),) = tail.attempts().values()
     steps = tail.read(tails)[Kind.STEP]
     assert (before, len(tails), len(steps), set(steps["rank"])) == (2, 1, 4, {5})

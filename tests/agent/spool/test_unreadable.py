@@ -17,7 +17,7 @@ from stepwatch.agent.relay.client import connect
 from stepwatch.agent.relay.problems import SPOOL
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.spool import Spool
-from stepwatch.agent.spool.files import SHORTAGES
+from stepwatch.agent.survival import SHORTAGES
 from stepwatch.signals import wire
 from stepwatch.signals.access import Access
 from stepwatch.signals.clock import ClockPair

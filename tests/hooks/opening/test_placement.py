@@ -20,6 +20,7 @@ from stepwatch.hooks.opening.launchers import RankInWorld, launch_key
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
 from stepwatch.signals.blackbox.layout import CLOSED_AT
+from stepwatch.signals.places.turns import alone_in
 from stepwatch.signals.processes import pid_namespace, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.hooks.conftest import only_ring, rows_in
@@ -310,7 +311,7 @@ def test_a_ring_that_others_can_see_has_a_heartbeat(
 
 
 def test_a_child_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
-    with placement.alone_in(tmp_path):
+    with alone_in(tmp_path):
         handles = list(Path("/proc/self/fd").iterdir())
         (lock,) = (each.name for each in handles if os.path.realpath(each) == str(tmp_path))
         held = os.dup(int(lock))  # what a fork does to it

@@ -18,6 +18,22 @@ def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
     return int(fields[_START]) if len(fields) > _START and fields[_STATE] not in "ZX" else 0
 
 
+def has_ended(pid: int, start: int, proc: Path = Path("/proc")) -> bool:
+    """Whether the process `pid` that began at `start` ticks has certainly ended.
+
+    A process that cannot be looked at now, for want of a descriptor or of the right to, may live. A
+    zombie has ended.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's, or no number of a process
+        pass
+    fields = _stat(pid, proc)
+    return len(fields) > _START and (fields[_STATE] in "ZX" or int(fields[_START]) != start)
+
+
 def started_s(pid: int, proc: Path = Path("/proc")) -> float | None:
     """When a process started, Unix seconds; None if unknown."""
     ticks = start_ticks(pid, proc)

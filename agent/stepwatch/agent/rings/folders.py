@@ -29,7 +29,8 @@ class _Folder:
     """When that was first seen, monotonic."""
     owner: int = 0
     """User id."""
-    rings: list[Path] = field(default_factory=list)
+    rings: dict[Path, int] = field(default_factory=dict)
+    """Each with its inode."""
     folders: list[str] = field(default_factory=list)
 
 
@@ -43,6 +44,10 @@ class RingFolders:
 
     def rings(self) -> Iterator[Path]:
         """Files that are named by a number, folder after folder."""
+        return (path for path, _ in self.listed())
+
+    def listed(self) -> Iterator[tuple[Path, int]]:
+        """`rings`, each with the inode that it had when its folder was listed."""
         left: dict[str, _Folder] = {}
         counts: Counter[int] = Counter()
         waiting = [os.fspath(self._root)]
@@ -55,7 +60,7 @@ class RingFolders:
             if counts[folder.owner] > MAX_FOLDERS_OF_USER:
                 continue
             left[path] = folder
-            yield from folder.rings
+            yield from folder.rings.items()
             waiting += folder.folders
         self._known = left
 
@@ -82,7 +87,9 @@ def _list(path: str, folder: _Folder, *, shared: bool) -> None:
     Users add what they like to a shared folder: that must not hide the folder of another one.
     """
     known = {each.name: each for each in folder.rings}
-    names, folders, others = [], [], 0
+    names: list[tuple[str, int]] = []
+    folders: list[str] = []
+    others = 0
     with os.scandir(path) as entries:
         for entry in entries:
             if shared and entry.name.startswith(USER_PREFIX):
@@ -94,9 +101,9 @@ def _list(path: str, folder: _Folder, *, shared: bool) -> None:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             elif entry.name.isdigit():
-                names.append(entry.name)
-    names.sort(key=lambda name: (len(name), name))
-    folder.rings = [known.get(name) or Path(path, name) for name in names]
+                names.append((entry.name, entry.inode()))
+    names.sort(key=lambda found: (len(found[0]), found[0]))
+    folder.rings = {known.get(name) or Path(path, name): inode for name, inode in names}
     folder.folders = sorted(folders, reverse=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables
+from stepwatch.agent.survival import SHORTAGES, SurvivedErrors
 from stepwatch.signals.arrays import joined_rows
 from stepwatch.signals.blackbox import (
     Identity,
     RingReader,
     RingSlots,
     closed_directories,
+    owner_lives,
     rows_of,
 )
 from stepwatch.signals.errors import RingError
@@ -24,6 +27,7 @@ from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
 from .bounds import MALFORMED, UNREADABLE, RingBounds
+from .ended import EndedRings
 from .folders import RingFolders
 from .namespaces import LocalProcesses
 from .process_exits import ProcessExit, ProcessExits
@@ -39,6 +43,8 @@ The largest record kinds then stay below a segment's bound even where nothing co
 """
 
 
+MOST_CURSORS = 4096
+"""Places in rings that are remembered beyond the rings that are open."""
 CLOSED_FLUSHES = 5
 """Segments that still report a rank which closed its ring, unless its process ends earlier."""
 
@@ -114,6 +120,9 @@ class Tail:
     cursors: Cursors = field(default_factory=dict)
     records_read: int = 0
     overruns: int = 0
+    ended: EndedRings | None = None
+    """Takes over rings from which nothing follows; None: they stay open."""
+    errors: SurvivedErrors | None = None
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
     _attempts: Counter[int] = field(default_factory=Counter)
@@ -128,8 +137,10 @@ class Tail:
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
         self.bounds.begin(self._tails)
-        for path in self._folders.rings():
+        for path, inode in self._folders.listed():
             known = self._tails.get(path)
+            if known is None and self.ended is not None and self.ended.holds(path, inode):
+                continue
             if known is not None and not known.reader.is_replaced():
                 continue
             if known is not None and known.next_seq <= known.reader.head:
@@ -138,7 +149,7 @@ class Tail:
                 self._drop(path)
             reader = self._open(path)
             if reader is not None and not self._has_moved(reader):
-                start = self.cursors.get(reader.identity.ring_id, 1)
+                start = self.cursors.pop(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
 
     def _has_moved(self, reader: RingReader) -> bool:
@@ -167,22 +178,27 @@ class Tail:
         """Who writes the rings that are open."""
         return [tail.reader.identity for tail in self._tails.values()]
 
-    def jobs(self) -> set[str]:
-        """Jobs that have a ring open, those that ended too."""
-        return {tail.key.job for tail in self._tails.values()}
-
-    def forget_missing(self) -> None:
-        """Close rings whose file was removed and whose records were all read; log once which
-        directories are closed to this agent."""
+    def forget_missing(self, now_ns: int) -> None:
+        """Close rings whose file was removed and whose records were all read, and those whose rank
+        has ended at monotonic `now_ns`; log once which directories are closed to this agent."""
         self._name_closed_directories()
         for path, tail in list(self._tails.items()):
-            if not path.exists() and tail.next_seq > tail.reader.head:
+            if tail.next_seq <= tail.reader.head:
+                continue
+            if not _exists(path):
                 if not (tail.drained or tail.reader.closed):
                     self._log_once(
                         f"the ring {path} was removed while its rank may still run; a rank makes "
                         "a new one within seconds"
                     )
                 self._drop(path)
+            elif self.ended is not None and tail.drained and not owner_lives(tail.reader, now_ns):
+                self.ended.add(tail.reader, tail.next_seq, tail.key.job)
+                del self._tails[path]
+        for reader, next_seq in self.ended.tidy() if self.ended is not None else ():
+            self._tails[reader.path] = RingTail(reader, next_seq)
+        while len(self.cursors) > MOST_CURSORS:
+            del self.cursors[next(iter(self.cursors))]
         self._users.keep({identity.job for identity in self.identities()})
 
     def attempts(self) -> dict[AttemptKey, list[RingTail]]:
@@ -193,7 +209,7 @@ class Tail:
         """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
-            identity = self._localise(tail.reader)
+            identity = self.localise(tail.reader)
             tail.job = self._users.name_of(identity.job, tail.reader.owner)
             if not tail.drained or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
@@ -258,15 +274,18 @@ class Tail:
         try:
             reader = RingReader(path, below=self.root)
         except RingError as error:
+            cause = error.__cause__
+            if self.errors is not None and isinstance(cause, OSError) and cause.errno in SHORTAGES:
+                self.errors.count(cause)
             self.bounds.refuse(
-                path, UNREADABLE if isinstance(error.__cause__, OSError) else MALFORMED
+                path, UNREADABLE if isinstance(cause, OSError) else MALFORMED
             )
             self._log_once(str(error))
             return None
-        self._localise(reader)
+        self.localise(reader)
         return reader
 
-    def _localise(self, reader: RingReader) -> Identity:
+    def localise(self, reader: RingReader) -> Identity:
         """Read who writes a ring again, with its process as this agent counts processes."""
         reader.identity = self._processes.here(reader.refresh_identity())
         return reader.identity
@@ -282,6 +301,17 @@ def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:
     return [
         WatchedRank(tail.reader, tail.overruns, tail.torn, exits.of(tail.ring_id)) for tail in tails
     ]
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file is there; one that cannot be looked at may be."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _cursor_rows(tails: list[RingTail]) -> Rows:

@@ -10,6 +10,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_TOLD = 1000
 """Names that the log says once; users make as many as they like."""
+MOST_NAMES = 1024
+"""Names of ended jobs whose user is remembered."""
 
 
 class UserJobs:
@@ -34,5 +36,12 @@ class UserJobs:
         return name
 
     def keep(self, jobs: set[str]) -> None:
-        """Forget names that no ring has any more."""
-        self._owner = {job: owner for job, owner in self._owner.items() if job in jobs}
+        """Forget names that no ring has any more, the oldest of them beyond `MOST_NAMES`.
+
+        An ended job keeps its name for a while: its ring is gone, its records are not.
+        """
+        ended = [job for job in self._owner if job not in jobs]
+        for job in ended[: max(0, len(ended) - MOST_NAMES)]:
+            del self._owner[job]
+        if len(self._told) > MOST_NAMES:
+            self._told.clear()

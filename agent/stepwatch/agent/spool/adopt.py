@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepwatch.agent.keys import AttemptKey
+from stepwatch.agent.survival import SHORTAGES
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import Kind
 
 from .files import (
     HELD,
-    SHORTAGES,
     WAITING,
     Spooled,
     quarantine,

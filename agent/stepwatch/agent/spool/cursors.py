@@ -33,6 +33,10 @@ class CursorFile:
         while len(self.cursors) > MOST_RINGS:
             self.cursors.pop(next(iter(self.cursors)))
 
+    def forget(self, ring_id: int) -> None:
+        """A ring is gone: nobody will read on in it."""
+        self.cursors.pop(ring_id, None)
+
     def save(self) -> None:
         """Write the file.
 

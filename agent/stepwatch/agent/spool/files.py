@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import stat
@@ -22,9 +21,6 @@ the collector, and unreadable for good."""
 SEQUENCE_DIGITS = 16
 """Digits of a sequence number in a file's name. One with more would lead to keys that no segment
 can carry."""
-
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
-"""Errors that say nothing of a file: the process or the node lacks something for a moment."""
 
 MOST_FILES = 64
 MOST_BYTES = 16 << 20

@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables, advance
+from stepwatch.agent.survival import SHORTAGES
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair, SystemClock
 from stepwatch.signals.durable import write_durably
@@ -47,7 +48,6 @@ from .files import (
     HELD,
     MOST_BYTES,
     SEQUENCE_DIGITS,
-    SHORTAGES,
     WAITING,
     Spooled,
     quarantine,
@@ -109,6 +109,16 @@ class Spool:
     def cursors(self) -> Cursors:
         """Where reading must go on, from everything acknowledged or spooled at the start."""
         return dict(self._cursors)
+
+    def acknowledged(self, ring_id: int) -> int:
+        """Number of the first record of a ring that the collector may not have yet."""
+        return self._acknowledged.cursors.get(ring_id, 1)
+
+    def forget_ring(self, ring_id: int) -> None:
+        """A ring is gone: its cursor is not kept."""
+        with self._lock:
+            self._acknowledged.forget(ring_id)
+            self._cursors.pop(ring_id, None)
 
     def close(self) -> None:
         """Leave the spool to another agent."""

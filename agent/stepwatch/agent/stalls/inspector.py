@@ -7,6 +7,7 @@ it waits for or reads is bounded: the agent's loop never waits for a rank.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,8 @@ from stepwatch.signals.wire import Rows
 
 from . import flight, server, stack
 from .trigger import Progress, StallTrigger
+
+logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 10.0
 """Between two rounds of questions while the stall lasts."""
@@ -88,7 +91,12 @@ class StallInspector:
         self._round = threading.Thread(
             target=self._ask_all, args=(key, ranks), name="stall-inspector", daemon=True
         )
-        self._round.start()
+        try:
+            self._round.start()
+        except RuntimeError as error:  # the node has no room for a thread: the next flush asks
+            logger.warning("cannot ask the ranks of %s: %s", key.job, error)
+            self._round = None
+            del self._asked_ns[key]
 
     def collect(self, key: AttemptKey) -> Tables:
         """Answers about attempt `key` that were not collected yet: DIAGNOSIS and FLIGHT tables."""
@@ -98,6 +106,9 @@ class StallInspector:
     def forget(self, keys: set[AttemptKey], ring_ids: set[int]) -> None:
         """Keep only these attempts and rings."""
         self._asked_ns = {key: at for key, at in self._asked_ns.items() if key in keys}
+        with self._lock:
+            for key in self._answers.keys() - keys:
+                del self._answers[key]
         self._triggers = {
             ring: trigger for ring, trigger in self._triggers.items() if ring in ring_ids
         }

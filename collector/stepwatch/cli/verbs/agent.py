@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/st
 OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 MOST_FLUSH_SECONDS = 60.0
 """A ring holds minutes of records: an agent that flushes less often may lose some."""
+MOST_DESCRIPTORS = 65_536
 DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 
@@ -103,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_token=read_token(arguments.metrics_token_file),
         dcgm=_dcgm(arguments.dcgm),
     )
+    _raise_descriptors()
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
@@ -115,6 +118,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     agent.run()
     return 0
+
+
+def _raise_descriptors() -> None:
+    """Take as many descriptors as this process may have: a node may start with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _flush_seconds(seconds: float) -> float:

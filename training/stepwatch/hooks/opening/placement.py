@@ -9,7 +9,6 @@ away: another launch of the same name is recorded as `<job>-2`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
 from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
 from stepwatch.signals.errors import ConfigurationError, RingError
+from stepwatch.signals.places.turns import alone_in
 from stepwatch.signals.processes import environment_at_start, start_ticks
 
 from .launchers import RankInWorld, launch_key, rank_of_launcher, rank_of_torch
@@ -31,8 +31,6 @@ ALONE_AFTER_SECONDS = 30.0
 """A process that nobody has numbered for so long is recorded as rank 0 of 1, before it steps."""
 MOST_NAMES = 99
 """Runs of one job name that a node records at a time."""
-_LOCK_SECONDS, _LOCK_POLL_SECONDS = 2.0, 0.01
-"""How long a process waits for others that look for a place; one of them may be stopped."""
 _TURN_SECONDS = 3.0
 """How long a thread waits while another one of this process gives the ring its place."""
 
@@ -212,32 +210,6 @@ def _rings_of(folder: Path) -> Iterator[tuple[Identity, bool]]:
             reader = RingReader(path)
             yield reader.identity, owner_lives(reader, now_ns)
             reader.close()
-
-
-@contextlib.contextmanager
-def alone_in(root: Path) -> Iterator[None]:
-    """Keep other processes from choosing a place below `root` meanwhile.
-
-    The lock ends with its owner, also by kill -9. Where the filesystem has none, or somebody keeps
-    it, all goes on without.
-    """
-    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    deadline = time.monotonic() + _LOCK_SECONDS
-    try:
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(_LOCK_POLL_SECONDS)
-            except OSError:
-                break
-            else:
-                break
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # a child forked meanwhile has the lock too
-            fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
 
 
 def with_socket(identity: Identity, ring: Path) -> Identity:

@@ -14,10 +14,11 @@ from stepwatch.signals.places.directories import (
     user_directories,
 )
 
+from .copies import copy_path
 from .described import LayoutCondition
 from .files import FileCondition
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
-from .owners import owner_lives
+from .owners import owner_ended, owner_lives
 from .reader import RingReader, RingRows, find_rings
 from .slots import RingSlots, rows_of
 from .writer import RingWriter
@@ -36,8 +37,10 @@ __all__ = [
     "RingWriter",
     "cannot_create",
     "closed_directories",
+    "copy_path",
     "find_rings",
     "own_directory",
+    "owner_ended",
     "owner_lives",
     "rows_of",
     "user_directories",

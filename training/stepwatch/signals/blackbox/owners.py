@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.processes import pid_namespace, start_ticks
+from stepwatch.signals.processes import has_ended, pid_namespace, start_ticks
 
+from .layout import Identity
 from .reader import RingReader
 
 SILENT_SECONDS = 60.0
 """A process elsewhere whose heart has not beaten for so long has ended: a rank that is stopped, or
 holds the interpreter, must not lose its ring meanwhile."""
+
+GONE_SECONDS = 900.0
+"""And for so long before its ring may be removed: a container may be paused."""
 
 
 def owner_lives(reader: RingReader, now_ns: int) -> bool:
@@ -22,10 +26,32 @@ def owner_lives(reader: RingReader, now_ns: int) -> bool:
     identity = reader.identity
     if reader.closed:
         return False
-    started = start_ticks(identity.pid)
-    if started and started == identity.process_start:
+    if _is_here(identity):
+        return not has_ended(identity.pid, identity.process_start)
+    if _is_its_process(identity):
         return True
-    if identity.pid_namespace and identity.pid_namespace == pid_namespace():
-        return False
     age_ns = now_ns - reader.heartbeat_ns
     return 0 <= age_ns < SILENT_SECONDS * NANOSECONDS
+
+
+def owner_ended(reader: RingReader, now_ns: int) -> bool:
+    """Whether the owner of a ring has certainly ended at monotonic `now_ns`, so that nothing is
+    written any more. One that cannot be looked at has not.
+    """
+    identity = reader.identity
+    if _is_here(identity):
+        return has_ended(identity.pid, identity.process_start)
+    if _is_its_process(identity):
+        return False
+    silent = SILENT_SECONDS if reader.closed else GONE_SECONDS
+    return now_ns - reader.heartbeat_ns >= silent * NANOSECONDS
+
+
+def _is_here(identity: Identity) -> bool:
+    """Whether the pid is one of this namespace; a ring of an earlier version does not say it."""
+    return identity.pid_namespace != 0 and identity.pid_namespace == pid_namespace()
+
+
+def _is_its_process(identity: Identity) -> bool:
+    started = start_ticks(identity.pid)
+    return started != 0 and started == identity.process_start

@@ -15,6 +15,7 @@ from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import Kind
 
 from . import layout
+from .copies import compressed, is_copy, open_copy
 from .described import LayoutCondition, read_layout
 from .layout import CollectiveLine, DeviceLine, Identity, LiveLine
 from .slots import RingSlots, are_whole, by_kind, is_whole, rows_of
@@ -64,6 +65,7 @@ class RingReader:
     (SIGBUS). What is missing then reads as zeros, and `is_replaced` says so. Slots are decoded by
     field name, as the ring describes them: its writer may be of another version. `layout_condition`
     says whether it does; `unknown_kinds` counts whole records of kinds that are not known here.
+    The path may be that of a copy (`copies`): it is then unpacked into memory.
 
     With `below`, a directory above `path`, no link between the two is followed: users write there,
     and a reader may be root.
@@ -78,7 +80,8 @@ class RingReader:
         try:
             # Without O_NONBLOCK a FIFO in the ring directory would hold the agent for ever.
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-            self._file = os.open(path, flags)
+            opened = open_copy if is_copy(path.name) else os.open
+            self._file = opened(path, flags)
         except (OSError, ValueError) as error:
             raise RingError(f"cannot read the ring {path}: {error}") from error
         self._closing = weakref.finalize(self, os.close, self._file)
@@ -233,6 +236,14 @@ class RingReader:
     def _slots(self, kind: int, raw: list[bytes]) -> RingSlots:
         return RingSlots(self.identity.rank, self._converters[kind], b"".join(raw))
 
+    def copy(self) -> bytes:
+        """The whole ring as a copy of it holds it (`copies`).
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return compressed(self._file, self._size)
+
     def close(self) -> None:
         """Release the ring."""
         self._closing()
@@ -280,11 +291,12 @@ def _one_by_one(first: int, chunk: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def find_rings(root: Path) -> Iterator[Path]:
-    """Ring files below `root`, which is a ring directory, a job's or an attempt's part of it."""
+    """Ring files, and copies of rings, below `root`, which is a ring directory, a job's or an
+    attempt's part of it."""
     if root.is_file():
         yield root
         return
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names, key=lambda name: (len(name), name)):
-            if name.isdigit():
+            if name.isdigit() or is_copy(name):
                 yield Path(folder) / name

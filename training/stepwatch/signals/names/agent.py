@@ -85,6 +85,18 @@ AGENT_RINGS_UNREAD = Metric(
     "Rings that are not read: beyond the bound of a user, malformed, or unreadable.",
     (NODE, "reason"),
 )
+AGENT_ENDED_RINGS = Metric(
+    "stepwatch_agent_ended_rings",
+    _G,
+    "Rings of ranks that have ended, which wait for the collector or cannot be removed.",
+    (NODE,),
+)
+AGENT_OS_ERRORS = Metric(
+    "stepwatch_agent_os_errors_total",
+    _C,
+    "Errors of the operating system that the agent survived, by name: EMFILE, ENOSPC, ENOMEM.",
+    (NODE, "error"),
+)
 AGENT_SPOOL_BYTES = Metric(
     "stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,)
 )

@@ -62,6 +62,7 @@ class RanksProbe(Probe):
         self._read = list(self._ranks())
         rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
         found = [self._values(watched) for watched in self._read]
+        self._files.close_unread()
         for name in found[0] if found else ():
             rows[name] = [values[name] for values in found]
         return rows

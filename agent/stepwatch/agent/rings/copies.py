@@ -1,0 +1,94 @@
+"""The black boxes of ranks that have ended: copies of their rings, within a bound, in the spool."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals.blackbox import RingReader, copy_path
+from stepwatch.signals.blackbox.copies import is_copy
+from stepwatch.signals.places.small_files import write_at_once
+
+FOLDER = "blackbox"
+"""Below the spool's folder."""
+MOST_BYTES = 64 << 20
+MOST_COPIES = 2_048
+"""Copies on a node: 256 jobs of eight ranks."""
+MOST_AGE_SECONDS = 30 * 86_400.0
+
+
+class _Copy(NamedTuple):
+    written_s: float
+    size: int
+    path: str
+
+
+class RingCopies:
+    """Copies below `folder`; the oldest go where there are too many, too large or too old ones."""
+
+    def __init__(
+        self, folder: Path, most_bytes: int = MOST_BYTES, most_copies: int = MOST_COPIES
+    ) -> None:
+        self.folder = folder
+        self._most_bytes, self._most_copies = most_bytes, most_copies
+        self._copies = deque(sorted(_found(folder)))
+        self.size = sum(each.size for each in self._copies)
+        """Bytes of all copies."""
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def keep(self, reader: RingReader, job: str) -> None:
+        """Copy a ring of `job`, as it is sent; a copy of the same rank is replaced.
+
+        Raises:
+            OSError: the disk is full or gone; there is no copy.
+        """
+        who = reader.identity
+        path = copy_path(self.folder, job, who.attempt, who.rank)
+        data = reader.copy()
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_at_once(path, data, 0o600)
+        for replaced in [each for each in self._copies if each.path == str(path)]:
+            self._copies.remove(replaced)
+            self.size -= replaced.size
+        self._copies.append(_Copy(time.time(), len(data), str(path)))
+        self.size += len(data)
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Remove the oldest copies beyond the bounds.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        while self._copies and self._is_too_much(self._copies[0]):
+            oldest = Path(self._copies[0].path)
+            oldest.unlink(missing_ok=True)
+            self.size -= self._copies.popleft().size
+            with contextlib.suppress(OSError):  # others are left in it
+                oldest.parent.rmdir()
+                oldest.parent.parent.rmdir()
+
+    def _is_too_much(self, oldest: _Copy) -> bool:
+        old = time.time() - oldest.written_s > MOST_AGE_SECONDS
+        return old or self.size > self._most_bytes or len(self) > self._most_copies
+
+
+def _found(folder: Path) -> list[_Copy]:
+    """What an earlier agent left, without what it had not written to its end."""
+    found = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            with contextlib.suppress(OSError):
+                if is_copy(name):
+                    status = os.stat(path)
+                    found.append(_Copy(status.st_mtime, status.st_size, path))
+                elif not is_copy(name):  # what was not written to its end
+                    os.unlink(path)
+    return found
