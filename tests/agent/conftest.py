@@ -145,6 +145,15 @@ def once(ranks: int, steps: int) -> Counter[tuple[int, int]]:
     return Counter({(rank, step): 1 for rank in range(ranks) for step in range(1, steps + 1)})
 
 
+@pytest.fixture(autouse=True)
+def no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """No process of a probe is ended by a signal, but by one that kills."""
+    yield
+    said = [record.getMessage() for record in caplog.get_records("call")]
+    crashed = [line for line in said if "was ended by SIG" in line and "SIGKILL" not in line]
+    assert not crashed, "a process of a probe crashed"
+
+
 @pytest.fixture
 def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     """Builds agents that read `tmp_path/rings` and spool to `tmp_path/spool`; nothing runs."""

@@ -24,6 +24,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     script = tmp_path / "driver.txt"
     monkeypatch.setenv(ENV_SCRIPT, str(script))
+    # Processes of probes are fresh ones: the loader finds it there.
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
     delivered = ctypes.CDLL(str(library)).stepwatch_delivered
     delivered.restype = None
     delivered()

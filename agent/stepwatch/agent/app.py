@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from collections.abc import Sequence
@@ -129,7 +128,6 @@ class Agent:
 
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
-        _keep_shared()
         self.sender.thread.start()
         polls = 0  # since the newest flush
         while not self._stopping.wait(self.options.poll_seconds):
@@ -295,13 +293,3 @@ class Agent:
         opened = places.listen(options.host, port, token is not None, "--metrics-token-file")
         health = Health(self, options.spool_dir)
         return serve(opened, Application(make_wsgi_app(self.registry), health, token))
-
-
-def _keep_shared() -> None:
-    """Leave what was made so far out of every later collection of garbage.
-
-    To look at an object writes to its page, which is then no longer shared with the processes of
-    the probes. Once only: what is garbage in a cycle at this moment stays.
-    """
-    gc.collect()
-    gc.freeze()

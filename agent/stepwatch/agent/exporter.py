@@ -127,9 +127,17 @@ class NodeExporter:
             unknown.add_metric([node, probe, reason], 1.0)
         yield up
         yield unknown
+        yield self._crashes()
         yield self._facts()
         gauges = [each for gauges in list(readings.gauges.values()) for each in gauges]
         yield from self._families([*gauges, *device_gauges(readings.devices())])
+
+    def _crashes(self) -> CounterMetricFamily:
+        metric = names.PROBE_CRASHES
+        family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for (probe, ended_by), count in sorted(self._view.readings.starter.crashes.items()):
+            family.add_metric([self._view.node, probe, ended_by], count)
+        return family
 
     def _families(self, gauges: Iterable[Gauge]) -> Iterator[Metric]:
         families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}

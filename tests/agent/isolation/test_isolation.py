@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -137,18 +139,22 @@ def test_a_hung_read_is_unknown_and_delays_no_other_probe(
     assert caplog.text.count("probe hung is unknown (late): its read did not come back") == 1
     process = said(readings, "file")[1]
     until(
-        "only the process that reads lives",
-        lambda: {*living(os.getpid())} - {*others} == {process},
+        "only the process that reads lives, and the one that started it",
+        lambda: {*living(os.getpid())} - {*others} == {process, parent_of(process)},
     )
 
 
+def parent_of(pid: object) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def living(parent: int) -> list[int]:
-    """Living children of a process, zombies left out."""
+    """Living descendants of a process, zombies left out."""
     found = []
     for pid in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if state != "Z":
-            found.append(pid)
+            found += [pid, *living(pid)]
     return found
 
 
@@ -262,3 +268,95 @@ def test_what_is_no_answer_is_refused(data: bytes) -> None:
         decode(data, Kind.NIC)
     with pytest.raises(ValueError):
         decode(b"{}\n" + data, Kind.NIC)
+
+
+def test_processes_are_forked_by_one_that_has_no_thread(
+    file: Path, reading: list[Readings]
+) -> None:
+    """A fork of a process with threads copies one of them, and the locks of all."""
+    ranks = RankProcesses()
+    readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
+    readings.read()
+    server = parent_of(said(readings, "file")[1])
+    assert server != os.getpid() and parent_of(server) == os.getpid()
+    assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
+
+
+def test_probes_start_again_while_threads_come_and_go(
+    file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten processes in turn, beside threads that allocate, log and use locks."""
+    ended = threading.Event()
+    beside = [threading.Thread(target=busy, args=(ended,)) for _ in range(8)]
+    for each in beside:
+        each.start()
+    ranks = RankProcesses()
+    try:
+        for _ in range(10):
+            readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
+            readings.read()
+            until("it is read", lambda: (readings.read(), "file" in readings.latest)[1])  # noqa: B023
+            assert readings.starter.crashes == {}
+    finally:
+        ended.set()
+        for each in beside:
+            each.join(20)
+
+
+def busy(ended: threading.Event) -> None:
+    while not ended.is_set():
+        logging.getLogger("busy").debug("%s", np.zeros(1000).sum())
+
+
+class Crashing(FileProbe):
+    """Ends as a driver's library ends its process."""
+
+    def read(self) -> Rows:
+        """Never reads."""
+        os.kill(os.getpid(), signal.SIGSEGV)
+        return super().read()
+
+
+def test_a_process_that_crashes_is_counted_and_named(
+    file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks = RankProcesses()
+    readings = readings_of(reading, Crashing(file, ranks=ranks), ranks=ranks)
+
+    def crashed() -> bool:
+        readings.read()
+        return bool(readings.unknown)
+
+    until("it crashed", crashed)
+    assert readings.unknown == {"file": Unknown.FAILED}
+    assert readings.details["file"] == "its process ended while it read (SIGSEGV)"
+    assert readings.starter.crashes == {("file", "SIGSEGV"): 1}
+    caplog.clear()  # or the fixture that looks for crashes fails this test
+
+
+def test_probes_are_read_again_after_the_process_that_starts_them_ended(
+    file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks = RankProcesses()
+    readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
+    readings.read()
+    first = parent_of(said(readings, "file")[1])
+    os.kill(first, signal.SIGKILL)
+
+    def again() -> bool:
+        readings.read()
+        return "file" in readings.latest and parent_of(said(readings, "file")[1]) != first
+
+    until("it is read again", again)
+    assert "the process that starts those of probes ended" in caplog.text
+
+
+def test_a_probe_that_no_process_can_make_is_unknown(
+    tmp_path: Path, reading: list[Readings]
+) -> None:
+    ranks = RankProcesses()
+    probe = FileProbe(tmp_path, name=object())  # type: ignore[arg-type]
+    probe.name = "odd"  # type: ignore[misc]
+    readings = readings_of(reading, probe, ranks=ranks)
+    readings.read()
+    assert readings.unknown == {"odd": Unknown.FAILED}

@@ -34,12 +34,16 @@ def test_garbage_in_proc_is_never_more_than_an_unreadable_probe(
     assert agent.readings.up["host"] is True
 
 
-def test_every_probe_is_closed_with_the_agent(proc: Proc, make_agent: Callable[..., Agent]) -> None:
-    class Closing(HostProbe):
-        def close(self) -> None:
-            with (proc.folder / "closed").open("a") as closed:
-                closed.write("once\n")
+class Closing(HostProbe):
+    """Notes beside `/proc/stat` that it was closed."""
 
+    def close(self) -> None:
+        """Add a line."""
+        with (self._proc / "closed").open("a") as closed:
+            closed.write("once\n")
+
+
+def test_every_probe_is_closed_with_the_agent(proc: Proc, make_agent: Callable[..., Agent]) -> None:
     agent = make_agent()
     use_probe(agent, Closing(agent.clock, proc.folder))
     round_of(agent)

@@ -226,6 +226,7 @@ def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
 class LateProbe(NicProbe):
     """A probe that takes its time when the agent is ending: the sender has long nothing to do."""
 
+    isolated = False
     ending: threading.Event
 
     def supported(self) -> bool:

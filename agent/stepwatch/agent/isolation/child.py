@@ -1,8 +1,6 @@
 """The process of one probe: reads when it is asked, and ends with the agent.
 
-It is forked, not started anew: so it shares the agent's memory instead of importing everything
-again. After a fork only this thread exists, so it touches nothing that another thread of the agent
-may have held: no log, no connection, no standard stream.
+It is forked by a process of one thread (`fork_server`), with which it shares what was imported.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def fork(probe: Probe, ranks: RankProcesses, ours: Connection, theirs: Connection) -> int:
+def fork(probe: Probe, ranks: RankProcesses, theirs: Connection) -> int:
     """Start the process of `probe`, which serves `theirs`; returns its id.
 
     `ranks` is what the probe was built with: each question brings the newest process ids.
@@ -46,8 +44,8 @@ def fork(probe: Probe, ranks: RankProcesses, ours: Connection, theirs: Connectio
 
 
 def _alone(parent: int, kept: int) -> None:
-    """Leave everything of the agent behind but the file `kept`."""
-    gc.disable()  # what the agent owns must not be finalised here
+    """Leave everything of the parent behind but the file `kept`."""
+    gc.disable()  # what the parent owns must not be finalised here
     gc.freeze()
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the line above

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
-import signal
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
@@ -13,8 +10,14 @@ from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 from .answer import MAX_BYTES, Answer, decode
-from .child import fork
+from .starter import Starter
 
+KNOWN_SECONDS = 0.2
+"""How a process ended is known so soon after its socket was closed."""
+START_SECONDS = 30.0
+"""A process that was not there after so long is given up."""
+MOST_STUCK = 3
+"""Processes of a probe that the kernel does not let die: beside so many no other is started."""
 LONGEST_DELAY_SECONDS = 60.0
 """Between two tries of a probe whose process had to be ended; the first is after a second."""
 
@@ -24,17 +27,19 @@ class ProbeProcess:
 
     No call here waits, so whoever calls is not held up by a source that hangs. A process that
     cannot be killed, since the kernel itself waits for a device, is left behind; another one is
-    started after a delay that doubles.
+    started after a delay that doubles, as long as there are few.
     """
 
-    def __init__(self, probe: Probe, ranks: RankProcesses, clock: Clock) -> None:
+    def __init__(self, probe: Probe, ranks: RankProcesses, clock: Clock, starter: Starter) -> None:
         self.probe = probe
         self.prompt = True
         """Whether the newest answer came in time: who was late is not waited for."""
         self._ranks = ranks
         self._clock = clock
+        self._starter = starter
         self._connection: Connection | None = None
-        self._pid = 0
+        self._number = 0  # of the process, as the starter counts
+        self._began = False
         self._dying: list[int] = []
         self._asked_ns: int | None = None
         self._answers = 0  # of this process
@@ -51,20 +56,18 @@ class ProbeProcess:
 
         Raises:
             OSError: its process cannot be started.
+            TypeError: the probe cannot be made in another process.
         """
         now = self._clock.monotonic_ns()
         if self._asked_ns is not None or now < self._not_before_ns:
             return
-        self._reap()
         if self._connection is None:
-            self._connection, theirs = Pipe()
-            try:
-                self._pid = fork(self.probe, self._ranks, self._connection, theirs)
-            except OSError:
-                theirs.close()
-                self._end(self._back_off())
-                raise
-            self._answers = 0
+            self._dying = [number for number in self._dying if self._starter.lives(number)]
+            if len(self._dying) >= MOST_STUCK:
+                return
+            self._begin()
+            if self._connection is None:
+                return
         self._asked_ns = now
         with contextlib.suppress(OSError):  # it ended: `take` says so
             self._connection.send_bytes(self._ranks.encode())
@@ -78,7 +81,9 @@ class ProbeProcess:
                 return self._late()
             answer = decode(self._connection.recv_bytes(MAX_BYTES), self.probe.kind)
         except (EOFError, OSError):
-            return self._ended("its process ended while it read")
+            self._starter.await_end(self._number, KNOWN_SECONDS)
+            why = self._starter.why_ended(self._number)
+            return self._ended(why or "its process ended while it read")
         except ValueError as error:
             return self._ended(str(error))
         self._asked_ns = None
@@ -95,15 +100,24 @@ class ProbeProcess:
         self._connection.close()
         self._connection = None
         if self._asked_ns is None:
-            with contextlib.suppress(OSError):  # a kernel before 5.3: it is killed at once
-                ended = os.pidfd_open(self._pid)
-                select.select([ended], [], [], seconds)
-                os.close(ended)
+            self._starter.await_end(self._number, seconds)
         self._end(0.0)
+
+    def _begin(self) -> None:
+        self._connection, theirs = Pipe()
+        with theirs:
+            try:
+                self._number = self._starter.start(self.probe, theirs.fileno())
+            except (OSError, TypeError):
+                self._end(self._back_off())
+                raise
+        self._answers, self._began = 0, False
 
     def _late(self) -> Answer | None:
         """What to say of an answer that is not there."""
         assert self._asked_ns is not None
+        if not self._began:
+            return self._beginning(self._asked_ns)
         allowed = self.probe.deadline_seconds if self._answers else self.probe.first_seconds
         waited = (self._clock.monotonic_ns() - self._asked_ns) / NANOSECONDS
         self.prompt = False
@@ -115,6 +129,15 @@ class ProbeProcess:
             detail=f"its read did not come back within {allowed:g} s; it is tried again in "
             f"{self._delay:.0f} s",
         )
+
+    def _beginning(self, asked_ns: int) -> Answer | None:
+        """What to say while the process may not be there yet: its read has not begun."""
+        now = self._clock.monotonic_ns()
+        if self._starter.has_started(self._number):
+            self._began, self._asked_ns = True, now
+        elif now - asked_ns > START_SECONDS * NANOSECONDS:
+            return self._ended(f"its process was not there after {START_SECONDS:g} s")
+        return None
 
     def _ended(self, why: str) -> Answer:
         self._end(self._back_off())
@@ -128,21 +151,8 @@ class ProbeProcess:
         """Kill the process, if there is one, and start no other before `delay` seconds."""
         if self._connection is not None:
             self._connection.close()
-        if self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            self._dying.append(self._pid)
-        self._connection, self._pid, self._asked_ns = None, 0, None
+        if self._number:
+            self._starter.kill(self._number)
+            self._dying.append(self._number)
+        self._connection, self._number, self._asked_ns = None, 0, None
         self._not_before_ns = self._clock.monotonic_ns() + round(delay * NANOSECONDS)
-        self._reap()
-
-    def _reap(self) -> None:
-        """Collect processes that have ended; one that the kernel holds is asked again later."""
-        self._dying = [pid for pid in self._dying if not _collected(pid)]
-
-
-def _collected(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return True

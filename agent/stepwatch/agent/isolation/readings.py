@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
@@ -20,6 +21,7 @@ from stepwatch.signals.wire import Rows
 
 from .answer import Answer, read
 from .probe_process import ProbeProcess
+from .starter import Starter
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +50,9 @@ class Readings:
         self._clock = clock
         self.ranks = ranks or RankProcesses()
         """Processes of ranks, with the devices of the newest reading."""
+        self.starter = Starter(clock)
         self._processes: dict[str, ProbeProcess] = {}
+        self._prepared = False
         self._fresh: dict[str, Answer] = {}
         self._answered: set[str] = set()
         self.facts = FactBook()
@@ -58,21 +62,30 @@ class Readings:
         round."""
         self._fresh = {}
         isolated = [self._process_of(probe) for probe in self.probes if probe.isolated]
-        for process in isolated:
-            self._take(process)
-            try:
-                process.ask()
-            except OSError as error:
-                self._forget(process.probe, Unknown.FAILED, f"cannot start its process: {error}")
+        self._ask(isolated)
         for probe in self.probes:
             if not probe.isolated:
                 self._use(probe, read(probe))
         self._await([process for process in isolated if process.prompt])
+        self.starter.collect()
         for process in isolated:
             self._take(process)
         now = self._clock.monotonic_ns()
         self.facts.take("agent", self._unread(), now)
         self.facts.settle(now)
+
+    def _ask(self, processes: Sequence[ProbeProcess]) -> None:
+        if processes and not self._prepared:
+            self._prepared = True
+            with contextlib.suppress(OSError):  # each probe says it below
+                self.starter.prepare(process.probe for process in processes)
+        self.starter.collect()
+        for process in processes:
+            self._take(process)
+            try:
+                process.ask()
+            except (OSError, TypeError) as error:
+                self._forget(process.probe, Unknown.FAILED, f"cannot start its process: {error}")
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
         """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
@@ -111,6 +124,7 @@ class Readings:
                 probe.close()
         for process in self._processes.values():
             process.close()
+        self.starter.close()
 
     def _unread(self) -> Iterator[Sighting]:
         """Probes that hang, and sources that cannot be read; not those that never were there."""
@@ -126,7 +140,7 @@ class Readings:
     def _process_of(self, probe: Probe) -> ProbeProcess:
         process = self._processes.get(probe.name)
         if process is None or process.probe is not probe:
-            process = ProbeProcess(probe, self.ranks, self._clock)
+            process = ProbeProcess(probe, self.ranks, self._clock, self.starter)
             self._processes[probe.name] = process
         return process
 

@@ -91,8 +91,10 @@ class Probe(ABC):
     spool may drop the rows.
 
     An isolated probe is read in a process of its own: what it keeps between two reads stays there,
-    and `close` is called there. A read that lasts longer than `deadline_seconds` makes the reading
-    unknown, and its process is killed. The first read of a process may last `first_seconds`.
+    and `close` is called there. It is built there anew, so what it is built with is a path, a
+    number, a text, the clock or the `rank_processes` of the context. A read that lasts longer than
+    `deadline_seconds` makes the reading unknown, and its process is killed. The first read of a
+    process may last `first_seconds`.
     Only what reads this process's own memory, and files that never wait, need not be isolated.
     """
 
@@ -105,6 +107,15 @@ class Probe(ABC):
     yields_to: ClassVar[str] = ""
     """Name of a probe of the same source or devices: its facts of a device stand alone where it
     reads the device, and so does that it hangs."""
+
+    built_with: tuple[tuple[object, ...], dict[str, object]]
+    """What its constructor was given: a process of its own makes it anew of the same."""
+
+    def __new__(cls, *arguments: object, **named: object) -> Self:
+        """Make a probe, and remember of what."""
+        made = super().__new__(cls)
+        made.built_with = arguments, named
+        return made
 
     @classmethod
     def asked_for(cls, context: ProbeContext) -> bool:

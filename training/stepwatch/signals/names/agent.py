@@ -173,6 +173,12 @@ PROBE_UNKNOWN = Metric(
     "1 while the reading of a probe that once had a source is unknown, with the reason.",
     (NODE, "probe", "reason"),
 )
+PROBE_CRASHES = Metric(
+    "stepwatch_agent_probe_crashes_total",
+    _C,
+    "Times the process of a probe was ended by a signal that the agent did not send.",
+    (NODE, "probe", "signal"),
+)
 NODE_FACTS = Metric(
     "stepwatch_node_facts",
     _G,

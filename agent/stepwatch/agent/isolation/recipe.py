@@ -1,0 +1,74 @@
+"""How a fresh process makes a probe: its class, and what it was built with, as JSON.
+
+A clock and the processes of the ranks are named, not described: the other process has its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stepwatch.agent.probes.probe import Probe, RankProcesses
+from stepwatch.signals.clock import SystemClock
+
+Recipe = dict[str, Any]
+
+
+def recipe_of(probe: Probe) -> Recipe:
+    """What `made` makes the same probe of.
+
+    Raises:
+        TypeError: it was built with something that another process cannot have.
+    """
+    arguments, named = probe.built_with
+    return {
+        "module": type(probe).__module__,
+        "name": type(probe).__qualname__,
+        "arguments": [_described(each) for each in arguments],
+        "named": {name: _described(each) for name, each in named.items()},
+    }
+
+
+def made(recipe: Recipe, ranks: RankProcesses) -> Probe:
+    """The probe of a recipe; opens nothing yet.
+
+    Raises:
+        Exception: its module cannot be imported, or its class refuses what it is given.
+    """
+    found: Any = importlib.import_module(recipe["module"])
+    for name in recipe["name"].split("."):
+        found = getattr(found, name)
+    arguments = [_restored(each, ranks) for each in recipe["arguments"]]
+    named = {name: _restored(each, ranks) for name, each in recipe["named"].items()}
+    probe = found(*arguments, **named)
+    if not isinstance(probe, Probe):
+        raise TypeError(f"{recipe['name']} is no probe")
+    return probe
+
+
+def _described(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return {"path": str(value)}
+    if isinstance(value, RankProcesses):
+        return {"ranks": True}
+    if isinstance(value, SystemClock):
+        return {"clock": True}
+    raise TypeError(f"no other process can be given a {type(value).__name__}")
+
+
+_KINDS: dict[str, Callable[[Any, RankProcesses], object]] = {
+    "path": lambda text, _: Path(text),
+    "ranks": lambda _, ranks: ranks,
+    "clock": lambda _, __: SystemClock(),
+}
+
+
+def _restored(value: Any, ranks: RankProcesses) -> object:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    return _KINDS[kind](content, ranks)

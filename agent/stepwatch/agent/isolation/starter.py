@@ -1,0 +1,208 @@
+"""The agent's end of the process that starts the processes of probes (`fork_server`)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from stepwatch.agent.probes.probe import Probe
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+from .fork_server import MOST_BYTES
+from .recipe import recipe_of
+
+logger = logging.getLogger(__name__)
+
+READY_SECONDS = 10.0
+"""The first reading waits so long for the interpreter to start; as a rule that takes 0.3 s."""
+_END_SECONDS = 1.0
+
+
+class Starter:
+    """Starts processes, by a number of its own for each, and learns how each ended.
+
+    No call waits but `prepare`, `await_end` and `close`. A server that ended is started anew when
+    the next process is asked for.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.crashes: dict[tuple[str, str], int] = {}
+        """How often a process was ended by a signal that was not sent from here, by probe and name
+        of the signal; replaced, never changed, since another thread reads it."""
+        self._clock = clock
+        self._control: socket.socket | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self._newest = 0
+        self._names: dict[int, str] = {}
+        """Of the probes whose processes have not ended."""
+        self._started: set[int] = set()
+        self._killed: set[int] = set()
+        self._why: dict[int, str] = {}
+        """Of processes that ended and were not forgotten."""
+
+    def prepare(self, probes: Iterable[Probe]) -> None:
+        """Start the server, unless it runs, and wait a while until it has loaded these probes.
+
+        Raises:
+            OSError: no process can be started now.
+        """
+        if self._control is not None:
+            return
+        self._begin()
+        assert self._control is not None
+        modules = sorted({type(probe).__module__ for probe in probes})
+        self._control.send(json.dumps({"load": modules}).encode())
+        if not self._readable(READY_SECONDS):
+            logger.warning(
+                "probes begin late: their process is not ready after %g s", READY_SECONDS
+            )
+
+    def start(self, probe: Probe, theirs: int) -> int:
+        """Ask for a process of `probe` that serves the socket `theirs`; returns its number.
+
+        Raises:
+            OSError: it cannot be asked for now.
+            TypeError: the probe cannot be made in another process.
+        """
+        recipe = recipe_of(probe)
+        if self._control is None:
+            self._begin()
+        assert self._control is not None
+        self._newest += 1
+        question = json.dumps({"start": self._newest, "probe": recipe}).encode()
+        socket.send_fds(self._control, [question], [theirs])
+        self._names[self._newest] = probe.name
+        return self._newest
+
+    def has_started(self, number: int) -> bool:
+        """Whether a process is there, or was."""
+        return number in self._started or number not in self._names
+
+    def lives(self, number: int) -> bool:
+        """Whether a process has not ended, as far as was collected."""
+        return number in self._names
+
+    def why_ended(self, number: int) -> str:
+        """What is known of the end of a process, in words; empty where it just ended."""
+        return self._why.pop(number, "")
+
+    def kill(self, number: int) -> None:
+        """Kill a process, unless it has ended."""
+        if self._control is None or number not in self._names:
+            return
+        self._killed.add(number)
+        with contextlib.suppress(OSError):
+            self._control.send(json.dumps({"kill": number}).encode())
+
+    def collect(self) -> None:
+        """Take what the server said meanwhile."""
+        while self._control is not None:
+            try:
+                data = self._control.recv(MOST_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._server_ended()
+                return
+            self._note(json.loads(data))
+
+    def await_end(self, number: int, seconds: float) -> bool:
+        """Wait for a process to end; whether it has."""
+        end = self._clock.monotonic_ns() + round(seconds * NANOSECONDS)
+        self.collect()
+        while self.lives(number):
+            left = (end - self._clock.monotonic_ns()) / NANOSECONDS
+            if left <= 0 or not self._readable(left):
+                return False
+            self.collect()
+        return True
+
+    def close(self) -> None:
+        """End the server and every process that it started."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._server is not None:
+            try:
+                self._server.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            self._server = None
+
+    def _begin(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = "from stepwatch.agent.isolation.fork_server import main"
+        try:
+            with theirs:
+                self._server = subprocess.Popen(
+                    [sys.executable, "-P", "-c", f"{program}; main({theirs.fileno()})"],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()], env=_environment(),
+                )  # fmt: skip
+        except OSError:
+            ours.close()
+            raise
+        ours.setblocking(False)
+        self._control = ours
+
+    def _readable(self, seconds: float) -> bool:
+        if self._control is None:
+            return False
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        return bool(poll.poll(round(seconds * 1000)))
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        if "started" in answer:
+            self._started.add(answer["started"])
+        elif "failed" in answer:
+            self._forget(answer["failed"], f"its process cannot be started: {answer['why']}")
+        elif "ended" in answer:
+            self._ended(answer["ended"], answer["status"])
+
+    def _ended(self, number: int, status: int) -> None:
+        name = self._names.get(number, "")
+        if not os.WIFSIGNALED(status) or number in self._killed:
+            self._forget(number, "")
+            return
+        ended_by = signal.Signals(os.WTERMSIG(status)).name
+        self._forget(number, f"its process ended while it read ({ended_by})")
+        self.crashes = {
+            **self.crashes, (name, ended_by): self.crashes.get((name, ended_by), 0) + 1
+        }  # fmt: skip
+        logger.warning("the process of probe %s was ended by %s", name, ended_by)
+
+    def _forget(self, number: int, why: str) -> None:
+        self._names.pop(number, None)
+        self._started.discard(number)
+        self._killed.discard(number)
+        if why:
+            self._why[number] = why
+
+    def _server_ended(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        code = None if self._server is None else self._server.poll()
+        logger.warning("the process that starts those of probes ended (%s)", code)
+        self._server = None
+        for number in list(self._names):
+            self._forget(number, "the process that starts those of probes ended")
+
+
+def _environment() -> dict[str, str]:
+    """That of the agent, with its search path; its arithmetic needs no thread."""
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))
+    return {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
