@@ -19,6 +19,7 @@ from stepwatch.cli import text
 from . import (
     age,
     agent,
+    agent_life,
     at_rest,
     breakdown,
     codec,
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "codec": codec.measure,
     "at-rest": at_rest.measure,
     "agent": agent.measure,
+    "agent-life": agent_life.measure,
     "ingest": ingest.measure,
     "restart": restart.measure,
     "age": age.measure,

@@ -1,0 +1,183 @@
+"""An agent over the jobs of a year: what it holds after 100, 1,000 and 10,000 that have ended.
+
+Real agent, real processes: a job is one process that writes the rings of eight ranks for two
+seconds, in full size. The collector stores nothing, so that the agent is what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from stepwatch.signals import wire
+from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.processes import pid_namespace, start_ticks
+from stepwatch.signals.records import Kind, LifecycleEvent, Phase
+from tests.ports import free_port
+from tests.services import ROOT
+from tests.soak.processes import CLI, end, spawn
+
+from .result import Result
+
+RANKS, STEPS = 8, 4
+LIVES_SECONDS = 2.0
+JOBS_A_SECOND = 12.0
+"""Begun; a busy node of a cluster begins some ten an hour."""
+MARKS = (100, 1_000, 10_000)
+MOST_SECONDS = 600.0
+SETTLE_SECONDS = 10.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class _Takes(BaseHTTPRequestHandler):
+    """A collector that accepts every segment."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Accept."""
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        count = sum(1 for _ in wire.split(body)) if body else 0
+        verdicts = ",".join(['{"verdict":"accepted","reason":""}'] * count)
+        self._say(f'{{"verdicts":[{verdicts}],"formats":[2,3],"nodes":true}}')
+
+    def do_GET(self) -> None:
+        """No job has an incident."""
+        self._say('{"incidents":[]}')
+
+    def _say(self, text: str) -> None:
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def measure() -> Iterator[Result]:
+    """Begin jobs until there were 10,000, or ten minutes are over."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Takes)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=place) as rings, tempfile.TemporaryDirectory() as folder:
+        words = [
+            *CLI, "agent", "--collector", f"http://127.0.0.1:{server.server_port}",
+            "--ring-dir", rings, "--spool", f"{folder}/spool", "--port", str(free_port()),
+            "--node", "node-0", "--kernel-log", "/dev/null",
+        ]  # fmt: skip
+        agent = spawn(Path(folder) / "agent.log", *words)
+        try:
+            yield from _lives(agent, Path(rings), Path(folder))
+        finally:
+            end(agent, signal.SIGTERM, 10.0)
+            server.shutdown()
+
+
+def _lives(agent: subprocess.Popen[bytes], rings: Path, folder: Path) -> Iterator[Result]:
+    time.sleep(SETTLE_SECONDS)
+    before, used = 0, _processor_seconds(agent.pid)
+    yield Result("agent-life, no job yet", _held(agent.pid, rings, folder), "", "")
+    began = time.monotonic()
+    for mark in MARKS:
+        done = _jobs(rings, before, mark, began + MOST_SECONDS)
+        time.sleep(SETTLE_SECONDS)
+        now = _processor_seconds(agent.pid)
+        each = (now - used) / max(1, done - before) * 1000
+        what = f"agent-life, {done} jobs of {RANKS} ranks"
+        yield Result(what, _held(agent.pid, rings, folder), "flat", f"{each:.1f} ms of CPU a job")
+        before, used = done, now
+        if done < mark:
+            return
+
+
+def _jobs(rings: Path, first: int, last: int, deadline: float) -> int:
+    """Begin jobs `first` to `last` at an even pace and wait for their ends; returns how many."""
+    living: deque[tuple[float, int]] = deque()
+    begun, number = time.monotonic(), first
+    while number < last and time.monotonic() < deadline:
+        now = time.monotonic()
+        if now - begun >= (number - first) / JOBS_A_SECOND:
+            living.append((now + LIVES_SECONDS, _job(rings, number)))
+            number += 1
+        else:
+            time.sleep(0.005)
+        while living and living[0][0] < now:
+            os.waitpid(living.popleft()[1], 0)
+    for _, pid in living:
+        os.waitpid(pid, 0)
+    return number
+
+
+def _job(rings: Path, number: int) -> int:
+    """Fork one job; returns its process. It is killed, or ends, by turns."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        made = [_rank(rings, f"job-{number}", rank) for rank in range(RANKS)]
+        time.sleep(LIVES_SECONDS)
+        if number % 2:
+            for each in made:
+                each.close()
+    finally:
+        os._exit(0)
+
+
+def _rank(rings: Path, job: str, rank: int) -> RingWriter:
+    pid, drawn = os.getpid(), int.from_bytes(os.urandom(7), "little")
+    who = Identity(
+        job, 0, rank, RANKS, "node-0", pid, drawn,
+        process_start=start_ticks(pid), pid_namespace=pid_namespace(),
+    )  # fmt: skip
+    ring = RingWriter(rings / job / "0" / str(rank), who, time.monotonic_ns())
+    ring.write(Kind.LIFECYCLE, 0, time.monotonic_ns(), LifecycleEvent.START, RANKS, b"node-0")
+    for step in range(1, STEPS + 1):
+        phases = [1_000_000] * (len(Phase) + 2)
+        body = (sum(phases), *phases, 64, 4, 0, 1.0 / step, 0.5)
+        ring.write(Kind.STEP, step, time.monotonic_ns(), *body)
+    return ring
+
+
+def _held(pid: int, rings: Path, folder: Path) -> str:
+    descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+    family = [pid, *_below(pid)]
+    resident = _memory([pid], "Rss:"), _memory(family, "Pss:")
+    shared = sum(path.stat().st_blocks * 512 for path in rings.rglob("*") if path.is_file())
+    kept = sum(path.stat().st_size for path in (folder / "spool").rglob("*") if path.is_file())
+    megabytes = [each / 1e6 for each in resident]
+    return (
+        f"{descriptors} descriptors, {megabytes[0]:.1f} MB RSS ({megabytes[1]:.1f} MB PSS "
+        f"with its {len(family) - 1} probe processes), {shared / 1e6:.1f} MB of rings, "
+        f"{kept / 1e6:.1f} MB in the spool"
+    )
+
+
+def _below(pid: int) -> list[int]:
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [each for child in children for each in (child, *_below(child))]
+
+
+def _memory(pids: list[int], field: str) -> float:
+    return sum(
+        float(line.split()[1]) * 1024
+        for pid in pids
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        if line.startswith(field)
+    )
+
+
+def _processor_seconds(pid: int) -> float:
+    """Of the agent alone: what probes cost does not depend on jobs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / _TICKS
