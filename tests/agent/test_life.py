@@ -14,9 +14,9 @@ import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.agent.probes.ranks import RanksProbe
-from stepwatch.agent.rings import copies
+from stepwatch.agent.rings import copies, ended
 from stepwatch.agent.rings.bounds import RingBounds
-from stepwatch.agent.rings.ended import LATER_SECONDS
+from stepwatch.agent.rings.ended import KEPT_SECONDS
 from stepwatch.cli.verbs import blackbox
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
 from stepwatch.signals.clock import NANOSECONDS
@@ -111,7 +111,7 @@ def test_hundreds_of_ended_jobs_leave_nothing_behind(
             turn(agent, clock)
             job.end(closed=number % 2 == 0)
             turn(agent, clock)
-        turn(agent, clock, 8)
+        turn(agent, clock, 70)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert descriptors() <= before + 1, "the epoll of exits"
@@ -132,7 +132,9 @@ def test_the_last_facts_of_an_ended_job_are_found_in_its_copy(
     turn(agent, clock)
     whole = [path.read_bytes() for path in find_rings(tmp_path / "rings")]
     job.end(closed=False)
-    turn(agent, clock, 4)
+    turn(agent, clock, 30)
+    assert len(list(find_rings(tmp_path / "rings"))) == RANKS, "who launched it looks at it"
+    turn(agent, clock, 40)
     assert list(find_rings(tmp_path / "rings")) == []
     kept = list(find_rings(tmp_path / "spool" / copies.FOLDER))
     assert len(kept) == RANKS and all(path.stat().st_size < 4_000 for path in kept)
@@ -161,10 +163,10 @@ def test_a_ring_stays_until_its_records_are_sent_and_its_owner_is_gone(
     late.end()
     job.process.kill()
     job.process.wait(20)
-    turn(agent, clock, 70, sent=False)
+    turn(agent, clock, 130, sent=False)
     names = {path.parts[-3] for path in find_rings(tmp_path / "rings")}
     assert names == {"late"}, "its records are not sent"
-    turn(agent, clock, round(LATER_SECONDS) + 1)
+    turn(agent, clock, round(KEPT_SECONDS) + 1)
     assert list(find_rings(tmp_path / "rings")) == []
 
 
@@ -179,7 +181,7 @@ def test_a_ring_that_is_written_again_is_followed_again(
     for ring in job.rings:
         ring.set_heartbeat(clock.now)
     job.steps(5)
-    turn(agent, clock, round(LATER_SECONDS) + 1)
+    turn(agent, clock, round(KEPT_SECONDS) + 1)
     assert agent.tail.records_read == RANKS * 9
     assert len(list(find_rings(tmp_path / "rings"))) == RANKS
     job.end(closed=False)
@@ -199,7 +201,7 @@ def test_a_place_that_is_taken_again_is_read_at_once(
     turn(agent, clock, sent=False)
     assert agent.tail.records_read == 2 * RANKS * 4
     again.end()
-    turn(agent, clock, 70)
+    turn(agent, clock, 130)
     assert list(find_rings(tmp_path / "rings")) == []
 
 
@@ -210,9 +212,9 @@ def test_a_copy_that_cannot_be_written_keeps_the_ring(
     job = Job(tmp_path / "rings", "job")
     turn(agent, clock)
     job.end()
-    turn(agent, clock, 30)
+    turn(agent, clock, 130)
     assert len(list(find_rings(tmp_path / "rings"))) == RANKS
-    assert agent.errors.counts["ENOTDIR"] > 1
+    assert agent.errors.counts["ENOTDIR"] > 0
     assert caplog.text.count("cannot copy a ring") == 1, "said once while it lasts"
     (tmp_path / "spool" / copies.FOLDER).unlink()
     turn(agent, clock, 70)
@@ -225,7 +227,7 @@ def test_copies_stay_within_their_bounds(tmp_path: Path, agent: Agent, clock: Ha
         job = Job(tmp_path / "rings", f"job-{number}")
         turn(agent, clock)
         job.end()
-        turn(agent, clock, 4)
+        turn(agent, clock, 70)
     left = sorted({path.parts[-3] for path in find_rings(tmp_path / "copies")})
     assert left == ["job-2", "job-3", "job-4"]
     assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == left
@@ -254,13 +256,14 @@ def test_the_loop_survives_without_descriptors_and_loses_nothing(
 
 
 def test_an_agent_that_finds_more_rings_than_it_has_descriptors_reads_all(
-    tmp_path: Path, agent: Agent, clock: HandClock
+    tmp_path: Path, agent: Agent, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [Job(tmp_path / "rings", f"job-{number}", 8) for number in range(20)]
     for job in jobs:
         job.end()
     agent.tail.bounds = RingBounds(24)
-    turn(agent, clock, 50)
+    monkeypatch.setattr(ended, "MOST_SECONDS", 60.0)  # whatever else the machine does
+    turn(agent, clock, 90)
     assert agent.tail.records_read == 20 * 8 * 4
     assert list(find_rings(tmp_path / "rings")) == []
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
+from stepwatch.agent.rings.copies import FOLDER, RingCopies
+from stepwatch.cli.main import main
 from stepwatch.cli.verbs.blackbox import device_words, ring_facts, rings_text
-from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.blackbox.layout import DeviceLine
 from stepwatch.signals.records import DeviceState, Kind, LifecycleEvent, Op, Phase
 
@@ -34,6 +37,33 @@ def test_a_device_in_a_collective_and_one_that_nobody_times(tmp_path: Path) -> N
     )
     kernel = {**device, "state": "working", "collective": None, "since_seconds": 31.0}
     assert device_words(kernel) == "working in backward of step 57 for 31.00 s"
+
+
+def test_the_ring_of_a_job_that_ended_is_found_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rings, spool = tmp_path / "rings", tmp_path / "spool"
+    monkeypatch.setenv("STEPWATCH_RING_DIR", str(rings))
+    for job, rank in (("ended", 0), ("ended", 1), ("runs", 0)):
+        identity = Identity(job, 2, rank, 2, "node-1", os.getpid(), 7, 16)
+        RingWriter(rings / job / "2" / str(rank), identity).close()
+    copies = RingCopies(spool / FOLDER)
+    for rank in (0, 1):
+        reader = RingReader(rings / "ended/2" / str(rank))
+        copies.keep(reader, "ended")
+        reader.path.unlink()
+        reader.close()
+
+    def shown(*words: str) -> str:
+        assert main(["blackbox", *words, "--spool", str(spool)]) == 0
+        return capsys.readouterr().out
+
+    for asked, ranks in (("ended", 2), ("ended/2", 2), ("ended/2/1", 1)):
+        assert len(json.loads(shown(asked, "--json"))["rings"]) == ranks
+    alone = shown()
+    assert "runs, attempt 2" in alone and "2 rings of ended ranks are kept in" in alone
+    assert main(["blackbox", "neither", "--spool", str(spool)]) == 2
+    assert f"nor a copy of one below {spool / FOLDER}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

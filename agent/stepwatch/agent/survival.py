@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 """Errors that say nothing of a file: the process or the node lacks something for a moment."""
-QUIET_SECONDS = 60.0
-"""An error that has not come for so long is over; the next one is said again."""
+QUIET_SECONDS = 150.0
+"""An error that has not come for so long is over; the next one is said again. What is tried least
+often is tried every minute."""
 OTHER = "other"
 
 

@@ -1,8 +1,8 @@
 """Rings of ranks that have ended: no descriptor is kept of them, and in the end no ring.
 
-A ring goes once its owner has ended for certain and the collector has its records. A copy stays in
-the spool's folder. What cannot be removed is looked at less often after a while; a ring that is
-written again, by a container that was paused, is followed again.
+A ring goes a minute after its owner has ended for certain, if the collector has its records. A
+copy stays in the spool's folder. What cannot be removed is looked at less often after a while; a
+ring that is written again, by a container that was paused, is followed again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from .removal import remove_ring
 
 logger = logging.getLogger(__name__)
 
-YOUNG_SECONDS = LATER_SECONDS = 60.0
-"""A ring that cannot go yet is looked at in every round for so long, then so rarely."""
+KEPT_SECONDS = 60.0
+"""A ring stays for so long, as the launcher and people look at it when its rank has ended, and is
+looked at in every round. A ring that cannot go then is looked at as rarely."""
 MOST_WAITING = 256
-"""Rings that wait for the collector or for a copy, 128 MiB by default: of more the oldest go
-without, as the spool has their records."""
+"""Rings that wait, for their time, for the collector or for a copy, 128 MiB by default: of more the
+oldest go without, as the spool has their records."""
 MOST_SECONDS = 0.1
 """Of one round of looks: as long as rings are polled apart, and a tenth of a flush."""
 
@@ -119,12 +120,13 @@ class EndedRings:
     def _settle(self, ring: EndedRing, reader: RingReader, now: int, *, pressed: bool) -> None:
         self._localised(reader)
         sent = self._acknowledged(ring.ring_id) >= ring.next_seq
-        if owner_ended(reader, now) and (sent or pressed) and self._removed(ring, reader, pressed):
+        old = now - ring.ended_ns >= KEPT_SECONDS * NANOSECONDS
+        ready = pressed or (sent and old)
+        if ready and owner_ended(reader, now) and self._removed(ring, reader, pressed):
             self._forget(ring)
             self.removed += 1
-            return
-        if now - ring.ended_ns >= YOUNG_SECONDS * NANOSECONDS:
-            ring.due_ns = now + round(LATER_SECONDS * NANOSECONDS)
+        elif old:
+            ring.due_ns = now + round(KEPT_SECONDS * NANOSECONDS)
 
     def _removed(self, ring: EndedRing, reader: RingReader, pressed: bool) -> bool:
         if not ring.copied:

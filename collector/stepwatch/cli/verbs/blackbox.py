@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from stepwatch.agent.rings.copies import FOLDER as COPIES
 from stepwatch.agent.rings.processes import process_facts
 from stepwatch.cli import text
+from stepwatch.cli.verbs.agent import DEFAULT_SPOOL
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import (
     DeviceLine,
@@ -18,6 +22,7 @@ from stepwatch.signals.blackbox import (
     find_rings,
     user_directories,
 )
+from stepwatch.signals.blackbox.copies import COPY_SUFFIX
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError, UsageError
 from stepwatch.signals.records import (
@@ -31,6 +36,8 @@ from stepwatch.signals.records import (
 
 _ENDED = {"finish": "finished", "failure": "failed", "interrupt": "interrupted"}
 EXAMPLE = "stepwatch blackbox llama-7b/0"
+SPOOLS = (DEFAULT_SPOOL, Path("/var/lib/stepwatch/spool"))
+"""Where agents spool: by default, and as a service."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,14 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=places.ring_dir(),
         help="a ring file or directory, or JOB[/ATTEMPT[/RANK]] of this node",
     )
+    parser.add_argument(
+        "--spool",
+        type=Path,
+        metavar="DIR",
+        help="where the node's agent keeps the rings of ranks that ended "
+        f"[{' or '.join(map(str, SPOOLS))}]",
+    )
     parser.add_argument("--records", type=int, default=0, help="also show the newest N steps")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every ring; exit 1 if one cannot be read."""
+    kept = _kept(arguments.spool)
     found, broken = [], []
-    for place in _places(arguments.place):
+    for place in _places(arguments.place, kept):
         for path in find_rings(place) if place.exists() else ():
             try:
                 found.append(ring_facts(path, arguments.records))
@@ -61,24 +76,38 @@ def run(arguments: argparse.Namespace) -> int:
         print(rings_text(found) if found else f"no rings below {arguments.place}")
         for reason in broken:
             print(f"stepwatch: {reason}")
+        if arguments.place == places.ring_dir():
+            for folder in kept:
+                count = sum(1 for _ in find_rings(folder))
+                print(f"stepwatch: {count} rings of ended ranks are kept in {folder}: name the job")
         for folder in closed_directories(arguments.place):
             print(f"stepwatch: left out {folder}, whose rings only that user and root may read")
     return int(bool(broken))
 
 
-def _places(asked: Path) -> list[Path]:
-    """Where to look for what was asked: the path itself, or that job in every user's directory.
+def _kept(spool: Path | None) -> list[Path]:
+    """Folders with copies of the rings of ranks that have ended, as far as this user may look."""
+    spools = SPOOLS if spool is None else (spool,)
+    return [each / COPIES for each in spools if os.access(each / COPIES, os.R_OK | os.X_OK)]
+
+
+def _places(asked: Path, kept: Iterable[Path]) -> list[Path]:
+    """Where to look for what was asked: the path itself, or that job in every user's directory
+    and among the copies of ended ranks.
 
     Raises:
         UsageError: there is neither.
     """
     if asked.exists() or asked == places.ring_dir():
         return [asked]
-    of_users = [folder / asked for folder in user_directories(places.ring_dir())]
-    found = [place for place in of_users if not asked.is_absolute() and place.exists()]
+    wanted = [folder / asked for folder in user_directories(places.ring_dir())]
+    for folder in kept:
+        wanted += [folder / asked, (folder / asked).with_name(asked.name + COPY_SUFFIX)]
+    found = [place for place in wanted if not asked.is_absolute() and place.exists()]
     if not found:
         raise UsageError(
-            f"there is no ring, directory or job {asked} below {places.ring_dir()}; "
+            f"there is no ring, directory or job {asked} below {places.ring_dir()}, nor a copy of "
+            f"one below {' or '.join(map(str, kept)) or 'the spool of an agent: pass --spool'}; "
             "`stepwatch blackbox` alone shows all"
         )
     return found
