@@ -295,12 +295,17 @@ def test_probes_start_again_while_threads_come_and_go(
         for _ in range(10):
             readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
             readings.read()
-            until("it is read", lambda: (readings.read(), "file" in readings.latest)[1])  # noqa: B023
+            until("it is read", lambda: has_read(readings))  # noqa: B023
             assert readings.starter.crashes == {}
     finally:
         ended.set()
         for each in beside:
             each.join(20)
+
+
+def has_read(readings: Readings) -> bool:
+    readings.read()
+    return "file" in readings.latest
 
 
 def busy(ended: threading.Event) -> None:

@@ -102,7 +102,7 @@ def test_an_agent_reads_all_users_it_may_and_names_the_others_once(
     assert closed_directories(shared) == [theirs]
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            tail.forget_missing()
+            tail.forget_missing(1)
     (record,) = caplog.records
     assert f"cannot read the rings in {theirs}: run an agent as their user" in record.message
     for ring in rings:
@@ -123,13 +123,13 @@ def test_two_users_of_one_job_name_have_a_job_each(
     for _ in range(2):
         tail.discover()
         keys = sorted(key.job for key in tail.attempts())
-        tail.forget_missing()
+        tail.forget_missing(1)
     assert keys == ["job", "job-uid-2"]
     assert [record.message for record in caplog.records] == [
         "two users train as job job: that of user 2 is job-uid-2"
     ]
     rings[0].path.unlink()
-    tail.forget_missing()
+    tail.forget_missing(1)
     assert [key.job for key in tail.attempts()] == ["job-uid-2"], "a job keeps its name"
     for ring in rings:
         ring.close()

@@ -28,7 +28,7 @@ from typing import Any
 from stepwatch.agent.probes.probe import RankProcesses
 
 from . import child
-from .recipe import made
+from .recipe import build_probe
 
 MOST_BYTES = 1 << 16
 """Of a packet."""
@@ -78,7 +78,7 @@ class ForkServer:
     def _start(self, number: int, recipe: dict[str, Any], theirs: Connection) -> None:
         ranks = RankProcesses()
         try:
-            probe = made(recipe, ranks)
+            probe = build_probe(recipe, ranks)
             gc.freeze()  # a collection writes to the pages that it looks through
             pid = child.fork(probe, ranks, theirs)
         except (OSError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:

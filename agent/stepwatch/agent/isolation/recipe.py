@@ -17,7 +17,7 @@ Recipe = dict[str, Any]
 
 
 def recipe_of(probe: Probe) -> Recipe:
-    """What `made` makes the same probe of.
+    """What `build_probe` makes the same probe of.
 
     Raises:
         TypeError: it was built with something that another process cannot have.
@@ -31,7 +31,7 @@ def recipe_of(probe: Probe) -> Recipe:
     }
 
 
-def made(recipe: Recipe, ranks: RankProcesses) -> Probe:
+def build_probe(recipe: Recipe, ranks: RankProcesses) -> Probe:
     """The probe of a recipe; opens nothing yet.
 
     Raises:

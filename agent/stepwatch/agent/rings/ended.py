@@ -30,7 +30,9 @@ MOST_WAITING = 256
 """Rings that wait, for their time, for the collector or for a copy, 128 MiB by default: of more the
 oldest go without, as the spool has their records."""
 MOST_SECONDS = 0.1
-"""Of one round of looks: as long as rings are polled apart, and a tenth of a flush."""
+"""Processor time of one round of looks: a tenth of a flush."""
+MOST_PRESSED = 512
+"""Rings beyond `MOST_WAITING` that go in a round however long it takes, or memory would fill."""
 
 
 @dataclass
@@ -51,8 +53,8 @@ class EndedRing:
 class EndedRings:
     """Rings below `root` that are not followed any more, until they are gone.
 
-    `acknowledged` says up to which record of a ring the collector has everything, `localised` reads
-    who writes a ring as this agent counts processes, `forgotten` is told the number of each ring
+    `acknowledged` says up to which record of a ring the collector has everything, `localise` reads
+    who writes a ring as this agent counts processes, `forget_cursor` gets the number of each ring
     that is gone.
     """
 
@@ -62,15 +64,15 @@ class EndedRings:
         copies: RingCopies,
         clock: Clock,
         acknowledged: Callable[[int], int],
-        forgotten: Callable[[int], None],
-        localised: Callable[[RingReader], object],
+        forget_cursor: Callable[[int], None],
+        localise: Callable[[RingReader], object],
         errors: SurvivedErrors,
     ) -> None:
         self.copies = copies
         self.removed = 0
         self._root, self._clock, self._errors = root, clock, errors
-        self._acknowledged, self._forgotten = acknowledged, forgotten
-        self._localised = localised
+        self._acknowledged, self._forget_cursor = acknowledged, forget_cursor
+        self._localise = localise
         self._rings: dict[Path, EndedRing] = {}
         self._told: set[str] = set()
 
@@ -99,11 +101,12 @@ class EndedRings:
 
         Yields those that are written again, with the number of the next record to read.
         """
-        began = time.monotonic()
+        began = time.thread_time()
         excess = len(self._rings) - MOST_WAITING
         now = self._clock.monotonic_ns()
         for number, ring in enumerate(list(self._rings.values())):
-            if time.monotonic() - began > MOST_SECONDS:
+            pressed = number < min(excess, MOST_PRESSED)
+            if time.thread_time() - began > MOST_SECONDS and not pressed:
                 return
             if ring.due_ns > now:
                 continue
@@ -114,11 +117,11 @@ class EndedRings:
                 del self._rings[ring.path]
                 yield reader, ring.next_seq
                 continue
-            self._settle(ring, reader, now, pressed=number < excess)
+            self._settle(ring, reader, now, pressed=pressed)
             reader.close()
 
     def _settle(self, ring: EndedRing, reader: RingReader, now: int, *, pressed: bool) -> None:
-        self._localised(reader)
+        self._localise(reader)
         sent = self._acknowledged(ring.ring_id) >= ring.next_seq
         old = now - ring.ended_ns >= KEPT_SECONDS * NANOSECONDS
         ready = pressed or (sent and old)
@@ -156,7 +159,7 @@ class EndedRings:
 
     def _forget(self, ring: EndedRing) -> None:
         self._rings.pop(ring.path, None)
-        self._forgotten(ring.ring_id)
+        self._forget_cursor(ring.ring_id)
 
     def _tell(self, folder: Path, error: OSError) -> None:
         self._errors.count(error)

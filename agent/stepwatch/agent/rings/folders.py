@@ -44,9 +44,9 @@ class RingFolders:
 
     def rings(self) -> Iterator[Path]:
         """Files that are named by a number, folder after folder."""
-        return (path for path, _ in self.listed())
+        return (path for path, _ in self.entries())
 
-    def listed(self) -> Iterator[tuple[Path, int]]:
+    def entries(self) -> Iterator[tuple[Path, int]]:
         """`rings`, each with the inode that it had when its folder was listed."""
         left: dict[str, _Folder] = {}
         counts: Counter[int] = Counter()

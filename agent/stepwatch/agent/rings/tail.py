@@ -137,7 +137,7 @@ class Tail:
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
         self.bounds.begin(self._tails)
-        for path, inode in self._folders.listed():
+        for path, inode in self._folders.entries():
             known = self._tails.get(path)
             if known is None and self.ended is not None and self.ended.holds(path, inode):
                 continue

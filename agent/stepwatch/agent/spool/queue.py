@@ -11,7 +11,7 @@ newest cursor among the acknowledged segments and those still spooled: nothing i
 nothing is left out, whenever the agent was killed. Only the cursors in a segment of a later format
 cannot be read, by an agent that was downgraded: it reads those records again.
 
-A file that cannot be read waits: it is set aside in memory like a held one, and tried again. Only
+A file that cannot be read waits: it is put with those that are held, and tried again. Only
 content that is provably damaged is moved aside, and a gap record says what it held.
 
 Every agent that opens a spool draws a number of its own for the keys of the segments it makes. A
@@ -156,10 +156,10 @@ class Spool:
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
         """Up to `count` of the oldest segments as (sequence, bytes); at most `BATCH_BYTES`.
 
-        A segment that cannot be read is set aside and holds up none behind it.
+        A segment that cannot be read is held, and holds up none behind it.
 
         Raises:
-            OSError: this process or node lacks what it takes to read; nothing is set aside.
+            OSError: this process or node lacks what it takes to read; none is held for that.
         """
         found: list[tuple[int, bytes]] = []
         size = 0

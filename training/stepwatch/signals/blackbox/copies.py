@@ -1,5 +1,7 @@
 """Copies of rings whose ranks have ended: the bytes of the ring, compressed, in a file of its own.
 
+Slots that were never written are left out, and read as zeros.
+
     <folder>/<job>/<attempt>/<rank>.ring.z    zlib
 
 A `RingReader` reads a copy as it reads a ring.

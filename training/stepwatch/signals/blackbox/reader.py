@@ -109,7 +109,7 @@ class RingReader:
         self.layout_condition, self._converters = read_layout(self._bytes)
         identity = self._identity(os.pread(self._file, layout.HEADER_SIZE, 0))
         needed = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
-        if status.st_size < needed:
+        if status.st_size < needed and not is_copy(self.path.name):
             raise ValueError(f"{status.st_size} bytes long instead of {needed}")
         return identity, status.st_ino, needed
 
@@ -242,7 +242,8 @@ class RingReader:
         Raises:
             OSError: it cannot be read.
         """
-        return compressed(self._file, self._size)
+        used = min(self.head + 1, self.identity.capacity)  # the writer may be inside the next slot
+        return compressed(self._file, layout.HEADER_SIZE + used * layout.SLOT_SIZE)
 
     def close(self) -> None:
         """Release the ring."""
