@@ -186,6 +186,17 @@ def _agents() -> Section:
         "Agents turned away", "Of which the collector takes nothing, by reason.", "none", 12,
         "the collector takes what agents send",
     )  # fmt: skip
+    system = Metadata(
+        "System errors survived", "Of agents, by name.", "none", empty="the system refused nothing"
+    )
+    crashes = Metadata(
+        "Probes that crashed", "By probe, of late.", "none", empty="no probe was ended by a signal"
+    )
+    ended = Metadata(
+        "Rings of ended ranks", "Most of a node; they wait for the collector or a right.", "none"
+    )
+    left = fleet.of_all(names.AGENT_ENDED_RINGS, NODE)
+    crashed = fleet.rise_of_all(names.PROBE_CRASHES, _PROBE)
     why = fleet.of_all(names.AGENT_COLLECTOR_PROBLEM, _WHY, how="sum")
     spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
     kept = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
@@ -211,9 +222,14 @@ def _agents() -> Section:
             ),
             lines(turned_away, Line(why, legend(_WHY))),
             lines(hooks, Line(errors, "errors")),
+            lines(system, Line(fleet.rise_of_all(names.AGENT_OS_ERRORS, _ERROR), legend(_ERROR))),
+            lines(crashes, Line(crashed, legend(_PROBE))),
+            lines(ended, Line(fleet.worst(left), legend(NODE))),
         ],
     )
 
 
+_ERROR = names.AGENT_OS_ERRORS.labels[-1]
+_PROBE = names.PROBE_CRASHES.labels[1]
 _THREAD = names.AGENT_THREAD_FAILURES.labels[-1]
 _WHY = names.AGENT_COLLECTOR_PROBLEM.labels[-1]
