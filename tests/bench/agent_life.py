@@ -6,6 +6,7 @@ seconds, in full size. The collector stores nothing, so that the agent is what i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -153,14 +154,23 @@ def _held(pid: int, rings: Path, folder: Path) -> str:
     descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     family = [pid, *_below(pid)]
     resident = _memory([pid], "Rss:"), _memory(family, "Pss:")
-    shared = sum(path.stat().st_blocks * 512 for path in rings.rglob("*") if path.is_file())
-    kept = sum(path.stat().st_size for path in (folder / "spool").rglob("*") if path.is_file())
+    shared, kept = _on_disk(rings), _on_disk(folder / "spool")
     megabytes = [each / 1e6 for each in resident]
     return (
         f"{descriptors} descriptors, {megabytes[0]:.1f} MB RSS ({megabytes[1]:.1f} MB PSS "
         f"with its {len(family) - 1} probe processes), {shared / 1e6:.1f} MB of rings, "
         f"{kept / 1e6:.1f} MB in the spool"
     )
+
+
+def _on_disk(folder: Path) -> int:
+    """Bytes of the files below a folder, which come and go meanwhile."""
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return found
 
 
 def _below(pid: int) -> list[int]:
