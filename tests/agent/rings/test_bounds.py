@@ -8,6 +8,7 @@ import resource
 import shutil
 import struct
 import tempfile
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -146,7 +147,7 @@ def test_rings_beyond_a_users_share_wait_until_others_are_closed(tmp_path: Path)
     tail.discover()
     assert tail.bounds.unread[BEYOND] == 1
     (tmp_path / "job" / "0" / "0").unlink()
-    tail.forget_missing()
+    tail.forget_missing(time.monotonic_ns())
     tail.discover()
     assert sorted(who.rank for who in tail.identities()) == [1, 2]
     tail.discover()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def read_steps(tail: Tail) -> list[int]:
         tables = tail.read(tails)
         assert Kind.GAP not in tables
         found += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
-    tail.forget_missing()
+    tail.forget_missing(time.monotonic_ns())
     return found
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stepwatch.signals.blackbox import RingReader, copy_path
 from stepwatch.signals.blackbox.copies import is_copy
-from stepwatch.signals.places.small_files import write_at_once
+from stepwatch.signals.durable import replace
 
 FOLDER = "blackbox"
 """Below the spool's folder."""
@@ -52,7 +52,7 @@ class RingCopies:
         path = copy_path(self.folder, job, who.attempt, who.rank)
         data = reader.copy()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_at_once(path, data, 0o600)
+        replace(path, data, mode=0o600)
         for replaced in [each for each in self._copies if each.path == str(path)]:
             self._copies.remove(replaced)
             self.size -= replaced.size

@@ -277,9 +277,7 @@ class Tail:
             cause = error.__cause__
             if self.errors is not None and isinstance(cause, OSError) and cause.errno in SHORTAGES:
                 self.errors.count(cause)
-            self.bounds.refuse(
-                path, UNREADABLE if isinstance(cause, OSError) else MALFORMED
-            )
+            self.bounds.refuse(path, UNREADABLE if isinstance(cause, OSError) else MALFORMED)
             self._log_once(str(error))
             return None
         self.localise(reader)
