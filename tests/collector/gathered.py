@@ -18,12 +18,13 @@ PAIRS = {10: (0, 1), 11: (2, 3)}
 """Rank 2 of four is slow from step 20 on; members of each group."""
 
 
-def group_rows(number: int, ranks: Sequence[int]) -> Rows:
+def group_rows(number: int, ranks: Sequence[int], name: str = "") -> Rows:
     """What each member writes when it first sees the group."""
     rows = np.zeros(len(ranks), dtype=DTYPES[Kind.GROUP])
     rows["rank"], rows["group"], rows["size"] = ranks, number, len(ranks)
     rows["index"] = np.arange(len(ranks))
     rows["text"] = ",".join(map(str, ranks)).encode()[:48]
+    rows["name"] = name.encode()
     return rows
 
 

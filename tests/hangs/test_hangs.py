@@ -159,6 +159,16 @@ def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(
     assert "ranks 0, 2 all_reduce" in incident["summary"]
 
 
+def test_groups_of_the_same_ranks_entered_in_crossed_order_are_a_circle(
+    tmp_path: Path, forked: Trainer
+) -> None:
+    incident = incident_of(tmp_path, "crossed", ("desync", "hang"), forked)
+    assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-order")
+    assert incident["rank"] == RANK
+    assert "ranks 0, 2 wait in all_reduce of group 0-2 (name 1) for rank 1" in incident["summary"]
+    assert "rank 1 waits in all_reduce of group 0-2 (name 2) for ranks 0, 2" in incident["summary"]
+
+
 @pytest.mark.matrix
 def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) -> None:
     incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"), under_torchrun)

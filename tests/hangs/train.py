@@ -44,6 +44,7 @@ def share_metrics(watch: Watch, values: torch.Tensor) -> None:
 
 def train(fault: str) -> None:
     dist.init_process_group("gloo")
+    twins = [dist.new_group(), dist.new_group()]  # of the same members as all ranks
     watch = Watch.from_env(job="hangs")
     rank = dist.get_rank()
     for number in range(STEPS):
@@ -58,6 +59,10 @@ def train(fault: str) -> None:
                 calls = [(reduce_gradients, size), (share_metrics, 10)]
                 for call, elements in calls[:: -1 if faulty and fault == "order" else 1]:
                     call(watch, torch.ones(elements))
+                if fault == "crossed":
+                    for group in twins[:: -1 if faulty else 1]:
+                        with watch.collective("all_reduce", group, 40):
+                            dist.all_reduce(torch.ones(10), group=group)
 
 
 if __name__ == "__main__":

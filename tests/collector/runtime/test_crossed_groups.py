@@ -46,6 +46,18 @@ def test_memberships_that_differ_are_told_by_both_groups(store: Store, clock: Ha
     assert "group 0,1,2" in found["summary"] and "group 1,2,3" in found["summary"]
 
 
+def test_groups_of_the_same_ranks_are_told_apart_by_name(store: Store, clock: HandClock) -> None:
+    site = Site(store, clock)
+    for group, name in ((FIRST, "1"), (SECOND, "2 metrics")):
+        site.send({Kind.GROUP: group_rows(group, range(4), name)})
+    site.run(20)
+    crossed(site, 12, [FIRST, SECOND, SECOND, SECOND])
+    (found,) = site.view()["incidents"]
+    assert (found["kind"], found["cause"], found["rank"]) == ("desync", "mismatched-order", 0)
+    assert "rank 0 waits in all_reduce of group 0,1,2,3 (name 1)" in found["summary"]
+    assert "ranks 1-3 wait in all_reduce of group 0,1,2,3 (name 2 metrics)" in found["summary"]
+
+
 def test_a_collective_that_all_are_inside_is_no_circle(store: Store, clock: HandClock) -> None:
     site = Site(store, clock)
     site.send({Kind.GROUP: group_rows(FIRST, range(4))})

@@ -57,6 +57,28 @@ def test_each_call_counts_once_however_it_is_waited_for(watch: Watch, rings: Pat
     assert set(rows["group"].tolist()) == {watch.instruments.groups.number(None)}
 
 
+def test_groups_of_the_same_ranks_have_numbers_and_names_of_their_own(
+    watch: Watch, rings: Path
+) -> None:
+    twins = [dist.new_group(), dist.new_group(group_desc="metrics")]
+    # Named calls, calls in a context and the hooks of torch >= 2.14 share the numbers.
+    with watch.step():
+        for group in twins:
+            dist.all_reduce(torch.ones(8), group=group)
+        with watch.collective("broadcast", twins[1], 32):
+            dist.broadcast(torch.ones(8), 0, group=twins[1])
+        dist.all_reduce(torch.ones(8))
+    rows = calls_in(rings)
+    reduced = rows[rows["op"] == Op.ALL_REDUCE]
+    assert reduced["count"].tolist() == [1, 1, 1] and len(set(reduced["group"].tolist())) == 3
+    reader = RingReader(next(iter(find_rings(rings))))
+    named = reader.read().rows[Kind.GROUP]
+    reader.close()
+    names = dict(zip(named["group"].tolist(), named["name"].tolist(), strict=True))
+    assert [names[number] for number in reduced["group"].tolist()] == [b"1", b"2 metrics", b""]
+    assert names[int(rows["group"][rows["op"] == Op.BROADCAST][0])] == b"2 metrics"
+
+
 def test_calls_of_other_threads_are_no_collectives_of_the_step(watch: Watch, rings: Path) -> None:
     tensor = torch.ones(8)
     with watch.step():

@@ -71,9 +71,9 @@ class Answer(NamedTuple):
 
 
 def members_of(text: str) -> frozenset[int] | None:
-    """Ranks of a group as its record names them, `0-3` or `0,2`; None where it does not say all."""
+    """Ranks of a group as text, `0-3`, `0,2` or `0-3 (name 1)`; None where it does not say all."""
     found: set[int] = set()
-    for part in text.split(","):
+    for part in text.partition(" ")[0].split(","):
         first, dash, last = part.partition("-")
         if part == _REST_UNKNOWN or not first.isdecimal() or (dash and not last.isdecimal()):
             return None

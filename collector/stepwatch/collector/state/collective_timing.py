@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
-from stepwatch.collector.state.trackers.communication.collective_records import Group
+from stepwatch.collector.state.trackers.communication.collective_records import Group, group_texts
 from stepwatch.signals.arrays import Floats, Integers, Mask, Rows, Vector
 from stepwatch.signals.records import Op
 
@@ -106,7 +106,9 @@ def summaries(found: Waits, groups: Mapping[int, Group], most: int) -> tuple[lis
     ends = np.append(starts[1:], len(found.rows))
     blocked = np.add.reduceat(found.rows["exposed"].astype(np.float64), starts)
     worst = np.argsort(-blocked, kind="stable")[:most].tolist()
-    lines = [_summary(_part(found, int(starts[at]), int(ends[at])), groups) for at in worst]
+    parts = (_part(found, int(starts[at]), int(ends[at])) for at in worst)
+    texts = group_texts(groups)
+    lines = [_summary(part, groups, texts) for part in parts]
     return lines, len(starts) - len(lines)
 
 
@@ -190,7 +192,7 @@ def _part(found: Waits, low: int, high: int) -> Waits:
     )
 
 
-def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
+def _summary(part: Waits, groups: Mapping[int, Group], texts: Mapping[int, str]) -> Collective:
     rows, head = part.rows, part.rows[0]
     op, number = Op(int(head["op"])), int(head["group"])
     group = groups.get(number)
@@ -204,7 +206,7 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
     return Collective(
         op=op,
         group=number,
-        ranks=group.ranks if group is not None else "",
+        ranks=texts.get(number, ""),
         size=size,
         members_seen=len(np.unique(rows["rank"])),
         steps=len(part.first),

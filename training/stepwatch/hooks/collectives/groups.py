@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 import zlib
 from typing import Any
@@ -10,10 +11,19 @@ from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, text_bytes
 
+_HASHED = re.compile("[0-9a-f]{40}")
+_HASH_SHOWN = 8
+_UNDESCRIBED = ("", "undefined")
+"""What torch calls the purpose of a group that has none."""
 
-def group_number(ranks: list[int]) -> int:
-    """Number of the group of these global ranks: a CRC-32 of the list, equal on all members."""
-    return zlib.crc32(",".join(map(str, ranks)).encode())
+
+def group_number(ranks: list[int], name: str = "") -> int:
+    """Number of the group of these global ranks: a CRC-32, equal on all members.
+
+    `name` is torch's name of the group, which tells groups of the same ranks apart; the group of
+    all ranks that a job starts with, and a pair that exchanges, have none.
+    """
+    return zlib.crc32(",".join(map(str, ranks)).encode() + (f":{name}" if name else "").encode())
 
 
 def describe(ranks: list[int]) -> str:
@@ -59,7 +69,8 @@ class GroupNumbers:
         if ring is None:
             return 0
         self._recorder.settle()
-        number = self._write(_ranks(group, ring.identity.world), ring.identity.rank)
+        ranks = _ranks(group, ring.identity.world)
+        number = self._write(ranks, ring.identity.rank, *_name(group))
         key = id(group)
         if group is not None:
             # The id of a destroyed group is soon that of another one.
@@ -67,14 +78,15 @@ class GroupNumbers:
         self._numbers[key] = number
         return number
 
-    def _write(self, ranks: list[int], own: int) -> int:
+    def _write(self, ranks: list[int], own: int, name: str = "", purpose: str = "") -> int:
         """Write the GROUP record of these ranks; returns their number."""
-        ring, number = self._recorder.ring, group_number(ranks)
+        ring, number = self._recorder.ring, group_number(ranks, name)
         index = ranks.index(own) if own in ranks else 0
         text = text_bytes(describe(ranks), 48)
+        label = text_bytes(_label(name, purpose), 32)
         step, now = self._recorder.step_number, self._recorder.clock()
         if ring is not None:
-            ring.write(Kind.GROUP, step, now, number, len(ranks), index, text)
+            ring.write(Kind.GROUP, step, now, number, len(ranks), index, text, label)
         return number
 
 
@@ -86,3 +98,26 @@ def _ranks(group: Any, world: int) -> list[int]:
     if not dist.is_initialized():
         return list(range(world))
     return sorted(dist.get_process_group_ranks(group))
+
+
+def _name(group: Any) -> tuple[str, str]:
+    """Torch's name of a group, and what it is for; empty for the group that a job starts with.
+
+    Members meet under this name in the store, so it is the same on all of them. The order in which
+    they first use groups need not be.
+    """
+    import torch.distributed as dist
+
+    if group is None or not dist.is_initialized() or group is dist.group.WORLD:
+        return "", ""
+    # `group_name` raises where a group was made without one.
+    try:
+        return str(group.group_name), str(getattr(group, "group_desc", ""))
+    except (AttributeError, RuntimeError):
+        return "", ""
+
+
+def _label(name: str, purpose: str) -> str:
+    """Name and purpose as one reads them: `3 mesh_tp`, `1`, the start of a hash."""
+    shown = name[:_HASH_SHOWN] if _HASHED.fullmatch(name) else name
+    return shown if not name or purpose in _UNDESCRIBED else f"{shown} {purpose}"

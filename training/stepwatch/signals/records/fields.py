@@ -121,12 +121,14 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("began_ns", "<u8", 0),
         ("blocked_ns", "<u8", 0),  # in collectives inside the chunk
     ],
-    # The members of a group that COLLECTIVE records number.
+    # The members of a group that COLLECTIVE records number. Groups of the same members have numbers
+    # and names of their own; the one that a job starts with has no name.
     Kind.GROUP: [
         ("group", "<u4", 0),
         ("size", "<u4", 0),
         ("index", "<u4", 0),
         ("text", "S48", b""),
+        ("name", "S32", b""),
     ],
     # The agent's view of one rank: its live line and its process.
     Kind.RANK_STATE: [

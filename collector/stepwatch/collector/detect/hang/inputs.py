@@ -13,6 +13,7 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.communication.collective_records import group_texts
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
@@ -121,7 +122,9 @@ def asked(attempt: Attempt) -> Asked:
     # A collective line holds 16 bits of a group's number: groups that share them are not named.
     low = Counter(number & 0xFFFF for number in known)
     groups = {
-        number & 0xFFFF: group.ranks for number, group in known.items() if low[number & 0xFFFF] == 1
+        number & 0xFFFF: text
+        for number, text in group_texts(known).items()
+        if low[number & 0xFFFF] == 1
     }
     return Asked(fresh, groups)
 

@@ -15,15 +15,15 @@ from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 
 
 def subject_of(key: Key, groups: Mapping[int, Group], known: Mapping[Key, float]) -> str:
-    """What a finding is about: `ranks 0-7`, or, where other groups of that size pass about as many
-    bytes by the same operation, `groups of 8 ranks`.
+    """What a finding is about: `ranks 0-7`, or, where other ranks in groups of that size pass about
+    as many bytes by the same operation, `groups of 8 ranks`.
 
     On a slow network the tensor groups of a job are slow in turns, and this is one incident,
     whichever of them proves it; its summary names that one. `known` are the bytes of all that are.
     """
     size = groups[key[0]].size
     alike = {
-        number
+        groups[number].ranks
         for (number, op), each in known.items()
         if op == key[1] and number in groups and groups[number].size == size
         if known[key] / _AS_MANY_BYTES <= each <= known[key] * _AS_MANY_BYTES

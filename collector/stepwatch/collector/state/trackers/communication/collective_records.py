@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +36,25 @@ CALL = np.dtype(
 
 
 class Group(NamedTuple):
-    """A process group: how many ranks it has (0: contradictory reports) and which, as text."""
+    """A process group: how many ranks it has (0: contradictory reports), which, and its name."""
 
     size: int
     ranks: str
+    name: str = ""
+
+
+def group_texts(groups: Mapping[int, Group]) -> dict[int, str]:
+    """Ranks of each group by its number, with its name where another group has the same ranks.
+
+    Groups 0-3 without a name and 0-3 of name 1: `0-3` and `0-3 (name 1)`.
+    """
+    alike = Counter(group.ranks for group in groups.values())
+    return {
+        number: f"{group.ranks} (name {group.name})"
+        if group.name and alike[group.ranks] > 1
+        else group.ranks
+        for number, group in groups.items()
+    }
 
 
 class CollectiveRecords(JoinedTracker):
@@ -85,9 +102,11 @@ class CollectiveRecords(JoinedTracker):
             number, size = int(row["group"]), int(row["size"])
             known = self.groups.get(number)
             if known is None and len(self.groups) < MAX_GROUPS:
-                self.groups[number] = Group(size, _ranks(bytes(row["text"])))
+                self.groups[number] = Group(
+                    size, _ranks(bytes(row["text"])), bytes(row["name"]).decode("utf-8", "replace")
+                )
             elif known is not None and known.size != size:
-                self.groups[number] = Group(0, known.ranks)
+                self.groups[number] = known._replace(size=0)
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
