@@ -169,6 +169,14 @@ def test_groups_of_the_same_ranks_entered_in_crossed_order_are_a_circle(
     assert "rank 1 waits in all_reduce of group 0-2 (name 2) for ranks 0, 2" in incident["summary"]
 
 
+def test_the_rank_that_others_wait_for_in_each_save_is_named_from_the_first_on(
+    tmp_path: Path, forked: Trainer
+) -> None:
+    incident = incident_of(tmp_path, "save", ("checkpoint-stall",), forked)
+    assert incident["rank"] == RANK
+    assert "rank 1 takes 3.0 s in each of the newest 2 checkpoints" in incident["summary"]
+
+
 @pytest.mark.matrix
 def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) -> None:
     incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"), under_torchrun)

@@ -42,6 +42,13 @@ def share_metrics(watch: Watch, values: torch.Tensor) -> None:
         dist.broadcast(values, 0)
 
 
+def save(watch: Watch, step: int, seconds: float) -> None:
+    """All ranks write, and meet."""
+    with watch.checkpoint(step):
+        time.sleep(seconds)
+        dist.barrier()
+
+
 def train(fault: str) -> None:
     dist.init_process_group("gloo")
     twins = [dist.new_group(), dist.new_group()]  # of the same members as all ranks
@@ -63,6 +70,8 @@ def train(fault: str) -> None:
                     for group in twins[:: -1 if faulty else 1]:
                         with watch.collective("all_reduce", group, 40):
                             dist.all_reduce(torch.ones(10), group=group)
+        if fault == "save" and number % 10 == 9:
+            save(watch, number, 3.0 if rank == FAULTY_RANK else 0.05)
 
 
 if __name__ == "__main__":

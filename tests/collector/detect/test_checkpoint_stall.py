@@ -73,8 +73,8 @@ def test_the_first_save_may_take_its_time() -> None:
 
 
 def test_a_slow_first_save_is_no_measure_where_there_are_others() -> None:
-    assert checkpoint_stall.usual_seconds(Run([60.0, 0.4], 60.4, 300.0, 0.5)) == 0.4
-    assert checkpoint_stall.usual_seconds(Run([60.0], 60.0, 300.0, 0.5)) == 60.0
+    assert checkpoint_stall.usual_seconds(Run([60.0, 0.4], 60.4, 300.0, 0.5), LIMITS) == 0.4
+    assert checkpoint_stall.usual_seconds(Run([60.0], 60.0, 300.0, 0.5), LIMITS) == 60.0
 
 
 def test_stalls_do_not_become_usual() -> None:
@@ -101,13 +101,35 @@ def test_a_failed_save_is_told_with_its_reason() -> None:
     )
 
 
-def test_too_many_saves_are_told_only_when_the_run_is_old_enough() -> None:
+def test_saves_that_take_half_of_the_run_from_the_first_on_are_a_finding_after_a_minute() -> None:
+    slow, counts = saving(6.0, ended_ago=5.0), range(1, 12)
+    runs = [Run([6.0] * (count - 1), 6.0 * count, 12.0 * count, 0.1) for count in counts]
+    shares = [count for count, run in zip(counts, runs, strict=True) if found(slow, run)]
+    assert shares == list(range(7, 12)), "six saves beside the first one cost half a minute"
+    (finding,) = found(slow, runs[-1])
+    assert (finding.subject, finding.lost_ratio) == ("share", 0.5)
+    assert found(slow, runs[-1]._replace(age=11 * 6.0 / 0.02)) == [], "two percent are not too much"
+
+
+def test_a_slow_first_save_alone_is_no_share_of_the_run() -> None:
+    run = Run([60.0, 0.4, 0.4], 61.2, 120.0, 0.5)
+    assert found(saving(0.4, ended_ago=1.0), run) == []
+
+
+def test_slow_saves_never_become_usual_and_last_until_a_good_one() -> None:
+    run = Run([0.9, 0.4, 0.4, *[6.0] * 100], 601.7, 1e6, 0.5)
+    (finding,) = found(saving(6.0, ended_ago=10 * LIMITS.shown_seconds), run)
+    assert "(usual 0.40 s)" in finding.summary
+    assert found(saving(0.4, ended_ago=1.0), run) == []
+
+
+def test_too_many_saves_are_a_finding_once_they_cost_enough() -> None:
     ended = saving(0.6, ended_ago=5.0)
     old = Run([0.6] * 200, 120.0, 1000.0, 0.5)
     (finding,) = found(ended, old)
     assert finding.subject == "share" and "12.0% of its time" in finding.summary
-    assert found(ended, old._replace(age=LIMITS.share_after_seconds - 1)) == []
-    assert found(ended, old._replace(earlier=[0.6] * 3)) == []
+    assert found(ended, old._replace(total=LIMITS.share_seconds)) == []
+    assert found(ended, old._replace(earlier=[0.6])) == []
     assert found(ended, old._replace(total=30.0)) == []
 
 
@@ -121,7 +143,7 @@ def test_too_many_saves_are_told_only_when_the_run_is_old_enough() -> None:
 def test_noise_is_silent(seed: int, usual: float, noise: float, count: int) -> None:
     stalls = usual * np.random.default_rng(seed).lognormal(0.0, noise, count + 1)
     stalls[0] *= 3
-    run = Run(stalls[:count].tolist(), float(stalls.sum()), 500.0, 0.5)
+    run = Run(stalls[:count].tolist(), float(stalls.sum()), 1e6, 0.5)
     assert found(saving(float(stalls[-1])), run) == []
 
 
@@ -151,13 +173,13 @@ def test_one_slow_save_or_two_of_different_ranks_name_nobody(saves: list[list[fl
     assert found(saving(5.15, ended_ago=100.0)._replace(saves=rows), run) == []
 
 
-@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=40))
+@given(st.lists(st.floats(10.0, 12.0), min_size=1, max_size=40))
 def test_what_is_usual_is_the_lower_quartile_of_numpy(stalls: list[float]) -> None:
     run = Run([1e6, *stalls], 0.0, 0.0, 1.0)
     expected = float(np.quantile(stalls, 0.25, method="lower"))
-    assert checkpoint_stall.usual_seconds(run) == expected
+    assert checkpoint_stall.usual_seconds(run, LIMITS) == expected
     unknown = run._replace(earlier=[*run.earlier, math.nan])
-    assert math.isnan(checkpoint_stall.usual_seconds(unknown))
+    assert math.isnan(checkpoint_stall.usual_seconds(unknown, LIMITS))
 
 
 def test_a_rank_that_saves_for_all_others_is_not() -> None:

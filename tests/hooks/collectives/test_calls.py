@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.collectives.process_groups import has_group_hooks
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, Op
 
@@ -89,13 +88,18 @@ def test_calls_of_other_threads_are_no_collectives_of_the_step(watch: Watch, rin
     assert calls_in(rings)["count"].tolist() == [1]
 
 
-@pytest.mark.skipif(has_group_hooks(), reason="process-group hooks see what a checkpoint issues")
-def test_calls_inside_a_checkpoint_are_part_of_its_phase(watch: Watch, rings: Path) -> None:
-    with watch.step() as step:
-        with step.phase("checkpoint"):
+def test_a_save_records_how_long_it_was_blocked_in_collectives(watch: Watch, rings: Path) -> None:
+    with watch.step():
+        with watch.checkpoint(1):
             dist.barrier()
         dist.all_reduce(torch.ones(8))
-    assert calls_in(rings)["count"].tolist() == [1]
+    rows = calls_in(rings)
+    assert sorted(rows["op"].tolist()) == sorted([Op.BARRIER, Op.ALL_REDUCE])
+    reader = RingReader(next(iter(find_rings(rings))))
+    end = reader.read().rows[Kind.CHECKPOINT][-1]
+    reader.close()
+    # Of the others' calls, no rank waits longer than it is in the save.
+    assert 0 < end["blocked_ns"] < end["stall_ns"]
 
 
 def test_what_torch_raises_reaches_the_trainer_and_the_next_call_counts(

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from types import TracebackType
+from typing import NamedTuple
 
 from stepwatch.signals.records import CheckpointEvent, Kind, Phase, text_bytes
 
 from .guard import guarded
 from .recorder.recorder import Recorder
+from .recorder.timeline import COLLECTIVE, Timeline
 
 TEXT_SIZE = 48
-Fact = tuple[int, CheckpointEvent, int, int, int, bytes]
-"""(step, event, stall_ns, durable_ns, bytes, text) as a CHECKPOINT record holds them."""
+Fact = tuple[int, CheckpointEvent, int, int, int, bytes, int]
+"""(step, event, stall_ns, durable_ns, bytes, text, blocked_ns), as in a CHECKPOINT record."""
+
+
+class Stall(NamedTuple):
+    """How long the loop stood still in a checkpoint, and in collectives of it, in ns."""
+
+    stall_ns: int = 0
+    blocked_ns: int = 0
+
+
+_NO_STALL = Stall()
 
 
 class CheckpointQueue:
@@ -55,6 +67,7 @@ class CheckpointHandle:
         self._step = step
         self._open = False
         self._entered = 0
+        self._blocked_before = 0
 
     def __enter__(self) -> CheckpointHandle:
         timeline = self._recorder.timeline
@@ -65,6 +78,7 @@ class CheckpointHandle:
                 self._queue.write()
                 self._queue.inside += 1
                 self._entered = timeline.enter(Phase.CHECKPOINT)
+                self._blocked_before = timeline.totals[COLLECTIVE]
         return self
 
     def __exit__(
@@ -80,17 +94,28 @@ class CheckpointHandle:
         if timeline is None or not self._open:
             return
         self._open = False
-        stall = self.stalled(timeline.leave() - entered) if entered else 0
+        stall = self.stalled(self._leave(timeline, entered)) if entered else _NO_STALL
         if error is not None:
-            self._add(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
+            self._add(CheckpointEvent.FAILED, stall, text=f"{type(error).__name__}")
         else:
-            self._add(CheckpointEvent.BEGIN, stall_ns=stall)
+            self._add(CheckpointEvent.BEGIN, stall)
         if entered:
             self._queue.write()
 
-    def stalled(self, stall_ns: int) -> int:
-        """The stall to report where the loop stood still for `stall_ns`."""
-        return stall_ns
+    def _leave(self, timeline: Timeline, entered: int) -> Stall:
+        """Leave the phase entered at `entered`.
+
+        The rank that the others wait for in the save's collectives is blocked least.
+        """
+        if self._recorder.drain_completions is not None:
+            self._recorder.drain_completions()
+        blocked = timeline.totals[COLLECTIVE] - self._blocked_before
+        # Negative where a step ended inside the save: totals begin anew with each step.
+        return Stall(timeline.leave() - entered, max(blocked, 0))
+
+    def stalled(self, stall: Stall) -> Stall:
+        """The stall to report where the loop stood still for `stall`."""
+        return stall
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: size of the whole checkpoint, seconds from begin to durable."""
@@ -117,11 +142,12 @@ class CheckpointHandle:
     def _add(
         self,
         event: CheckpointEvent,
+        stall: Stall = _NO_STALL,
         *,
-        stall_ns: int = 0,
         durable_ns: int = 0,
         nbytes: int = 0,
         text: str = "",
     ) -> None:
         encoded = text_bytes(str(text), TEXT_SIZE)
-        self._queue.add((self._step, event, stall_ns, durable_ns, nbytes, encoded))
+        fact = (self._step, event, stall.stall_ns, durable_ns, nbytes, encoded, stall.blocked_ns)
+        self._queue.add(fact)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.pipeline.point_to_point import PointToPoint
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
-from stepwatch.signals.records import Op, Phase
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
+from stepwatch.signals.records import Op
 
 from .process_groups import REDUCTIONS, has_group_hooks, op_of
 
@@ -104,7 +104,7 @@ class Calls:
         def call(*args: Any, **kwargs: Any) -> Any:
             instruments = None if compiling() else self._following()
             timeline = None if instruments is None else instruments.recorder.timeline
-            if instruments is None or timeline is None or not self._counts(timeline):
+            if instruments is None or timeline is None or timeline.bucket == COLLECTIVE:
                 return function(*args, **kwargs)
             started = self._describe(instruments, name, op, args, kwargs, place)
             started = started or Started(0, op, 0)
@@ -160,12 +160,6 @@ class Calls:
         """The instruments, if this is the thread that trains."""
         known = self._instruments() if self._instruments is not None else None
         return known if known is not None and known.recorder.thread.is_current() else None
-
-    def _counts(self, timeline: Timeline) -> bool:
-        """Whether a call counts by itself: not inside one that does, nor inside a checkpoint."""
-        if timeline.bucket == Phase.CHECKPOINT:
-            return self._every_wait
-        return timeline.bucket != COLLECTIVE
 
     @guarded()
     def _describe(

@@ -6,7 +6,7 @@ import io
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue
+from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue, Stall
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
@@ -20,7 +20,7 @@ class Saves:
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self._recorder = recorder
         self._queue = queue
-        self._spent = (-1, 0)
+        self._spent = (-1, Stall())
 
     def save(self, arguments: tuple[Any, ...]) -> AbstractContextManager[Any]:
         """Context manager around a save with these positional `arguments`.
@@ -37,11 +37,12 @@ class Saves:
         """Context manager around a checkpoint that is read."""
         return self._phase() if self._counts() else nullcontext()
 
-    def total(self, step: int, stall_ns: int) -> int:
-        """Ns that the loop stood still for saves of `step`, one of `stall_ns` more included."""
-        before = self._spent[1] if self._spent[0] == step else 0
-        self._spent = step, before + stall_ns
-        return before + stall_ns
+    def total(self, step: int, stall: Stall) -> Stall:
+        """How long the loop stood still for saves of `step`, one more of `stall` included."""
+        before = self._spent[1] if self._spent[0] == step else Stall()
+        total = Stall(before.stall_ns + stall.stall_ns, before.blocked_ns + stall.blocked_ns)
+        self._spent = step, total
+        return total
 
     def _counts(self) -> bool:
         recorder = self._recorder
@@ -62,9 +63,9 @@ class RecognisedSave(CheckpointHandle):
         super().__init__(queue, step)
         self._saves = saves
 
-    def stalled(self, stall_ns: int) -> int:
-        """The stall to report where this save took `stall_ns`."""
-        return self._saves.total(self._step, stall_ns)
+    def stalled(self, stall: Stall) -> Stall:
+        """The stall to report where this save took `stall`."""
+        return self._saves.total(self._step, stall)
 
     @guarded()
     def follow(self, future: Any) -> None:

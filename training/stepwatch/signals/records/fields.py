@@ -84,12 +84,14 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("first_arrival_ns", "<u8", 0),
         ("clock_error_seconds", "<f4", NAN),
     ],
+    # `blocked_ns` is the part of the stall in collectives: who keeps the others waiting has least.
     Kind.CHECKPOINT: [
         ("event", "<u2", 0),
         ("stall_ns", "<u8", 0),
         ("durable_ns", "<u8", 0),
         ("bytes", "<u8", 0),
         ("text", "S48", b""),
+        ("blocked_ns", "<u8", 0),
     ],
     # Sampled, and in every step in which a rank itself held values that are not finite. Replicas
     # whose `digest` of the same step, group and part differ do not agree; group 0 is no digest.

@@ -8,6 +8,7 @@ next restart.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,9 @@ class Thresholds(NamedTuple):
     first_seconds: float
     shown_seconds: float
     most_share: float
-    share_after_seconds: float
-    share_after_saves: int
+    share_seconds: float
+    share_saves: int
+    usual_saves: int
     others_share: float
     saver_saves: int
     least_peer_seconds: float
@@ -74,18 +76,34 @@ class Run(NamedTuple):
 def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
     """Findings on the newest checkpoint, while it is in progress and for a while after."""
     findings = []
-    if _is_slow(saving, run, limits) and (
-        saving.in_progress or saving.ended_ago < limits.shown_seconds
-    ):
+    if _is_slow(saving, run, limits) and _is_shown(saving, run, limits):
         findings.append(_slow(saving, run, limits))
     if saving.failed:
         findings.append(_failed(saving))
     if not findings and not saving.in_progress:
         findings += _slow_saver(saving, run, limits)
-    often = len(run.earlier) >= limits.share_after_saves and run.age >= limits.share_after_seconds
-    if not findings and often and run.total > limits.most_share * run.age:
+    if not findings and _costs_much(saving, run, limits):
         findings.append(_too_much(saving, run, limits))
     return findings
+
+
+def _is_shown(saving: Saving, run: Run, limits: Thresholds) -> bool:
+    """Whether a slow save is still a finding: for a while, or until a good one where the one before
+    was slow, too."""
+    if saving.in_progress or saving.ended_ago < limits.shown_seconds:
+        return True
+    return bool(run.earlier) and run.earlier[-1] > allowed_seconds(run, limits)
+
+
+def _costs_much(saving: Saving, run: Run, limits: Thresholds) -> bool:
+    """Whether saves but the first one took a large share of the run, and enough of it to be sure.
+
+    The first one creates files and connections that later ones find.
+    """
+    saves = len(run.earlier) + (not saving.in_progress)
+    seconds = run.total - (run.earlier[0] if run.earlier else 0.0)
+    enough = saves >= limits.share_saves and seconds >= limits.share_seconds
+    return enough and seconds > limits.most_share * run.age
 
 
 def detect_in_progress(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
@@ -102,21 +120,35 @@ def allowed_seconds(run: Run, limits: Thresholds) -> float:
     """Longest stall that is still usual."""
     if not run.earlier:
         return limits.first_seconds
-    usual = usual_seconds(run)
+    return _allowed_beside(usual_seconds(run, limits), run, limits)
+
+
+def _allowed_beside(usual: float, run: Run, limits: Thresholds) -> float:
     step = 0.0 if math.isnan(run.step_seconds) else run.step_seconds
     excess = max(limits.least_excess_seconds, limits.least_excess_steps * step)
     return max(limits.least_ratio * usual, usual + excess)
 
 
-def usual_seconds(run: Run) -> float:
-    """Lower quartile of the earlier stalls, without the first where there are others."""
-    stalls = run.earlier[1:] or run.earlier
-    if not stalls:
+def usual_seconds(run: Run, limits: Thresholds) -> float:
+    """Lower quartile of the first usual stalls, without the first of all where there are others.
+
+    A save that is slow beside those before it is not usual, however many are slow after it.
+    """
+    if not run.earlier or any(map(math.isnan, run.earlier)):
         return math.nan
-    ordered = np.sort(np.asarray(stalls, dtype=np.float64))
-    if math.isnan(ordered[-1]):  # sorted behind all numbers
-        return math.nan
-    return float(ordered[(len(ordered) - 1) // 4])  # what `np.quantile` takes ten times as long for
+    usual: list[float] = []
+    allowed = math.inf
+    for stall in run.earlier[1:] or run.earlier:
+        if stall <= allowed:
+            insort(usual, stall)
+            allowed = _allowed_beside(_lower_quartile(usual), run, limits)
+        if len(usual) == limits.usual_saves:
+            break
+    return _lower_quartile(usual)
+
+
+def _lower_quartile(ordered: list[float]) -> float:
+    return ordered[(len(ordered) - 1) // 4]
 
 
 def slowest(own: Vector, limits: Thresholds) -> int:
@@ -130,7 +162,7 @@ def slowest(own: Vector, limits: Thresholds) -> int:
 
 
 def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
-    rank, usual = slowest(saving.own, limits), usual_seconds(run)
+    rank, usual = slowest(saving.own, limits), usual_seconds(run, limits)
     against = "no earlier checkpoint" if math.isnan(usual) else f"usual {usual:.2f} s"
     held = "has held" if saving.in_progress else "held"
     who = f"; rank {rank} is slowest" if rank >= 0 else ""

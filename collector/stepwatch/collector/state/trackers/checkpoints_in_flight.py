@@ -88,6 +88,9 @@ class CheckpointsInFlight:
         known = ends["stall_ns"] != UNKNOWN
         save.stall[ends["rank"]] = np.where(known, ends["stall_ns"] / NANOSECONDS, np.nan)
         save.began_ns[ends["rank"][~known]] = 0
+        # What the hooks measured is exact; states are seen once a second.
+        timed = ends[known & (ends["blocked_ns"] > 0) & (ends["blocked_ns"] <= ends["stall_ns"])]
+        save.own[timed["rank"]] = (timed["stall_ns"] - timed["blocked_ns"]) / NANOSECONDS
         if len(ends):
             ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
             # Of one save the last rank counts; of two the later save, however a clock was set.
