@@ -60,7 +60,7 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     parts = np.zeros(len(steps), dtype=[(name, "<f4") for name in PARTS])
     tokens = np.full(len(steps), 100)
     facts = (world, began_ns, ends, busy, longest, observed, lost, gaps, on_device, parts, tokens)
-    return StepFacts(*facts, np.zeros(len(steps), dtype=np.bool_))
+    return StepFacts(*facts, np.zeros(len(steps), dtype=np.bool_), np.full(len(steps), world))
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:

@@ -60,6 +60,7 @@ def attempt_of(
         made,
         np.full(count, 100),
         np.zeros(count, dtype=np.bool_),
+        np.full(count, world),
     )
     dropped = DroppedSteps()
     dropped.count = 1  # a first step would be start-up

@@ -94,10 +94,15 @@ class DetectionContext:
         return frozenset(found - over)
 
     @cached_property
+    def left_out(self) -> frozenset[int]:
+        """Ranks whose newest steps are missing: that are not observed, or that are done."""
+        return self.unobserved.union(self.attempt.done)
+
+    @cached_property
     def with_observed_peers(self) -> frozenset[int]:
-        """Ranks that are observed, and of whose stage another one is."""
+        """Ranks whose steps are observed, and of whose stage those of another one are."""
         stage = self.window.stage
-        seen = ~np.isin(np.arange(len(stage)), list(self.unobserved))
+        seen = ~np.isin(np.arange(len(stage)), list(self.left_out))
         stages, counts = np.unique(stage[seen], return_counts=True)
         return frozenset(np.flatnonzero(seen & np.isin(stage, stages[counts > 1])).tolist())
 

@@ -1,4 +1,4 @@
-"""The ranks that can be compared: that are observed, and that have peers in their stage."""
+"""The ranks that can be compared: whose steps are observed, and that have peers in their stage."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ def _alone(stages: bytes, dtype: str) -> Mask:
 
 
 def compared_ranks(context: DetectionContext) -> Integers:
-    """Numbers of the ranks to compare, rising: all, or those observed with a peer of their stage.
+    """Numbers of the ranks to compare, rising: all, or those whose steps are observed with those of
+    a peer of their stage.
 
     A rank whose peers are not observed is left out: what slows all of them down would look like its
     own fault.
     """
     world = len(context.window.stage)
-    if not context.unobserved:
+    if not context.left_out:
         return np.arange(world)
     return np.array(sorted(context.with_observed_peers), dtype=np.int64)
 
 
 def observed_ranks(context: DetectionContext) -> Integers:
-    """Numbers of the ranks that are observed, rising."""
+    """Numbers of the ranks whose steps are observed, rising."""
     every = np.arange(len(context.window.stage))
-    return every[~np.isin(every, list(context.unobserved))] if context.unobserved else every
+    return every[~np.isin(every, list(context.left_out))] if context.left_out else every
 
 
 def window_of(window: Window, ranks: Integers) -> Window:

@@ -57,7 +57,7 @@ def steps_state(context: DetectionContext) -> Hashable:
         tuple(_run_state(each) for each in job.attempts.values()),
         (records.arrived, tuple(records.groups.items())),
         (attempt.world, attempt.stages.tobytes(), ranks.node_at.tobytes()),
-        (frozenset(ranks.gone), context.unobserved),
+        (frozenset(ranks.gone), context.unobserved, context.left_out),
         context.class_throughput.changed(job.name),
     )
 

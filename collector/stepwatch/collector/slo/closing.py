@@ -115,7 +115,7 @@ def _may_go(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], too_old: int)
         attempt, count = runs[number][0], len(known.steps.end_s)
         awaited = attempt.tracker(SettledSteps).awaited
         settled = 0 if awaited is None else min(count, awaited - known.first_step)
-        short = known.steps.observed[:settled] < known.steps.world
+        short = known.steps.observed[:settled] < known.steps.expected[:settled]
         short[: max(0, too_old - before)] = False
         complete = int(np.argmax(short)) if short.any() else settled
         before += complete

@@ -42,7 +42,7 @@ class Shares(NamedTuple):
     def of(cls, sli: Sli, attempt: AttemptSteps) -> Shares:
         """Those of an attempt's steps."""
         steps = attempt.steps
-        expected = np.where(steps.unfinished, steps.observed, steps.world)
+        expected = np.where(steps.unfinished, steps.observed, steps.expected)
         return cls(steps.end_s, *sli.good_and_total(attempt), steps.observed, expected)
 
     @classmethod

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from stepwatch.collector.state.done_ranks import done_from, expected_ranks
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
@@ -152,6 +153,21 @@ class Attempt(TrackedAttempt):
         if not 0 < self.world <= len(ended) + len(vanished):
             return False
         return len(ended.keys() | vanished) >= self.world
+
+    @property
+    def done(self) -> dict[int, int]:
+        """The first step that is not expected of each rank that is done while others go on."""
+        events = self.tracker(LifecycleEvents)
+        return done_from(self.ranks, events, self.step_history, self.received_monotonic_s)
+
+    def expected_ranks(self, steps: Integers) -> Integers:
+        """How many ranks should report each of `steps`: all but those that are done."""
+        return expected_ranks(steps, self.world, self.done)
+
+    @property
+    def complete_until(self) -> int:
+        """Newest step that every rank reported of which it is expected, as all steps before it."""
+        return self.step_history.complete_until(self.expected_ranks(self.step_history.steps))
 
     @property
     def stages(self) -> SmallIntegers:

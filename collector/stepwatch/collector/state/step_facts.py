@@ -52,6 +52,7 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
     history = attempt.step_history
     began_ns = attempt.tracker(LifecycleEvents).began_wall_ns
     facts = history.facts(attempt.world, began_ns, resumed_at)
+    facts = facts._replace(expected=attempt.expected_ranks(history.steps))
     on_device = _on_device(attempt)
     count = len(on_device)
     fixed_end_ns = history.dropped.fixed_end_ns
@@ -71,6 +72,7 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
         parts=_parts(facts.parts[:count], found, on_device),
         tokens=facts.tokens[:count],
         unfinished=facts.unfinished[:count],
+        expected=facts.expected[:count],
     )
 
 

@@ -66,7 +66,7 @@ def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
 def _newest_step(attempt: Attempt) -> int | None:
     """The newest step that every rank reported; None before the first."""
     history = attempt.step_history
-    newest = history.complete_until(attempt.world) if attempt.world and len(history) else -1
+    newest = attempt.complete_until if attempt.world and len(history) else -1
     return newest if newest >= history.first and len(history) else None
 
 

@@ -352,7 +352,7 @@ def _job_class(attempt: Attempt) -> str:
 
 
 def _newest_step(attempt: Attempt) -> Value:
-    newest = attempt.step_history.complete_until(attempt.world) if attempt.world else -1
+    newest = attempt.complete_until if attempt.world else -1
     return (
         float(newest)
         if newest >= attempt.step_history.first and len(attempt.step_history)

@@ -56,7 +56,8 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
         rows = step_history.rows[kept]
         first = step_history.held_from
         steps.append(np.arange(first + kept.start, first + kept.stop))
-        losses.append(np.where(rows["reported"] >= attempt.world, rows["loss"], np.nan))
+        expected = attempt.expected_ranks(steps[-1])
+        losses.append(np.where(rows["reported"] >= expected, rows["loss"], np.nan))
     if len(steps) == 1:  # nearly always: nothing to put together
         return steps[0], losses[0]
     newest = slice(-HISTORY_STEPS, None)

@@ -21,10 +21,12 @@ def _got_over(attempt: Attempt) -> int:
     finite loss again. -1 where the loss is not recorded.
     """
     step_history, needed = attempt.step_history, detector.LIMITS.recovered_steps
-    healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
+    newest = step_history.steps[-LOOKED_BACK_STEPS:]
+    expected = np.maximum(attempt.expected_ranks(newest), 1)
+    healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= expected
     numerics = attempt.tracker(Numerics)
     bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
-    healthy &= ~np.isin(step_history.steps[-LOOKED_BACK_STEPS:], bad)
+    healthy &= ~np.isin(newest, bad)
     if len(healthy) < needed:
         return -1
     runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
@@ -44,6 +46,6 @@ def find(context: DetectionContext) -> list[Finding]:
     step_history = attempt.step_history
     newest = step_history.first + len(step_history) - 1
     over = bool(attempt.ended) or bool(attempt.gone)
-    complete = step_history.complete_until(attempt.world)
+    complete = attempt.complete_until
     found = detector.detect(rows, complete, newest, detector.LIMITS, over=over)
     return [context.dated(finding) for finding in found]

@@ -74,7 +74,7 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
 def _among(
     context: DetectionContext, ranks: Integers, costly: Sequence[CostlyRank]
 ) -> list[Finding]:
-    """Findings where `ranks` alone are compared, while nobody observes some of the others."""
+    """Findings where `ranks` alone are compared, as steps of the others are missing."""
     place = {rank: at for at, rank in enumerate(ranks.tolist())}
     known = [each._replace(rank=place[each.rank]) for each in costly if each.rank in place]
     attempt = context.attempt
@@ -88,14 +88,21 @@ def _among(
         ranks,
         context.once(partners_in),
     )
-    unseen = text_evidence("ranks not observed", ranks_text(sorted(context.unobserved)), "")
-    return [each._replace(evidence=(*each.evidence, unseen)) for each in found]
+    rows = [
+        text_evidence(name, ranks_text(sorted(absent)), "")
+        for name, absent in (
+            ("ranks not observed", context.unobserved),
+            ("ranks that are done", context.left_out - context.unobserved),
+        )
+        if absent
+    ]
+    return [each._replace(evidence=(*each.evidence, *rows)) for each in found]
 
 
 def partners_in(context: DetectionContext) -> Partners:
     """Who meets whom most often, and whom evidence does not know well enough to compare with."""
     groups = context.attempt.collective_records.groups
-    left_out = context.unobserved
+    left_out = context.left_out
     if context.course is not None:
         left_out |= rarely_seen(context.course, len(context.window.stage))
     return Partners(context.window, context.baseline.calls, groups, left_out)

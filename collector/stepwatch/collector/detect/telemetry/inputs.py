@@ -17,7 +17,7 @@ def find(context: DetectionContext) -> list[Finding]:
     attempt = context.attempt
     if max(context.staleness.values(), default=0.0) < detector.LIMITS.least_seconds:
         return []
-    step = attempt.step_history.complete_until(attempt.world)
+    step = attempt.complete_until
     every = {node: attempt.flush_seconds(node) for node in context.staleness}
     return detector.detect(context.staleness, step, detector.LIMITS, every, _rest(context))
 

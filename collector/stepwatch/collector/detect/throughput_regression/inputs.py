@@ -27,7 +27,7 @@ def find(context: DetectionContext) -> list[Finding]:
     # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
     clock = HOST if context.window.clock == HOST else context.first_steps.clock
     course, baseline = (
-        course_of(context.attempt, newest, clock, len(context.unobserved)),
+        course_of(context.attempt, newest, clock, len(context.left_out)),
         context.first_steps.baseline(clock),
     )
     peers = [each.speed for each in context.class_throughput.peers(context.job.name)]

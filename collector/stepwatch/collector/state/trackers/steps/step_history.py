@@ -88,7 +88,8 @@ class StepFacts(NamedTuple):
     of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
     `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
     that is not known. `tokens` are those of all ranks. `unfinished` marks steps that some rank left
-    by an exception: nothing of them is kept, and who has not reported them never will.
+    by an exception: nothing of them is kept, and who has not reported them never will. `expected`
+    is how many ranks should have reported: all but those that are done.
     """
 
     world: int
@@ -103,6 +104,7 @@ class StepFacts(NamedTuple):
     parts: Rows
     tokens: _Integers
     unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    expected: _Integers
 
     @property
     def end_s(self) -> _Floats:
@@ -207,12 +209,13 @@ class StepHistory:
         part["loss"][some] = part["loss_sum"][some] / part["loss_ranks"][some]
         put(rows, touched, part)
 
-    def complete_until(self, world: int) -> int:
-        """Newest step that `world` ranks and all steps before it reported; first - 1 if none.
+    def complete_until(self, expected: int | _Integers) -> int:
+        """Newest step that all `expected` ranks reported, as all steps before it; first - 1 if
+        none.
 
-        What was dropped counts as reported.
+        `expected` is the same for all steps, or (held,). What was dropped counts as reported.
         """
-        short = self.rows["reported"] < world
+        short = self.rows["reported"] < expected
         return self.held_from + (int(np.argmax(short)) if short.any() else self._used) - 1
 
     def baseline(self) -> float:
@@ -268,6 +271,7 @@ class StepHistory:
             rows[[*PARTS]],
             rows["tokens"].astype(np.int64),
             rows["flags"] & StepFlag.UNFINISHED > 0,
+            np.full(self._used, world),
         )
 
     def allocated(self, began_ns: int, ends_ns: _Integers, *, began_known: bool) -> _Floats:

@@ -1,0 +1,66 @@
+"""Ranks that are done while others go on: their data is over, so no step is expected of them.
+
+With uneven inputs (DDP's join, loaders of unequal length) a rank that is out of data takes part in
+the collectives of the others, or has ended, and makes no step any more.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.steps.step_history import StepHistory
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
+
+LEAST_STEPS = 4
+"""So many steps ahead no rank is that meets the others in each step, with its last ones unsent."""
+LEAST_SECONDS, USUAL_STEPS = 5.0, 4.0
+"""A rank that trains without the others for a while changes its line more often than this."""
+_LIVES = (ProcessState.RUNNING, ProcessState.SLEEPING, ProcessState.UNINTERRUPTIBLE)
+
+
+def done_from(
+    ranks: Ranks, events: LifecycleEvents, history: StepHistory, received_s: float
+) -> dict[int, int]:
+    """The first step that is not expected of each rank that is done.
+
+    A rank is done that finished, or whose process lives and stands outside the phases of a step,
+    while others made `LEAST_STEPS` steps more. `received_s` is when the newest report of any node
+    came, on the collector's monotonic clock: of a rank that is not observed nothing is known.
+    """
+    if not len(history) or not len(ranks.rows):
+        return {}
+    rows = ranks.rows
+    behind = ranks.reported & (rows["step"] + LEAST_STEPS < history.first + len(history))
+    if not behind.any():
+        return {}
+    finished = [rank for rank, event in events.ended.items() if event is LifecycleEvent.FINISH]
+    over = np.isin(np.arange(len(rows)), finished)
+    found = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), received_s)))
+    return {rank: int(rows["step"][rank]) for rank in found.tolist()}
+
+
+def expected_ranks(steps: Integers, world: int, done: dict[int, int]) -> Integers:
+    """How many ranks should report each of `steps`; shape (steps,).
+
+    Of four ranks, of which one is done from step 80 on: 4 of step 79, 3 of step 80.
+    """
+    return np.asarray(world - np.searchsorted(sorted(done.values()), steps, side="right"))
+
+
+def _stands(ranks: Ranks, usual_seconds: float, received_s: float) -> Mask:
+    """Ranks (world,) that live, are observed, and have been between steps for long."""
+    rows = ranks.rows
+    long = LEAST_SECONDS
+    if not math.isnan(usual_seconds):
+        long = max(long, USUAL_STEPS * usual_seconds)
+    since = (rows["time_ns"].astype(np.int64) - rows["since_ns"].astype(np.int64)) / NANOSECONDS
+    outside = (rows["phase"] == Phase.OTHER) & (rows["since_ns"] > 0) & (since >= long)
+    with np.errstate(invalid="ignore"):
+        observed = received_s - ranks.received_monotonic_s < LEAST_SECONDS
+    return np.asarray(outside & observed & np.isin(rows["process_state"], _LIVES))
