@@ -169,6 +169,15 @@ def test_groups_of_the_same_ranks_entered_in_crossed_order_are_a_circle(
     assert "rank 1 waits in all_reduce of group 0-2 (name 2) for ranks 0, 2" in incident["summary"]
 
 
+def test_a_slow_rank_is_named_after_another_one_ran_out_of_data(
+    tmp_path: Path, forked: Trainer
+) -> None:
+    incident = incident_of(tmp_path, "uneven", ("straggler",), forked)
+    assert (incident["rank"], incident["phase"]) == (RANK, "forward")
+    texts = {row["name"]: row.get("text") for row in incident["evidence"]}
+    assert texts["ranks that are done"] == "rank 0"
+
+
 def test_the_rank_that_others_wait_for_in_each_save_is_named_from_the_first_on(
     tmp_path: Path, forked: Trainer
 ) -> None:

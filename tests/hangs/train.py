@@ -49,11 +49,29 @@ def save(watch: Watch, step: int, seconds: float) -> None:
         dist.barrier()
 
 
+def train_unevenly(watch: Watch, rank: int) -> None:
+    """Rank 0 is out of data first; then the faulty rank is slow."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    with model.join():
+        for number in range(20 if rank == 0 else STEPS):
+            with watch.step(tokens=8) as step:
+                with step.phase("data"):
+                    time.sleep(0.05)
+                with step.phase("forward"):
+                    time.sleep(0.2 if rank == FAULTY_RANK and number >= 150 else 0.0)
+                    loss = model(torch.ones(4, 8)).sum()
+                with step.phase("backward"):
+                    loss.backward()
+
+
 def train(fault: str) -> None:
     dist.init_process_group("gloo")
     twins = [dist.new_group(), dist.new_group()]  # of the same members as all ranks
     watch = Watch.from_env(job="hangs")
     rank = dist.get_rank()
+    if fault == "uneven":
+        train_unevenly(watch, rank)
+        return
     for number in range(STEPS):
         faulty = rank == FAULTY_RANK and number == FAULTY_STEP
         with watch.step(tokens=8) as step:
