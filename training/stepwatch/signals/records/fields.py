@@ -170,6 +170,12 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("exit_code", "<i2", -1),
         # Page faults that had to wait for a disk, since the process began; NaN if unknown.
         ("major_faults", "<f4", NAN),
+        # Counters of a rank that does not move, since the agent began to read them; NaN of one that
+        # moves, or where they cannot be read. CPU time of the processes that it started; bytes that
+        # it and they read and wrote, and those that their TCP connections received and sent.
+        ("children_cpu_seconds", "<f8", NAN),
+        ("file_bytes", "<f8", NAN),
+        ("tcp_bytes", "<f8", NAN),
         ("job_class", "S32", b""),
     ],
     # What a suspect rank was doing, asked from outside; -1 where a counter is not known.

@@ -1,4 +1,4 @@
-"""The `ranks` probe: each rank's live line, seen from outside, and its process in `/proc`."""
+"""The `ranks` probe: each rank's live line, and its process and children, seen from outside."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from stepwatch.agent.rings.process_exits import UNKNOWN_EXIT, ProcessExit
 from stepwatch.agent.rings.processes import state_of
 from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals import names
-from stepwatch.signals.clock import Clock
+from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
+
+from .work import STILL_SECONDS, Signs, WorkReader
 
 _MOST = 0xFFFFFFFF
 """Largest number that a counter of a row holds."""
@@ -47,6 +49,7 @@ class RanksProbe(Probe):
         self._proc = proc
         self._read: list[WatchedRank] = []
         self._files = KernelFiles()
+        self._work = WorkReader(proc, self._files)
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -65,7 +68,20 @@ class RanksProbe(Probe):
         self._files.close_unread()
         for name in found[0] if found else ():
             rows[name] = [values[name] for values in found]
+        self._add_work(rows)
         return rows
+
+    def _add_work(self, rows: Rows) -> None:
+        """Put signs of work into the rows of ranks that live and do not move."""
+        moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
+        still = rows["time_ns"].astype(np.int64) - moved >= STILL_SECONDS * NANOSECONDS
+        still &= (moved > 0) & (rows["gone_ns"] == 0)
+        pids = [watched.reader.identity.pid for watched in self._read]
+        read = frozenset(pid for pid, is_still in zip(pids, still, strict=True) if is_still)
+        signs = self._work.read(read, self._clock.monotonic_ns())
+        values = [signs.get(pid, Signs()) for pid in pids]
+        for place, name in enumerate(Signs._fields):
+            rows[name] = [each[place] for each in values]
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
         """The rows of these ranks: another attempt's ranks are in another segment."""

@@ -1,0 +1,162 @@
+"""Signs of work of ranks that do not move: CPU time of their children, bytes that they move.
+
+Costs a file for each process of the node, and two for each of a rank and its children, so it is
+read only of ranks that have not moved for `STILL_SECONDS`. Counters begin at 0 with the first
+reading of a rank, and are cumulated here: children end, and connections close.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.agent.kernel_files import KernelFiles, read_once
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import UNKNOWN_FLOAT
+
+from .connections import carried_bytes, shares_network, sockets_of
+
+STILL_SECONDS = 2.0
+"""Longer than most phases, and early enough for two readings before a stall is evaluated."""
+FAMILY_SECONDS = 4.0
+"""Between two scans for children and connections, which cost most."""
+MAX_PROCESSES = 20_000
+_MOVED = ("rchar", "wchar", "read_bytes", "write_bytes")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Signs(NamedTuple):
+    """Counters of a rank and the processes that it started; NaN where they cannot be read."""
+
+    children_cpu_seconds: float = UNKNOWN_FLOAT
+    file_bytes: float = UNKNOWN_FLOAT
+    tcp_bytes: float = UNKNOWN_FLOAT
+
+
+class _Family:
+    """A rank's process, its descendants, their connections, and the newest counters of each."""
+
+    def __init__(self) -> None:
+        self.pids: tuple[int, ...] = ()
+        self.inodes: frozenset[int] | None = None
+        self.signs = Signs(0.0, 0.0, 0.0)
+        self.cpu: dict[int, float] | None = None
+        self.files: dict[int, float] | None = None
+        self.tcp: dict[int, float] | None = None
+
+
+class WorkReader:
+    """Reads `Signs` of ranks by the ids of their processes."""
+
+    def __init__(self, proc: Path, files: KernelFiles) -> None:
+        self._proc, self._files = proc, files
+        self._families: dict[int, _Family] = {}
+        self._scanned_ns = 0
+
+    def read(self, pids: frozenset[int], now_ns: int) -> Mapping[int, Signs]:
+        """Signs of work of each process of `pids` at monotonic `now_ns`; others are forgotten."""
+        new = pids - self._families.keys()
+        self._families = {pid: self._families.get(pid) or _Family() for pid in pids}
+        if pids and (new or now_ns - self._scanned_ns >= FAMILY_SECONDS * NANOSECONDS):
+            self._scan()
+            self._scanned_ns = now_ns
+        carried = _carried() if pids else None
+        return {pid: self._signs(pid, each, carried) for pid, each in self._families.items()}
+
+    def _scan(self) -> None:
+        children: dict[int, list[int]] = {}
+        for pid, parent in _parents(self._proc):
+            children.setdefault(parent, []).append(pid)
+        for pid, family in self._families.items():
+            family.pids = (pid, *_descendants(pid, children))
+            family.inodes = self._inodes(family.pids)
+
+    def _inodes(self, pids: tuple[int, ...]) -> frozenset[int] | None:
+        """Sockets of these processes; None where those of the first one are not to be seen."""
+        if not shares_network(pids[0], self._proc):
+            return None
+        found: set[int] = set()
+        for pid in pids:
+            try:
+                found |= sockets_of(pid, self._proc)
+            except OSError:
+                if pid == pids[0]:
+                    return None
+        return frozenset(found)
+
+    def _signs(self, pid: int, family: _Family, carried: Mapping[int, int] | None) -> Signs:
+        cpu = {each: self._cpu_seconds(each, own=each == pid) for each in family.pids}
+        files = {each: self._file_bytes(each) for each in family.pids}
+        tcp = None
+        if carried is not None and family.inodes is not None:
+            tcp = {inode: float(carried[inode]) for inode in family.inodes & carried.keys()}
+        before = family.signs
+        family.signs = Signs(
+            before.children_cpu_seconds + _grown(family.cpu, _known(cpu)),
+            before.file_bytes + _grown(family.files, _known(files)),
+            before.tcp_bytes + (0.0 if tcp is None else _grown(family.tcp, tcp)),
+        )
+        family.cpu, family.files, family.tcp = _known(cpu), _known(files), tcp
+        return Signs(
+            family.signs.children_cpu_seconds if cpu[pid] is not None else UNKNOWN_FLOAT,
+            family.signs.file_bytes if files[pid] is not None else UNKNOWN_FLOAT,
+            family.signs.tcp_bytes if tcp is not None else UNKNOWN_FLOAT,
+        )
+
+    def _cpu_seconds(self, pid: int, *, own: bool) -> float | None:
+        """CPU time of a child; of the rank's `own` process that of its children that ended."""
+        fields = self._files.word_or(f"{self._proc}/{pid}/stat").rpartition(")")[2].split()
+        first = 13 if own else 11
+        try:
+            return (int(fields[first]) + int(fields[first + 1])) / _TICKS
+        except (ValueError, IndexError):
+            return None
+
+    def _file_bytes(self, pid: int) -> float | None:
+        """Bytes through system calls, and those that storage moved for mapped files."""
+        text = self._files.word_or(f"{self._proc}/{pid}/io")
+        values = dict(line.partition(": ")[::2] for line in text.splitlines())
+        try:
+            return float(sum(int(values[name]) for name in _MOVED))
+        except (ValueError, KeyError):
+            return None
+
+
+def _known(values: Mapping[int, float | None]) -> dict[int, float]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _grown(before: Mapping[int, float] | None, now: Mapping[int, float]) -> float:
+    """By how much counters have grown; what is new counts whole, but not in the first reading."""
+    if before is None:
+        return 0.0
+    return sum(max(0.0, value - before.get(key, 0.0)) for key, value in now.items())
+
+
+def _carried() -> Mapping[int, int] | None:
+    try:
+        return carried_bytes()
+    except OSError:  # no such diagnosis here
+        return None
+
+
+def _parents(proc: Path) -> Iterator[tuple[int, int]]:
+    """Each process of the node, and its parent."""
+    names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
+    for _, name in zip(range(MAX_PROCESSES), names, strict=False):
+        try:
+            yield int(name), int(read_once(f"{proc}/{name}/stat").rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):  # ended meanwhile
+            continue
+
+
+def _descendants(pid: int, children: Mapping[int, list[int]]) -> list[int]:
+    found, waiting = list[int](), list(children.get(pid, ()))
+    while waiting:
+        child = waiting.pop()
+        if child not in found and child != pid:
+            found.append(child)
+            waiting += children.get(child, ())
+    return found
