@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.hang import LIMITS, RankSituation, stall_of, stalled_seconds
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, DeviceState, Kind, Op, Phase, ProcessState
 from stepwatch.signals.wire import Rows
@@ -128,7 +128,7 @@ def test_devices_in_different_collectives_have_no_cause_in_common() -> None:
 
 
 def test_a_host_that_enqueues_nothing_more_is_the_culprit_not_its_idle_device() -> None:
-    rows = states(host_ago=30.0)
+    rows = states(host_ago=80.0, device_ago=80.0)
     rows["device_state"][1], rows["phase"][1], rows["step"][1] = DeviceState.IDLE, Phase.DATA, 57
     (finding,) = found(rows)
     assert (finding.rank, finding.phase, finding.cause) == (1, "data", "busy")
@@ -256,8 +256,8 @@ def test_what_has_not_completed_is_shown_of_each_group() -> None:
 
 
 HOST = RankSituation(
-    0, 57, Phase.BACKWARD, 0, False, True, Op.ALL_REDUCE, 30.0, 0.2, ProcessState.RUNNING
-)._replace(cpu_ratio=0.9)
+    0, 57, Phase.BACKWARD, 0, False, True, Op.ALL_REDUCE, 80.0, 0.2, ProcessState.RUNNING
+)._replace(work=Work.CPU)
 EVALUATES = HOST._replace(phase=Phase.OTHER, in_collective=False)
 
 
@@ -279,7 +279,7 @@ def test_hosts_that_wait_count_where_devices_do_not_show_the_collective(
 ) -> None:
     others = busy(HOST._replace(**changes))
     assert culprits(EVALUATES, others) == []
-    assert culprits(EVALUATES._replace(cpu_ratio=0.0), others) == [0]
+    assert culprits(EVALUATES._replace(work=Work.NONE), others) == [0]
 
 
 def test_a_device_that_works_holds_up_those_that_show_the_collective_wherever_its_host_waits() -> (
@@ -309,8 +309,8 @@ def test_devices_that_all_work_may_wait_in_a_collective_that_none_shows() -> Non
     [
         busy(EVALUATES, step=56),
         busy(EVALUATES, phase=Phase.BACKWARD),
-        busy(EVALUATES, cpu_ratio=0.0),
-        busy(EVALUATES, cpu_ratio=math.nan),
+        busy(EVALUATES, work=Work.NONE),
+        busy(EVALUATES, work=None),
         busy(EVALUATES._replace(phase=Phase.FORWARD)),
     ],
     ids=["finished step", "earlier phase", "host waits", "cpu unknown", "queue may be full"],

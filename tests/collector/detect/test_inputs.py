@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
+from stepwatch.collector.detect import hang, non_finite, pause, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
 from stepwatch.collector.runtime.evaluation.job_state import has_ended, job_state
@@ -62,8 +62,16 @@ def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Det
 def test_the_last_rank_may_tidy_up_but_not_wait_for_those_that_finished() -> None:
     assert hang.find(standing(60.0)) == []
     assert len(hang.find(standing(60.0, waits=True))) == 1
-    assert len(hang.find(standing(60.0, waits=True, finished=0))) == 1
+    assert len(hang.find(standing(80.0, waits=True, finished=0))) == 1
     assert len(hang.find(standing(hang.LIMITS.pause_seconds + 1))) == 1
+
+
+def test_a_rank_that_does_not_end_after_training_is_said_with_what_it_costs() -> None:
+    assert pause.find(standing(hang.LIMITS.legal_seconds - 1)) == []
+    (finding,) = pause.find(standing(hang.LIMITS.legal_seconds + 1))
+    assert (finding.rank, finding.cause) == (3, "busy")
+    assert "training is over, and rank 3 has not ended for 76.00 s" in finding.summary
+    assert "the devices of 4 ranks idle" in finding.summary
 
 
 def bad_rows(step: int) -> Rows:
@@ -162,7 +170,7 @@ def test_a_preemption_that_was_called_off_silences_nothing() -> None:
 
 
 @pytest.mark.parametrize(("steps", "after", "found"), [(0, 300, 0), (2, 25, 0), (2, 35, 1)])
-def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
+def test_a_stall_in_the_first_steps_is_found_by_the_longest_of_them(
     steps: int, after: float, found: int
 ) -> None:
     job = LiveJob(JOB)
@@ -173,7 +181,7 @@ def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
         Kind.STEP: step_rows(range(steps), range(4)),
     }
     job.apply(segment(1, reported), Received(0.0, 100.0))
-    assert len(hang.find(DetectionContext(job, 100.0))) == found
+    assert len(pause.find(DetectionContext(job, 100.0))) == found
 
 
 def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:

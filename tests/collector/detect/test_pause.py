@@ -1,4 +1,4 @@
-"""What holds a job up while it runs is a pause: a finding after minutes, with what it costs."""
+"""A wait that may be legal is a pause: a finding after seconds or minutes, with what it costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.hang import Asked, Others, RankSituation, stall_of
 from stepwatch.collector.detect.hang.situation import Unseen
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import GilState, Op, Phase, ProcessState
 
@@ -18,7 +19,9 @@ LIMITS = pause.LIMITS
 WAITER = RankSituation(
     0, 50, Phase.BACKWARD, 0, False, True, Op.ALL_REDUCE, 180.0, 0.2, ProcessState.SLEEPING
 )
-RUNS = WAITER._replace(rank=2, in_collective=False, phase=Phase.OTHER, cpu_ratio=0.98)
+RUNS = WAITER._replace(
+    rank=2, in_collective=False, phase=Phase.OTHER, work=Work.CPU, cpu_ratio=0.98
+)
 
 
 def job(outside: RankSituation, age: float = 180.0) -> list[RankSituation]:
@@ -58,17 +61,17 @@ def test_ranks_that_wait_for_some_that_nobody_observes_do_not_pause() -> None:
 
 
 def test_where_the_cpu_time_is_not_known_it_says_so() -> None:
-    (finding,) = detect(job(RUNS._replace(cpu_ratio=math.nan)))
+    (finding,) = detect(job(RUNS._replace(work=None, cpu_ratio=math.nan)))
     assert finding.cause == "unknown"
     assert "whether running is unknown" in finding.summary
     (row,) = [row for row in finding.evidence if row.name == "CPU time of rank 2"]
     assert (row.text, math.isnan(row.value)) == ("unknown", True)
 
 
-@pytest.mark.parametrize("ratio", [0.0, 0.9, math.nan])
-def test_where_nobody_waits_it_takes_longer_whatever_the_ranks_do(ratio: float) -> None:
+@pytest.mark.parametrize("work", [Work.CPU, Work.BYTES, None])
+def test_where_no_rank_waits_it_takes_longer_whatever_the_ranks_do(work: Work | None) -> None:
     def standing(age: float) -> list[RankSituation]:
-        return [RUNS._replace(rank=rank, cpu_ratio=ratio, moved_age=age) for rank in range(3)]
+        return [RUNS._replace(rank=rank, work=work, moved_age=age) for rank in range(3)]
 
     assert detect(standing(LIMITS.least_seconds - 1)) == []
     (finding,) = detect(standing(LIMITS.least_seconds))
@@ -84,16 +87,52 @@ def test_a_single_process_may_do_something_else_for_minutes() -> None:
 
 
 def test_a_short_pause_is_nothing() -> None:
-    assert detect(job(RUNS, LIMITS.least_waiting_seconds - 1)) == []
-    assert len(detect(job(RUNS, LIMITS.least_waiting_seconds))) == 1
+    assert detect(job(RUNS, hang.LIMITS.legal_seconds - 1)) == []
+    assert len(detect(job(RUNS, hang.LIMITS.legal_seconds))) == 1
+
+
+@pytest.mark.parametrize(
+    ("work", "cause", "words"),
+    [
+        (Work.NONE, "not-arrived", "without using a CPU"),
+        (Work.BYTES, "busy", "bytes move"),
+        (Work.CHILDREN, "busy", "its children are at work"),
+    ],
+)
+def test_a_rank_that_does_not_compute_is_said_within_seconds(
+    work: Work, cause: str, words: str
+) -> None:
+    rank = RUNS._replace(work=work)
+    assert detect(job(rank, LIMITS.quiet_seconds - 1)) == []
+    (finding,) = detect(job(rank, LIMITS.quiet_seconds))
+    assert (finding.rank, finding.cause) == (2, cause)
+    assert words in finding.summary
+
+
+def test_an_interpreter_that_is_held_is_said_within_seconds_though_it_uses_a_cpu() -> None:
+    regex = RUNS._replace(heartbeat_age=LIMITS.quiet_seconds)
+    (finding,) = detect(job(regex, LIMITS.quiet_seconds))
+    assert (finding.rank, finding.cause) == (2, "interpreter-blocked")
+    assert "in one call that holds the interpreter's lock" in finding.summary
+
+
+def test_ranks_that_all_wait_for_what_no_line_shows_are_said_within_seconds() -> None:
+    def standing(work: Work | None, ranks: int = 3) -> list[RankSituation]:
+        one = RUNS._replace(work=work, moved_age=LIMITS.quiet_seconds)
+        return [one._replace(rank=rank) for rank in range(ranks)]
+
+    (finding,) = detect(standing(Work.NONE))
+    assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
+    assert detect(standing(Work.CPU)) == detect(standing(None)) == []
+    assert detect(standing(Work.NONE, ranks=1)) == [], "a notebook may stand for a while"
 
 
 @pytest.mark.parametrize(
     "outside",
     [
-        RUNS._replace(cpu_ratio=0.0),
+        RUNS._replace(work=Work.NONE, heartbeat_age=20.0),
         RUNS._replace(process=ProcessState.STOPPED),
-        RUNS._replace(process=ProcessState.GONE, cpu_ratio=math.nan),
+        RUNS._replace(process=ProcessState.GONE, work=None),
         WAITER._replace(rank=2),
     ],
 )

@@ -61,16 +61,17 @@ _TEXTS = (
         "The run takes longer and costs more by that ratio.",
         f"{_WHERE} the step since when, and the phase that grew.",
     ),
-    # Nothing is broken as far as is known; a pause that lasts too long becomes a hang, which pages.
+    # A wait that may be legal: nothing proves a fault. One that lasts long is a hang, and pages.
     AlertText(
         FindingKind.PAUSE,
         Severity.TICKET,
         "it makes no step, but nothing shows a hang",
-        "A rank evaluates, saves or computes for minutes, in what no hook recognises or in what "
-        "never took so long before.",
+        "A rank waits, evaluates, saves or computes in what no hook recognises, or in what never "
+        "took so long before.",
         "No step is made meanwhile. Where other ranks wait for it in a collective, their devices "
         "idle, and at the collective timeout the job crashes.",
-        f"{_WHERE} the rank that runs, its Python line, and what the wait costs.",
+        f"{_WHERE} the rank that the others wait for, its Python line, what it does, and what the "
+        "wait costs.",
     ),
 )
 

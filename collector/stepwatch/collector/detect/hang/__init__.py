@@ -3,10 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
-from .activity import Activity
+from .activity import Activity, is_interpreter_held
 from .detector import detect
 from .inputs import asked, find, rank_situations, stalled, stalled_seconds
-from .report import op_name
+from .report import cause_of, op_name
 from .situation import Asked, Others, RankSituation, Unseen, missed_collectives
 from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
@@ -22,8 +22,10 @@ __all__ = [
     "Unseen",
     "allowed_seconds",
     "asked",
+    "cause_of",
     "detect",
     "find",
+    "is_interpreter_held",
     "missed_collectives",
     "op_name",
     "rank_situations",

@@ -1,13 +1,10 @@
-"""Whether a rank that makes no progress runs, by the CPU time of its process."""
+"""Whether a rank that makes no progress is at work, and since when it is not."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from enum import Enum
 
-from stepwatch.collector.state.trackers.ranks import Usage
-from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.records import Phase, ProcessState
 
 from .situation import RankSituation
@@ -23,22 +20,46 @@ class Activity(Enum):
     """What the process of a rank does that stands outside any collective."""
 
     RUNNING = "running"
-    """It uses a CPU, or is ready to and gets none: it evaluates, saves, computes."""
+    """It, or a process that it started, uses a CPU, reads, writes, receives or sends."""
     IDLE = "idle"
-    """It uses none (stopped, dead, blocked, asleep), or holds its interpreter's lock for long."""
+    """It does none of these: it sleeps, is blocked, stopped or dead."""
     UNKNOWN = "unknown"
     """Its agent does not see its process, or has not looked often enough since it last moved."""
 
 
 def activity_of(item: RankSituation, limits: Thresholds) -> Activity:
-    """What the process of one rank does; one whose device is stuck waits for it, so it is idle."""
-    if item.process in DEAD or is_device_stuck(item, limits):
+    """What the process of one rank does; one that does not come back by itself is idle."""
+    if is_over(item, limits):
         return Activity.IDLE
-    if item.heartbeat_age > limits.lock_held_seconds:
-        return Activity.IDLE
-    if math.isnan(item.cpu_ratio):
+    if item.work is None:
         return Activity.UNKNOWN
-    return Activity.RUNNING if item.cpu_ratio >= limits.running_cpu_ratio else Activity.IDLE
+    return Activity.RUNNING if item.work else Activity.IDLE
+
+
+def is_over(item: RankSituation, limits: Thresholds) -> bool:
+    """Whether facts show that the rank does not go on by itself.
+
+    It is stopped or dead, its device is stuck, or its interpreter is blocked while it does no work.
+    """
+    blocked = is_interpreter_held(item, limits) and item.work is Work.NONE
+    return item.process in DEAD or is_device_stuck(item, limits) or blocked
+
+
+def is_interpreter_held(item: RankSituation, limits: Thresholds) -> bool:
+    """Whether no other thread of the rank's interpreter runs: one call holds its lock."""
+    return item.heartbeat_age > limits.heartbeat_seconds
+
+
+def quiet_seconds(item: RankSituation, limits: Thresholds) -> float:
+    """Seconds since the rank was last seen to move or to be at work; 0 where that is unknown.
+
+    CPU time that is used while the interpreter is held is no sign of progress: an endless loop in
+    native code looks the same.
+    """
+    quiet = item.worked_age if item.work is Work.NONE else 0.0
+    if is_interpreter_held(item, limits) and item.work in (Work.NONE, Work.CPU):
+        quiet = item.heartbeat_age
+    return min(quiet, item.moved_age)
 
 
 def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
@@ -50,22 +71,4 @@ def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
     if item.host is None:
         return False
     ahead = item.step < item.host.step or item.phase != item.host.phase
-    runs = item.cpu_ratio >= limits.running_cpu_ratio  # not where it is unknown
-    return item.in_collective or ahead or item.phase in _ENQUEUES_MUCH or not runs
-
-
-def cpu_ratio(readings: Iterable[Usage], since_ns: int, least_seconds: float) -> float:
-    """CPU seconds, and seconds ready to run without a CPU, per second since `since_ns`.
-
-    NaN where readings taken since then span less than `least_seconds`, or hold no CPU time. The
-    kernel may not report the time without a CPU: then it is none.
-    """
-    since = [each for each in readings if each.time_ns >= since_ns]
-    if not since:
-        return math.nan
-    seconds = (since[-1].time_ns - since[0].time_ns) / NANOSECONDS
-    if seconds < least_seconds:
-        return math.nan
-    queued = since[-1].run_queue_seconds - since[0].run_queue_seconds
-    used = since[-1].cpu_seconds - since[0].cpu_seconds
-    return (used + (0.0 if math.isnan(queued) else queued)) / seconds
+    return item.in_collective or ahead or item.phase in _ENQUEUES_MUCH or not item.work

@@ -22,11 +22,10 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
 
-from .activity import DEAD, cpu_ratio
 from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
 from .entered import entered_step
-from .marked import MARKED
+from .legal import MARKED
 from .situation import Asked, Others, RankSituation, Unseen
 from .stall import Stall, stall_of
 from .thresholds import LIMITS
@@ -60,11 +59,9 @@ def stalled(context: DetectionContext) -> Stall | None:
         return None
     known = context.once(known_ages)
     situations = rank_situations(attempt, context.now_s, known, _silence(context))
-    if _is_finishing(attempt, situations):
-        return None
     answers, unseen = asked(attempt), _unseen(context, known)
     entered = _entered(attempt, situations, answers) if unseen else frozenset()
-    others = Others(unseen, tuple(sorted(attempt.ended)), entered)
+    others = Others(unseen, tuple(sorted(attempt.ended)), entered, has_finished(attempt))
     pauses = _longest_pauses(context.job.attempts.values())
     return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others, pauses)
 
@@ -79,14 +76,9 @@ def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) 
 
 
 def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
-    """Seconds of the longest evaluation and save so far, of attempts that had two or more."""
+    """Seconds that a rank has spent in each phase of one step at most, of all attempts."""
     pauses = [attempt.tracker(Steps).pauses for attempt in attempts]
-    found = dict[Phase, float]()
-    for phase in MARKED:
-        known = [seconds for each in pauses if not math.isnan(seconds := each.longest(phase))]
-        if known:
-            found[phase] = max(known)
-    return found
+    return {phase: max(each.longest(phase) for each in pauses) for phase in Phase}
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:
@@ -98,17 +90,9 @@ def _step_seconds(attempt: Attempt) -> tuple[float, float]:
     return float(usual), float(np.fmax(longest, lengths.longest()))
 
 
-def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
-    """Whether ranks have finished and no other waits: a last one may evaluate or upload for long.
-
-    A rank that waits for one that has finished does hang.
-    """
-    if LifecycleEvent.FINISH not in attempt.ended.values():
-        return False
-    if any(item.is_held for item in ranks):
-        return False
-    still = min((item.moved_age for item in ranks), default=0.0)
-    return still < LIMITS.pause_seconds and not any(item.process in DEAD for item in ranks)
+def has_finished(attempt: Attempt) -> bool:
+    """Whether a rank has finished its training."""
+    return LifecycleEvent.FINISH in attempt.ended.values()
 
 
 def asked(attempt: Attempt) -> Asked:
@@ -194,7 +178,7 @@ def rank_situations(
     situations = []
     ages = moved_ages(attempt, now_s) if known is None else known
     ranks, ended = attempt.ranks, attempt.ended
-    usage, node_of = ranks.usage, ranks.node_of
+    node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)
     rows = ranks.rows[reported]
     # Values of a column at once: one field of one row costs as much as ten of these.
@@ -203,6 +187,7 @@ def rank_situations(
         age = float(ages[rank])
         if rank in ended or math.isnan(age):
             continue
+        work = ranks.work.of(rank)
         host = RankSituation(
             rank=rank,
             step=line.step,
@@ -215,7 +200,9 @@ def rank_situations(
             heartbeat_age=_age(line.time_ns, line.heartbeat_ns),
             process=_PROCESS_STATES.get(line.process_state, ProcessState.UNKNOWN),
             group=line.collective_group,
-            cpu_ratio=cpu_ratio(usage.of(rank), _moved_ns(row), LIMITS.reading_seconds),
+            work=work.kinds,
+            worked_age=(line.time_ns - work.worked_ns) / NANOSECONDS + silence.get(rank, 0.0),
+            cpu_ratio=work.cpu_ratio,
             node=node_of.get(rank, UNKNOWN_NODE),
             silent_seconds=silence.get(rank, 0.0),
         )

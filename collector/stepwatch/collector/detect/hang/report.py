@@ -15,6 +15,7 @@ from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text
 from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
 
+from .activity import is_interpreter_held
 from .awaited import waiter_for
 from .device import place_words
 from .situation import RankSituation
@@ -36,7 +37,7 @@ def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Find
     evidence = standing(ranks, stalled_for)
     phase = phase_name(culprit.phase)
     diagnosis = asked.diagnoses.get(culprit.rank)
-    cause, words = _cause(culprit, diagnosis, limits)
+    cause, words = cause_of(culprit, diagnosis, limits)
     absent = _absence(culprit, stall)
     where = f"it is in {phase}"
     if culprit.phase in _OF_MICROBATCHES:
@@ -199,9 +200,10 @@ def shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
     return Cause.UNKNOWN, "no rank stands out"
 
 
-def _cause(
+def cause_of(
     culprit: RankSituation, diagnosis: Diagnosis | None, limits: Thresholds
 ) -> tuple[Cause, str]:
+    """Why `culprit` does not arrive, as a cause and in words that complete `rank 2 ..., and`."""
     by_state = {
         ProcessState.GONE: (Cause.PROCESS_GONE, "its process is gone"),
         ProcessState.ZOMBIE: (Cause.PROCESS_GONE, "its process has died"),
@@ -217,8 +219,8 @@ def _cause(
     if culprit.process in by_state:
         return by_state[culprit.process]
     held = diagnosis is not None and diagnosis.gil is GilState.HELD
-    if held or culprit.heartbeat_age > limits.heartbeat_seconds:
+    if held or is_interpreter_held(culprit, limits):
         return Cause.INTERPRETER_BLOCKED, "its interpreter lock is held: no other thread runs"
-    if culprit.process is ProcessState.RUNNING:
+    if culprit.work or culprit.process is ProcessState.RUNNING:
         return Cause.BUSY, "its process is busy"
     return Cause.NOT_ARRIVED, "its process sleeps: blocked outside any collective we see"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.records import ProcessState
 
 
@@ -17,8 +18,9 @@ class RankSituation(NamedTuple):
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
     `moved_age` are the device's; those of the host are in `host`. With `idle_device` it is seen to
-    have no work. `cpu_ratio` is the CPU time its process used or was ready for, per second since
-    the rank last moved; NaN where unknown.
+    have no work. `work` is what its process did in the newest seconds since the rank moved, None
+    where unknown; `worked_age` the time since it was last seen at work; `cpu_ratio` the CPU time
+    that it used or was ready for, per second, NaN where unknown.
     `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
     """
 
@@ -34,6 +36,8 @@ class RankSituation(NamedTuple):
     process: ProcessState
     group: int = 0
     host: RankSituation | None = None
+    work: Work | None = None
+    worked_age: float = math.inf
     cpu_ratio: float = math.nan
     node: str = ""
     silent_seconds: float = 0.0
@@ -84,12 +88,14 @@ class Others(NamedTuple):
     """Ranks that are not in a stalled job's situations: nobody observes them, or they have ended.
 
     `ended` did so while others went on, in an orderly way; `entered` are ranks, observed or not,
-    that have entered the step in which the others stand.
+    that have entered the step in which the others stand; `finished` is whether one of `ended` has
+    finished its training.
     """
 
     unseen: tuple[Unseen, ...] = ()
     ended: tuple[int, ...] = ()
     entered: frozenset[int] = frozenset()
+    finished: bool = False
 
 
 NO_OTHERS = Others()

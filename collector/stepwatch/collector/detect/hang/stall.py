@@ -1,14 +1,13 @@
 """A job in which nothing moves: who waits, who is outside, and how long that may last.
 
-Where a rank sits in a collective that others did not enter, those others decide: one that runs
-evaluates, saves or computes something that no hook recognises, and the rest wait for it. That is a
-pause, until it has lasted so long that the collective's timeout is near. One that does not run
-will not arrive: that is a hang at once, whatever others outside do. In an evaluation or a save that
-is marked, what takes far longer than those before is a pause while a rank runs there or waits for
-storage, and a hang where none does. Where nobody waits and a rank runs, nobody is held up; where
-none runs, or devices are busy, they may wait in a collective that no line shows. A rank that nobody
-observes may be in a pause, unless it has entered the step; one whose node fell silent when the
-others came to a halt is lost with it.
+Where a rank sits in a collective that others did not enter, those others decide. Facts may show
+that one does not go on by itself (`activity.is_over`): that is a hang at once. Else it may be a
+pause, for as long as signs of work explain it, until the collective's timeout is near; and without
+any sign of work for as long as a wait may be legal (`legal`), whatever others outside do. In an
+evaluation or a save that is marked, signs of work on any rank, and storage that does not answer,
+explain it for longer. Where nobody waits, all may wait in a collective that no line shows: then
+none of them may be at work. A rank that nobody observes may be in a pause, unless it has entered
+the step; one whose node fell silent when the others came to a halt is lost with it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,18 @@ import math
 from typing import NamedTuple
 
 from stepwatch.collector.detect.wait_graph import Answer
-from stepwatch.signals.records import ProcessState
 
-from .activity import DEAD, Activity, activity_of, is_device_stuck
+from .activity import DEAD, Activity, activity_of, is_device_stuck, is_over, quiet_seconds
 from .device import with_waiting_hosts
 from .holding import holding_up
-from .marked import NONE_KNOWN, Longest, marked_seconds, may_go_on, paused_phases
+from .legal import (
+    NONE_KNOWN,
+    Longest,
+    legal_seconds,
+    may_go_on,
+    paused_phases,
+    usual_seconds,
+)
 from .situation import (
     NO_OTHERS,
     NOBODY_ASKED,
@@ -43,9 +48,12 @@ class Stall(NamedTuple):
     `activity` what these do: while others wait, idle where one of them is; else running where one
     of them runs. `idle` are those of `outside` that do not run.
     `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
-    `allowed_seconds`, and beyond `hang_seconds` it is a hang. `others` are ranks whose situation is
+    `allowed_seconds`, and beyond `hang_seconds` it is a hang; a wait of up to `usual_seconds` is
+    one that the job came out of before. `others` are ranks whose situation is
     not known, or that have ended; `answer` says who is waited for by all that is known. `lost` is
-    whether those of them that are not observed fell silent when the others came to a halt.
+    whether those of them that are not observed fell silent when the others came to a halt, `over`
+    whether ranks have finished and no other waits: a last one may evaluate or upload for long.
+    `marked` is whether what holds the job up may be an evaluation or a save that goes on.
     """
 
     ranks: list[RankSituation]
@@ -61,6 +69,9 @@ class Stall(NamedTuple):
     others: Others = NO_OTHERS
     answer: Answer = Answer()
     lost: bool = False
+    over: bool = False
+    marked: bool = False
+    usual_seconds: float = 0.0
 
     @property
     def is_hang(self) -> bool:
@@ -80,16 +91,17 @@ def stall_of(
     """The stall of `ranks`, None while they make progress or need make none.
 
     `median_step` is in seconds, NaN while unknown, and `longest_step` that of the attempt so far,
-    NaN before the first step has ended; `pauses` holds the longest evaluation and save so far.
+    NaN before the first step has ended; `pauses` holds the longest that a rank spent in each phase.
     `ranks` leaves out those that have finished. No rank known is no stall: that is for the
     telemetry detector.
     """
     if not ranks:
         return None
     seconds = min(item.moved_age for item in ranks)
-    # A rank that nobody observes may evaluate more than before.
-    known = NONE_KNOWN if others.unseen else pauses
-    allowed = allowed_seconds(ranks, median_step, longest_step, limits, known)
+    over = _is_over(ranks, others)
+    allowed = (
+        limits.legal_seconds if over else allowed_seconds(ranks, median_step, longest_step, limits)
+    )
     if math.isnan(median_step) and _has_lost_one(ranks, others):
         allowed = min(allowed, limits.least_seconds)
     if seconds < allowed:
@@ -99,39 +111,28 @@ def stall_of(
     waiting, outside = _sides(ranks, lacking)
     does = {item.rank: activity_of(item, limits) for item in outside}
     goes_on = bool(paused_phases(ranks)) and may_go_on(ranks, limits) and not _has_dead(ranks)
-    activity = _together(list(does.values()), held=bool(waiting) and not goes_on)
-    answer = holding_up(ranks, asked.groups, others)
-    if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
-        # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
-        unseen = {*answer.unobserved, *(each.rank for each in others.unseen)}
-        answer = answer._replace(unobserved=tuple(sorted(unseen)))
-    who = [each for each in others.unseen if each.rank in answer.unobserved]
-    lost = bool(who) and fell_silent_then(who, seconds, median_step, limits)
-    if are_all_frozen(ranks, limits):
-        bound = 0.0
-    elif waiting and not outside and answer.unobserved:
-        bound = _unseen_seconds(answer, others, limits, lost=lost)
-    elif goes_on and waiting:
-        bound = limits.pause_seconds
-    elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
-        bound = limits.blocked_seconds
-    else:
-        bound = _hang_seconds(ranks, waiting, outside, activity, limits)
-    return Stall(
+    answer, lost = _waited_for(ranks, waiting, seconds, median_step, limits, asked, others)
+    # A rank that nobody observes may evaluate more than before.
+    known = NONE_KNOWN if others.unseen else pauses
+    stall = Stall(
         ranks=ranks,
         seconds=seconds,
         waiting=waiting,
         outside=outside,
         idle=[item for item in outside if does[item.rank] is Activity.IDLE],
-        activity=activity,
+        activity=_together(list(does.values()), held=bool(waiting) and not goes_on),
         lacking=lacking,
         asked=asked,
         allowed_seconds=allowed,
-        hang_seconds=max(allowed, bound),
+        hang_seconds=allowed,
         others=others,
         answer=answer,
         lost=lost,
+        over=over,
+        marked=goes_on,
+        usual_seconds=usual_seconds(outside, known, limits),
     )
+    return stall._replace(hang_seconds=max(allowed, _hang_seconds(stall, known, limits)))
 
 
 def allowed_seconds(
@@ -139,17 +140,39 @@ def allowed_seconds(
     median_step: float,
     longest_step: float,
     limits: Thresholds,
-    pauses: Longest = NONE_KNOWN,
 ) -> float:
-    """How long all ranks may make no progress in the phase they are in."""
-    if phases := paused_phases(ranks):
-        return marked_seconds(with_waiting_hosts(ranks), phases, pauses, limits)
+    """How long all ranks may make no progress in the phase they are in, without a reason."""
     if math.isnan(longest_step):
         return limits.first_step_seconds
-    if math.isnan(median_step):
-        early = max(limits.early_seconds, limits.step_multiple * longest_step)
-        return min(early, limits.first_step_seconds)
-    return max(limits.least_seconds, limits.step_multiple * median_step)
+    early = max(limits.early_seconds, limits.step_multiple * longest_step)
+    allowed = min(early, limits.first_step_seconds)
+    if not math.isnan(median_step):
+        allowed = max(limits.least_seconds, limits.step_multiple * median_step)
+    return max(allowed, limits.legal_seconds) if paused_phases(ranks) else allowed
+
+
+def _is_over(ranks: list[RankSituation], others: Others) -> bool:
+    """Whether ranks have finished and no other waits: a rank that waits for one of them hangs."""
+    return others.finished and not any(item.is_held or item.process in DEAD for item in ranks)
+
+
+def _waited_for(
+    ranks: list[RankSituation],
+    waiting: list[RankSituation],
+    seconds: float,
+    median_step: float,
+    limits: Thresholds,
+    asked: Asked,
+    others: Others,
+) -> tuple[Answer, bool]:
+    """Who is waited for, and whether those of them that nobody observes are lost."""
+    answer = holding_up(ranks, asked.groups, others)
+    if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
+        # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
+        unseen = {*answer.unobserved, *(each.rank for each in others.unseen)}
+        answer = answer._replace(unobserved=tuple(sorted(unseen)))
+    who = [each for each in others.unseen if each.rank in answer.unobserved]
+    return answer, bool(who) and fell_silent_then(who, seconds, median_step, limits)
 
 
 def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
@@ -193,27 +216,43 @@ def _together(outside: list[Activity], *, held: bool) -> Activity:
     return Activity.IDLE
 
 
-def _unseen_seconds(answer: Answer, others: Others, limits: Thresholds, *, lost: bool) -> float:
+def _unseen_seconds(stall: Stall, limits: Thresholds) -> float:
     """For how long a pause of ranks that nobody observes explains that all others wait for them."""
-    if others.entered.issuperset(answer.unobserved):
+    who, others = stall.answer.unobserved, stall.others
+    if others.entered.issuperset(who):
         return 0.0
-    if any(each.paused for each in others.unseen if each.rank in answer.unobserved):
+    if any(each.paused for each in others.unseen if each.rank in who):
         return limits.pause_seconds
-    return limits.lost_node_seconds if lost else limits.unseen_seconds
+    return limits.lost_node_seconds if stall.lost else limits.legal_seconds
 
 
-def _hang_seconds(
-    ranks: list[RankSituation],
-    waiting: list[RankSituation],
-    outside: list[RankSituation],
-    activity: Activity,
-    limits: Thresholds,
-) -> float:
+def _hang_seconds(stall: Stall, longest: Longest, limits: Thresholds) -> float:
     """For how long a pause explains it; 0 where it explains nothing."""
-    stuck = any(is_device_stuck(item, limits) for item in outside)
-    if stuck or not outside or _has_dead(ranks):
+    waiting, outside = stall.waiting, stall.outside
+    if are_all_frozen(stall.ranks, limits):
         return 0.0
-    if not waiting:
-        unseen = activity is Activity.IDLE or any(item.host is not None for item in outside)
-        return limits.held_seconds if unseen and len(ranks) > 1 else limits.pause_seconds
-    return 0.0 if activity is Activity.IDLE else limits.held_seconds
+    if waiting and not outside and stall.answer.unobserved:
+        return _unseen_seconds(stall, limits)
+    if stall.marked or stall.over:
+        return limits.pause_seconds
+    stuck = any(is_device_stuck(item, limits) for item in outside)
+    if stuck or not outside or _has_dead(stall.ranks):
+        return 0.0
+    if len(stall.ranks) == 1:
+        return limits.pause_seconds
+    if waiting and any(is_over(item, limits) for item in outside):
+        return 0.0
+    return _legal_until(stall, longest, limits)
+
+
+def _legal_until(stall: Stall, longest: Longest, limits: Thresholds) -> float:
+    """For how long ranks outside may be at work, or have a reason to wait, by what is seen."""
+    waiting, outside = stall.waiting, stall.outside
+    unseen = stall.activity is Activity.IDLE or any(item.host is not None for item in outside)
+    explained = limits.held_seconds if waiting or unseen else limits.pause_seconds
+    # Where others wait, one that is not at work decides; else none of them may be.
+    quiet = (max if waiting else min)(quiet_seconds(item, limits) for item in outside)
+    if not quiet:
+        return explained
+    legal = legal_seconds(stall.ranks, outside, longest, limits)
+    return min(explained, stall.seconds - quiet + legal)

@@ -14,21 +14,16 @@ class Thresholds(NamedTuple):
     step_multiple: float
     first_step_seconds: float
     early_seconds: float
-    pause_seconds: float
+    legal_seconds: float
+    marked_seconds: float
     pause_multiple: float
-    least_evaluation_seconds: float
-    least_save_seconds: float
+    pause_seconds: float
     heartbeat_seconds: float
-    lock_held_seconds: float
     held_seconds: float
-    running_cpu_ratio: float
-    reading_seconds: float
-    unseen_seconds: float
     lost_node_seconds: float
     late_seconds: float
     order_steps: int
     least_order_steps: int
-    blocked_seconds: float
     missed_flushes: float
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
+from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import ProcessState
 
@@ -27,9 +28,7 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     ages = [item.heartbeat_age for item in ranks]
     if len(ranks) < 2 or not max(ages) - min(ages) <= limits.heartbeat_seconds:
         return False
-    return min(ages) > limits.heartbeat_seconds and all(
-        item.cpu_ratio < limits.running_cpu_ratio for item in ranks
-    )
+    return min(ages) > limits.heartbeat_seconds and all(item.work is Work.NONE for item in ranks)
 
 
 def fell_silent_then(

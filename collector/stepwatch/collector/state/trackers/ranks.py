@@ -18,6 +18,7 @@ from stepwatch.collector.state.tracker import (
     TrackedAttempt,
 )
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.rank_work import WorkWindows
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Phase, ProcessState
@@ -64,12 +65,6 @@ class UsageReadings:
             ranks = rows["rank"][turn]
             self._values[ranks, self._count[ranks] % USAGE_READINGS] = values[turn]
             self._count[ranks] += 1
-
-    def of(self, rank: int) -> list[Usage]:
-        """Readings of a rank, oldest first; none of one that did not report."""
-        count = int(self._count[rank]) if 0 <= rank < len(self._count) else 0
-        slots = [at % USAGE_READINGS for at in range(max(0, count - USAGE_READINGS), count)]
-        return [Usage(*reading) for reading in self._values[rank, slots].tolist()] if slots else []
 
     def growth(self) -> tuple[Vector, Vector, Vector]:
         """Nanoseconds, CPU seconds, run-queue seconds from each rank's first to its last reading.
@@ -127,6 +122,7 @@ class Ranks(JoinedTracker):
 
     def __init__(self) -> None:
         self.usage = UsageReadings()
+        self.work = WorkWindows()
         self.gone: set[int] = set()
         self.nodes = Subjects(MAX_NODES)
         self.rows: Rows = np.zeros(0, dtype=DTYPES[Kind.RANK_STATE])
@@ -151,6 +147,7 @@ class Ranks(JoinedTracker):
         """Make room for `world` ranks; what is known stays."""
         more = world - len(self.rows)
         self.usage.resize(world)
+        self.work.resize(world)
         self.rows = np.concatenate([self.rows, np.zeros(more, dtype=self.rows.dtype)])
         self.received_monotonic_s = np.append(self.received_monotonic_s, np.full(more, np.nan))
         self.node_at = np.append(self.node_at, np.full(more, -1))
@@ -188,6 +185,7 @@ class Ranks(JoinedTracker):
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
         """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
         self.usage.add(rows)
+        self.work.add(rows)
         rank = rows["rank"]
         put(self.rows, rank, rows)
         self.stage[rank] = rows["stage"]

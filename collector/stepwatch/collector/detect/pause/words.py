@@ -1,0 +1,140 @@
+"""What a pause says: who holds the job up, what that rank does, where it is, what it costs."""
+
+from __future__ import annotations
+
+import math
+
+from stepwatch.collector.detect.finding import Evidence, text_evidence
+from stepwatch.collector.detect.hang import (
+    Activity,
+    RankSituation,
+    Stall,
+    cause_of,
+    is_interpreter_held,
+    op_name,
+)
+from stepwatch.collector.detect.hang.thresholds import Thresholds
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.trackers.rank_work import Work
+from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.records import Phase, phase_name
+
+_MARKED = {Phase.CHECKPOINT: "a checkpoint", Phase.EVAL: "an evaluation"}
+_NAMED = 4
+
+
+def summary(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
+    """One line: how long, in which step, who, what it does, and what the wait costs."""
+    ranks = ranks_text([item.rank for item in who])
+    place = _place(stall, who[0])
+    if stall.over:
+        have = "has" if len(who) == 1 else "have"
+        return (
+            f"training is over, and {ranks} {have} not ended for {in_words(stall.seconds)}{place}: "
+            f"{_does(who[0], limits)}; {_cost_of_end(stall)}"
+        )
+    step = min(item.step for item in stall.ranks)
+    return (
+        f"the job has made no step for {in_words(stall.seconds)}, in step {step}: {ranks} "
+        f"{_is_doing(stall, who, limits)} in {_what(who)}{place}; {_cost(stall)}"
+    )
+
+
+def _is_doing(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
+    verb = "is" if len(who) == 1 else "are"
+    if stall.activity is Activity.UNKNOWN:
+        return (
+            f"{verb} outside any collective, whether running is unknown: "
+            "its agent reports no CPU time of its process,"
+        )
+    if any(is_interpreter_held(item, limits) for item in who):
+        return f"{verb} outside any collective, in one call that holds the interpreter's lock,"
+    work = Work.NONE
+    for item in who:
+        work |= item.work or Work.NONE
+    if Work.CPU in work:
+        return f"{verb} running outside any collective"
+    if not work:
+        return f"{verb} outside any collective without using a CPU"
+    return f"{verb} outside any collective, {_work_words(work)},"
+
+
+def _work_words(work: Work) -> str:
+    """`bytes move and its children are at work`."""
+    parts = ["bytes move"] * (Work.BYTES in work)
+    parts += ["its children are at work"] * (Work.CHILDREN in work)
+    return " and ".join(parts)
+
+
+def _does(item: RankSituation, limits: Thresholds) -> str:
+    """What the last rank of a training does, in words of its own."""
+    if item.work:
+        return "it uses a CPU" if Work.CPU in item.work else _work_words(item.work)
+    return "what it does is unknown" if item.work is None else cause_of(item, None, limits)[1]
+
+
+def _what(ranks: list[RankSituation]) -> str:
+    """What the ranks that hold the job up are in; a pause that is marked is one of these once it
+    takes longer than those before."""
+    phases = {item.phase for item in ranks}
+    if phases <= _MARKED.keys():
+        marked = [name for phase, name in _MARKED.items() if phase in phases]
+        return f"{' and '.join(marked)}, which takes longer than any before"
+    if len(phases) == 1 and (phase := phases.pop()) != Phase.OTHER:
+        return phase_name(phase)
+    return "what no hook names an evaluation or a checkpoint"
+
+
+def _place(stall: Stall, rank: RankSituation) -> str:
+    """Where a rank is in the user's code, if the agent could ask it."""
+    found = stall.asked.diagnoses.get(rank.rank)
+    return f" ({found.line} in {found.function})" if found is not None and found.line else ""
+
+
+def _cost(stall: Stall) -> str:
+    """What it costs so far."""
+    if not stall.waiting:
+        return "no rank waits for another"
+    hours = stall.seconds * len(stall.waiting) / 3600
+    inside = next((item for item in stall.waiting if item.in_collective), None)
+    where = "" if inside is None else f" in {op_name(inside.op)}"
+    return (
+        f"{len(stall.waiting)} of {len(stall.ranks)} ranks wait{where}: "
+        f"{hours:.2f} device-hours so far"
+    )
+
+
+def _cost_of_end(stall: Stall) -> str:
+    world = len(stall.ranks) + len(stall.others.ended)
+    hours = stall.seconds * world / 3600
+    return f"the devices of {world} ranks idle: {hours:.2f} device-hours so far"
+
+
+def evidence(stall: Stall) -> list[Evidence]:
+    """How long, who waits, what ranks outside do, and their Python lines."""
+    until = f"beyond {stall.hang_seconds:.0f} s it counts as a hang"
+    rows = [
+        Evidence("time without progress of any rank", stall.seconds, "seconds", until),
+        Evidence("ranks waiting for others", len(stall.waiting), "ranks", f"of {len(stall.ranks)}"),
+    ]
+    for item in stall.outside[:_NAMED]:
+        rows += _used(item)
+    for item in stall.outside[:_NAMED]:
+        found = stall.asked.diagnoses.get(item.rank)
+        if found is not None and found.line:
+            text = f"{found.line} in {found.function}"
+            rows.append(text_evidence(f"Python line of rank {item.rank}", text, found.stack))
+    return rows
+
+
+def _used(item: RankSituation) -> list[Evidence]:
+    """What a rank does by its counters; unknown is said, never taken for none."""
+    name = f"CPU time of rank {item.rank}"
+    if math.isnan(item.cpu_ratio):
+        against = "its agent does not see its process, or reads rarely"
+        return [text_evidence(name, "unknown", against)]
+    rows = [Evidence(name, item.cpu_ratio, "CPUs", "used or waited for in the newest seconds")]
+    other = (item.work or Work.NONE) & ~Work.CPU
+    if other:
+        rows.append(text_evidence(f"rank {item.rank}", _work_words(other), "seen by its agent"))
+    return rows

@@ -1,0 +1,97 @@
+"""From counters of a process to what its rank does, since it last moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.state.trackers.rank_work import Work, WorkWindows
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
+
+MOVED_S = 10.0
+
+
+def readings(moments: Iterable[float], **rates: float) -> Rows:
+    """A reading at each moment of counters that grow by `rates` a second; others are unknown."""
+    times = np.array([*moments])
+    rows = np.zeros(len(times), dtype=DTYPES[Kind.RANK_STATE])
+    rows["time_ns"], rows["since_ns"] = times * NANOSECONDS, MOVED_S * NANOSECONDS
+    for name in ("run_queue_seconds", "children_cpu_seconds", "file_bytes", "tcp_bytes"):
+        rows[name] = math.nan
+    for name, rate in rates.items():
+        rows[name] = 1e6 + rate * times if name.endswith("bytes") else rate * times
+    return rows
+
+
+def windows(*parts: Rows) -> WorkWindows:
+    made = WorkWindows()
+    made.resize(1)
+    for rows in parts:
+        made.add(rows)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rates", "kinds"),
+    [
+        ({"cpu_seconds": 0.02}, Work.NONE),
+        ({"cpu_seconds": 0.2}, Work.CPU),
+        ({"cpu_seconds": 0.02, "run_queue_seconds": 0.2}, Work.CPU),
+        ({"cpu_seconds": 0.0, "children_cpu_seconds": 0.9}, Work.CHILDREN),
+        ({"cpu_seconds": 0.0, "file_bytes": 1e5}, Work.BYTES),
+        ({"cpu_seconds": 0.0, "tcp_bytes": 2000.0}, Work.BYTES),
+        ({"cpu_seconds": 0.0, "tcp_bytes": 200.0}, Work.NONE),
+        ({"cpu_seconds": 0.9, "tcp_bytes": 1e6}, Work.CPU | Work.BYTES),
+        ({"cpu_seconds": math.nan, "tcp_bytes": 1e6}, Work.BYTES),
+        ({"cpu_seconds": math.nan}, None),
+    ],
+)
+def test_each_sign_of_work(rates: dict[str, float], kinds: Work | None) -> None:
+    work = windows(readings(range(10, 15), **rates)).of(0)
+    assert work.kinds == kinds
+    assert work.worked_ns == (13 if kinds else 10) * NANOSECONDS
+
+
+def test_too_few_readings_since_it_moved_say_nothing() -> None:
+    before, moved = readings(range(3, 9), cpu_seconds=0.9), readings(range(10, 13))
+    before["since_ns"] = 1
+    made = windows(before)
+    assert made.of(0).kinds == Work.CPU
+    made.add(moved)
+    assert made.of(0).kinds is None and math.isnan(made.of(0).cpu_ratio)
+
+
+def test_work_that_ended_is_dated() -> None:
+    busy, idle = readings(range(10, 20), cpu_seconds=0.9), readings(range(20, 40), cpu_seconds=0.0)
+    idle["cpu_seconds"] = busy["cpu_seconds"][-1]
+    work = windows(busy, idle).of(0)
+    assert (work.kinds, work.worked_ns) == (Work.NONE, 19 * NANOSECONDS)
+
+
+def test_bytes_in_bursts_are_those_of_a_logger() -> None:
+    rows = readings(range(10, 70), cpu_seconds=0.0)
+    rows["file_bytes"] = np.arange(60) // 15 * 200_000.0
+    work = windows(rows).of(0)
+    assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
+
+
+def test_rows_of_many_ranks_together_give_what_they_give_one_by_one() -> None:
+    parts = [readings(range(10, 30), cpu_seconds=rate) for rate in (0.0, 0.9)]
+    for rank, rows in enumerate(parts):
+        rows["rank"] = rank
+    together, alone = WorkWindows(), WorkWindows()
+    together.resize(2)
+    alone.resize(2)
+    mixed = np.stack(parts, axis=1).ravel()
+    together.add(mixed)
+    for place in range(len(mixed)):
+        alone.add(mixed[place : place + 1])
+    for rank, kinds in ((0, Work.NONE), (1, Work.CPU)):
+        assert together.of(rank).kinds == alone.of(rank).kinds == kinds
+        assert together.of(rank).worked_ns == alone.of(rank).worked_ns
+    assert together.of(7).kinds is None
