@@ -100,8 +100,8 @@ def test_a_healthy_run_raises_nothing(tmp_path: Path) -> None:
 def test_a_hang_names_the_rank_that_did_not_arrive(tmp_path: Path) -> None:
     ran = run_demo(tmp_path, "--fault", "hang:rank=3,step=12")
     (incident,) = ran.report["incidents"]
-    assert (incident["kind"], incident["rank"], incident["phase"]) == ("hang", 3, "forward")
-    assert (incident["since_step"], incident["runbook"]) == (12, "TrainingHang")
+    assert (incident["kind"], incident["rank"], incident["phase"]) == ("pause", 3, "forward")
+    assert (incident["since_step"], incident["runbook"]) == (12, "TrainingPause")
 
 
 def test_the_runbook_comes_with_the_values_of_the_incident(slowed: Ran) -> None:

@@ -112,7 +112,7 @@ def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
     service.evaluate()
     found = service.job("hangs")
     for incident in found[1].open_incidents() if found is not None else ():
-        asked = incident.kind != "hang" or any(
+        asked = incident.kind not in ("hang", "pause") or any(
             row["name"].startswith("Python line") for row in incident.evidence
         )
         if incident.kind in kinds and asked:
@@ -126,12 +126,20 @@ needs_py_spy = pytest.mark.skipif(
 
 
 @needs_py_spy
+def test_a_rank_that_sleeps_is_a_ticket_with_its_line(tmp_path: Path, forked: Trainer) -> None:
+    incident = incident_of(tmp_path, "sleep", ("pause", "hang"), forked)
+    assert (incident["kind"], incident["rank"]) == ("pause", RANK)
+    assert (incident["cause"], incident["phase"]) == ("not-arrived", "data")
+    assert "in load_shard" in incident["summary"] and "train.py:" in incident["summary"]
+    assert "2 of 3 ranks wait in all_reduce" in incident["summary"]
+
+
+@needs_py_spy
 @pytest.mark.parametrize(
     ("fault", "cause", "lock"),
     [
         ("gil", "interpreter-blocked", "held"),
         pytest.param("stop", "process-stopped", None, marks=pytest.mark.matrix),
-        ("sleep", "not-arrived", "free"),
     ],
 )
 def test_a_hang_names_the_rank_its_line_and_the_collective_it_did_not_enter(

@@ -209,7 +209,7 @@ FAULTY: dict[str, Maker] = {
     "stage-imbalance": stage_imbalance,
     "stop": injected("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
     "gil-lock": injected("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
-    "hang": injected("hang", FindingKind.HANG, "forward", Cause.NOT_ARRIVED),
+    "hang": injected("hang", (FindingKind.PAUSE, FindingKind.HANG), "forward", Cause.NOT_ARRIVED),
     "wrong-order": injected("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
     "wrong-shape": injected("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
     "kill": injected("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),

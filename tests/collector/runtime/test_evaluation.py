@@ -181,18 +181,22 @@ def test_finished_and_dead_ranks_are_not_missed(store: Store, clock: HandClock) 
     assert site.incidents() == [("hang", "open", 6)], "the dead rank, not lost telemetry"
 
 
-def test_a_hang_and_its_end(store: Store, clock: HandClock) -> None:
+def test_a_wait_is_a_ticket_then_a_hang_and_ends_with_the_next_step(
+    store: Store, clock: HandClock
+) -> None:
     site = Site(store, clock)
     site.run(20)
     site.run(8, moved_ago=0.1)
     assert site.incidents() == [], "eight steps' time is allowed"
     site.run(5, moved_ago=9.0)
-    assert [item[:2] for item in site.incidents()] == [("hang", "open")]
+    assert site.incidents() == [("pause", "open", 0)]
+    site.run(66, moved_ago=14.0)
+    assert site.incidents() == [("pause", "merged", 0), ("hang", "open", 0)]
     site.run(17)
-    assert [item[:2] for item in site.incidents()] == [("hang", "resolved")]
+    assert site.incidents() == [("pause", "merged", 0), ("hang", "resolved", 0)]
 
 
-def test_a_pause_is_a_ticket_after_minutes_then_a_hang_and_one_incident(
+def test_a_rank_at_work_is_a_ticket_after_a_minute_then_a_hang_and_one_incident(
     store: Store, clock: HandClock
 ) -> None:
     site = Site(store, clock)
@@ -200,8 +204,8 @@ def test_a_pause_is_a_ticket_after_minutes_then_a_hang_and_one_incident(
     began = clock.monotonic
     for until, expected in (
         (15, []),
-        (115, []),
-        (125, [("pause", "open", 0)]),
+        (70, []),
+        (80, [("pause", "open", 0)]),
         (475, [("pause", "open", 0)]),
     ):
         clock.advance(until - 5 - (clock.monotonic - began))

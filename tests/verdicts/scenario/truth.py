@@ -173,7 +173,7 @@ _KINDS: dict[FaultKind, tuple[str, str, str]] = {
     FaultKind.KILL: ("rank-failed", "", "process-gone"),
     FaultKind.EXIT_EARLY: ("rank-failed hang", "", "process-gone"),
     FaultKind.EXCEPTION: ("rank-failed", "", "exception"),
-    FaultKind.HANG_OUTSIDE: ("hang", "", "not-arrived"),
+    FaultKind.HANG_OUTSIDE: ("hang pause", "", "not-arrived"),
     FaultKind.HANG_BUSY: ("hang pause", "", "busy not-arrived"),
     FaultKind.HANG_INSIDE: ("hang", "", "unknown slow-transfer"),
     FaultKind.CROSSED_GROUPS: ("desync hang", "", "mismatched-order"),

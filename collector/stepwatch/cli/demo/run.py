@@ -130,7 +130,7 @@ class Demo:
                 if incident["id"] not in opened:
                     opened[incident["id"]] = time.monotonic()
                     progress.note(incident_note(incident, self._elapsed()))
-                hang = incident["kind"] == "hang" and self.plan.hangs
+                hang = incident["kind"] in ("hang", "pause") and self.plan.hangs
                 if hang and time.monotonic() - opened[incident["id"]] > _LOOK_AGAIN_SECONDS:
                     progress.note(
                         f"{self._elapsed():4.0f} s  it will not end by itself: stopping it"

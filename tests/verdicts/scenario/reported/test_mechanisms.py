@@ -41,10 +41,12 @@ def test_an_unmarked_pause_of_eight_seconds_is_no_page() -> None:
     assert not [each for each in found if is_page(each)]
 
 
-@pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.HANG_OUTSIDE])
-def test_a_hang_pages_with_one_of_two_agents_gone(kind: FaultKind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "seconds"), [(FaultKind.STOP, 90.0), (FaultKind.HANG_OUTSIDE, 150.0)]
+)
+def test_a_hang_pages_with_one_of_two_agents_gone(kind: FaultKind, seconds: float) -> None:
     lost = Telemetry(killed_node=1, killed_at=15.0)
-    found = incidents(job(kind, 0, telemetry=lost))
+    found = incidents(job(kind, 0, telemetry=lost, seconds=seconds))
     pages = [each for each in found if is_page(each) and each["opened_at"] > 30.0]
     assert [each["rank"] for each in pages if each["kind"] == "hang"] == [0]
 
@@ -250,14 +252,14 @@ def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
 
 
 def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -> None:
-    """Two evaluations of six seconds were over before; the phase alone allows it 15 minutes."""
+    """Nothing is at work; the phase alone would allow it 15 minutes."""
     scenario = job(FaultKind.HANG_OUTSIDE, 2, at=72.0, seconds=220.0, pauses=Pauses(40, 6.0))
     (found,) = incidents(scenario)
     assert (found["kind"], found["rank"], found["phase"]) == ("hang", 2, "eval")
     assert is_page(found)
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("pause", 220.0), ("hang", 1000.0)])
+@pytest.mark.parametrize(("kind", "seconds"), [("pause", 600.0), ("hang", 1000.0)])
 def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
     kind: str, seconds: float
 ) -> None:

@@ -1,0 +1,52 @@
+"""Print the table: `python -m tests.hangs.table [--real] [--processes N]`.
+
+Made records go through the real collector on a clock that is moved: the full product. With `--real`
+chosen rows are played by real ranks on Gloo, with a real agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from . import made, real
+from .rows import Kind, Row, Told, faults, rows
+
+_WIDTH = 66
+
+
+def printed(played: Iterable[tuple[Row, Told]]) -> int:
+    """Print each row and how many answers are wrong; returns that number."""
+    print(f"{'row':{_WIDTH}}  incident    page  what is wrong")
+    wrong, counts = 0, dict.fromkeys(Kind, 0)
+    for row, told in played:
+        found = faults(row, told)
+        wrong, counts[row.kind] = wrong + bool(found), counts[row.kind] + 1
+        times = "".join(f"{_seconds(each):>8}  " for each in (told.incident, told.page))
+        print(f"{row.name:{_WIDTH}}{times}  {'; '.join(found)}".rstrip(), flush=True)
+    print(", ".join(f"{kind}: n = {count}" for kind, count in counts.items() if count))
+    print(f"wrong: {wrong}")
+    return wrong
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} s"
+
+
+def main(words: list[str]) -> int:
+    """Print the table; 1 where an answer is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hangs.table", description=__doc__)
+    parser.add_argument("--real", action="store_true", help="play chosen rows by real ranks")
+    parser.add_argument("--processes", type=int, default=1, help="rows of made records at a time")
+    given = parser.parse_args(words)
+    if given.real:
+        return int(printed(real.played()) > 0)
+    every = [*rows()]
+    with ProcessPoolExecutor(given.processes) as pool:
+        return int(printed(zip(every, pool.map(made.told, every), strict=True)) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

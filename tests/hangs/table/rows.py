@@ -1,0 +1,88 @@
+"""The rows of the table: waits that are legal, and stalls that are not, of the same shapes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+LEGAL_SECONDS = (5.0, 10.0, 20.0, 40.0, 80.0, 120.0)
+WORK_BEFORE_SECONDS = 10.0
+"""For how long a rank that stalls shows signs of work first."""
+WAITS_OF_LOOP = 3
+
+
+class Shape(StrEnum):
+    """What the rank does that the others wait for."""
+
+    BYTES = "bytes move"
+    CPU = "CPU"
+    CHILDREN = "children at work"
+    NOTHING = "nothing"
+
+
+class Kind(StrEnum):
+    """How the wait ends."""
+
+    LEGAL = "legal wait"
+    STALL = "stall"
+    """Signs of work end, and the wait does not."""
+    ENDLESS = "endless work"
+    """Neither ends: from outside it is a legal wait."""
+
+
+class Row(NamedTuple):
+    """One wait. It is `marked` as an evaluation or not, of rank 0 or another; in a loop it comes
+    three times, once otherwise, and a stall in a loop comes after two waits of `before` seconds."""
+
+    kind: Kind
+    seconds: float
+    shape: Shape
+    marked: bool
+    rank: int
+    in_loop: bool
+
+    @property
+    def name(self) -> str:
+        """`legal wait of 20 s, CPU, marked, rank 0, in a loop`."""
+        length = f" of {self.seconds:.0f} s" if math.isfinite(self.seconds) else ""
+        marked = "marked" if self.marked else "not marked"
+        times = "in a loop" if self.in_loop else "once"
+        return f"{self.kind}{length}, {self.shape}, {marked}, rank {self.rank}, {times}"
+
+
+class Told(NamedTuple):
+    """Seconds from the beginning of the wait to the first incident and the first page, None where
+    there was none; the ranks that they named, and the words of the incident."""
+
+    incident: float | None
+    page: float | None
+    ranks: frozenset[int] = frozenset()
+    words: str = ""
+
+
+def rows() -> Iterator[Row]:
+    """The full product, legal waits first."""
+    for seconds, shape, marked, rank, in_loop in itertools.product(
+        LEGAL_SECONDS, Shape, (False, True), (0, 2), (False, True)
+    ):
+        yield Row(Kind.LEGAL, seconds, shape, marked, rank, in_loop)
+    for kind, shape, marked, rank, in_loop in itertools.product(
+        (Kind.STALL, Kind.ENDLESS), Shape, (False, True), (0, 2), (False, True)
+    ):
+        if kind is Kind.STALL or shape is not Shape.NOTHING:
+            yield Row(kind, math.inf, shape, marked, rank, in_loop)
+
+
+def faults(row: Row, told: Told) -> list[str]:
+    """What is wrong with an answer: a page on a legal wait of up to a minute, a stall without."""
+    found = []
+    if row.kind is Kind.LEGAL and row.seconds <= 60.0 and told.page is not None:
+        found.append("a page on a legal wait of up to a minute")
+    if row.kind is Kind.STALL and (told.page is None or told.page > 120.0):
+        found.append("no page within two minutes")
+    if told.ranks and told.ranks != {row.rank}:
+        found.append(f"names {sorted(told.ranks)}")
+    return found
