@@ -18,8 +18,8 @@ STEP_MULTIPLE = 4.0
 """The same as a multiple of the rank's usual step: half of what the collector allows."""
 FIRST_STEP_SECONDS = 120.0
 """Before the rank's first step has ended: compilation and first use of the network."""
-PAUSE_SECONDS = 300.0
-"""In a checkpoint or an evaluation."""
+PAUSE_SECONDS = 60.0
+"""In a checkpoint or an evaluation: the collector waits 75 s."""
 _STEPS_KEPT = 16
 
 
