@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from . import made, real
-from .rows import Kind, Row, Told, faults, rows
+from .rows import Answer, Kind, Row, faults, rows
 
 _WIDTH = 66
 
 
-def printed(played: Iterable[tuple[Row, Told]]) -> int:
+def printed(played: Iterable[tuple[Row, Answer]]) -> int:
     """Print each row and how many answers are wrong; returns that number."""
     print(f"{'row':{_WIDTH}}  incident    page  what is wrong")
     wrong, counts = 0, dict.fromkeys(Kind, 0)
-    for row, told in played:
-        found = faults(row, told)
+    for row, answer in played:
+        found = faults(row, answer)
         wrong, counts[row.kind] = wrong + bool(found), counts[row.kind] + 1
-        times = "".join(f"{_seconds(each):>8}  " for each in (told.incident, told.page))
+        times = "".join(f"{_seconds(each):>8}  " for each in (answer.incident, answer.page))
         print(f"{row.name:{_WIDTH}}{times}  {'; '.join(found)}".rstrip(), flush=True)
     print(", ".join(f"{kind}: n = {count}" for kind, count in counts.items() if count))
     print(f"wrong: {wrong}")
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
         return int(printed(real.played()) > 0)
     every = [*rows()]
     with ProcessPoolExecutor(given.processes) as pool:
-        return int(printed(zip(every, pool.map(made.told, every), strict=True)) > 0)
+        return int(printed(zip(every, pool.map(made.answer_of, every), strict=True)) > 0)
 
 
 if __name__ == "__main__":

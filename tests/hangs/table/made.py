@@ -17,7 +17,7 @@ from stepwatch.signals.wire import Rows
 from tests.collector.gathered import group_rows
 from tests.collector.made import JOB, HandClock, body, segment, state_rows, step_rows
 
-from .rows import WAITS_OF_LOOP, WORK_BEFORE_SECONDS, Row, Shape, Told
+from .rows import WAITS_OF_LOOP, WORK_BEFORE_SECONDS, Answer, Row, Shape
 from .rows import Kind as RowKind
 
 WORLD, GROUP = 3, 7
@@ -85,7 +85,7 @@ class Job:
         self._service.evaluate()
 
 
-def told(row: Row) -> Told:
+def answer_of(row: Row) -> Answer:
     """What the collector says of one row."""
     with TemporaryDirectory() as folder:
         store, clock = Store.sqlite(Path(folder, "store.db")), HandClock()
@@ -93,7 +93,7 @@ def told(row: Row) -> Told:
             service = Service(store, clock, saves_state=False)
             began = _play(Job(service, clock, row), clock, row)
             assert service.evaluation_failures == 0
-            return told_by(store, JOB, began)
+            return answer_from(store, JOB, began)
         finally:
             store.close()
 
@@ -118,12 +118,12 @@ def _play(job: Job, clock: HandClock, row: Row) -> float:
     return began
 
 
-def told_by(store: Store, job: str, began: float) -> Told:
+def answer_from(store: Store, job: str, began: float) -> Answer:
     """What incidents of a job say of a wait that began at a wall time."""
     opened = [(at, each) for each in store.incidents(job) for at in _openings(each) if at >= began]
     opened.sort(key=lambda one: one[0])
     pages = [at for at, each in opened if each["kind"] in _PAGES]
-    return Told(
+    return Answer(
         opened[0][0] - began if opened else None,
         pages[0] - began if pages else None,
         frozenset(each["rank"] for _, each in opened),

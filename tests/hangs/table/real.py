@@ -22,8 +22,8 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from tests.agent.conftest import serving
 
-from .made import told_by
-from .rows import WAITS_OF_LOOP, WORK_BEFORE_SECONDS, Kind, Row, Shape, Told
+from .made import answer_from
+from .rows import WAITS_OF_LOOP, WORK_BEFORE_SECONDS, Answer, Kind, Row, Shape
 
 WORLD, AT_ONCE = 3, 3
 START_SECONDS, STALL_SECONDS, AFTER_SECONDS = 90.0, 150.0, 15.0
@@ -56,14 +56,14 @@ class Started(NamedTuple):
     began: Path
 
 
-def played(rows: Sequence[Row] = CHOSEN) -> Iterator[tuple[Row, Told]]:
+def played(rows: Sequence[Row] = CHOSEN) -> Iterator[tuple[Row, Answer]]:
     """Play rows, `AT_ONCE` at a time."""
     for first in range(0, len(rows), AT_ONCE):
         with TemporaryDirectory() as folder:
             yield from _play(rows[first : first + AT_ONCE], Path(folder), first)
 
 
-def _play(rows: Sequence[Row], folder: Path, number: int) -> list[tuple[Row, Told]]:
+def _play(rows: Sequence[Row], folder: Path, number: int) -> list[tuple[Row, Answer]]:
     store = Store.sqlite(folder / "store.db")
     service = Service(store)
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def _play(rows: Sequence[Row], folder: Path, number: int) -> list[tuple[Row, Tol
             time.sleep(1.0)
             if all(_is_over(each) for each in jobs):
                 break
-        return [(each.row, told_by(store, each.job, _moments(each)[0])) for each in jobs]
+        return [(each.row, answer_from(store, each.job, _moments(each)[0])) for each in jobs]
 
 
 @contextmanager

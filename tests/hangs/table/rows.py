@@ -53,7 +53,7 @@ class Row(NamedTuple):
         return f"{self.kind}{length}, {self.shape}, {marked}, rank {self.rank}, {times}"
 
 
-class Told(NamedTuple):
+class Answer(NamedTuple):
     """Seconds from the beginning of the wait to the first incident and the first page, None where
     there was none; the ranks that they named, and the words of the incident."""
 
@@ -76,13 +76,13 @@ def rows() -> Iterator[Row]:
             yield Row(kind, math.inf, shape, marked, rank, in_loop)
 
 
-def faults(row: Row, told: Told) -> list[str]:
+def faults(row: Row, answer: Answer) -> list[str]:
     """What is wrong with an answer: a page on a legal wait of up to a minute, a stall without."""
     found = []
-    if row.kind is Kind.LEGAL and row.seconds <= 60.0 and told.page is not None:
+    if row.kind is Kind.LEGAL and row.seconds <= 60.0 and answer.page is not None:
         found.append("a page on a legal wait of up to a minute")
-    if row.kind is Kind.STALL and (told.page is None or told.page > 120.0):
+    if row.kind is Kind.STALL and (answer.page is None or answer.page > 120.0):
         found.append("no page within two minutes")
-    if told.ranks and told.ranks != {row.rank}:
-        found.append(f"names {sorted(told.ranks)}")
+    if answer.ranks and answer.ranks != {row.rank}:
+        found.append(f"names {sorted(answer.ranks)}")
     return found

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from .made import told
-from .rows import Kind, Row, Shape, Told, faults, rows
+from .made import answer_of
+from .rows import Answer, Kind, Row, Shape, faults, rows
 
 ROWS = [*rows()]
 FEW = [
@@ -26,7 +26,7 @@ def test_the_table_is_the_full_product() -> None:
 
 @pytest.mark.parametrize("row", FEW, ids=lambda row: row.name)
 def test_each_shape_of_waits_and_stalls(row: Row) -> None:
-    assert faults(row, told(row)) == []
+    assert faults(row, answer_of(row)) == []
 
 
 @pytest.mark.matrix
@@ -34,7 +34,7 @@ def test_each_shape_of_waits_and_stalls(row: Row) -> None:
     "row", [each for each in ROWS if each.kind is not Kind.ENDLESS], ids=lambda row: row.name
 )
 def test_the_whole_table(row: Row) -> None:
-    assert faults(row, told(row)) == []
+    assert faults(row, answer_of(row)) == []
 
 
 @pytest.mark.parametrize("shape", Shape)
@@ -42,16 +42,16 @@ def test_a_stall_that_is_not_marked_is_said_within_ten_seconds_of_its_end_of_wor
     shape: Shape,
 ) -> None:
     """What computes for ten seconds first may be an evaluation: it is said once it does not."""
-    said = told(Row(Kind.STALL, math.inf, shape, marked=False, rank=0, in_loop=False))
+    said = answer_of(Row(Kind.STALL, math.inf, shape, marked=False, rank=0, in_loop=False))
     assert said.incident is not None and said.incident <= 20.0
 
 
 def test_wrong_answers_are_called_so() -> None:
     row = Row(Kind.LEGAL, 40.0, Shape.CPU, marked=False, rank=0, in_loop=False)
-    assert faults(row, Told(8.0, None, frozenset({0}))) == []
-    assert faults(row, Told(8.0, 30.0, frozenset({0})))
-    assert faults(row, Told(8.0, None, frozenset({2})))
+    assert faults(row, Answer(8.0, None, frozenset({0}))) == []
+    assert faults(row, Answer(8.0, 30.0, frozenset({0})))
+    assert faults(row, Answer(8.0, None, frozenset({2})))
     stall = row._replace(kind=Kind.STALL, seconds=math.inf)
-    assert faults(stall, Told(8.0, None, frozenset({0})))
-    assert faults(stall, Told(8.0, 121.0, frozenset({0})))
-    assert faults(stall, Told(8.0, 90.0, frozenset({0}))) == []
+    assert faults(stall, Answer(8.0, None, frozenset({0})))
+    assert faults(stall, Answer(8.0, 121.0, frozenset({0})))
+    assert faults(stall, Answer(8.0, 90.0, frozenset({0}))) == []
