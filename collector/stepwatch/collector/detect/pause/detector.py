@@ -79,9 +79,16 @@ def _finding(stall: Stall) -> Finding:
         began_step=min(item.step for item in stall.ranks),
         began_ago_seconds=stall.seconds,
         severity=stall.seconds,
-        lost_ratio=len(stall.waiting) / len(stall.ranks) if stall.waiting else math.nan,
+        lost_ratio=_lost_ratio(stall),
         evidence=words.evidence(stall),
     )
+
+
+def _lost_ratio(stall: Stall) -> float:
+    """Share of the devices that idle; unknown where all ranks may be at what they are to do."""
+    if stall.over and stall.activity is Activity.IDLE:
+        return 1.0
+    return len(stall.waiting) / len(stall.ranks) if stall.waiting else math.nan
 
 
 def holding(stall: Stall) -> list[RankSituation]:
