@@ -102,23 +102,37 @@ def test_bytes_that_a_connection_receives_count_until_it_is_closed() -> None:
         grown(pid, lambda signs: signs.tcp_bytes > 1e6, lambda: peer.send(bytes(1 << 16)))
 
 
+class Later:
+    """Clocks of three seconds from now."""
+
+    def monotonic_ns(self) -> int:
+        return SystemClock().monotonic_ns() + 3 * NANOSECONDS
+
+    def wall_ns(self) -> int:
+        return SystemClock().wall_ns() + 3 * NANOSECONDS
+
+
+@contextmanager
+def standing(root: Path, process: tuple[int, int] | None = None) -> Iterator[WatchedRank]:
+    """A rank that has entered a phase."""
+    rank = Rank(root, process=process)
+    Timeline(rank.ring, SystemClock().monotonic_ns, Guard().misuse).enter(Phase.FORWARD)
+    yield WatchedRank(RingReader(rank.ring.path), overruns=0, torn=0)
+    rank.ring.close()
+
+
 def test_only_ranks_that_do_not_move_are_read(tmp_path: Path) -> None:
-    rank, clock = Rank(tmp_path / "rings"), SystemClock()
-    timeline = Timeline(rank.ring, clock.monotonic_ns, Guard().misuse)
-    timeline.enter(Phase.FORWARD)
-    watched = WatchedRank(RingReader(rank.ring.path), overruns=0, torn=0)
-
-    class Later:
-        wall_ns = clock.wall_ns
-
-        def monotonic_ns(self) -> int:
-            return clock.monotonic_ns() + 3 * NANOSECONDS
-
-    now = RanksProbe(clock, lambda: [watched]).read()[0]
-    later = RanksProbe(Later(), lambda: [watched]).read()[0]
+    with standing(tmp_path) as watched:
+        now = RanksProbe(SystemClock(), lambda: [watched]).read()[0]
+        later = RanksProbe(Later(), lambda: [watched]).read()[0]
     assert all(math.isnan(now[name]) for name in Signs._fields)
     assert later["children_cpu_seconds"] == 0.0 and later["file_bytes"] == 0.0
-    rank.ring.close()
+
+
+def test_a_process_that_has_the_number_of_a_rank_elsewhere_is_not_read(tmp_path: Path) -> None:
+    with standing(tmp_path, process=(os.getpid(), 1)) as watched:
+        row = RanksProbe(Later(), lambda: [watched]).read()[0]
+    assert all(math.isnan(row[name]) for name in Signs._fields)
 
 
 def test_what_cannot_be_read_is_unknown(tmp_path: Path) -> None:

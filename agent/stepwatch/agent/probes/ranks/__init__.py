@@ -76,6 +76,7 @@ class RanksProbe(Probe):
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
         still = rows["time_ns"].astype(np.int64) - moved >= STILL_SECONDS * NANOSECONDS
         still &= (moved > 0) & (rows["gone_ns"] == 0)
+        still &= ~np.isnan(rows["cpu_seconds"])  # else another process may have its number here
         pids = [watched.reader.identity.pid for watched in self._read]
         read = frozenset(pid for pid, is_still in zip(pids, still, strict=True) if is_still)
         signs = self._work.read(read, self._clock.monotonic_ns())
