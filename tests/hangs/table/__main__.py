@@ -25,7 +25,8 @@ def printed(played: Iterable[tuple[Row, Answer]]) -> int:
         found = faults(row, answer)
         wrong, counts[row.kind] = wrong + bool(found), counts[row.kind] + 1
         times = "".join(f"{_seconds(each):>8}  " for each in (answer.incident, answer.page))
-        print(f"{row.name:{_WIDTH}}{times}  {'; '.join(found)}".rstrip(), flush=True)
+        beside = [f"beside it: {each}" for each in answer.others]
+        print(f"{row.name:{_WIDTH}}{times}  {'; '.join([*found, *beside])}".rstrip(), flush=True)
     print(", ".join(f"{kind}: n = {count}" for kind, count in counts.items() if count))
     print(f"wrong: {wrong}")
     return wrong

@@ -26,6 +26,8 @@ STALL_SECONDS, ENDLESS_SECONDS = 150.0, 920.0
 SHORT_SECONDS = 10.0
 """Waits of a loop before its stall."""
 _PAGES = ("hang", "desync")
+_STANDSTILLS = (*_PAGES, "pause")
+"""What is said of a wait; that ranks are slow on a busy machine is another matter."""
 _RATES = {
     Shape.BYTES: {"tcp_bytes": 1e5, "cpu_seconds": 0.03},
     Shape.CPU: {"cpu_seconds": 0.95},
@@ -120,7 +122,9 @@ def _play(job: Job, clock: HandClock, row: Row) -> float:
 
 def answer_from(store: Store, job: str, began: float) -> Answer:
     """What incidents of a job say of a wait that began at a wall time."""
-    opened = [(at, each) for each in store.incidents(job) for at in _openings(each) if at >= began]
+    since = [each for each in store.incidents(job) if each["last_seen_at"] >= began]
+    about = [each for each in since if each["kind"] in _STANDSTILLS]
+    opened = [(at, each) for each in about for at in _openings(each) if at >= began]
     opened.sort(key=lambda one: one[0])
     pages = [at for at, each in opened if each["kind"] in _PAGES]
     return Answer(
@@ -128,6 +132,7 @@ def answer_from(store: Store, job: str, began: float) -> Answer:
         pages[0] - began if pages else None,
         frozenset(each["rank"] for _, each in opened),
         opened[0][1]["summary"] if opened else "",
+        tuple(f"{each['kind']} of rank {each['rank']}" for each in since if each not in about),
     )
 
 

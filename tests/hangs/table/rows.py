@@ -55,12 +55,14 @@ class Row(NamedTuple):
 
 class Answer(NamedTuple):
     """Seconds from the beginning of the wait to the first incident and the first page, None where
-    there was none; the ranks that they named, and the words of the incident."""
+    there was none; the ranks that they named, the words of the incident, and incidents of other
+    kinds meanwhile."""
 
     incident: float | None
     page: float | None
     ranks: frozenset[int] = frozenset()
     words: str = ""
+    others: tuple[str, ...] = ()
 
 
 def rows() -> Iterator[Row]:
