@@ -83,7 +83,7 @@ def test_an_uploader_that_never_ends_is_said_with_its_line(tmp_path: Path) -> No
     (incident,) = [each for each in found if each["kind"] == "pause"]
     assert (incident["rank"], incident["state"]) == (0, "open")
     assert "training is over, and rank 0 has not ended" in incident["summary"]
-    assert "plain.py" in incident["summary"] and "in finish" in incident["summary"]
+    assert "plain.py:" in incident["summary"] and "Uploader.finish" in incident["summary"]
     assert "the devices of 3 ranks idle" in incident["summary"]
 
 
