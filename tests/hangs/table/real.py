@@ -122,11 +122,13 @@ def _started(row: Row, folder: Path, job: str) -> Iterator[Started]:
 
 
 def _end(launcher: subprocess.Popen[bytes]) -> None:
-    """End the launcher and all that it started: torchrun's workers have groups of their own."""
-    group = subprocess.run(
-        ["ps", "-o", "pid=", "--sid", str(launcher.pid)], capture_output=True, text=True
-    )
-    for pid in map(int, group.stdout.split()):
+    """End the launcher and all that it started: its ranks have sessions of their own."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True)
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
+    ending = [launcher.pid]
+    for pid in ending:  # grows
+        ending += [child for child, parent in parents.items() if parent == pid]
+    for pid in ending:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
