@@ -1,6 +1,7 @@
 """`python -m tests.verdicts` says how right verdicts are: of scenarios drawn by seed.
 
-`--matrix` makes the real runs of fixed cases instead, `--real N` those of scenarios.
+`--matrix` makes the real runs of fixed cases instead, `--real N` those of scenarios; `--transient`
+says what becomes of faults that end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .report import document, line, table
 from .run import Ran, run
 from .scenario import command
 from .site import Site
+from .transient import command as transient
 
 MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
 """Where the ranks compute: on the host, or on the simulated device, while the host runs ahead."""
@@ -75,6 +77,8 @@ def main(words: Sequence[str]) -> int:
     """Replay scenarios, run some on real processes, or make the runs of a matrix."""
     if any(word.startswith(("--matrix", "--only")) for word in words):
         return main_of_matrix(words)
+    if any(word == "--transient" for word in words):
+        return transient.main(words)
     if any(word.startswith("--real") for word in words):
         return real.main(words)
     return command.main(words)

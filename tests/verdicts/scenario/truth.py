@@ -91,7 +91,7 @@ def shows_at(scenario: Scenario, fault: Fault) -> float:
         if fault.kind is not FaultKind.SLOW_SAVER:
             over, hit = step.end, fault.active(float(step.began.max()), step.number)
         elif step.stall is not None and step.saved_from is not None:
-            over, hit = step.saved_from + step.stall, fault.onset <= float(step.saved_from.min())
+            over, hit = step.saved_from + step.stall, fault.lasts(float(step.saved_from.min()))
         else:
             continue
         if hit:

@@ -96,7 +96,7 @@ class Interruptions:
 
 def is_off(fault: Fault, at: float) -> bool:
     """Whether it is stopped at `at`: in the first part of each cycle."""
-    if not fault.onset <= at < fault.onset + fault.seconds:
+    if not fault.lasts(at):
         return False
     return (at - fault.onset) % CYCLE_SECONDS < fault.effect * CYCLE_SECONDS
 

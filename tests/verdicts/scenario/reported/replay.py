@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,11 @@ class Replayed(NamedTuple):
     failures: int = 0
 
 
-def replay(scenario: Scenario, every: int = 1) -> Replayed:
+Watch = Callable[[float, list[dict[str, Any]]], None]
+"""Is given the second of an evaluation of the scenario, and the incidents after it."""
+
+
+def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Replayed:
     """Evaluate a scenario each `every` seconds of its time."""
     began = time.process_time()
     folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
@@ -55,7 +60,8 @@ def replay(scenario: Scenario, every: int = 1) -> Replayed:
             again = any(run.job == scenario.job for run in runs)
             for number, (begins, attempt) in enumerate(attempts(scenario), int(again)):
                 epoch_ns = EPOCH_NS + begins * NANOSECONDS
-                _together(service, clock, [attempt], epoch_ns, number, every)
+                seen = None if watch is None else partial(_show, store, scenario.job, begins, watch)
+                _together(service, clock, [attempt], epoch_ns, number, every, seen)
             names = dict.fromkeys([*(run.job for run in runs), scenario.job])
             found = [each for name in names for each in store.incidents(name)]
         finally:
@@ -96,6 +102,7 @@ def _together(
     epoch_ns: int,
     number: int,
     every: int,
+    seen: Callable[[float], None] | None = None,
 ) -> None:
     """Attempts of one number that begin at once and take as long."""
     agents = [Agents(run, Timeline(run), exits_of(run), epoch_ns, number) for run in runs]
@@ -107,6 +114,12 @@ def _together(
                 service.receive(body)
         clock.now_ns = epoch_ns + round(over * NANOSECONDS)
         service.evaluate()
+        if seen is not None:
+            seen(over)
+
+
+def _show(store: Store, job: str, begins: float, watch: Watch, over: float) -> None:
+    watch(begins + over, [_since_began(each) for each in store.incidents(job)])
 
 
 def _since_began(incident: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Whether the numbers in the sentence of an incident are true of the fault that it names. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from stepwatch.collector.detect.finding import NO_RANK
+
+SINCE_SECONDS = 10.0
+"""How far the step that it began in may be from the first one that the fault hits: what is older
+than the newest steps is known by stretches of so many seconds."""
+RATIO_SHARE = 0.25
+"""How far the times over its peers may be off, as a share of what the fault adds."""
+LOST_SHARE, LOST_POINTS = 0.25, 0.05
+"""How far the share of the throughput may be off: as a share of it, or by so much."""
+_NUMBERS = {
+    "ratio": re.compile(r"\((\d+(?:\.\d+)?)x\)"),
+    "lost": re.compile(r"lost (\d+)% of its throughput"),
+    "since": re.compile(r"since step (\d+)"),
+    "rank": re.compile(r"^rank (\d+) "),
+}
+
+
+class Actual(NamedTuple):
+    """What is true of a fault: its rank, -1 where it has none; the first step it hits, and seconds
+    of a usual step; times the peers' work, NaN where it has none; share of the throughput it takes
+    while it lasts."""
+
+    rank: int
+    first_step: int
+    step_seconds: float
+    ratio: float
+    lost: float
+
+
+def numbers(summary: str) -> dict[str, float]:
+    """The numbers that a sentence says, by what they are of."""
+    found = {name: pattern.search(summary) for name, pattern in _NUMBERS.items()}
+    return {name: float(match[1]) for name, match in found.items() if match is not None}
+
+
+def untrue(summary: str, truth: Actual) -> list[str]:
+    """What a sentence says that is not true, as `name said/true`; what it leaves out is no lie."""
+    said = numbers(summary)
+    lost = 100.0 * truth.lost
+    allowed = {
+        "rank": (float(truth.rank), 0.0),
+        "since": (float(truth.first_step), SINCE_SECONDS / truth.step_seconds),
+        "ratio": (truth.ratio, RATIO_SHARE * (truth.ratio - 1.0) + 0.05),
+        "lost": (lost, max(LOST_SHARE * lost, 100.0 * LOST_POINTS)),
+    }
+    if truth.rank == NO_RANK:
+        del allowed["rank"]
+    return [
+        f"{name} {said[name]:g}/{value:.3g}"
+        for name, (value, most) in allowed.items()
+        if name in said and abs(said[name] - value) > most
+    ]
+
+
+def price_ratio(incidents: list[dict[str, Any]], lost_device_seconds: float) -> float:
+    """Device-seconds that incidents say were lost, over those that were."""
+    said = sum(float(each["device_seconds_lost"]) for each in incidents)
+    return said / max(lost_device_seconds, 1e-9)

@@ -1,0 +1,47 @@
+"""The command that replays faults that end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepwatch.collector.quantities import json_value
+
+from .cases import PLACES, cases
+from .table import line, table
+from .told import told
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.verdicts --transient",
+        description="Replays faults that end, and prints how soon they were named, how soon their "
+        "incidents ended, how many notices were sent and which numbers were untrue.",
+        epilog="example: python -m tests.verdicts --transient --place moving",
+    )
+    parser.add_argument("--transient", action="store_true", help="this command")
+    parser.add_argument("--place", choices=PLACES, help="only these")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the rows as data")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run. A table is no verdict: returns 0."""
+    asked = arguments(words)
+    wanted = [each for each in cases() if asked.place in (None, each.place)]
+    rows = []
+    with multiprocessing.Pool(min(asked.jobs, len(wanted))) as pool:
+        for row in pool.imap(told, wanted):
+            rows.append(row)
+            print(line(row), flush=True)
+    print(f"\n{table(rows)}")
+    if asked.json is not None:
+        document = json_value([row._asdict() for row in rows])
+        asked.json.write_text(json.dumps(document, indent=1) + "\n")
+    return 0

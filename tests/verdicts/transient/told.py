@@ -1,0 +1,120 @@
+"""What was said of a fault that ended, and when: one row of the table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.incidents.model import OPEN, Incident, incident_from
+from tests.verdicts.scenario.course.timeline import Timeline
+from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
+from tests.verdicts.scenario.reported.replay import replay
+from tests.verdicts.scenario.scored.sentence import Actual, untrue
+
+from .cases import ONSET, Case
+
+
+class Row(NamedTuple):
+    """Seconds from the beginning of the fault to its first incident and from its end to that of the
+    last one, NaN where there is none and infinite where it stays open; incidents, notices and how
+    many of these are of another cause; sentences that were untrue at the opening and at the end;
+    device-seconds that incidents say were lost over those that were."""
+
+    place: str
+    times: float
+    lasts: float
+    opened: float
+    ended: float
+    incidents: int
+    notices: int
+    causes: int
+    opening: list[str]
+    end: list[str]
+    price: float
+
+
+@dataclass
+class _Story:
+    """Incidents as they change, evaluation after evaluation."""
+
+    known: dict[str, Incident] = field(default_factory=dict)
+    opening: dict[str, str] = field(default_factory=dict)
+    transitions: list[str] = field(default_factory=list)
+
+    def take(self, at: float, documents: list[dict[str, Any]]) -> None:
+        """The incidents after the evaluation at second `at`."""
+        moved = [incident_from(each) for each in documents]
+        self.transitions += [each.transition for each in notices_of(self.known, moved, at)]
+        for each in moved:
+            self.known[each.id] = each
+            self.opening.setdefault(each.id, each.summary)
+
+
+def told(case: Case) -> Row:
+    """Replay a case and say what was said of it."""
+    scenario, story = case.scenario(), _Story()
+    replay(scenario, watch=story.take)
+    found = [each for each in story.known.values() if not each.merged_into]
+    opened = min((each.opened_at for each in story.known.values()), default=math.nan)
+    ends = [math.inf if each.state == OPEN else float(each.resolved_at or 0.0) for each in found]
+    actual = _actual(scenario)
+    said = sum(each.device_seconds_lost for each in found)
+    return Row(
+        *case,
+        opened - ONSET,
+        max(ends, default=math.nan) - case.over,
+        len(found),
+        len(story.transitions),
+        story.transitions.count("changed-cause"),
+        [text for each in found for text in _untrue(each, story.opening[each.id], scenario, actual)],
+        [text for each in found for text in _untrue(each, each.summary, scenario, actual)],
+        said / max(sum(each.seconds for each in actual.values()) * scenario.ranks, 1e-9),
+    )
+
+
+class _Took(NamedTuple):
+    """What a fault did: the first step it hit, seconds that the job lost, and of its steps."""
+
+    first_step: int
+    seconds: float
+    of: float
+
+
+def _actual(scenario: Scenario) -> dict[Fault, _Took]:
+    """What each fault did, from the same steps with and without it."""
+    slow = list(Timeline(scenario).steps())
+    without = Timeline(replace(scenario, faults=(), seconds=math.inf)).steps()
+    usual = [next(without) for _ in slow]
+    began = np.array([float(each.began.max()) for each in slow])
+    lengths = [
+        np.array([float(each.end.max() - each.began.max()) for each in run]) for run in (slow, usual)
+    ]
+    longer = lengths[0] - lengths[1]
+    found = {}
+    for fault in scenario.faults:
+        lasts = np.array([fault.lasts(at) for at in began.tolist()])
+        hit = np.flatnonzero(lasts & (longer > 0.01 * lengths[1]))
+        first = int(hit[0]) if len(hit) else 0
+        found[fault] = _Took(first, float(longer[lasts].sum()), float(lengths[0][lasts].sum()))
+    return found
+
+
+def _untrue(
+    incident: Incident, summary: str, scenario: Scenario, actual: dict[Fault, _Took]
+) -> list[str]:
+    """What is not true in a sentence about an incident: of its rank's turn that fits best."""
+    fitting = [each for each in scenario.faults if incident.rank in (*each.ranks, -1)]
+    judged = [
+        untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting
+    ]
+    return min(judged, key=len, default=[f"rank {incident.rank}: no fault"])
+
+
+def _of(fault: Fault, took: _Took, scenario: Scenario) -> Actual:
+    ratio = fault.effect if fault.kind is not FaultKind.SLOW_SAVER else math.nan
+    lost = took.seconds / max(took.of, 1e-9)
+    return Actual(fault.ranks[0], took.first_step, scenario.step_seconds, ratio, lost)
