@@ -51,3 +51,52 @@ def test_an_estimate_of_a_few_steps_gives_way_to_what_was_measured() -> None:
         story.turn(finding(lost=lost)._replace(evidence=(measured,)))
     (incident,) = story.incidents.values()
     assert (incident.throughput_lost_ratio, incident.throughput_lost_ratio_now) == (0.45, 0.3)
+
+
+CAUSES = (Cause.SLOW_COMPUTE, Cause.CPU_CONTENTION)
+
+
+def causes_said(story: Story) -> list[str]:
+    (incident,) = story.incidents.values()
+    events = [each for each in incident.timeline if each["event"] == "cause changed"]
+    return [each["text"] for each in events]
+
+
+def test_causes_that_go_to_and_fro_are_no_changes() -> None:
+    story = Story()
+    for turn in range(300):
+        story.turn(finding(lost=0.2)._replace(cause=CAUSES[turn // 8 % 2]))
+    assert causes_said(story) == []
+
+
+def test_a_cause_that_lasts_is_said_once_also_where_it_came_late() -> None:
+    for early in (3, 200):
+        story = Story()
+        for turn in range(early + 160):
+            story.turn(finding(lost=0.2)._replace(cause=CAUSES[turn >= early]))
+        assert causes_said(story) == ["cpu-contention in forward"], early
+
+
+def test_a_fact_that_explains_it_is_said_at_once_and_not_taken_back() -> None:
+    story = Story()
+    for cause in (Cause.UNKNOWN, Cause.SLOW_COMPUTE, Cause.THERMAL_THROTTLE):
+        story.turn(finding(lost=0.2)._replace(cause=cause))
+    for _ in range(300):
+        story.turn(finding(lost=0.2))
+    assert causes_said(story) == ["slow-compute in forward", "thermal-throttle in forward"]
+
+
+def test_what_does_not_show_any_more_changes_neither_words_nor_cause_and_costs_nothing() -> None:
+    story = Story()
+    story.turn(finding(lost=0.4))
+    (opened,) = story.incidents.values()
+    measured = finding().evidence[0]._replace(name=LOST_SHARE)
+    faded = finding(lost=0.3)._replace(
+        cause=Cause.CPU_CONTENTION, lost_now_ratio=0.0, summary="1.0x", evidence=(measured,)
+    )
+    for _ in range(60):
+        story.turn(faded)
+    (incident,) = story.incidents.values()
+    assert (incident.summary, incident.cause) == (opened.summary, opened.cause)
+    assert incident.device_seconds_lost == opened.device_seconds_lost
+    assert (incident.throughput_lost_ratio, incident.throughput_lost_ratio_now) == (0.4, 0.0)

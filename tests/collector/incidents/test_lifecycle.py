@@ -245,7 +245,7 @@ def test_the_timeline_is_bounded() -> None:
     story = Story()
     causes = itertools.cycle([Cause.SLOW_COMPUTE, Cause.CPU_CONTENTION])
     for _ in range(MAX_TIMELINE + 50):
-        story.turn(finding()._replace(cause=next(causes)))
+        story.turn(finding(FindingKind.HANG)._replace(cause=next(causes)))
     (incident,) = story.incidents.values()
     assert len(incident.timeline) == MAX_TIMELINE
     assert incident.timeline[0]["event"] == "began"

@@ -103,11 +103,11 @@ def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
     if min(jobs, len(chosen)) <= 1:
         yield from map(run, chosen)
         return
-    with multiprocessing.Pool(min(jobs, len(chosen)), _quietly) as pool:
+    with multiprocessing.Pool(min(jobs, len(chosen)), quietly) as pool:
         yield from pool.imap_unordered(run, chosen)
 
 
-def _quietly() -> None:
+def quietly() -> None:
     """Leave Ctrl-C to the process that started this one, which ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

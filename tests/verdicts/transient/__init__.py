@@ -1,1 +1,1 @@
-"""Faults that end: how soon they are named and their incidents end, and whether their words hold."""
+"""Faults that end: when they are named, when their incidents end, and whether words hold."""

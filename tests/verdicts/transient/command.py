@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stepwatch.collector.quantities import json_value
+from tests.verdicts.scenario.command import quietly
 
 from .cases import PLACES, cases
 from .table import line, table
@@ -36,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     asked = arguments(words)
     wanted = [each for each in cases() if asked.place in (None, each.place)]
     rows = []
-    with multiprocessing.Pool(min(asked.jobs, len(wanted))) as pool:
+    with multiprocessing.Pool(min(asked.jobs, len(wanted)), quietly) as pool:
         for row in pool.imap(told, wanted):
             rows.append(row)
             print(line(row), flush=True)

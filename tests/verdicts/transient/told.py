@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.incidents.model import OPEN, Incident, incident_from
+from stepwatch.collector.incidents.notices import notices_of
 from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
 from tests.verdicts.scenario.reported.replay import replay
@@ -70,7 +70,11 @@ def told(case: Case) -> Row:
         len(found),
         len(story.transitions),
         story.transitions.count("changed-cause"),
-        [text for each in found for text in _untrue(each, story.opening[each.id], scenario, actual)],
+        [
+            text
+            for each in found
+            for text in _untrue(each, story.opening[each.id], scenario, actual)
+        ],
         [text for each in found for text in _untrue(each, each.summary, scenario, actual)],
         said / max(sum(each.seconds for each in actual.values()) * scenario.ranks, 1e-9),
     )
@@ -91,7 +95,8 @@ def _actual(scenario: Scenario) -> dict[Fault, _Took]:
     usual = [next(without) for _ in slow]
     began = np.array([float(each.began.max()) for each in slow])
     lengths = [
-        np.array([float(each.end.max() - each.began.max()) for each in run]) for run in (slow, usual)
+        np.array([float(each.end.max() - each.began.max()) for each in run])
+        for run in (slow, usual)
     ]
     longer = lengths[0] - lengths[1]
     found = {}
@@ -108,9 +113,7 @@ def _untrue(
 ) -> list[str]:
     """What is not true in a sentence about an incident: of its rank's turn that fits best."""
     fitting = [each for each in scenario.faults if incident.rank in (*each.ranks, -1)]
-    judged = [
-        untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting
-    ]
+    judged = [untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting]
     return min(judged, key=len, default=[f"rank {incident.rank}: no fault"])
 
 

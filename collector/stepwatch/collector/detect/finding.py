@@ -49,7 +49,8 @@ class Finding(NamedTuple):
 
     `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
     record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
-    against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
+    against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost since it
+    began, `lost_now_ratio` that of the newest seconds, NaN where it is no other.
     `node` names the node where no rank does, `subject` what else tells two findings of one kind
     apart: an operation and its group, a stage, a checkpoint. `confidence` says how sure it is.
     """
@@ -68,6 +69,18 @@ class Finding(NamedTuple):
     node: str = ""
     subject: str = ""
     confidence: Confidence = Confidence.LIKELY
+    lost_now_ratio: float = math.nan
+
+    @property
+    def lost_lately(self) -> float:
+        """The share of throughput that is lost now."""
+        return self.lost_ratio if math.isnan(self.lost_now_ratio) else self.lost_now_ratio
+
+    @property
+    def shows_now(self) -> bool:
+        """False where the newest seconds lose less than half of what it costs on average: what is
+        known just now of the rank or its node says nothing of why it was slow."""
+        return not self.lost_now_ratio < self.lost_ratio / 2
 
 
 def build_finding(
@@ -86,6 +99,7 @@ def build_finding(
     node: str = "",
     subject: str = "",
     confidence: Confidence = Confidence.LIKELY,
+    lost_now_ratio: float = math.nan,
 ) -> Finding:
     """The only way to make a finding; what is left out is unknown, or names nothing.
 
@@ -106,4 +120,5 @@ def build_finding(
         node=node,
         subject=subject,
         confidence=confidence,
+        lost_now_ratio=lost_now_ratio,
     )

@@ -29,6 +29,7 @@ class Incident:
     where it costs so little that it raises no alert, else "alert". `confidence` is how sure it is
     of what it names, empty where that is not known. `cost` is money for the device-seconds lost, in
     `currency`, each at the rate of its moment; None where no rate was valid at one of them.
+    `cause_seconds` is how long each cause in a phase was found lately (`causes_seen`).
     """
 
     id: str
@@ -65,6 +66,7 @@ class Incident:
     severity: str = ALERT
     cost: float | None = None
     currency: str = ""
+    cause_seconds: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepwatch.collector.detect.finding import LOST_SHARE, Confidence, Finding
+from stepwatch.collector.incidents.changes_of_cause import causes_seen, replaces_cause
 from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.grouping import Group
 from stepwatch.collector.incidents.model import (
@@ -72,7 +73,7 @@ def opened(key: str, finding: Finding, moment: Moment) -> Incident:
         **_now(finding, finding.began_step),
         severity=_severity(finding, INFO),
     )
-    return replace(incident, **_lost_more(incident, finding, moment, moment.now - began))
+    return replace(incident, **_lost_more(incident, finding.lost_ratio, moment, moment.now - began))
 
 
 def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident:
@@ -82,45 +83,48 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         timeline = noted(timeline, moment.now, "reopened", finding.summary)
         ago = finding.began_ago_seconds  # the time in which it was away cost nothing
         elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
-    if incident.cause != finding.cause or incident.phase != finding.phase:
+    as_opened = finding.kind in FLOOR.kept_as_opened
+    seen = causes_seen(incident, finding, elapsed) if as_opened else incident.cause_seconds
+    other = incident.cause != finding.cause.value or incident.phase != finding.phase
+    changes = other and (not as_opened or replaces_cause(incident, finding, seen))
+    if changes:
         text = f"{finding.cause} in {finding.phase}"
         timeline = noted(timeline, moment.now, "cause changed", text)
-    kept = _is_as_opened(incident, finding)
-    said = {} if kept else _said(finding, incident.since_step)
+    said: dict[str, Any] = {}
+    if changes or not as_opened or (not other and _says_more(incident, finding)):
+        said = _said(finding, incident.since_step)
     return replace(
         incident,
         state=OPEN,
         resolved_at=None,
         node=finding.node or incident.node,
-        phase=finding.phase,
-        cause=finding.cause.value,
+        phase=finding.phase if changes else incident.phase,
+        cause=finding.cause.value if changes else incident.cause,
+        cause_seconds=seen,
         last_seen_at=moment.now,
         timeline=timeline,
         merged_into="",
         confidence=finding.confidence.value,
         severity=_severity(finding, incident.severity),
-        **_lost_more(incident, finding, moment, elapsed),
+        **_lost_more(incident, finding.lost_lately, moment, elapsed),
         **said,
         **_now(finding, incident.since_step),
     )
 
 
-def _is_as_opened(incident: Incident, finding: Finding) -> bool:
-    """Whether the words of the opening stay: nothing but numbers changed since then.
+def _says_more(incident: Incident, finding: Finding) -> bool:
+    """Whether the words of the opening give way to those of a finding of the same cause: the node
+    or what it costs became known, or which one of several it is.
 
-    Not where the cause, the node or what it costs became known, or which one of several it is.
+    Else nothing but numbers changed. What does not show any more says nothing more.
     """
-    same = incident.cause == finding.cause.value and incident.phase == finding.phase
+    if not finding.shows_now:
+        return False
     measured = LOST_SHARE in [row["name"] for row in incident.evidence]
     known = measured or LOST_SHARE not in [row.name for row in finding.evidence]
     one_of = Confidence.ONE_OF
     known &= incident.confidence != one_of.value or finding.confidence is one_of
-    return (
-        finding.kind in FLOOR.kept_as_opened
-        and same
-        and known
-        and (finding.node in incident.summary)
-    )
+    return not known or finding.node not in incident.summary
 
 
 def _said(finding: Finding, since: int) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _now(finding: Finding, since: int) -> dict[str, Any]:
     return {
         "summary_now": dated_back(finding, since).summary,
         "slowdown_ratio_now": finding.ratio,
-        "throughput_lost_ratio_now": finding.lost_ratio,
+        "throughput_lost_ratio_now": finding.lost_lately,
     }
 
 
@@ -172,16 +176,14 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
     return [replace(incident, state=RESOLVED, resolved_at=moment.now, timeline=timeline)]
 
 
-def _lost(finding: Finding, moment: Moment, seconds: float) -> float:
-    ratio = 0.0 if math.isnan(finding.lost_ratio) else finding.lost_ratio
-    return ratio * seconds * moment.devices
+def _lost(ratio: float, moment: Moment, seconds: float) -> float:
+    return 0.0 if math.isnan(ratio) else max(0.0, ratio) * seconds * moment.devices
 
 
-def _lost_more(
-    incident: Incident, finding: Finding, moment: Moment, seconds: float
-) -> dict[str, Any]:
-    """What an incident lost by now, in device-seconds and in money."""
-    more, price = _lost(finding, moment, seconds), moment.price
+def _lost_more(incident: Incident, ratio: float, moment: Moment, seconds: float) -> dict[str, Any]:
+    """What an incident lost by now, in device-seconds and in money, with that share of the newest
+    seconds."""
+    more, price = _lost(ratio, moment, seconds), moment.price
     lost: dict[str, Any] = {"device_seconds_lost": incident.device_seconds_lost + more}
     is_new = not incident.device_seconds_lost and incident.cost is None
     if price is None or not (is_new or price.currency == incident.currency):

@@ -7,11 +7,10 @@ import pytest
 
 from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.evidence.costly import (
-    began,
     beyond_peers,
     costly_ranks,
-    share_of,
 )
+from stepwatch.collector.detect.straggler.evidence.episode import began, share_of
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 
 from .simulated import (

@@ -7,7 +7,8 @@ import pytest
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.straggler import LIMITS, detect
-from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, Share
+from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
+from stepwatch.collector.detect.straggler.evidence.episode import Share
 from stepwatch.collector.detect.straggler.evidence.partners import Partners, rarely_seen
 from stepwatch.collector.detect.straggler.inputs import partners_in
 from stepwatch.collector.state.job import LiveJob

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from types import SimpleNamespace
-from typing import cast
-
-import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.report import _lost, _usual_step
-from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
-
-SECONDS = np.array([0.2, 0.2, 0.5, 0.6, 0.5])
+from stepwatch.collector.detect.straggler import LIMITS, detect
+from tests.collector.detect.windows import settle, unknown_facts, window
 
 
-@pytest.mark.parametrize(
-    ("shows", "of", "usual"),
-    [([2, 3, 4], 5, 0.2), ([2, 4], 3, 0.6), ([2, 3, 4], 3, 0.1)],
-)
-def test_the_usual_step_lies_between_slow_ones_or_is_what_the_peers_make_it(
-    shows: list[int], of: int, usual: float
-) -> None:
-    none = np.zeros(5)
-    slow = SlowRank(1, "forward", none, none, shows[0], np.array(shows), of)
-    steps = cast(EvaluatedSteps, SimpleNamespace(step_seconds=SECONDS))
-    found = _usual_step(slow, steps, 0.1)
-    assert found == pytest.approx(usual)
-    assert math.isfinite(_lost(slow, steps, found))
+def lost(*turns: tuple[int, slice]) -> float:
+    """What the rank of the newest turn is said to cost, where ranks are twice as slow in turns."""
+    made = window(128, 4, noise=0.01)
+    for rank, steps in turns:
+        for phase in ("forward", "backward"):
+            made.planes[phase][steps, rank] *= 2.0
+    settle(made)
+    (found,) = [
+        each for each in detect(made, unknown_facts(4), LIMITS) if each.rank == turns[-1][0]
+    ]
+    return found.lost_ratio
+
+
+@pytest.mark.parametrize("first", [0, 2, 60, 120])
+def test_a_rank_costs_as_much_whenever_it_began(first: int) -> None:
+    assert lost((2, slice(first, None))) == pytest.approx(lost((2, slice(100, None))), rel=0.1)
+
+
+def test_a_rank_costs_as_much_after_others_that_were_slow_before_it() -> None:
+    turns = [(rank, slice(32 * rank, 32 * rank + 32)) for rank in range(4)]
+    assert lost(*turns) == pytest.approx(lost((3, slice(96, None))), rel=0.1)
+    assert lost(*turns[:3], (3, slice(96, None))) > 0.3

@@ -56,6 +56,8 @@ def cause_of(
 def _waits_for_a_cpu(
     rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
 ) -> bool:
+    if not excess > limits.least_lost_ratio * step:
+        return False  # any wait makes up an excess of nothing
     queue, usual = float(facts.run_queue_ratio[rank]), _usual(facts.run_queue_ratio, rank)
     more = (queue - (0.0 if math.isnan(usual) else usual)) * step
     share = limits.run_queue_share

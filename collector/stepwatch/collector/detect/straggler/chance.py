@@ -13,10 +13,10 @@ from collections.abc import Collection
 import numpy as np
 
 from stepwatch.collector.detect.straggler.evidence.costly import DAY_SECONDS
-from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, seconds_without
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.steps.step_window import WORK
-from stepwatch.signals.arrays import Floats
+from stepwatch.signals.arrays import FloatMatrix, Floats
 
 _FEW_RANKS = 64
 _LEAST_KNOWN = 0.05
@@ -40,14 +40,17 @@ def beyond_chance(
         return True
     if more_tokens_explain(slow, steps):
         return False
-    excess = _others(slow, steps, named)
+    others, own = _others(slow, steps, named), slow.own - slow.peers
     if slow.of:
-        level = float(np.median((slow.own - slow.peers)[slow.shows])) / 2
-        return int((excess >= level).sum()) <= limits.intermittent_peers_rate * excess.size
-    mine = (slow.own - slow.peers)[slow.since :]
-    excess = np.append(excess, (slow.own - slow.peers)[: slow.since])  # and before it began
+        level = float(np.median(own[slow.shows])) / 2
+        far, excess = far_alone(others, level, limits)
+        return far <= limits.intermittent_peers_rate * len(excess)
+    mine = own[slow.since :]
     level = float(np.median(mine)) / 2
-    hits, far = int((mine >= level).sum()), int((excess >= level).sum())
+    far, excess = far_alone(others, level, limits)
+    before, more = far_alone(own[: slow.since, None], level, limits)  # and before it began
+    far, excess = far + before, np.append(excess, more)
+    hits = int((mine >= level).sum())
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
@@ -55,7 +58,7 @@ def beyond_chance(
     if len(mine) - hits <= _MAY_BE_HIDDEN * len(mine):
         most = float(excess.max(initial=0.0))
         rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
-    return rarer - log_chance(hits, len(mine), far, excess.size) >= least
+    return rarer - log_chance(hits, len(mine), far, len(excess)) >= least
 
 
 def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
@@ -85,18 +88,12 @@ _MOST_TOKENS = 4.0
 
 
 def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
-    """Seconds of a step without what the work of the slow rank exceeds that of its peers by.
+    """Seconds of a step without what the slow rank works longer than its peers.
 
     A job that is young may have no step without, and noise grows with what ranks work, not with how
     long they wait for another: of steps of 5 s of which one rank makes 4.5 s, it is half a second.
     """
-    part = steps.around(np.array([slow.rank]))
-    at = int(np.searchsorted(part.ranks, slow.rank))
-    excess = np.zeros(len(steps.step_seconds))
-    for phase in WORK:
-        own = part.own(phase)
-        excess += np.maximum((own - part.peers(own, phase))[:, at], 0.0)
-    return float(np.median(np.maximum(steps.step_seconds - excess, 0.0)))
+    return float(np.median(seconds_without(slow.rank, steps)))
 
 
 def _log_rarer(level: float, most: float, step_seconds: float) -> float:
@@ -109,16 +106,33 @@ def _log_rarer(level: float, most: float, step_seconds: float) -> float:
     return math.log(max(1.0, level / max(most, _LEAST_KNOWN * step_seconds)))
 
 
-def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> Floats:
-    """How far the other ranks are above their peers in the phase, each step (cells,): all ranks
-    where they are few, else those of its stage, which are enough."""
+def far_alone(excess: FloatMatrix, level: float, limits: Thresholds) -> tuple[int, Floats]:
+    """How often ranks are above their peers by `level`, and by how much in all other steps and in
+    these (cells,), given the `excess` (steps, ranks).
+
+    Work that differs by nature makes a rank's steps long one by one. A rank whose steps are in a
+    row was slow itself for a while: slowness that moves from rank to rank is no chance. Such a row
+    of `least_steps` and more is left out.
+    """
+    is_far = excess >= level
+    rows = np.zeros_like(is_far)
+    if len(is_far) >= limits.least_steps:
+        whole = np.lib.stride_tricks.sliding_window_view(is_far, limits.least_steps, axis=0)
+        for at in range(limits.least_steps):
+            rows[at : at + len(whole)] |= whole.all(axis=-1)
+    return int((is_far & ~rows).sum()), np.asarray(excess[~rows])
+
+
+def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> FloatMatrix:
+    """How far the other ranks are above their peers in the phase (steps, ranks): all ranks where
+    they are few, else those of its stage, which are enough."""
     part = steps if len(steps.ranks) <= _FEW_RANKS else steps.around(np.array([slow.rank]))
     own = part.own(slow.phase)
     excess = own - part.peers(own, slow.phase)
     left_out = np.isin(part.ranks, [*named, slow.rank])
     if 2 * left_out.sum() > len(part.ranks):
         left_out = part.ranks == slow.rank
-    return excess[:, ~left_out].ravel()
+    return np.asarray(excess[:, ~left_out])
 
 
 def log_chance(hits: int, steps: int, far: int, cells: int) -> float:

@@ -57,7 +57,7 @@ def detect(
     together = {each.rank for each in slow}
     slow = [each for each in slow if beyond_chance(each, steps, limits, together)]
     costs = {each.rank: each for each in costly}
-    slow = [each._replace(cost=costs.get(each.rank)) for each in slow]
+    slow = [each._replace(cost=costs.get(each.rank), by_steps=True) for each in slow]
     findings = _worst_phase([finding_of(each, steps, facts, limits) for each in slow])
     named = {each.rank for each in slow}
     again = intermittent(steps, named, limits)

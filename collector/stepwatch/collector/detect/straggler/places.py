@@ -23,7 +23,8 @@ def with_node(
             else finding
             for finding in findings
         ]
-    ranks = sorted(finding.rank for finding in findings)
+    # A rank that was slow before another one is not slow together with it.
+    ranks = sorted(finding.rank for finding in findings if finding.shows_now)
     slow = {nodes.get(rank, "") for rank in ranks}
     if len(ranks) < 2 or len(slow) != 1 or "" in slow or len(set(nodes.values())) < 2:
         return findings
@@ -35,6 +36,8 @@ def with_node(
     row = text_evidence("slow ranks", ", ".join(map(str, ranks)), f"{many} ranks of node {node}")
     return [
         _named(finding, node, f"{many} of its ranks")._replace(evidence=(*finding.evidence, row))
+        if finding.rank in ranks
+        else finding
         for finding in findings
     ]
 

@@ -19,7 +19,7 @@ from stepwatch.collector.detect.straggler.device import (
     device_evidence,
     device_times,
 )
-from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, seconds_without
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.quantities import UNKNOWN, times
 from stepwatch.collector.quantities import seconds as in_words
@@ -38,7 +38,7 @@ def finding_of(
         first = min(first, slow.cost.since)
     mine, theirs = float(np.median(slow.own[shows])), float(np.median(slow.peers[shows]))
     step = float(np.median(steps.step_seconds[shows]))
-    usual = _usual_step(slow, steps, step - (mine - theirs))
+    usual = _usual_step(slow, steps)
     lost = _lost(slow, steps, usual)
     ratio = mine / theirs if theirs > 0 else float("inf")
     device, peers = device_times(slow, steps), _peers(slow, steps)
@@ -58,29 +58,51 @@ def finding_of(
         severity=mine - theirs,
         ratio=ratio,
         lost_ratio=lost,
+        lost_now_ratio=math.nan if slow.cost is None else slow.cost.now,
         evidence=_evidence(slow, steps, (mine, theirs), (step, usual), facts)
         + (device_evidence(phase, mine, theirs, device) if device is not None else ()),
     )
 
 
-def _usual_step(slow: SlowRank, steps: EvaluatedSteps, otherwise: float) -> float:
-    """Step seconds without the slow rank: between its slow steps, or before them; where there are
-    none, `otherwise`."""
-    seconds, since = steps.step_seconds, slow.since
+def _usual_step(slow: SlowRank, steps: EvaluatedSteps) -> float:
+    """Step seconds without the slow rank: between its slow steps, or before them, where no other
+    rank is as slow; where there are none, its slow steps without what it works longer."""
+    seconds, without = steps.step_seconds, np.zeros(len(steps.step_seconds), dtype=np.bool_)
     if slow.of:
-        between = np.delete(seconds[-slow.of :], slow.shows - len(seconds))
-        return float(np.median(between)) if len(between) else max(otherwise, 1e-9)
-    return float(np.median(seconds[:since])) if since >= 3 else max(otherwise, 1e-9)
+        without[-slow.of :] = True
+        without[slow.shows] = False
+    else:
+        without[: slow.since] = True
+    level = float(np.median((slow.own - slow.peers)[slow.shows])) / 2
+    own = steps.own(slow.phase)
+    if own.shape[1] > 1:
+        without &= (own - steps.peers(own, slow.phase)).max(axis=1) < level
+    least = 1 if slow.of else _FEWEST_BEFORE
+    usual = seconds[without]
+    if len(usual) < least:
+        usual = seconds_without(slow.rank, steps)[slow.shows]
+    return max(float(np.median(usual)), 1e-9)
+
+
+_FEWEST_BEFORE = 3
+"""Steps from which on the usual one is known."""
 
 
 def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
-    """Share of the throughput that the slow rank costs."""
-    if slow.cost is not None:
-        return slow.cost.lost.share
+    """Share of the throughput that the slow rank costs.
+
+    Stretches of time include steps before it began: where the steps themselves name the rank, and
+    show since when, they say it, within the interval that accumulated evidence gives.
+    """
+    cost = slow.cost
+    if cost is not None and not (slow.by_steps and slow.since):
+        return cost.lost.share
     if slow.of:
         longer = np.maximum(steps.step_seconds[slow.shows] - usual, 0.0)
-        return float(longer.sum() / steps.step_seconds[-slow.of :].sum())
-    return max(0.0, 1.0 - usual / float(np.median(steps.step_seconds[slow.shows])))
+        lost = float(longer.sum() / steps.step_seconds[-slow.of :].sum())
+    else:
+        lost = max(0.0, 1.0 - usual / float(np.median(steps.step_seconds[slow.shows])))
+    return lost if cost is None else min(max(lost, cost.lost.low), cost.lost.high)
 
 
 def _peers(slow: SlowRank, steps: EvaluatedSteps) -> str:
@@ -97,8 +119,14 @@ def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float,
     return (
         f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: {in_words(mine)} "
         f"a step, its {peers} {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
-        f"{_interval_words(slow)}"
+        f"{_interval_words(slow)}{_until_words(slow)}"
     )
+
+
+def _until_words(slow: SlowRank) -> str:
+    if slow.cost is None or slow.cost.until < 0:
+        return ""
+    return f"; not any more since step {slow.cost.until}"
 
 
 def _interval_words(slow: SlowRank) -> str:
@@ -129,6 +157,8 @@ def _evidence(
     )
 
 
+ROUGHLY_LOST = f"{LOST_SHARE}, from few stretches"
+"""The same while its interval is wider than it is large: no better than what a few steps say."""
 _POWERS_FROM = 3.0
 """Smaller odds are said as a number: 10^2 may be 32 or 316."""
 
@@ -141,7 +171,7 @@ def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
     odds = f"10^{sure:.0f} to 1" if sure >= _POWERS_FROM else f"{10**sure:.0f} to 1"
     return (
         Evidence(
-            LOST_SHARE,
+            LOST_SHARE if lost.high - lost.low <= lost.share else ROUGHLY_LOST,
             lost.share,
             "ratio",
             f"90 % interval {lost.low:.1%} to {min(lost.high, 1.0):.1%}; lately {now:.1%}",

@@ -28,7 +28,8 @@ class SlowRank(NamedTuple):
 
     `shows` are the evaluated steps (indices) that it is slow in; `of` how many were looked at for
     a rank that is slow intermittently, 0 for one that is slow persistently. `cost` is what
-    accumulated evidence says of it, None where that names it not, or not yet.
+    accumulated evidence says of it, None where that names it not, or not yet. `by_steps` is whether
+    the evaluated steps alone name it.
     """
 
     rank: int
@@ -39,6 +40,7 @@ class SlowRank(NamedTuple):
     shows: Integers
     of: int = 0
     cost: CostlyRank | None = None
+    by_steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,17 @@ def evaluated_steps(
         baseline=baseline,
         numbers=every if numbers is None else numbers,
     )
+
+
+def seconds_without(rank: int, steps: EvaluatedSteps) -> Vector:
+    """Seconds (steps,) that each step takes without what `rank` works longer than its peers."""
+    part = steps.around(np.array([rank]))
+    at = int(np.searchsorted(part.ranks, rank))
+    excess = np.zeros(len(steps.step_seconds))
+    for phase in WORK:
+        own = part.own(phase)
+        excess += np.maximum((own - part.peers(own, phase))[:, at], 0.0)
+    return np.asarray(np.maximum(steps.step_seconds - excess, 0.0))
 
 
 def exceeds(

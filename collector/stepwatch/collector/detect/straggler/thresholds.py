@@ -43,9 +43,7 @@ class Thresholds(NamedTuple):
     least_lost_ratio: float
     least_lost_low: float
     least_lost_unsure: float
-    lasting_share: float
-    lately_seconds: float
-    lately_gaps: float
+    least_log_over: float
     most_costly: int
     usual_long_lost: float
     most_usual_long: float

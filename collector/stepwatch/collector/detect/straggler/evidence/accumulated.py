@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
@@ -10,31 +12,51 @@ from stepwatch.signals.arrays import Floats, Integers
 
 
 def accumulated(costly: CostlyRank, steps: EvaluatedSteps) -> SlowRank:
-    """`costly` with its work and its peers' in the evaluated steps.
+    """`costly` with its work and its peers' in the evaluated steps that show it.
 
-    Where most of its steps are not slow by half of what all are on average, it is slow now and
-    then: it shows in those that are.
+    Where most of its steps are not slow by half of what the slow ones are, it is slow now and then:
+    it shows in those that are. Where none is, what its stretches of time say of a step stands for
+    the first one.
     """
     part = steps.around(np.array([costly.rank]))
     at = int(np.searchsorted(part.ranks, costly.rank))
-    own = part.own(costly.phase)
-    peers = part.peers(own, costly.phase)[:, at]
-    since = _since(part.steps, own[:, at] - peers, costly)
-    excess = (own[:, at] - peers)[since:]
-    level = max(0.0, float(excess.mean()) / 2)
-    shows, of = since + np.arange(len(excess)), 0
-    if float(np.median(excess)) < level:
-        shows, of = since + np.flatnonzero(excess >= 2 * level), len(excess)
+    every = part.own(costly.phase)
+    own, peers = every[:, at], part.peers(every, costly.phase)[:, at]
+    end = len(part.steps)
+    if costly.until >= 0:
+        end = max(1, int(np.searchsorted(part.steps, costly.until)))
+    since = _since(part.steps[:end], (own - peers)[:end], costly)
+    shows, of = _shows((own - peers)[since:end], _level(costly, (own - peers)[since:end]))
+    if not len(shows):
+        own, peers = own.astype(np.float64), peers.astype(np.float64)
+        own[since], peers[since] = costly.work
+        shows, of = np.zeros(1, dtype=np.int64), 0
     return SlowRank(
         rank=costly.rank,
         phase=costly.phase,
-        own=own[:, at],
+        own=own,
         peers=peers,
         since=since,
-        shows=shows,
+        shows=since + shows,
         of=of,
         cost=costly,
     )
+
+
+def _level(costly: CostlyRank, excess: Floats) -> float:
+    """Seconds of a step from which it is slow: half of what its stretches show, where they are
+    known."""
+    mine, theirs = costly.work
+    usual = float(excess.mean()) if math.isnan(mine) else mine - theirs
+    return max(0.0, usual / 2)
+
+
+def _shows(excess: Floats, level: float) -> tuple[Integers, int]:
+    """The steps (indices) that it is slow in, and of how many these are if it is slow now and then:
+    all and 0 where most of them are."""
+    if float(np.median(excess)) >= level:
+        return np.arange(len(excess)), 0
+    return np.flatnonzero(excess >= 2 * level), len(excess)
 
 
 def _since(steps: Integers, excess: Floats, costly: CostlyRank) -> int:
@@ -47,6 +69,6 @@ def _since(steps: Integers, excess: Floats, costly: CostlyRank) -> int:
     low, high = np.searchsorted(steps, costly.span)
     if costly.span[0] < steps[0] or high <= low:
         return first
-    beyond = excess[low:] - float(excess[first:].mean()) / 2
+    beyond = excess[low:] - _level(costly, excess[first:])
     sums = np.cumsum(beyond[::-1])[::-1]
     return int(low + np.argmax(sums[: high - low + 1]))

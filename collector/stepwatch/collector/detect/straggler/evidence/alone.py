@@ -15,7 +15,8 @@ from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.signals.arrays import SmallIntegers
 
-from .costly import CostlyRank, Share
+from .costly import CostlyRank
+from .episode import Share
 
 _SHARE_95 = 1.6449
 """The 95 % quantile of the normal distribution."""

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.straggler.evidence.episode import Share, began, episode, share_of
 from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alone, lost_to_stalls
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
-from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.buckets import BUCKET_SECONDS, Course
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import (
@@ -35,17 +36,6 @@ NEARLY_ALL = 0.75
 """Share of a node's ranks that must be slow: one may hide behind the others for a while."""
 _NODES = -2
 """The stage that nodes have among units; ranks of an unknown stage have -1."""
-_RAMP_BUCKETS = 8
-_RAMP_BETTER = 0.6
-"""A line must leave so much less than a change does, of so many buckets at least."""
-
-
-class Share(NamedTuple):
-    """A share of the time, with the ends of its interval."""
-
-    share: float
-    low: float
-    high: float
 
 
 class CostlyRank(NamedTuple):
@@ -55,7 +45,9 @@ class CostlyRank(NamedTuple):
     It began somewhere in the steps `span[0]` to `span[1]`. `log_odds` is the logarithm of one over
     the chance that this is nobody's fault, `counts` what became of the tokens that ranks report.
     `node` is the place of the node that is slow as a whole, of which the rank is the first, -1
-    where it is the rank.
+    where it is the rank. `until` is the first of the newest steps in which nothing shows any more,
+    -1 where it goes on; `work` are seconds of a step in that phase, its own and its peers', in the
+    stretches that show it.
     """
 
     rank: int
@@ -67,6 +59,8 @@ class CostlyRank(NamedTuple):
     log_odds: float
     counts: str = ""
     node: int = -1
+    until: int = -1
+    work: tuple[float, float] = (math.nan, math.nan)
 
 
 def costly_ranks(
@@ -192,97 +186,48 @@ def _costly(
     It may have exceeded the median rank before: until both are suspected, two slow ranks hide each
     other.
     """
-    begin = began(net, course.seconds)
-    lost = share_of(net[begin:], course.seconds[begin:])
+    seen = episode(net, course.seconds)
+    while_it_lasts = slice(seen.begin, seen.end)
+    lost = share_of(net[while_it_lasts], course.seconds[while_it_lasts])
     if lost.low < limits.least_lost_low or lost.share < limits.least_lost_ratio:
         return None
-    now = _lately(net[begin:], course.seconds[begin:], lost.share, limits)
-    if now < limits.lasting_share * lost.share:
+    if seen.log_over >= limits.least_log_over:
         return None
-    by_phase = excess[begin:].sum(axis=0)
-    begin = min(begin, began(excess.sum(axis=1), course.seconds))
+    phase = int(np.argmax(excess[while_it_lasts].sum(axis=0)))
+    begin = min(seen.begin, began(excess.sum(axis=1), course.seconds))
     return CostlyRank(
         rank=rank,
-        phase=WORK[int(np.argmax(by_phase))],
+        phase=WORK[phase],
         lost=lost,
-        now=now,
+        now=_now(net, course.seconds),
         since=int(course.first_step[begin]),
-        span=_span(course.first_step, begin),
+        span=_span(course.first_step, begin, seen.begin),
         log_odds=math.nan,
+        until=int(course.first_step[seen.end]) if seen.end < len(net) else -1,
+        work=_work(course, rank, excess[:, phase], phase, seen.shows),
     )
 
 
-def _span(first_step: Integers, begin: int) -> tuple[int, int]:
-    """The first steps of the buckets before and after that at `begin`: it began between them."""
-    last = min(begin + 1, len(first_step) - 1)
-    return int(first_step[max(begin - 1, 0)]), int(first_step[last])
-
-
-def began(net: Vector, seconds: Vector) -> int:
-    """The bucket from which on `net` (buckets,) is more than it was: where the sum of what exceeds
-    the mean is the largest, counted from the end. The first one where it was as much before.
-
-    Net 0, 0, 1, 1 of equal buckets: less the mean -0.5, -0.5, 0.5, 0.5, sums 0, 0.5, 1, 0.5 -> 2.
-    """
-    usual = net.sum() / seconds.sum()
-    sums = np.cumsum((net - usual * seconds)[::-1])[::-1]
-    begin = int(np.argmax(sums))
-    rises = _rises_from(net / seconds, begin)
-    if rises is not None:
-        return rises
-    if not begin:
-        return 0
-    before = net[:begin].sum() / seconds[:begin].sum()
-    return 0 if before >= 0.5 * net[begin:].sum() / seconds[begin:].sum() else begin
-
-
-def _rises_from(share: Vector, begin: int) -> int | None:
-    """The bucket from which `share` (buckets,) grows ever more, where that fits clearly better than
-    a change at `begin`; None where it does not.
-
-    Shares 0, 0, 1, 2, 3, 4: a straight line from bucket 1 on fits exactly.
-    """
-    count = len(share)
-    if count < _RAMP_BUCKETS:
-        return None
-    parts = [share[:begin], share[begin:]] if begin else [share]
-    change = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
-    at = np.arange(count)
-    best, where = math.inf, 0
-    for first in range(count - _RAMP_BUCKETS // 2):
-        line = np.maximum(at - first, 0.0)
-        rest = float(
-            ((share - line * max(0.0, float(line @ share) / float(line @ line))) ** 2).sum()
-        )
-        if rest < best:
-            best, where = rest, first
-    return where if best < _RAMP_BETTER * change else None
-
-
-def share_of(net: Vector, seconds: Vector) -> Share:
-    """The share of the time with its 90 % interval, from how much buckets differ; -inf and inf
-    below three of them."""
-    count, total = len(net), float(seconds.sum())
-    share = float(net.sum()) / total
-    if count < 3:
-        return Share(share, -math.inf, math.inf)
-    scatter = float(((net - share * seconds) ** 2).sum()) * count / (count - 1)
-    error = _t_quantile(count - 1) * math.sqrt(scatter) / total
-    return Share(share, share - error, share + error)
-
-
-def _t_quantile(freedom: int) -> float:
-    """The 95 % quantile of Student's t: the first terms of its expansion about the normal one."""
-    z = 1.6449
-    first = (z**3 + z) / (4 * freedom)
-    return z + first + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-
-
-def _lately(net: Vector, seconds: Vector, share: float, limits: Thresholds) -> float:
-    """The share of the newest time: of so many seconds, more where it shows only now and then."""
-    hits = max(1, int((net >= share * seconds).sum()))
-    span = max(limits.lately_seconds, limits.lately_gaps * float(seconds.sum()) / hits)
-    ago = np.cumsum(seconds[::-1])[::-1]
-    newest = ago <= span
-    newest[-1] = True
+def _now(net: Vector, seconds: Vector) -> float:
+    """The share of the newest bucket, together with the one before where that has just begun."""
+    newest = slice(-1 if seconds[-1] >= BUCKET_SECONDS else -2, None)
     return float(net[newest].sum() / seconds[newest].sum())
+
+
+def _work(
+    course: Course, rank: int, excess: Vector, phase: int, shows: Mask
+) -> tuple[float, float]:
+    """Seconds of a step that a rank works in a phase where it `shows` (buckets,), and its peers."""
+    steps = int(course.steps[shows].sum())
+    more = float(excess[shows].sum()) / steps
+    if rank >= course.work.shape[2]:  # a node: its first rank stands for it
+        return math.nan, math.nan
+    own = float(course.work[shows, phase, rank].sum(dtype=np.float64)) / steps
+    return own, own - more
+
+
+def _span(first_step: Integers, early: int, late: int) -> tuple[int, int]:
+    """The first steps of the bucket before that at `early` and of the second one after that at
+    `late`: it began between them."""
+    last = min(late + 2, len(first_step) - 1)
+    return int(first_step[max(early - 1, 0)]), int(first_step[last])

@@ -1,0 +1,118 @@
+"""From when until when a rank costs time, and which share of it, from what it cost in each stretch
+of time.
+
+All arrays are (buckets,), oldest first: `net` seconds that the rank cost, of `seconds` of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Mask, Vector
+
+_RAMP_BUCKETS = 8
+_RAMP_BETTER = 0.6
+"""A line must leave so much less than a change does, of so many buckets at least."""
+_MAY_BE_OVER_LOG = 1.0
+"""A tail without cost that is so improbable while it goes on is left out of what it costs."""
+
+
+class Share(NamedTuple):
+    """A share of the time, with the ends of its interval."""
+
+    share: float
+    low: float
+    high: float
+
+
+class Episode(NamedTuple):
+    """The buckets `begin` to `end`, without it, in which a rank costs time, and those that `shows`
+    (buckets,) it; behind `end` nothing shows. `log_over` is the logarithm of one over the chance
+    that nothing would show for so long if it went on."""
+
+    begin: int
+    end: int
+    shows: Mask
+    log_over: float
+
+
+def episode(net: Vector, seconds: Vector) -> Episode:
+    """When it began, and until when it shows.
+
+    Net 0, 0, 5, 5, 5, 0, 0 of buckets of 10 s: three of three buckets show it, so the next one
+    would with a chance of 7/8 (Krichevsky, Trofimov 1981), and two that do not have one of 1/64.
+    """
+    begin = began(net, seconds)
+    # The newest bucket has just begun: it counts as far as it is full, and shows nothing alone.
+    share = net[begin:] / np.maximum(seconds[begin:], seconds.mean() / 2)
+    far = share >= min(float(share.mean()), float(share.max()))
+    shows = share >= float(share[far].mean()) / 2
+    last = int(np.flatnonzero(shows)[-1])
+    often = (int(shows.sum()) + 0.5) / (last + 2.0)
+    tail = float(seconds[begin + last + 1 :].sum() / seconds.mean())
+    log_over = -math.log1p(-often) * tail
+    end = begin + last + 1 if log_over >= _MAY_BE_OVER_LOG else len(net)
+    return Episode(begin, end, np.append(np.zeros(begin, np.bool_), shows), log_over)
+
+
+def began(net: Vector, seconds: Vector) -> int:
+    """The bucket from which on `net` is more than it was: where the sum of what exceeds the mean is
+    the largest, counted from the end. The first one where it was as much before.
+
+    Net 0, 0, 1, 1 of equal buckets: less the mean -0.5, -0.5, 0.5, 0.5, sums 0, 0.5, 1, 0.5 -> 2.
+    """
+    usual = net.sum() / seconds.sum()
+    sums = np.cumsum((net - usual * seconds)[::-1])[::-1]
+    begin = int(np.argmax(sums))
+    rises = _rises_from(net / seconds, begin)
+    if rises is not None:
+        return rises
+    if not begin:
+        return 0
+    before = net[:begin].sum() / seconds[:begin].sum()
+    return 0 if before >= 0.5 * net[begin:].sum() / seconds[begin:].sum() else begin
+
+
+def _rises_from(share: Vector, begin: int) -> int | None:
+    """The bucket from which `share` (buckets,) grows ever more, where that fits clearly better than
+    a change at `begin`; None where it does not.
+
+    Shares 0, 0, 1, 2, 3, 4: a straight line from bucket 1 on fits exactly.
+    """
+    count = len(share)
+    if count < _RAMP_BUCKETS:
+        return None
+    parts = [share[:begin], share[begin:]] if begin else [share]
+    change = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
+    at = np.arange(count)
+    best, where = math.inf, 0
+    for first in range(count - _RAMP_BUCKETS // 2):
+        line = np.maximum(at - first, 0.0)
+        rest = float(
+            ((share - line * max(0.0, float(line @ share) / float(line @ line))) ** 2).sum()
+        )
+        if rest < best:
+            best, where = rest, first
+    return where if best < _RAMP_BETTER * change else None
+
+
+def share_of(net: Vector, seconds: Vector) -> Share:
+    """The share of the time with its 90 % interval, from how much buckets differ; -inf and inf
+    below three of them."""
+    count, total = len(net), float(seconds.sum())
+    share = float(net.sum()) / total
+    if count < 3:
+        return Share(share, -math.inf, math.inf)
+    scatter = float(((net - share * seconds) ** 2).sum()) * count / (count - 1)
+    error = _t_quantile(count - 1) * math.sqrt(scatter) / total
+    return Share(share, share - error, share + error)
+
+
+def _t_quantile(freedom: int) -> float:
+    """The 95 % quantile of Student's t: the first terms of its expansion about the normal one."""
+    z = 1.6449
+    first = (z**3 + z) / (4 * freedom)
+    return z + first + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

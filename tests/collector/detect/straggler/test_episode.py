@@ -1,0 +1,64 @@
+"""From when until when a rank is slow: a fault that is over is over soon, however long it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect.straggler import LIMITS
+from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
+from stepwatch.collector.detect.straggler.evidence.episode import episode
+from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+
+from .simulated import advance, lognormal, window_of, work_of
+
+STEP = 0.5
+FIRST = 120
+
+
+def named_at(work: np.ndarray) -> list[tuple[float, float, float]]:
+    """Seconds, share and seconds of a step, each five steps in which the last rank is named."""
+    evidence, stage, seconds, found = RankEvidence(), np.zeros(4, dtype=np.int16), 0.0, []
+    for first in range(0, work.shape[1], 5):
+        made = window_of(work[:, first : first + 5], stage, first)
+        advance(evidence, made)
+        seconds += float(made.planes["duration"][:, 0].sum())
+        for each in costly_ranks(evidence, stage, LIMITS):
+            found.append((seconds, each.lost.share, each.work[0] / each.work[1]))
+    return found
+
+
+@pytest.mark.parametrize("factor", [1.3, 2.0])
+@pytest.mark.parametrize("lasts", [30, 60, 120, 300])
+def test_a_fault_is_over_within_forty_seconds_of_its_end(factor: float, lasts: int) -> None:
+    generator = np.random.default_rng(lasts)
+    count = int(lasts / (STEP * factor))
+    work = work_of(lognormal(0.03), generator, FIRST + count + 400, 4, STEP)
+    work[:, FIRST : FIRST + count, 3] *= factor
+    end = float(work[:, : FIRST + count].sum(axis=0).max(axis=1).sum() * 1.05)
+    found = named_at(work)
+    assert found, "it is named"
+    assert found[-1][0] - end <= 40.0
+    late = [each for each in found if each[0] > end]
+    for _, share, times in late:
+        assert times == pytest.approx(factor, abs=0.35 * (factor - 1)), "not of healthy steps"
+        assert share >= 0.55 * (1 - 1 / factor), "what it cost while it was there"
+
+
+def test_what_is_slow_now_and_then_goes_on_between_two_times() -> None:
+    """One stretch of forty seconds in each two minutes ends in between, one step in fifty not."""
+    work = work_of(lognormal(0.03), np.random.default_rng(0), 1500, 4, STEP)
+    work[:, ::50, 3] *= 8.0
+    seconds = [each[0] for each in named_at(work)]
+    assert max(np.diff(seconds)) <= 15.0
+
+
+def test_an_episode_is_what_shows_and_no_bucket_that_has_just_begun() -> None:
+    net, seconds = np.array([0.0, 0, 5, 5, 5, 0, 0]), np.full(7, 10.0)
+    found = episode(net, seconds)
+    assert (found.begin, found.end, np.flatnonzero(found.shows).tolist()) == (2, 5, [2, 3, 4])
+    assert found.log_over == pytest.approx(2 * np.log(8))
+    begun = episode(np.append(net[:4], 0.0), np.append(seconds[:4], 0.5))
+    assert (begun.begin, begun.end) == (2, 5), "half a second shows nothing"
+    noise = episode(np.append(net, 0.1), np.append(seconds, 0.2))
+    assert noise.end == 5, "half of so short a stretch says as little"
