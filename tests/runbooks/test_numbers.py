@@ -14,6 +14,7 @@ from stepwatch.collector.detect import (
     data_skew,
     data_stall,
     hang,
+    held_up,
     pause,
     slow_collective,
     straggler,
@@ -22,6 +23,7 @@ from stepwatch.collector.detect import (
 )
 from stepwatch.collector.incidents.transitions import RESOLVE_AFTER_SECONDS
 from stepwatch.collector.slo.states import COVERAGE_FLOOR
+from stepwatch.collector.state.evidence.held_up import LEVEL_OF_WORK
 
 STATED = [
     ("TrainingCheckpointStall", "three times as long", 3.0, checkpoint_stall.LIMITS.least_ratio),
@@ -55,6 +57,10 @@ STATED = [
     ("TrainingStraggler", "more than 1.5 times", 1.5, straggler.LIMITS.least_ratio),
     ("TrainingStraggler", "A rank at 1.5 times", 1.5, straggler.LIMITS.least_ratio),
     ("TrainingStraggler", "from 2 % of", 0.02, straggler.LIMITS.least_lost_ratio),
+    ("TrainingThroughputRegression", "loses 15 % of", 0.15, held_up.LIMITS.least_lost),
+    ("TrainingThroughputRegression", "by two usual steps", 2.0, LEVEL_OF_WORK),
+    ("TrainingDataStall", "from 15 %", 0.15, held_up.LIMITS.least_lost),
+    ("TrainingDataStall", "10 % of the time on", 0.1, held_up.LIMITS.least_lost_together),
     ("TrainingTelemetryLost", "for 15 seconds", 15.0, telemetry.LIMITS.least_seconds),
     ("TrainingTelemetryLost", "more than a tenth", 0.1, float(1 - COVERAGE_FLOOR)),
     ("TrainingTelemetryLost", "coverage is back above 0.9", 0.9, float(COVERAGE_FLOOR)),

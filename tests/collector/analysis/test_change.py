@@ -15,6 +15,7 @@ from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
+from tests.collector.courses import not_held_up
 
 BUCKETS, STEPS = 40, 10
 STAGES = np.array([0, 0, 1, 1], dtype=np.int16)
@@ -35,7 +36,8 @@ def course(forward: Matrix, wait: Vector | None = None) -> Course:
     seconds = (forward.max(axis=1) + least) * STEPS
     seen, first = np.full(none.shape, STEPS, dtype=np.uint16), np.arange(count) * STEPS
     waits = least * STEPS, np.zeros(count)
-    return Course(seconds, steps, first, waits[0], none, work, begun, waits[1], seen)
+    held = not_held_up(count)
+    return Course(seconds, steps, first, waits[0], none, work, begun, waits[1], seen, *held)
 
 
 def test_the_worked_example() -> None:

@@ -15,6 +15,7 @@ from stepwatch.collector.detect.observed import window_of
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
+from tests.collector.courses import not_held_up
 
 from .windows import settle, unknown_facts, window
 
@@ -208,7 +209,8 @@ def course(data: list[float], seconds: list[float], loaders: int = 4) -> Course:
     each, none = np.full(count, 10), np.zeros((count, 4))
     begun, wait = np.zeros((count, 4, 4), dtype=np.uint8), np.zeros(count)
     seen, first = np.full(none.shape, 10, dtype=np.uint16), np.arange(count) * 10
-    return Course(np.array(seconds), each, first, wait, none, work, begun, wait, seen)
+    held = not_held_up(count)
+    return Course(np.array(seconds), each, first, wait, none, work, begun, wait, seen, *held)
 
 
 @pytest.mark.parametrize("loaders", [1, 4])

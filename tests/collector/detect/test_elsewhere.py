@@ -19,6 +19,7 @@ from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Vector
+from tests.collector.courses import not_held_up
 
 STEPS, RANKS, WORKS, WAITS = 10, 4, 0.9, 0.1
 BEFORE = Elsewhere(
@@ -50,6 +51,7 @@ def course(
         np.zeros((count, len(LEVELS), RANKS), dtype=np.uint8),
         np.full(count, pipeline) * STEPS,
         seen,
+        *not_held_up(count),
     )
 
 

@@ -10,6 +10,7 @@ from stepwatch.collector.detect.slow_collective.lasting_stages import GrownWait,
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.trackers.steps.step_window import WORK
+from tests.collector.courses import not_held_up
 
 STAGES = np.array([0, 0, 1, 1], dtype=np.int16)
 STEPS, CHANGES_AT = 10, 20
@@ -29,6 +30,7 @@ def grown(
     seconds[:, WORK.index("data"), 3] += work * later
     wait = 0.5 * length + (transfer + work) * later + dice.normal(0.0, 0.005, BUCKETS)
     none = np.zeros((BUCKETS, len(STAGES)))
+    alone, together, times = not_held_up(BUCKETS)
     return grown_wait(
         Course(
             seconds=(0.5 * length + wait) * STEPS,
@@ -40,6 +42,9 @@ def grown(
             begun=np.zeros((BUCKETS, len(LEVELS), len(STAGES)), dtype=np.uint8),
             pipeline_wait=wait * STEPS,
             seen=np.full(none.shape, STEPS, dtype=np.uint16),
+            alone=alone,
+            together=together,
+            times=times,
         ),
         STAGES,
         LIMITS,

@@ -42,8 +42,8 @@ def _sums(rows: Sequence[Row]) -> list[str]:
         return [f"{len(rows)} faults, none named"]
     return [
         f"{len(rows)} faults, {len(opened)} named: opened after {_seconds(_middle(opened))} "
-        f"(median; at most {_seconds(opened[-1])}), ended after {_seconds(_middle(ended))} (median; at most "
-        f"{_seconds(ended[-1])})",
+        f"(median; at most {_seconds(opened[-1])}), ended after {_seconds(_middle(ended))} "
+        f"(median; at most {_seconds(ended[-1])})",
         f"{sentences} incidents, {sum(row.notices for row in rows)} notices, "
         f"{sum(row.causes for row in rows)} of another cause; untrue numbers: "
         f"{sum(len(row.opening) for row in rows)} at the opening, "

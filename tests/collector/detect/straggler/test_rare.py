@@ -11,6 +11,7 @@ from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity,
 from stepwatch.collector.detect.straggler.thresholds import LIMITS
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps, added
+from tests.collector.courses import not_held_up
 
 
 def course(steps: int, *counts: int, buckets: int = 15) -> Course:
@@ -22,7 +23,8 @@ def course(steps: int, *counts: int, buckets: int = 15) -> Course:
     work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
     wait, seen = np.zeros(buckets), np.full(none.shape, steps, dtype=np.uint16)
     first = np.arange(buckets) * steps
-    return Course(np.full(buckets, 10.0), each, first, wait, none, work, begun, wait, seen)
+    held = not_held_up(buckets)
+    return Course(np.full(buckets, 10.0), each, first, wait, none, work, begun, wait, seen, *held)
 
 
 def rarity(

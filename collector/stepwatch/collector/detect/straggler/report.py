@@ -124,8 +124,8 @@ def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float,
 
 
 def _until_words(slow: SlowRank) -> str:
-    if slow.cost is None or slow.cost.until < 0:
-        return ""
+    if slow.cost is None or slow.cost.until < 0 or slow.of:
+        return ""  # now and then goes on between two times
     return f"; not any more since step {slow.cost.until}"
 
 

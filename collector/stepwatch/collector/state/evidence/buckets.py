@@ -8,9 +8,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.evidence.cells import Cells
+from stepwatch.collector.state.evidence.held_up import HeldUp
 from stepwatch.collector.state.evidence.long_steps import LEVELS, added
 from stepwatch.collector.state.trackers.steps.step_window import WORK
-from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix16, Matrix32, Vector
+from stepwatch.signals.arrays import (
+    Cube8,
+    Cube32,
+    IntegerMatrix,
+    Integers,
+    Matrix,
+    Matrix16,
+    Matrix32,
+    Vector,
+)
 
 BUCKET_SECONDS = 10.0
 """A bucket is closed once its steps take so long together."""
@@ -26,7 +36,9 @@ class Course(NamedTuple):
     ranks), how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for more,
     what ranks waited for pipeline neighbours on average (buckets,), and in how many of the steps
     each rank or node was compared with others (buckets, units): of the rest of them nobody knows
-    what it cost."""
+    what it cost. `alone` (buckets, phases) and `together` (buckets,) are seconds that the job lost
+    to ranks that were far late alone, whichever they were, and to data that all waited for;
+    `times` (buckets, 2) is in how many steps."""
 
     seconds: Vector
     steps: Integers
@@ -37,6 +49,9 @@ class Course(NamedTuple):
     begun: Cube8
     pipeline_wait: Vector
     seen: Matrix16
+    alone: Matrix
+    together: Vector
+    times: IntegerMatrix
 
 
 class Buckets:
@@ -55,6 +70,9 @@ class Buckets:
         self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
         self._begun_long = np.zeros((BUCKETS, len(LEVELS), units), dtype=np.uint8)
         self._seen = np.zeros((BUCKETS, units), dtype=np.uint16)
+        self._alone = np.zeros((BUCKETS, len(WORK)))
+        self._together = np.zeros(BUCKETS)
+        self._times = np.zeros((BUCKETS, 2), dtype=np.int64)
         self._newest = 0
         """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
 
@@ -66,12 +84,14 @@ class Buckets:
         work: Cube32,
         begun: Cube8,
         compared: Integers,
+        held: HeldUp,
     ) -> None:
         """Take steps in rising order: what some `units` cost (steps, units), the work of all ranks
-        (phases, steps, ranks), where long steps begin (steps, levels, all units), and which units
-        were `compared` with others."""
+        (phases, steps, ranks), where long steps begin (steps, levels, all units), which units
+        were `compared` with others, and what the job lost to whichever rank or to all."""
         whole, every = (len(each) == self._cost.shape[1] for each in (units, compared))
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
+        lost = held.alone.any(axis=1) | (held.together > 0)
         waits = cells.least_wait.tolist(), cells.pipeline_wait.tolist()
         each = zip(cells.steps, cells.seconds.tolist(), *waits, strict=True)
         for number, (step, lasted, waited, neighbours) in enumerate(each):
@@ -81,6 +101,11 @@ class Buckets:
             self._pipeline_wait[at] += neighbours
             self._steps[at] += 1
             self._work[at] += work[:, number]
+            if lost[number]:
+                self._alone[at] += held.alone[number]
+                self._together[at] += held.together[number]
+                self._times[at, 0] += bool(held.alone[number].any())
+                self._times[at, 1] += bool(held.together[number])
             if long[number]:
                 added(self._begun_long[at], begun[number])
             if whole:
@@ -107,6 +132,9 @@ class Buckets:
             self._begun_long[places],
             self._pipeline_wait[places],
             self._seen[places],
+            self._alone[places],
+            self._together[places],
+            self._times[places],
         )
 
     def _begun(self, step: int) -> int:
@@ -118,7 +146,8 @@ class Buckets:
             self._seconds[at], self._steps[at] = 0.0, 0
             self._least_wait[at], self._pipeline_wait[at] = 0.0, 0.0
             self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
-            self._seen[at] = 0
+            self._seen[at], self._times[at] = 0, 0
+            self._alone[at], self._together[at] = 0.0, 0.0
         if not self._steps[at]:
             self._first_step[at] = step
         return at

@@ -27,9 +27,9 @@ from stepwatch.signals.arrays import (
 )
 
 PAUSE_SECONDS, PAUSE_TIMES = 5.0, 4.0
-"""A rank that is outside all phases for so long, and so many times as long as in them, pauses: it
-evaluates or saves without saying so. That is no work to be compared with that of its peers; pauses
-that last have a detector of their own."""
+"""A rank that is outside all phases for so long, and so many times as long as in them, pauses.
+Where most ranks do in one step, the job evaluates or saves without saying so: that is no work to be
+compared with that of peers. A rank that pauses alone is late for all others."""
 
 
 class Arrangement(NamedTuple):
@@ -94,7 +94,7 @@ def cells_of(
     work = np.empty((len(WORK), len(steps), timed_by.world), dtype=np.float32)
     for out, name in zip(work, WORK, strict=True):
         np.take(planes[name][0], slots, axis=0, out=out)
-    _without_pauses(work)
+    _without_pauses(work, known)
     (plane, _) = hosts.cells_of(steps, none, ("tokens",))["tokens"]
     tokens = plane[steps % hosts.depth]
     if not entered.all():
@@ -112,13 +112,16 @@ def _mean(values: Matrix32, known: MaskMatrix) -> Vector:
     return np.asarray(np.where(known, values, 0.0).astype(np.float64).sum(axis=1) / count)
 
 
-def _without_pauses(work: Cube32) -> None:
-    """Take pauses out of `work` (phases, steps, ranks), in place: other work becomes 0."""
+def _without_pauses(work: Cube32, known: MaskMatrix) -> None:
+    """Take pauses of most of the `known` ranks (steps, ranks) out of `work` (phases, steps, ranks),
+    in place: other work becomes 0."""
     other = work[WORK.index("other")]
     if other.max(initial=0.0) < PAUSE_SECONDS:  # nearly always
         return
     phases = work.sum(axis=0) - other
-    other[(other >= PAUSE_SECONDS) & (other >= PAUSE_TIMES * phases)] = 0.0
+    pauses = known & (other >= PAUSE_SECONDS) & (other >= PAUSE_TIMES * phases)
+    most: Mask = 2 * pauses.sum(axis=1) > known.sum(axis=1)
+    other[pauses & most[:, None]] = 0.0
 
 
 def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:

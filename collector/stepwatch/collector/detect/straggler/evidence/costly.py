@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.evidence.episode import Share, began, episode, share_of
+from stepwatch.collector.detect.straggler.evidence.episode import (
+    Episode,
+    Share,
+    began,
+    episode,
+    share_of,
+)
 from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alone, lost_to_stalls
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
@@ -194,7 +200,9 @@ def _costly(
     if seen.log_over >= limits.least_log_over:
         return None
     phase = int(np.argmax(excess[while_it_lasts].sum(axis=0)))
-    begin = min(seen.begin, began(excess.sum(axis=1), course.seconds))
+    begin = _first_shown(
+        min(seen.begin, began(excess.sum(axis=1), course.seconds)), excess[:, phase], seen
+    )
     return CostlyRank(
         rank=rank,
         phase=WORK[phase],
@@ -206,6 +214,13 @@ def _costly(
         until=int(course.first_step[seen.end]) if seen.end < len(net) else -1,
         work=_work(course, rank, excess[:, phase], phase, seen.shows),
     )
+
+
+def _first_shown(begin: int, excess: Vector, seen: Episode) -> int:
+    """The first bucket from `begin` on in which `excess` (buckets,) is as far as it shows: of what
+    comes now and then, the time before it came first is not slow yet."""
+    least = float(excess[seen.shows].mean()) / 2
+    return begin + int(np.argmax(excess[begin:] >= least))
 
 
 def _now(net: Vector, seconds: Vector) -> float:

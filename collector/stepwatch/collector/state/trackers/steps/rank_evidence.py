@@ -28,6 +28,7 @@ from stepwatch.collector.state.evidence.cells import (
     stages_by_size,
 )
 from stepwatch.collector.state.evidence.cost import step_costs
+from stepwatch.collector.state.evidence.held_up import held_up
 from stepwatch.collector.state.evidence.long_steps import LongSteps
 from stepwatch.collector.state.evidence.work_counts import WorkCounts
 from stepwatch.collector.state.folding.fresh import Fresh
@@ -179,27 +180,31 @@ class RankEvidence(Tracker):
         work = cells.work if complete else np.take(cells.work, ranks, axis=2)
         tokens = cells.tokens if complete else np.take(cells.tokens, ranks, axis=1)
         whole = self.counts.per_unit(_sum_of_phases(work), tokens, stages)
-        longest, units = whole, ranks
+        longest, units, by_rank = whole, ranks, stages
         if complete and len(self.members):
             units = np.arange(len(stage) + len(self.members))
             of_nodes = picked(whole, self.members)
             longest = np.concatenate([whole, of_nodes.max(axis=-1)], axis=1)
             whole = np.concatenate([whole, of_nodes.mean(axis=-1)], axis=1)
             stages = [*stages, len(ranks) + np.arange(len(self.members))[None, :]]
-        excess = self._excess(whole, stages, units)
+        excess, usual = self._excess(whole, stages, units)
         suspects = self._bet(excess, stages, units)
         cost = np.zeros_like(whole)
         for members in stages:
             together = suspects[:, members] if suspects.any() else _NOBODY
             cost[:, members] = step_costs(picked(longest, members), together)
+        held = held_up(work, excess[:, : len(ranks)], usual[:, : len(ranks)], by_rank)
         work = filled(cells, stage, ranks)
         compared = units[_places(stages)]
         begun = self.long.begun(excess, units, compared)
-        self.buckets.add(cells, units, cost, work, begun, compared)
+        self.buckets.add(cells, units, cost, work, begun, compared, held)
 
-    def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
-        """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
-        found = np.zeros_like(whole)
+    def _excess(
+        self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers
+    ) -> tuple[Matrix32, Matrix32]:
+        """Work of `units` beyond the median one of their stage, in usual steps, and the seconds of
+        a usual step (steps, units); 0 where a unit has no stage."""
+        found, seconds = np.zeros_like(whole), np.zeros_like(whole)
         for members in stages:
             together = picked(whole, members)
             middle = median(together)
@@ -209,8 +214,9 @@ class RankEvidence(Tracker):
             if not (usual > 0).all():
                 relative = np.nan_to_num(relative, posinf=0.0, neginf=0.0)
             found[:, members] = relative
+            seconds[:, members] = usual
         self._usual_steps += len(whole)
-        return found
+        return found, seconds
 
     def _bet(self, excess: Matrix32, stages: list[IntegerMatrix], units: Integers) -> MaskMatrix:
         """Bet on each of `units` by its `excess`; who is suspected before each step."""

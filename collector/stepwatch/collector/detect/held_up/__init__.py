@@ -1,0 +1,21 @@
+"""Held up: far longer steps now and then, of whichever rank or of all, that no rank explains."""
+
+from stepwatch.collector.detect.registry import Detector, Needs, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, detect
+from .inputs import find
+
+__all__ = ["DETECTORS", "LIMITS", "detect", "find"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.DATA_STALL, FindingKind.THROUGHPUT_REGRESSION}),
+        when=When.PROGRESSING,
+        order=85,
+        find=find,
+        gives_way_to=frozenset({FindingKind.DATA_STALL}),
+        needs=Needs.SOME_RANKS,
+        from_steps=True,
+    ),
+)

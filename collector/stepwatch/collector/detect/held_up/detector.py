@@ -1,0 +1,184 @@
+"""Held up: steps that are far longer now and then, and cost a job much, whichever rank it is.
+
+Pauses of ranks in turns, by garbage collection, allocators or logging, and loaders that stall in
+turns, make no rank slower than its peers. Loaders that all begin anew are a long wait of all, which
+is no stall. The loss of the job is certain all the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import (
+    LOST_SHARE,
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
+from stepwatch.collector.detect.straggler.evidence.episode import Share, episode, share_of
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.held_up import LEVEL, LEVEL_OF_WORK, beyond_median
+from stepwatch.collector.state.evidence.long_steps import LEVELS
+from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.thresholds import load
+
+IN_TURNS, TOGETHER = "in turns", "now and then"
+"""Subjects of the findings."""
+_DATA = WORK.index("data")
+
+
+class Thresholds(NamedTuple):
+    """When a job is held up; see `thresholds.toml`."""
+
+    least_seconds: float
+    fewest_steps: int
+    least_lost: float
+    least_lost_low: float
+    most_of_one: float
+    most_of_one_of_two: float
+    most_often: float
+    of_data: float
+    least_lost_together: float
+    fewest_together: int
+    most_often_together: float
+    least_log_over: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class _Loss(NamedTuple):
+    """What is lost since step `first`: in `times` of `steps` steps, `seconds` each."""
+
+    first: int
+    part: slice
+    times: int
+    steps: int
+    seconds: float
+    lost: Share
+
+
+def detect(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[Finding]:
+    """What holds up a job with this `course`, whose ranks have these stages (ranks,)."""
+    if course.seconds.sum() < limits.least_seconds:
+        return []
+    found = (_in_turns(course, stage, limits), _together(course, limits))
+    return [each for each in found if each is not None]
+
+
+def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _Loss | None:
+    """What `net` seconds (buckets,) in so many steps (buckets,) come to, if they go on."""
+    seen = episode(net, course.seconds)
+    if seen.log_over >= limits.least_log_over:
+        return None
+    part = slice(int(np.flatnonzero(seen.shows)[0]), len(net))
+    count = int(times[part].sum())
+    return _Loss(
+        int(course.first_step[part][0]),
+        part,
+        count,
+        int(course.steps[part].sum()),
+        float(net[part].sum()) / max(count, 1),
+        share_of(net[part], course.seconds[part]),
+    )
+
+
+def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Finding | None:
+    """Ranks that are far late in turns; None where one of them may explain it."""
+    if course.times[:, 0].sum() < limits.fewest_steps:
+        return None
+    loss = _loss(course, course.alone.sum(axis=1), course.times[:, 0], limits)
+    if loss is None or loss.times < limits.fewest_steps:
+        return None
+    if loss.lost.share < limits.least_lost or loss.lost.low < limits.least_lost_low:
+        return None
+    phases = course.alone[loss.part].sum(axis=0)
+    by_loaders = phases[_DATA] >= limits.of_data * phases.sum()
+    size = int(np.unique(stage, return_counts=True)[1].min())
+    level = (LEVEL if by_loaders else LEVEL_OF_WORK) * beyond_median(size)
+    late = course.begun[loss.part, LEVELS.index(level), : len(stage)].sum(axis=0, dtype=np.int64)
+    hit = np.flatnonzero(late)
+    peers = int(np.isin(stage, stage[hit]).sum())
+    most = limits.most_of_one_of_two if peers == 2 else limits.most_of_one
+    if len(hit) < min(3, peers) or late.max() > most * late.sum():
+        return None
+    if late.max() > limits.most_often * loss.steps:
+        return None
+    phase = WORK[int(np.argmax(phases))]
+    what = "loaders stall" if by_loaders else "ranks pause"
+    summary = (
+        f"{what} in turns since step {loss.first}: in {loss.times} of {loss.steps} steps one of "
+        f"{ranks_text(hit.tolist())} works {in_words(loss.seconds)} longer than its peers, most of "
+        f"it in {phase}; {_lost_words(loss)}, and no rank explains it alone"
+    )
+    return build_finding(
+        kind=FindingKind.DATA_STALL if by_loaders else FindingKind.THROUGHPUT_REGRESSION,
+        cause=Cause.SLOW_DATA if by_loaders else Cause.UNKNOWN,
+        subject=IN_TURNS,
+        phase=phase,
+        summary=summary,
+        evidence=(*_evidence(loss), _by_rank(late)),
+        began_step=loss.first,
+        began_ago_seconds=float(course.seconds[loss.part].sum()),
+        severity=loss.seconds,
+        lost_ratio=loss.lost.share,
+    )
+
+
+def _together(course: Course, limits: Thresholds) -> Finding | None:
+    """Waits of all ranks for data in some steps."""
+    if course.times[:, 1].sum() < limits.fewest_together:
+        return None
+    loss = _loss(course, course.together, course.times[:, 1], limits)
+    if loss is None or loss.times < limits.fewest_together:
+        return None
+    often = loss.times > limits.most_often_together * loss.steps
+    if often or loss.lost.share < limits.least_lost_together:
+        return None
+    summary = (
+        f"all ranks wait for data now and then since step {loss.first}, as where an epoch begins: "
+        f"in {loss.times} of {loss.steps} steps, {in_words(loss.seconds)} each; {_lost_words(loss)}"
+    )
+    return build_finding(
+        kind=FindingKind.DATA_STALL,
+        cause=Cause.SLOW_DATA,
+        subject=TOGETHER,
+        phase="data",
+        summary=summary,
+        evidence=_evidence(loss),
+        began_step=loss.first,
+        began_ago_seconds=float(course.seconds[loss.part].sum()),
+        severity=loss.seconds,
+        lost_ratio=loss.lost.share,
+    )
+
+
+def _lost_words(loss: _Loss) -> str:
+    return f"the job lost {loss.lost.share:.0%} of its throughput"
+
+
+def _evidence(loss: _Loss) -> tuple[Evidence, ...]:
+    low, high = max(loss.lost.low, 0.0), min(loss.lost.high, 1.0)
+    return (
+        Evidence(LOST_SHARE, loss.lost.share, "ratio", f"90 % interval {low:.1%} to {high:.1%}"),
+        Evidence("far longer steps", float(loss.times), "steps", f"of {loss.steps}"),
+        Evidence("of such a step", loss.seconds, "seconds", f"from {LEVEL:g} usual step on"),
+    )
+
+
+_SHOWN = 8
+
+
+def _by_rank(late: Integers) -> Evidence:
+    """How often which rank was late, those that were most often first."""
+    order = np.argsort(-late, kind="stable")[:_SHOWN]
+    text = ", ".join(f"rank {rank}: {late[rank]}" for rank in order.tolist() if late[rank])
+    return text_evidence("late in turns", text, f"{int(late.sum())} times in all")

@@ -1,0 +1,39 @@
+"""Inputs of what holds a job up."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
+from stepwatch.collector.detect.straggler.inputs import evidence_of
+from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
+
+from . import detector
+
+_OF_ONE_RANK = 0.5
+"""A slow rank that costs this share of what a job loses in turns explains it."""
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """A job that is held up now and then, by no rank alone."""
+    course, stage = context.course, context.window.stage
+    if course is None or not context.compares_ranks or not course.times.any():
+        return []
+    found = detector.detect(course, stage, detector.LIMITS)
+    if any(each.subject == detector.IN_TURNS for each in found):
+        most = _costliest(context)
+        found = [
+            each
+            for each in found
+            if each.subject != detector.IN_TURNS or most < _OF_ONE_RANK * each.lost_ratio
+        ]
+    return [context.dated(each) for each in found]
+
+
+def _costliest(context: DetectionContext) -> float:
+    """The share of the time that the costliest slow rank takes; 0 where there is none."""
+    evidence = evidence_of(context)
+    if evidence is None:
+        return 0.0
+    costly = costly_ranks(evidence, context.window.stage, STRAGGLER, context.course)
+    return max((each.lost.share for each in costly), default=0.0)
