@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from .plan import (
     DYING,
+    SLOWING,
     STANDING,
     Fault,
     FaultKind,
@@ -40,6 +41,9 @@ _MOST_LATE = 0.02
 """Share of a healthy job that epochs take, and that stalls of loaders do: nobody acts on less."""
 STRETCH_SECONDS = (900.0, 8 * 3600.0)
 """Shortest and longest of healthy jobs that false incidents are counted in, log-uniform."""
+_ENDING_SHARE = 0.25
+_ENDING_SECONDS = (10.0, 200.0)
+"""Share of faults that slow a job and end before it does, and how long these last, log-uniform."""
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
 """Numbers of nodes by numbers of ranks."""
 _MOST_RANKS = max(_SHAPES)
@@ -127,8 +131,16 @@ def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) ->
         second = _fault(dice, base, dice.choice(slow))
         if not set(second.ranks) & set(faults[0].ranks):
             faults.append(second)
+    faults = _some_end(faults, random.Random(f"ends {base.seed}"))
     last = max(faults, key=lambda fault: fault.onset)
     return replace(base, faults=tuple(faults), seconds=last.onset + _after(faults, base))
+
+
+def _some_end(faults: list[Fault], dice: random.Random) -> list[Fault]:
+    """The faults, of which one that slows the job by itself ends now and then."""
+    if len(faults) > 1 or faults[0].kind not in SLOWING or dice.random() >= _ENDING_SHARE:
+        return faults
+    return [replace(faults[0], seconds=round(_log_uniform(dice, *_ENDING_SECONDS), 1))]
 
 
 def _after(faults: list[Fault], base: Scenario) -> float:

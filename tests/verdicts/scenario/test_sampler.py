@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -71,6 +72,15 @@ def test_a_scenario_fits_together(seed: int, kind: FaultKind | None) -> None:
 def test_a_class_can_be_asked_for(kind: FaultKind) -> None:
     assert sample(2, kind).faults[0].kind is kind
     assert not sample(2, healthy=True).faults
+
+
+def test_a_quarter_of_what_slows_a_job_ends_long_before_it() -> None:
+    jobs = [sample(seed, FaultKind.SLOW_COMPUTE) for seed in range(400)]
+    ending = [job for job in jobs if math.isfinite(job.faults[0].seconds)]
+    assert 70 <= len(ending) <= 130
+    for job in ending:
+        (fault,) = job.faults
+        assert fault.onset + fault.seconds + 120.0 <= job.seconds
 
 
 def test_of_all_jobs_a_third_each_has_an_earlier_attempt_or_others_of_its_class() -> None:

@@ -12,8 +12,10 @@ from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.signals.names import Cause, FindingKind
 from tests.verdicts.scoring import Truth
 
+from .actual import Actual
 from .course.layout import Layout
 from .course.timeline import Timeline
+from .effects import effects
 from .plan import DYING, SLOWING, STANDING, Fault, FaultKind, Scenario, Shape, node_name
 
 LEAST_COST = 0.05
@@ -33,7 +35,9 @@ class Expected(NamedTuple):
     `required` is whether it has to be found: what is not is no false incident either. `shows` is
     the second in which the first step that it slows is over, or the first save; NaN where no step
     shows it by itself. `beside` is what it costs beside the other faults that slow the job: what
-    would be gained if it alone went away.
+    would be gained if it alone went away. `ends` is the second in which it ends, where it does
+    before the job; `actual` what a sentence about it may say, and `lost_seconds` the device-seconds
+    that it took, where it is the only fault.
     """
 
     truth: Truth
@@ -46,11 +50,14 @@ class Expected(NamedTuple):
     stops: bool
     shows: float = math.nan
     beside: float = math.nan
+    ends: float = math.inf
+    actual: Actual | None = None
+    lost_seconds: float = math.nan
 
 
 def expected(scenario: Scenario) -> list[Expected]:
     """All that is wrong in a scenario, the worst first."""
-    found = [_of_fault(scenario, fault) for fault in scenario.faults]
+    found = [_with_numbers(scenario, _of_fault(scenario, fault)) for fault in scenario.faults]
     found += [*_of_telemetry(scenario), *_of_pauses(scenario)]
     return sorted(found, key=lambda each: (not each.stops, -each.cost))
 
@@ -82,6 +89,22 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
     )
 
 
+def _with_numbers(scenario: Scenario, one: Expected) -> Expected:
+    """The same with what may be said of it in numbers, where it is the only fault."""
+    if len(scenario.faults) != 1 or scenario.faults[0].kind not in SLOWING:
+        return one
+    (fault,) = scenario.faults
+    effect = effects(scenario)[fault]
+    ends = fault.onset + fault.seconds
+    rank = NO_RANK if fault.kind in _NO_RANK_NAMED or fault.node >= 0 else fault.ranks[0]
+    ratio = fault.effect if fault.kind is FaultKind.SLOW_COMPUTE else math.nan
+    return one._replace(
+        ends=ends if ends < scenario.seconds else math.inf,
+        actual=Actual(rank, effect.first_step, scenario.step_seconds, ratio, effect.lost),
+        lost_seconds=effect.seconds * scenario.ranks,
+    )
+
+
 def shows_at(scenario: Scenario, fault: Fault) -> float:
     """The second in which the first step is over that a fault slows, or the first save; NaN of
     other faults, and where there is none."""
@@ -101,7 +124,7 @@ def shows_at(scenario: Scenario, fault: Fault) -> float:
 
 def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
     stopped = [each.onset for each in scenario.faults if each.kind in DYING | STANDING]
-    shown = min([scenario.seconds, *stopped]) - fault.onset
+    shown = min([scenario.seconds, fault.onset + fault.seconds, *stopped]) - fault.onset
     if fault.kind is FaultKind.MEMORY_GROWTH:
         return fault.effect * (8 << 20) * shown > _LEAST_GROWTH_BYTES
     return cost >= LEAST_COST and shown >= LEAST_SECONDS
@@ -152,7 +175,8 @@ def _lost(scenario: Scenario, faults: list[Fault], fault: Fault) -> float:
     if first >= len(slow) - 1:
         return 0.0
     before = (0.0, 0.0) if first == 0 else (slow[first - 1], usual[first - 1])
-    return 1.0 - (usual[-1] - before[1]) / (slow[-1] - before[0])
+    last = min(int(np.searchsorted(slow, fault.onset + fault.seconds)), len(slow) - 1)
+    return 1.0 - (usual[last] - before[1]) / max(slow[last] - before[0], 1e-9)
 
 
 _KINDS: dict[FaultKind, tuple[str, str, str]] = {

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from stepwatch.collector.incidents.model import OPEN, Incident, incident_from
 from stepwatch.collector.incidents.notices import notices_of
-from tests.verdicts.scenario.course.timeline import Timeline
+from tests.verdicts.scenario.actual import Actual
+from tests.verdicts.scenario.effects import Effect, effects
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
 from tests.verdicts.scenario.reported.replay import replay
-from tests.verdicts.scenario.scored.sentence import Actual, untrue
+from tests.verdicts.scenario.scored.sentence import untrue
 
 from .cases import ONSET, Case
 
@@ -61,7 +60,7 @@ def told(case: Case) -> Row:
     found = [each for each in story.known.values() if not each.merged_into]
     opened = min((each.opened_at for each in story.known.values()), default=math.nan)
     ends = [math.inf if each.state == OPEN else float(each.resolved_at or 0.0) for each in found]
-    actual = _actual(scenario)
+    actual = effects(scenario)
     said = sum(each.device_seconds_lost for each in found)
     return Row(
         *case,
@@ -80,36 +79,8 @@ def told(case: Case) -> Row:
     )
 
 
-class _Took(NamedTuple):
-    """What a fault did: the first step it hit, seconds that the job lost, and of its steps."""
-
-    first_step: int
-    seconds: float
-    of: float
-
-
-def _actual(scenario: Scenario) -> dict[Fault, _Took]:
-    """What each fault did, from the same steps with and without it."""
-    slow = list(Timeline(scenario).steps())
-    without = Timeline(replace(scenario, faults=(), seconds=math.inf)).steps()
-    usual = [next(without) for _ in slow]
-    began = np.array([float(each.began.max()) for each in slow])
-    lengths = [
-        np.array([float(each.end.max() - each.began.max()) for each in run])
-        for run in (slow, usual)
-    ]
-    longer = lengths[0] - lengths[1]
-    found = {}
-    for fault in scenario.faults:
-        lasts = np.array([fault.lasts(at) for at in began.tolist()])
-        hit = np.flatnonzero(lasts & (longer > 0.01 * lengths[1]))
-        first = int(hit[0]) if len(hit) else 0
-        found[fault] = _Took(first, float(longer[lasts].sum()), float(lengths[0][lasts].sum()))
-    return found
-
-
 def _untrue(
-    incident: Incident, summary: str, scenario: Scenario, actual: dict[Fault, _Took]
+    incident: Incident, summary: str, scenario: Scenario, actual: dict[Fault, Effect]
 ) -> list[str]:
     """What is not true in a sentence about an incident: of its rank's turn that fits best."""
     fitting = [each for each in scenario.faults if incident.rank in (*each.ranks, -1)]
@@ -117,7 +88,6 @@ def _untrue(
     return min(judged, key=len, default=[f"rank {incident.rank}: no fault"])
 
 
-def _of(fault: Fault, took: _Took, scenario: Scenario) -> Actual:
+def _of(fault: Fault, took: Effect, scenario: Scenario) -> Actual:
     ratio = fault.effect if fault.kind is not FaultKind.SLOW_SAVER else math.nan
-    lost = took.seconds / max(took.of, 1e-9)
-    return Actual(fault.ranks[0], took.first_step, scenario.step_seconds, ratio, lost)
+    return Actual(fault.ranks[0], took.first_step, scenario.step_seconds, ratio, took.lost)

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.spec import Severity
-from stepwatch.collector.incidents.model import INFO
+from stepwatch.collector.incidents.model import INFO, RESOLVED
 from tests.verdicts.scenario.truth import Expected
+
+from .sentence import untrue
 
 SLACK_SECONDS = 1.0
 """An incident may be dated so much before its fault: steps are dated by their ends."""
@@ -28,6 +30,10 @@ class Answer(NamedTuple):
 
     `seconds` passed from the fault to the verdict, `shows` to the end of the first step that it
     slows, or save; NaN where no step shows it by itself. `beside` is the cost beside other faults.
+    `untrue` are the numbers of the sentence that are not true, None where there is nothing to be
+    right about; `over` seconds passed from its end to that of the incident, infinite where that
+    stays open, NaN of a fault that does not end (`ends`); `price` is what the incident says was
+    lost, over what was.
     """
 
     fault: str
@@ -45,6 +51,10 @@ class Answer(NamedTuple):
     named: str
     shows: float
     beside: float = math.nan
+    untrue: list[str] | None = None
+    ends: bool = False
+    over: float = math.nan
+    price: float = math.nan
 
 
 class Matched(NamedTuple):
@@ -142,7 +152,26 @@ def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
         named=brief(incident) if known else "",
         shows=one.shows - one.begins,
         beside=one.beside,
+        untrue=untrue(incident["summary"], one.actual) if known and one.actual else None,
+        ends=math.isfinite(one.ends),
+        over=_over(incident, one) if known else math.nan,
+        price=_price(incident, one) if known else math.nan,
     )
+
+
+def _over(incident: dict[str, Any], one: Expected) -> float:
+    """Seconds from the end of a fault to that of its incident."""
+    if math.isinf(one.ends):
+        return math.nan
+    is_over = incident["state"] == RESOLVED
+    return float(incident["resolved_at"]) - one.ends if is_over else math.inf
+
+
+def _price(incident: dict[str, Any], one: Expected) -> float:
+    """Device-seconds that an incident says were lost, over those that were."""
+    if not one.lost_seconds > 0:
+        return math.nan
+    return float(incident.get("device_seconds_lost", math.nan)) / one.lost_seconds
 
 
 def _explained(incident: dict[str, Any], one: Expected, named_at: float) -> bool:

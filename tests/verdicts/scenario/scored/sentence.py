@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK
+from tests.verdicts.scenario.actual import Actual
 
 SINCE_SECONDS = 10.0
 """How far the step that it began in may be from the first one that the fault hits: what is older
@@ -22,18 +22,6 @@ _NUMBERS = {
     "since": re.compile(r"since step (\d+)"),
     "rank": re.compile(r"^rank (\d+) "),
 }
-
-
-class Actual(NamedTuple):
-    """What is true of a fault: its rank, -1 where it has none; the first step it hits, and seconds
-    of a usual step; times the peers' work, NaN where it has none; share of the throughput it takes
-    while it lasts."""
-
-    rank: int
-    first_step: int
-    step_seconds: float
-    ratio: float
-    lost: float
 
 
 def numbers(summary: str) -> dict[str, float]:
@@ -62,9 +50,3 @@ def untrue(summary: str, truth: Actual) -> list[str]:
         for name, (value, most) in allowed.items()
         if name in said and abs(said[name] - value) > most
     ]
-
-
-def price_ratio(incidents: list[dict[str, Any]], lost_device_seconds: float) -> float:
-    """Device-seconds that incidents say were lost, over those that were."""
-    said = sum(float(each["device_seconds_lost"]) for each in incidents)
-    return said / max(lost_device_seconds, 1e-9)

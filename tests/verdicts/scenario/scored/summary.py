@@ -38,6 +38,8 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
     doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
     steps = [each for each, _ in doubled if each["fault"] != _LATE_SAVE]
     shown = [each for each in steps if not math.isnan(_shows(each))]
+    said = [each for each in found if each.get("untrue") is not None]
+    ended = [each for each in found if each.get("ends")]
     return {
         "scenarios": len(done),
         "precision": share(len(found), len(found) + false),
@@ -56,6 +58,13 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "right phase": right(found, "phase"),
         "right cause": right(found, "cause"),
         "right node": right(found, "node"),
+        "sentences with true numbers": share(sum(not each["untrue"] for each in said), len(said)),
+        "faults that end whose incident does within a minute": share(
+            sum(map(_is_over_soon, ended)), len(ended)
+        ),
+        "said to be lost over what was": _quantiles(
+            each["price"] for each in found if each.get("price") is not None
+        ),
         "seconds to verdict": _seconds(found),
         "seconds where every step is twice as long": _seconds([each for each, _ in doubled]),
         "the same in slow steps": _quantiles(
@@ -183,6 +192,14 @@ def _quantiles(values: Iterable[float]) -> list[float]:
 def _soon(answer: Document) -> bool:
     """Whether it was found as soon as slow steps are asked to be."""
     return bool(answer["found"]) and answer["seconds"] <= SOON_SECONDS
+
+
+OVER_SECONDS = 60.0
+
+
+def _is_over_soon(answer: Document) -> bool:
+    """Whether its incident ended soon after it: infinite, which JSON does not hold, is never."""
+    return answer.get("over") is not None and answer["over"] <= OVER_SECONDS
 
 
 def _is_felt(answer: Document) -> bool:

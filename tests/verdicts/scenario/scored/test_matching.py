@@ -18,7 +18,7 @@ def incident(
     """An incident as the collector's store holds it."""
     named = {"kind": kind, "rank": rank, "phase": "forward", "cause": "slow-compute"}
     rest = {"id": f"{kind}-{rank}", "merged_into": "", "node": "node-1", "summary": ""}
-    rest |= {"severity": "alert", "alert": ALERT_STRAGGLER}
+    rest |= {"severity": "alert", "alert": ALERT_STRAGGLER, "state": "open"}
     return {**named, **rest, "opened_at": at, **more}
 
 
@@ -79,3 +79,19 @@ def test_everything_in_a_healthy_job_is_false_and_pages_are_counted() -> None:
 
 def test_what_is_merged_into_another_is_not_counted() -> None:
     assert not match([], [incident(merged_into="another")]).false
+
+
+def test_numbers_price_and_end_of_an_incident_are_held_against_what_is_true() -> None:
+    ends = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0, seconds=60.0))
+    (truth,) = ends
+    assert truth.actual is not None and truth.ends == 110.0
+    words = f"rank 2 is slow in forward since step {truth.actual.first_step}: 2 s (2.0x)"
+    right = incident(summary=words, state="resolved", resolved_at=150.0)
+    right["device_seconds_lost"] = truth.lost_seconds / 2
+    (answer,) = match(ends, [right]).answers
+    assert (answer.untrue, answer.ends, answer.over, answer.price) == ([], True, 40.0, 0.5)
+    wrong = {**right, "state": "open", "summary": words.replace("2.0x", "1.0x")}
+    (answer,) = match(ends, [wrong]).answers
+    assert (answer.untrue, answer.over) == (["ratio 1/2"], float("inf"))
+    (lasts,) = match(SLOW, [incident(summary=words, state="open")]).answers
+    assert not lasts.ends and lasts.over != lasts.over

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import math
 
-from .sentence import Actual, numbers, untrue
+from tests.verdicts.scenario.actual import Actual
+
+from .sentence import numbers, untrue
 
 TRUTH = Actual(rank=2, first_step=120, step_seconds=0.5, ratio=2.0, lost=0.42)
 WORDS = (
