@@ -186,7 +186,7 @@ def test_back_soon_is_the_same_incident_and_back_late_another() -> None:
     assert (again.id, again.state, again.resolved_at) == (first.id, OPEN, None)
     assert [item["event"] for item in again.timeline][-2:] == ["resolved", "reopened"]
     assert again.device_seconds_lost - first.device_seconds_lost == pytest.approx(0.5 * 4.0 * 4)
-    story.turn(seconds=RESOLVE_AFTER_SECONDS)
+    story.turn(seconds=2 * RESOLVE_AFTER_SECONDS)  # it was reopened once
     (second,) = story.turn(finding(step=90), seconds=REOPEN_WITHIN_SECONDS + 1)
     assert second.id != first.id and story.states() == [RESOLVED, OPEN]
 
@@ -249,6 +249,17 @@ def test_the_timeline_is_bounded() -> None:
     (incident,) = story.incidents.values()
     assert len(incident.timeline) == MAX_TIMELINE
     assert incident.timeline[0]["event"] == "began"
+
+
+def test_what_comes_again_and_again_stays_open_for_longer() -> None:
+    story, ended = Story(), list[int]()
+    for _ in range(6):
+        story.turn(finding())
+        for away in range(200):
+            if [each.state for each in story.turn()] == [RESOLVED]:
+                ended.append(away + 1)
+                break
+    assert ended == [15, 30, 60, 120, 120, 120]
 
 
 def slower(step: int = 32) -> Finding:

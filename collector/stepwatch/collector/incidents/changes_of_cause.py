@@ -30,7 +30,7 @@ def causes_seen(incident: Incident, finding: Finding, elapsed: float) -> dict[st
     seen = {name: seconds * kept for name, seconds in incident.cause_seconds.items()}
     if finding.shows_now:
         name = _name(finding.cause.value, finding.phase)
-        seen[name] = seen.get(name, 0.0) + elapsed
+        seen[name] = seen.get(name, 0.0) + min(elapsed, LEAST_SECONDS)  # it may have been away
     return {name: round(seconds, 3) for name, seconds in seen.items() if seconds >= 0.5}
 
 

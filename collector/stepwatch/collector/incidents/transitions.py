@@ -27,6 +27,10 @@ from stepwatch.collector.incidents.model import (
 from stepwatch.signals.names import ALERT_OF, FindingKind
 
 RESOLVE_AFTER_SECONDS = 15.0
+REOPENED = "reopened"
+MOST_DOUBLINGS = 3
+"""How often the time after which an incident resolves doubles, once each time it is reopened: what
+comes again and again is one story, not two notices each time."""
 STANDSTILL_OVER_SECONDS = 3.0
 """A standstill is over as soon as steps go on: no noise looks like one; another may come soon."""
 _STANDSTILLS = (FindingKind.HANG.value, FindingKind.PAUSE.value)
@@ -80,7 +84,7 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
     timeline = incident.timeline
     elapsed = max(0.0, moment.now - incident.last_seen_at)
     if incident.state != OPEN:
-        timeline = noted(timeline, moment.now, "reopened", finding.summary)
+        timeline = noted(timeline, moment.now, REOPENED, finding.summary)
         ago = finding.began_ago_seconds  # the time in which it was away cost nothing
         elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
     as_opened = finding.kind in FLOOR.kept_as_opened
@@ -169,11 +173,17 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
     if about_ranks and (moment.frozen or moment.held.holds(incident.kind, incident.rank)):
         return []
     standstill = incident.kind in _STANDSTILLS
-    stays = STANDSTILL_OVER_SECONDS if standstill else RESOLVE_AFTER_SECONDS
+    stays = STANDSTILL_OVER_SECONDS if standstill else _resolve_after(incident)
     if about_ranks and moment.now - incident.last_seen_at < stays:
         return []
     timeline = noted(incident.timeline, moment.now, RESOLVED, "no longer seen")
     return [replace(incident, state=RESOLVED, resolved_at=moment.now, timeline=timeline)]
+
+
+def _resolve_after(incident: Incident) -> float:
+    """Seconds without its finding after which an incident resolves."""
+    again = sum(each["event"] == REOPENED for each in incident.timeline)
+    return RESOLVE_AFTER_SECONDS * float(2 ** min(again, MOST_DOUBLINGS))
 
 
 def _lost(ratio: float, moment: Moment, seconds: float) -> float:
