@@ -62,3 +62,15 @@ def test_an_episode_is_what_shows_and_no_bucket_that_has_just_begun() -> None:
     assert (begun.begin, begun.end) == (2, 5), "half a second shows nothing"
     noise = episode(np.append(net, 0.1), np.append(seconds, 0.2))
     assert noise.end == 5, "half of so short a stretch says as little"
+
+
+def test_noise_as_large_as_the_fault_does_not_keep_it_open() -> None:
+    """Neither does it end what goes on: one false end in some hundred looks at most."""
+    dice, over, early = np.random.default_rng(0), 0, 0
+    for _ in range(100):
+        noise = dice.normal(0.0, 0.8, 40)
+        lasting = episode(np.where(np.arange(40) >= 10, 0.8, 0.0) + noise, np.full(40, 10.0))
+        early += lasting.log_over >= LIMITS.least_log_over
+        ended = np.where((np.arange(40) >= 10) & (np.arange(40) < 25), 0.8, 0.0)
+        over += episode(ended + noise, np.full(40, 10.0)).log_over >= LIMITS.least_log_over
+    assert over >= 75 and early <= 3

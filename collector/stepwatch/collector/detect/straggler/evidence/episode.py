@@ -51,11 +51,47 @@ def episode(net: Vector, seconds: Vector) -> Episode:
     far = share >= min(float(share.mean()), float(share.max()))
     shows = share >= float(share[far].mean()) / 2
     last = int(np.flatnonzero(shows)[-1])
-    often = (int(shows.sum()) + 0.5) / (last + 2.0)
-    tail = float(seconds[begin + last + 1 :].sum() / seconds.mean())
-    log_over = -math.log1p(-often) * tail
+    log_over = _log_over(
+        shows[: last + 1], float(seconds[begin + last + 1 :].sum() / seconds.mean())
+    )
+    fell, sure = _fall(net[begin:], seconds[begin:])
+    tail = float(seconds[begin + fell :].sum() / seconds.mean())
+    noisy = min(sure, _log_over(shows[:fell], tail))
+    if noisy > log_over and shows[:fell].any():
+        last, log_over, shows[fell:] = fell - 1, noisy, False
     end = begin + last + 1 if log_over >= _MAY_BE_OVER_LOG else len(net)
     return Episode(begin, end, np.append(np.zeros(begin, np.bool_), shows), log_over)
+
+
+def _log_over(shows: Mask, tail: float) -> float:
+    """Logarithm of one over the chance that `tail` more buckets do not show what these do or do
+    not, if it went on."""
+    often = (int(shows.sum()) + 0.5) / (len(shows) + 1.0)
+    return -math.log1p(-often) * tail
+
+
+def _fall(net: Vector, seconds: Vector) -> tuple[int, float]:
+    """From which bucket on `net` is nothing rather than what it was, where noise goes on to show
+    now and then, and the logarithm of how much more probable that is.
+
+    Net 3, 1, 3, 2, 0, 1, -1, 0: less half of the mean its sum is the largest after the first four.
+    """
+    end = len(net)
+    for _ in range(_FALL_ROUNDS):
+        usual = net[:end].sum() / seconds[:end].sum()
+        end = int(np.argmax(np.cumsum(net - usual / 2 * seconds))) + 1
+    mean, rest = usual * seconds, net[end:]
+    if end < _FEWEST_BUCKETS or not len(rest):
+        return end, 0.0
+    spread = float(np.square(net[:end] - mean[:end]).mean())
+    spread = max(spread, float(np.square(rest).mean()), 1e-12)
+    return end, float((mean[end:] * (mean[end:] - 2 * rest)).sum()) / (2 * spread)
+
+
+_FALL_ROUNDS = 3
+"""The mean follows from the end, and the end from the mean."""
+_FEWEST_BUCKETS = 3
+"""Of fewer it is not known how much they differ."""
 
 
 def began(net: Vector, seconds: Vector) -> int:
