@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.collector.detect.finding import LOST_SHARE, Confidence
+from stepwatch.collector.incidents.model import RESOLVED
 from stepwatch.signals.names import Cause
 
 from .test_lifecycle import Story, finding
@@ -100,3 +101,14 @@ def test_what_does_not_show_any_more_changes_neither_words_nor_cause_and_costs_n
     assert (incident.summary, incident.cause) == (opened.summary, opened.cause)
     assert incident.device_seconds_lost == opened.device_seconds_lost
     assert (incident.throughput_lost_ratio, incident.throughput_lost_ratio_now) == (0.4, 0.0)
+
+
+def test_what_comes_again_and_again_stays_open_for_longer() -> None:
+    story, ended = Story(), list[int]()
+    for _ in range(6):
+        story.turn(finding())
+        for away in range(200):
+            if [each.state for each in story.turn()] == [RESOLVED]:
+                ended.append(away + 1)
+                break
+    assert ended == [15, 30, 60, 120, 120, 120]

@@ -251,17 +251,6 @@ def test_the_timeline_is_bounded() -> None:
     assert incident.timeline[0]["event"] == "began"
 
 
-def test_what_comes_again_and_again_stays_open_for_longer() -> None:
-    story, ended = Story(), list[int]()
-    for _ in range(6):
-        story.turn(finding())
-        for away in range(200):
-            if [each.state for each in story.turn()] == [RESOLVED]:
-                ended.append(away + 1)
-                break
-    assert ended == [15, 30, 60, 120, 120, 120]
-
-
 def slower(step: int = 32) -> Finding:
     return finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, step=step)
 

@@ -13,8 +13,8 @@ from stepwatch.collector.quantities import json_value
 from tests.verdicts.scenario.command import quietly
 
 from .cases import PLACES, cases
+from .row import row_of
 from .table import line, table
-from .told import told
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
     wanted = [each for each in cases() if asked.place in (None, each.place)]
     rows = []
     with multiprocessing.Pool(min(asked.jobs, len(wanted)), quietly) as pool:
-        for row in pool.imap(told, wanted):
+        for row in pool.imap(row_of, wanted):
             rows.append(row)
             print(line(row), flush=True)
     print(f"\n{table(rows)}")

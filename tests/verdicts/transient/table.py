@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .told import Row
+from .row import Row
 
 _HEAD = (
     f"{'place':<9} {'times':>5} {'lasts':>5} {'opened':>7} {'ended':>7} {'incidents':>9} "

@@ -9,7 +9,7 @@ import pytest
 
 from tests.verdicts.scenario.plan import Loads, Pauses
 from tests.verdicts.transient.cases import JOB, MOVING, ONE_RANK, Case
-from tests.verdicts.transient.told import told
+from tests.verdicts.transient.row import row_of
 
 from .small_jobs import incidents
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.matrix
 def test_a_fault_that_ends_ends_its_incident_and_leaves_true_words(
     times: float, lasts: float
 ) -> None:
-    row = told(Case(ONE_RANK, times, lasts))
+    row = row_of(Case(ONE_RANK, times, lasts))
     assert (row.incidents, row.notices, row.causes) == (1, 2, 0)
     assert row.ended <= 60.0
     assert row.opening == row.end == []
 
 
 def test_slowness_that_moves_is_named_at_each_turn_at_what_it_costs() -> None:
-    row = told(Case(MOVING, 2.0, 80.0))
+    row = row_of(Case(MOVING, 2.0, 80.0))
     assert row.incidents >= 4
     assert row.opening == []
 

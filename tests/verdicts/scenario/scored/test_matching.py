@@ -81,7 +81,7 @@ def test_what_is_merged_into_another_is_not_counted() -> None:
     assert not match([], [incident(merged_into="another")]).false
 
 
-def test_numbers_price_and_end_of_an_incident_are_held_against_what_is_true() -> None:
+def test_numbers_price_and_end_of_an_incident_are_compared_with_what_is_true() -> None:
     ends = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0, seconds=60.0))
     (truth,) = ends
     assert truth.actual is not None and truth.ends == 110.0

@@ -13,7 +13,7 @@ WORDS = (
 )
 
 
-def test_the_numbers_of_a_sentence_are_held_against_what_is_true() -> None:
+def test_the_numbers_of_a_sentence_are_compared_with_what_is_true() -> None:
     assert numbers(WORDS) == {"ratio": 2.1, "lost": 45.0, "since": 118.0, "rank": 2.0}
     assert untrue(WORDS, TRUTH) == []
     wrong = WORDS.replace("rank 2", "rank 1").replace("118", "20").replace("2.1x", "1.0x")

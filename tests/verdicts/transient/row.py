@@ -53,7 +53,7 @@ class _Story:
             self.opening.setdefault(each.id, each.summary)
 
 
-def told(case: Case) -> Row:
+def row_of(case: Case) -> Row:
     """Replay a case and say what was said of it."""
     scenario, story = case.scenario(), _Story()
     replay(scenario, watch=story.take)
@@ -84,8 +84,8 @@ def _untrue(
 ) -> list[str]:
     """What is not true in a sentence about an incident: of its rank's turn that fits best."""
     fitting = [each for each in scenario.faults if incident.rank in (*each.ranks, -1)]
-    judged = [untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting]
-    return min(judged, key=len, default=[f"rank {incident.rank}: no fault"])
+    wrong = [untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting]
+    return min(wrong, key=len, default=[f"rank {incident.rank}: no fault"])
 
 
 def _of(fault: Fault, took: Effect, scenario: Scenario) -> Actual:
