@@ -66,7 +66,7 @@ def test_the_report_has_its_keys_and_real_numbers(slowed: Ran) -> None:
         assert sum(rank["phase_share"].values()) + waits == pytest.approx(1.0, abs=0.02)
     assert report["checkpoints"]
     assert all(item["verified"] and item["stall_seconds"] > 0 for item in report["checkpoints"])
-    assert [slo["name"] for slo in report["slos"]] == ["step-time"]
+    assert [slo["name"] for slo in report["slos"]] == ["goodput"]
 
 
 def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: Ran) -> None:

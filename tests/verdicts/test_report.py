@@ -53,7 +53,7 @@ def test_the_document_holds_a_row_per_run_and_no_number_that_is_none() -> None:
     read = json.loads(text, parse_constant=lambda name: 1 / 0)
     assert [row["problem"] for row in read["runs"]] == ["", "", "x"]
     assert read["runs"][0]["seconds"] == 6.5
-    assert read["runs"][0]["truth"]["kinds"] == ["hang"]
+    assert read["runs"][0]["truth"]["kinds"] == ["hang", "pause"]
     assert read["runs"][1]["truth"] is None
     assert read["totals"]["recall"] == 1.0
     assert read["totals"]["runs"] == 2

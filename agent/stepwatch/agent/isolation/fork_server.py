@@ -4,7 +4,7 @@ A fork of the agent would copy one of its threads and the locks of all others. T
 interpreter that does nothing else: what it has imported, all probes share. Its questions are JSON,
 one a packet:
 
-    {"load": [module, ...]}          of the probes to come
+    {"load": [module, ...], "folders": [path, ...]}    of the probes to come, and where they lie
     {"start": 3, "probe": recipe}    with the socket of the new process
     {"kill": 3}
 
@@ -25,6 +25,7 @@ import socket
 from multiprocessing.connection import Connection
 from typing import Any
 
+from stepwatch.agent import probes
 from stepwatch.agent.probes.probe import RankProcesses
 
 from . import child
@@ -62,6 +63,7 @@ class ForkServer:
             return False
         question = json.loads(data)
         if "load" in question:
+            probes.__path__ = question["folders"]
             self._load(question["load"])
         elif "start" in question:
             self._start(question["start"], question["probe"], Connection(handles[0]))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from stepwatch.agent import probes as probe_package
 from stepwatch.agent.probes.probe import Probe
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
@@ -60,7 +61,8 @@ class Starter:
         self._begin()
         assert self._control is not None
         modules = sorted({type(probe).__module__ for probe in probes})
-        self._control.send(json.dumps({"load": modules}).encode())
+        question = {"load": modules, "folders": list(probe_package.__path__)}
+        self._control.send(json.dumps(question).encode())
         if not self._readable(READY_SECONDS):
             logger.warning(
                 "probes begin late: their process is not ready after %g s", READY_SECONDS
