@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 
 from stepwatch.agent.options import AgentOptions
@@ -14,6 +17,7 @@ from stepwatch.signals.wire import Rows
 
 _MOST = 0xFFFFFFFF
 """Largest number that a counter of the row holds."""
+_UNKNOWN_BYTES = (1 << 64) - 1
 
 
 def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: ClockPair) -> Rows:
@@ -26,5 +30,17 @@ def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: Clock
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)
     row["held_segments"] = min(spool.held, _MOST)
+    row["ring_free_bytes"] = _free_bytes(options.ring_dir)
     row["version"] = text_bytes(version(), row.dtype["version"].itemsize)
     return rows
+
+
+def _free_bytes(folder: Path) -> int:
+    """Room for the rings of ranks that start; a folder that no rank made yet is in its parent."""
+    for place in (folder, folder.parent):
+        try:
+            found = os.statvfs(place)
+        except OSError:
+            continue
+        return found.f_bavail * found.f_frsize
+    return _UNKNOWN_BYTES

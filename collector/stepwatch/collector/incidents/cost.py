@@ -7,8 +7,9 @@ import tomllib
 from importlib import resources
 from typing import NamedTuple
 
+from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.grouping import Group
-from stepwatch.signals.names import FindingKind
+from stepwatch.signals.names import Cause, FindingKind
 
 
 class Floor(NamedTuple):
@@ -20,6 +21,7 @@ class Floor(NamedTuple):
     informing_kinds: frozenset[FindingKind]
     informing_lost_ratio: float
     informing_kept_ratio: float
+    informing_causes: frozenset[Cause]
     kept_as_opened: frozenset[FindingKind]
 
     def least(self, kind: FindingKind, *, is_open: bool) -> float:
@@ -30,16 +32,18 @@ class Floor(NamedTuple):
             return 0.0
         return self.kept_lost_ratio if is_open else self.least_lost_ratio
 
-    def informs(self, kind: FindingKind, lost_ratio: float) -> bool:
-        """Whether it costs so little that it informs and alerts nobody."""
-        return kind in self.kinds and lost_ratio < self.least_lost_ratio
+    def informs(self, finding: Finding) -> bool:
+        """Whether it informs and raises no alert: by its cause, or as it costs so little."""
+        if finding.cause in self.informing_causes:
+            return True
+        return finding.kind in self.kinds and finding.lost_ratio < self.least_lost_ratio
 
 
 def _load() -> Floor:
     text = resources.files(__package__).joinpath("cost.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     lists = {
-        name: frozenset(map(FindingKind, values))
+        name: frozenset(map(Cause if name == "informing_causes" else FindingKind, values))
         for name, values in document.items()
         if isinstance(values, list)
     }

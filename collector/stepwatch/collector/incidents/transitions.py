@@ -151,7 +151,7 @@ def _now(finding: Finding, since: int) -> dict[str, Any]:
 
 def _severity(finding: Finding, before: str) -> str:
     """What costs enough once goes on being worth an alert: it does not flap."""
-    informs = before == INFO and FLOOR.informs(finding.kind, finding.lost_ratio)
+    informs = before == INFO and FLOOR.informs(finding)
     return INFO if informs else ALERT
 
 

@@ -161,8 +161,16 @@ class Attempt(TrackedAttempt):
         return done_from(self.ranks, events, self.step_history, self.received_monotonic_s)
 
     def expected_ranks(self, steps: Integers) -> Integers:
-        """How many ranks should report each of `steps`: all but those that are done."""
-        return expected_ranks(steps, self.world, self.done)
+        """How many ranks should report each of `steps`: those that are watched, and not done."""
+        return expected_ranks(steps, self.world - len(self.unwatched), self.done)
+
+    @property
+    def unwatched(self) -> frozenset[int]:
+        """Ranks that never reported anything while others made steps."""
+        reported = self.ranks.reported
+        if reported.all() or not reported.any() or not len(self.step_history):
+            return frozenset()
+        return frozenset(np.flatnonzero(~reported).tolist()) - self.ended.keys()
 
     @property
     def complete_until(self) -> int:
@@ -210,10 +218,12 @@ class Attempt(TrackedAttempt):
 
     @property
     def finished(self) -> bool:
-        """Whether every rank reported that it reached the end."""
-        if not 0 < self.world <= len(self.ended):
+        """Whether every rank that is watched reported that it reached the end."""
+        unwatched = self.unwatched
+        if not 0 < self.world <= len(self.ended) + len(unwatched):
             return False
-        return all(self.ended.get(rank) is LifecycleEvent.FINISH for rank in range(self.world))
+        ranks = (rank for rank in range(self.world) if rank not in unwatched)
+        return all(self.ended.get(rank) is LifecycleEvent.FINISH for rank in ranks)
 
     @property
     def failed(self) -> bool:

@@ -45,12 +45,12 @@ def done_from(
     return {rank: int(rows["step"][rank]) for rank in found.tolist()}
 
 
-def expected_ranks(steps: Integers, world: int, done: dict[int, int]) -> Integers:
-    """How many ranks should report each of `steps`; shape (steps,).
+def expected_ranks(steps: Integers, watched: int, done: dict[int, int]) -> Integers:
+    """How many of the `watched` ranks should report each of `steps`; shape (steps,).
 
     Of four ranks, of which one is done from step 80 on: 4 of step 79, 3 of step 80.
     """
-    return np.asarray(world - np.searchsorted(sorted(done.values()), steps, side="right"))
+    return np.asarray(watched - np.searchsorted(sorted(done.values()), steps, side="right"))
 
 
 def _stands(ranks: Ranks, usual_seconds: float, received_s: float) -> Mask:

@@ -88,3 +88,4 @@ class Cause(StrEnum):
     # Why telemetry is missing.
     AGENTS_STALE = "agents-stale"
     NODE_STALE = "node-stale"
+    NOT_WATCHED = "not-watched"

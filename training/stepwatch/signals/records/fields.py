@@ -304,6 +304,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         # Kept because no collector could read them.
         ("held_segments", "<u4", (1 << 32) - 1),
         ("version", "S24", b""),
+        ("ring_free_bytes", "<u8", (1 << 64) - 1),  # where ranks of the node make their rings
     ],
 }
 

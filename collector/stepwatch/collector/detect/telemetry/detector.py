@@ -6,14 +6,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import (
+    Confidence,
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.nodes.agents import DEFAULT_FLUSH_SECONDS
+from stepwatch.collector.state.trackers.nodes.agents import DEFAULT_FLUSH_SECONDS, UNKNOWN_NODE
+from stepwatch.signals.blackbox.layout import DEFAULT_CAPACITY, HEADER_SIZE, SLOT_SIZE
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text, ranks_text
 from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
+RING_BYTES = HEADER_SIZE + DEFAULT_CAPACITY * SLOT_SIZE
+"""Size of a ring as ranks make it unless they are told otherwise."""
 
 
 class Rest(NamedTuple):
@@ -21,13 +30,21 @@ class Rest(NamedTuple):
 
     `still_seconds` is how long the observed ranks have made no progress, None while they do;
     `proven` whether they complete collectives with those that nobody observes. `ended` are the
-    ranks of which it is known that they have ended.
+    ranks of which it is known that they have ended, `never` those that never reported;
+    `ring_free_bytes` is the room for rings on the nodes whose agents say it.
     """
 
     unobserved: tuple[int, ...] = ()
     still_seconds: float | None = None
     proven: bool = False
     ended: tuple[int, ...] = ()
+    never: tuple[int, ...] = ()
+    ring_free_bytes: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def trains_without(self) -> bool:
+        """Whether the ranks that report train, although some never reported."""
+        return bool(self.never) and self.still_seconds is None and not self.ended
 
 
 NOTHING_OBSERVED = Rest()
@@ -66,6 +83,56 @@ def detect(
     }
     if not stale:
         return []
+    found = []
+    if UNKNOWN_NODE in stale and rest.trains_without:
+        found.append(_not_watched(stale.pop(UNKNOWN_NODE), step, rest))
+        staleness = {node: each for node, each in staleness.items() if node != UNKNOWN_NODE}
+    return found + (_stale(stale, staleness, step, every, rest) if stale else [])
+
+
+def _not_watched(seconds: float, step: int, rest: Rest) -> Finding:
+    """The finding on ranks that never reported while the others train: what they lack, once."""
+    full = sorted(node for node, free in rest.ring_free_bytes.items() if free < RING_BYTES)
+    who = ranks_text(rest.never)
+    if full:
+        why = f"the ring folder of node {', '.join(full[:NODES_NAMED])} has no room for a ring"
+        cure = "make room there, or set STEPWATCH_RING_DIR to another folder"
+    else:
+        why = "no agent saw a ring of them"
+        cure = "start an agent on their node; where one runs, a line of the job's log says why"
+    evidence = [
+        Evidence(
+            f"room for rings on node {node}",
+            rest.ring_free_bytes[node],
+            "bytes",
+            f"a ring takes {RING_BYTES}",
+        )
+        for node in full[:NODES_NAMED]
+    ]
+    return build_finding(
+        kind=FindingKind.TELEMETRY_LOST,
+        cause=Cause.NOT_WATCHED,
+        summary=(
+            f"{who} {'is' if len(rest.never) == 1 else 'are'} not watched since the start: {why}. "
+            f"The others train and are evaluated; before the next start, {cure}"
+        ),
+        began_step=step,
+        began_ago_seconds=seconds,
+        severity=seconds,
+        evidence=(text_evidence(who, "never reported", "all ranks of the job"), *evidence),
+        subject="not-watched",
+        confidence=Confidence.CERTAIN,
+    )
+
+
+def _stale(
+    stale: Mapping[str, float],
+    staleness: Mapping[str, float],
+    step: int,
+    every: Mapping[str, float],
+    rest: Rest,
+) -> list[Finding]:
+    """The finding on nodes that reported and do no longer, or on a job of which nothing is seen."""
     worst = max(stale.values())
     # A node whose ranks have all ended has nothing to send.
     whole = len(stale) == len(staleness) and not rest.ended

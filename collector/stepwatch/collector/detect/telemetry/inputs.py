@@ -8,6 +8,7 @@ from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.wait_graph import members_of
+from stepwatch.collector.state.trackers.nodes.agents import Agents
 
 from . import detector
 
@@ -35,7 +36,12 @@ def _rest(context: DetectionContext) -> detector.Rest:
         still = context.attempt.ranks.moved_ages(context.now_s)
         known = still[~np.isnan(still)]
         return detector.Rest(unobserved, float(known.min()) if len(known) else None)
-    return detector.Rest(unobserved, proven=_share_groups(context))
+    return detector.Rest(
+        unobserved,
+        proven=_share_groups(context),
+        never=tuple(sorted(context.attempt.unwatched)),
+        ring_free_bytes=context.attempt.tracker(Agents).ring_free_bytes,
+    )
 
 
 def _share_groups(context: DetectionContext) -> bool:

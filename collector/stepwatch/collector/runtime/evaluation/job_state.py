@@ -46,7 +46,8 @@ def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) 
 
 def _hides_all(incident: Incident) -> bool:
     """Whether nothing of the job is observed: where some of its nodes report, their ranks tell."""
-    return incident.kind == "telemetry-lost" and incident.cause != Cause.NODE_STALE
+    partly = (Cause.NODE_STALE, Cause.NOT_WATCHED)
+    return incident.kind == "telemetry-lost" and incident.cause not in partly
 
 
 def has_ended(attempt: Attempt, now: float) -> bool:
