@@ -45,6 +45,7 @@ def history(
         np.full(ranks, room),
         np.zeros(ranks, dtype=np.int64),
         cause,
+        np.zeros(ranks),
     )
 
 
@@ -136,7 +137,13 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
         for each in memory.host
         if each.full
         for finding in detect(
-            History(*each.trend(), np.array([64 << 10]) * MIB, node, Cause.HOST_MEMORY)
+            History(
+                *each.trend(),
+                np.array([64 << 10]) * MIB,
+                node,
+                Cause.HOST_MEMORY,
+                np.zeros(1),
+            )
         )
     ]
     assert [finding.rank for finding in found] == ([0] if named else [])
@@ -180,3 +187,21 @@ def test_memory_that_does_not_span_the_least_growth_is_no_finding(
         assert readings.spans(LIMITS.least_bytes)
     flat = all(abs(each) * (SHORT_DEPTH + more) * MIB < LIMITS.least_bytes for each in growths)
     assert not (flat and readings.spans(LIMITS.least_bytes))
+
+
+def test_growth_of_loader_workers_is_that_of_their_rank() -> None:
+    memory = MemoryHistory()
+    memory.resize(1)
+    for second in range(SHORT_DEPTH):
+        rows = np.zeros(1, dtype=DTYPES[Kind.RANK_STATE])
+        rows["time_ns"], rows["step"] = (second + 1) * NANOSECONDS, 50 + second
+        rows["resident_bytes"], rows["children_bytes"] = HELD, second * 100 * MIB
+        memory.add_states(rows)
+    trend, node = memory.host[0].trend(), np.zeros(1, dtype=np.int64)
+    children = np.array([(SHORT_DEPTH - 1) * 100 * MIB])
+    room = np.array([2000 * MIB])
+    (finding,) = detect(History(*trend, room, node, Cause.HOST_MEMORY, children))
+    assert "rank 0, mostly in processes that it started, grows by" in finding.summary
+    assert "children of rank 0 grew by" in [row.name for row in finding.evidence]
+    (left,) = (row.value for row in finding.evidence if row.name == "until full")
+    assert left == pytest.approx(20.0, rel=0.1)

@@ -61,7 +61,7 @@ def process_facts(
             _STATES.get(fields[0], ProcessState.UNKNOWN),
             (int(fields[11]) + int(fields[12])) / _TICKS,
             _run_queue_seconds(read, folder),
-            _own_bytes(read, folder, int(fields[21]) * _PAGE),
+            own_bytes(read, folder, int(fields[21]) * _PAGE),
             float(fields[9]),
         )
     except (FileNotFoundError, ProcessLookupError):
@@ -109,8 +109,9 @@ def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/pr
 _OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
-def _own_bytes(files: KernelFiles, folder: str, resident: int) -> int:
-    """Anonymous and shared memory in bytes; `resident` where the kernel does not report them."""
+def own_bytes(files: KernelFiles, folder: str, resident: int = 0) -> int:
+    """Anonymous and shared memory in bytes of the process with this folder; `resident` where the
+    kernel does not report them."""
     own = _OWN.findall(files.word_or(f"{folder}/status"))
     # A kernel before 4.5 has none of the two, a zombie neither.
     return sum(map(int, own)) * 1024 if len(own) == 2 else resident

@@ -176,6 +176,11 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("children_cpu_seconds", "<f8", NAN),
         ("file_bytes", "<f8", NAN),
         ("tcp_bytes", "<f8", NAN),
+        # What the processes that it started grew by since the agent first saw them; what is left
+        # until the limit of its control group, and a number of that group, 0 without one.
+        ("children_bytes", "<u8", 0),
+        ("group_room_bytes", "<u8", 0),
+        ("memory_group", "<u4", 0),
         ("job_class", "S32", b""),
     ],
     # What a suspect rank was doing, asked from outside; -1 where a counter is not known.

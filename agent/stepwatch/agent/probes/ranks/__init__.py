@@ -18,6 +18,7 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 
+from .memory import FamilyMemory, FamilyMemoryReader
 from .work import STILL_SECONDS, Signs, WorkReader
 
 _MOST = 0xFFFFFFFF
@@ -43,6 +44,7 @@ class RanksProbe(Probe):
         clock: Clock,
         ranks: Callable[[], Sequence[WatchedRank]],
         proc: Path = Path("/proc"),
+        root: Path = Path("/sys/fs/cgroup"),
     ) -> None:
         self._clock = clock
         self._ranks = ranks
@@ -50,11 +52,13 @@ class RanksProbe(Probe):
         self._read: list[WatchedRank] = []
         self._files = KernelFiles()
         self._work = WorkReader(proc, self._files)
+        self._memory = FamilyMemoryReader(proc, root, self._files)
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
         """Make the probe of this node."""
-        return cls(context.clock, context.ranks, context.proc)
+        root = context.sys / "fs" / "cgroup"
+        return cls(context.clock, context.ranks, context.proc, root)
 
     def supported(self) -> bool:
         """Whether this node has a `/proc`."""
@@ -69,6 +73,7 @@ class RanksProbe(Probe):
         for name in found[0] if found else ():
             rows[name] = [values[name] for values in found]
         self._add_work(rows)
+        self._add_memory(rows)
         return rows
 
     def _add_work(self, rows: Rows) -> None:
@@ -82,6 +87,17 @@ class RanksProbe(Probe):
         signs = self._work.read(read, self._clock.monotonic_ns())
         values = [signs.get(pid, Signs()) for pid in pids]
         for place, name in enumerate(Signs._fields):
+            rows[name] = [each[place] for each in values]
+
+    def _add_memory(self, rows: Rows) -> None:
+        """Put the memory of children and the room of control groups into the rows of ranks whose
+        process is the one that is seen here."""
+        own = ~np.isnan(rows["cpu_seconds"])
+        pids = [watched.reader.identity.pid for watched in self._read]
+        seen = [pid for pid, is_own in zip(pids, own.tolist(), strict=True) if is_own]
+        memory = self._memory.read(seen, self._clock.monotonic_ns())
+        values = [memory.get(pid, FamilyMemory()) for pid in pids]
+        for place, name in enumerate(FamilyMemory._fields):
             rows[name] = [each[place] for each in values]
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:

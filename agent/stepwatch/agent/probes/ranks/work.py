@@ -8,21 +8,21 @@ reading of a rank, and are cumulated here: children end, and connections close.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stepwatch.agent.kernel_files import KernelFiles, read_once
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
 from .connections import carried_bytes, shares_network, sockets_of
+from .families import families_of
 
 STILL_SECONDS = 2.0
 """Longer than most phases, and early enough for two readings before a stall is evaluated."""
 FAMILY_SECONDS = 4.0
 """Between two scans for children and connections, which cost most."""
-MAX_PROCESSES = 20_000
 _MOVED = ("rchar", "wchar", "read_bytes", "write_bytes")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -66,11 +66,9 @@ class WorkReader:
         return {pid: self._signs(pid, each, carried) for pid, each in self._families.items()}
 
     def _scan(self) -> None:
-        children: dict[int, list[int]] = {}
-        for pid, parent in _parents(self._proc):
-            children.setdefault(parent, []).append(pid)
+        descendants = families_of(self._families, self._proc)
         for pid, family in self._families.items():
-            family.pids = (pid, *_descendants(pid, children))
+            family.pids = (pid, *descendants[pid])
             family.inodes = self._inodes(family.pids)
 
     def _inodes(self, pids: tuple[int, ...]) -> frozenset[int] | None:
@@ -140,23 +138,3 @@ def _carried() -> Mapping[int, int] | None:
         return carried_bytes()
     except OSError:  # no such diagnosis here
         return None
-
-
-def _parents(proc: Path) -> Iterator[tuple[int, int]]:
-    """Each process of the node, and its parent."""
-    names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
-    for _, name in zip(range(MAX_PROCESSES), names, strict=False):
-        try:
-            yield int(name), int(read_once(f"{proc}/{name}/stat").rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):  # ended meanwhile
-            continue
-
-
-def _descendants(pid: int, children: Mapping[int, list[int]]) -> list[int]:
-    found, waiting = list[int](), list(children.get(pid, ()))
-    while waiting:
-        child = waiting.pop()
-        if child not in found and child != pid:
-            found.append(child)
-            waiting += children.get(child, ())
-    return found

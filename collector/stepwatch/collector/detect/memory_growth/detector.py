@@ -23,7 +23,8 @@ class History(NamedTuple):
     `seconds`, `bytes` and `steps` are planes (ranks, readings) in rising time, NaN where a rank has
     fewer; `room` (ranks,) bytes left until the limit, NaN where unknown; `share` (ranks,) numbers
     the memory that ranks with the same number share, such as a node's. `cause` tells host and
-    device apart.
+    device apart; `children` (ranks,) is the part of the newest `bytes` by which the processes that
+    each rank started grew.
     """
 
     seconds: Matrix
@@ -32,6 +33,7 @@ class History(NamedTuple):
     room: Vector
     share: Integers
     cause: Cause
+    children: Vector
 
 
 class Growth(NamedTuple):
@@ -55,6 +57,8 @@ class Thresholds(NamedTuple):
     warmup_steps: int
 
 
+_MOSTLY = 0.5
+"""Share of the growth from which the finding says that children hold it."""
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
@@ -144,17 +148,23 @@ def _finding(history: History, growth: Growth, left: Vector, ranks: Integers, ra
     rate, remaining = float(growth.rate[worst]), float(left[worst])
     kind = "device" if history.cause is Cause.DEVICE_MEMORY else "host"
     who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
+    if rank != NO_RANK and history.children[rank] >= _MOSTLY * growth.gained[rank]:
+        who += ", mostly in processes that it started,"
     grows = "grows" if rank != NO_RANK else "grow"
     end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
     summary = f"{kind} memory: {who} {grows} by {size(rate)} per second{end}"
     others = np.delete(growth.rate, ranks)
     usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
     against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
-    evidence = (
+    evidence: tuple[Evidence, ...] = (
         Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),
         Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "0 B expected"),
         Evidence("until full", remaining, "seconds", f"{kind} memory left"),
     )
+    if history.children[worst] > 0:
+        grew = float(history.children[worst])
+        row = Evidence(f"children of rank {worst} grew by", grew, "bytes", "loader workers, say")
+        evidence = (*evidence, row)
     return build_finding(
         kind=FindingKind.MEMORY_GROWTH,
         rank=rank,

@@ -41,7 +41,7 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
         room = attempt.tracker(MemoryHistory).device_limit - trend.bytes[:, -1]
         share = np.arange(ranks)
     else:
-        room, share = _host_room(attempt, ranks)
+        room, share = _in_groups(attempt, *_host_room(attempt, ranks))
     return detector.History(
         seconds=trend.seconds,
         bytes=trend.bytes,
@@ -49,7 +49,27 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
         room=room,
         share=share,
         cause=cause,
+        children=_children(attempt, ranks, cause),
     )
+
+
+def _children(attempt: Attempt, ranks: int, cause: Cause) -> Vector:
+    """Bytes that the children of each rank grew by; on a device they have none of their own."""
+    if cause is Cause.DEVICE_MEMORY:
+        return np.zeros(ranks)
+    return attempt.ranks.rows["children_bytes"][:ranks].astype(np.float64)
+
+
+def _in_groups(attempt: Attempt, room: Vector, share: Integers) -> tuple[Vector, Integers]:
+    """The same where the control group of a rank has less left than its node: then ranks share the
+    memory of that group."""
+    rows = attempt.ranks.rows[: len(room)]
+    left = rows["group_room_bytes"].astype(np.float64)
+    held = (left > 0) & ~(room <= left)
+    room = np.where(held, left, room)
+    keys = np.stack([share, np.where(held, rows["memory_group"].astype(np.int64), 0)])
+    _, numbers = np.unique(keys, axis=1, return_inverse=True)
+    return room, numbers.reshape(-1)
 
 
 def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:

@@ -22,7 +22,7 @@ from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
 RING_BYTES = HEADER_SIZE + DEFAULT_CAPACITY * SLOT_SIZE
-"""Size of a ring as ranks make it unless they are told otherwise."""
+"""Size of a ring as ranks make it by default."""
 
 
 class Rest(NamedTuple):

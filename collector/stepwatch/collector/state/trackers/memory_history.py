@@ -133,8 +133,11 @@ class MemoryHistory(JoinedTracker):
         self._world = world
 
     def add_states(self, rows: Rows) -> None:
-        """Take RANK_STATE rows; resident memory of 0 bytes is unknown."""
+        """Take RANK_STATE rows, a rank with its children; resident memory of 0 is unknown."""
         known = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
+        if known["children_bytes"].any():
+            known = known.copy()
+            known["resident_bytes"] += known["children_bytes"]
         for turn in turns(known["rank"]):
             for readings in self.host:
                 readings.add_one_each(chosen(known, turn), "resident_bytes")
