@@ -69,6 +69,8 @@ def train(fault: str) -> None:
     twins = [dist.new_group(), dist.new_group()]  # of the same members as all ranks
     watch = Watch.from_env(job="hangs")
     rank = dist.get_rank()
+    if fault == "save":
+        watch.attach()
     if fault == "uneven":
         train_unevenly(watch, rank)
         return

@@ -18,6 +18,14 @@ with watch.step():
     pass
 """
 
+FULL_DISK = """
+try:
+    with open("/dev/full", "w") as file:
+        file.write("x")
+except OSError:
+    raise RuntimeError("unexpected pos 704 vs 598")
+"""
+
 
 @pytest.mark.parametrize(
     ("ending", "event", "text"),
@@ -33,6 +41,9 @@ with watch.step():
             b"Bad",
         ),
         ("watch.finish()\nraise SystemExit(0)", LifecycleEvent.FINISH, b""),
+        (FULL_DISK, LifecycleEvent.FAILURE, b"OSError: [Errno 28] No space left on device"),
+        ("watch.failed(SystemExit(143))", LifecycleEvent.INTERRUPT, b""),
+        ("watch.failed(SystemExit(3))", LifecycleEvent.FAILURE, b"SystemExit: 3"),
     ],
 )
 def test_the_end_is_reported_with_its_reason(

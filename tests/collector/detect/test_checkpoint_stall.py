@@ -95,10 +95,12 @@ def test_large_models_save_for_long() -> None:
 
 def test_a_failed_save_is_told_with_its_reason() -> None:
     (finding,) = found(saving(0.3, 1.0, failed=1, reason="No space left on device"))
-    assert (finding.rank, finding.subject, finding.cause) == (NO_RANK, "failed", "exception")
+    assert (finding.rank, finding.subject, finding.cause) == (NO_RANK, "failed", "disk-full")
     assert finding.summary == (
         "the checkpoint of step 200 failed on 1 of 4 ranks: No space left on device"
     )
+    (other,) = found(saving(0.3, 1.0, failed=1, reason="ValueError: no such layer"))
+    assert other.cause == "exception"
 
 
 def test_saves_that_take_half_of_the_run_from_the_first_on_are_a_finding_after_a_minute() -> None:

@@ -269,3 +269,22 @@ def test_a_rank_that_raised_before_ctrl_c_has_failed() -> None:
         reported = {Kind.LIFECYCLE: lifecycle_rows(event, [sequence], at=1000.0 + sequence)}
         attempt.apply(segment(sequence, reported), Received(0.0, 0.0))
     assert (attempt.failed, attempt.interrupted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("codes", "state"),
+    [
+        ([128 + signal.SIGTERM] * 3, "interrupted"),
+        ([0, 0, 128 + signal.SIGTERM], "interrupted"),  # two saved first, and ended by themselves
+        ([128 + signal.SIGTERM, 128 + signal.SIGTERM, 128 + signal.SIGKILL], "failed"),
+        ([128 + signal.SIGTERM, 128 + signal.SIGTERM, 1], "failed"),
+        ([0, 0, 0], "failed"),
+    ],
+)
+def test_a_job_that_sigterm_ended_was_stopped_on_request(codes: list[int], state: str) -> None:
+    job = LiveJob(JOB)
+    states = state_rows(range(3), 3, 1000.0)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, codes
+    states["gone_ns"] = round(1001.0 * NANOSECONDS)
+    job.apply(segment(1, {Kind.RANK_STATE: states}), Received(0.0, 0.0))
+    assert job_state(job.current, [], 0.0) == state

@@ -181,3 +181,14 @@ def test_on_the_hosts_clock_the_evidence_says_so() -> None:
     (finding,) = straggler.find(DetectionContext(job, 1.0))
     (clock,) = [item for item in finding.evidence if item.name == "clock that timed the steps"]
     assert (clock.text, clock.against) == ("host", "ranks 0-3: no timing events")
+
+
+def test_a_rank_that_computes_more_and_queues_for_it_is_slow_by_its_own_work() -> None:
+    # Garbage collection of one rank on a busy host: half a second of work, 0.3 s of it in a queue.
+    cpu, queue = np.array([0.5, 0.9, 0.5, 0.5]), np.array([0.1, 0.4, 0.1, 0.1])
+    excess = Excess(0.5, math.nan)
+    named = cause_of("forward", 1, excess, 1.0, RankFacts(cpu, queue), LIMITS)
+    assert named is Cause.SLOW_COMPUTE
+    cpu[1] = 0.5
+    named = cause_of("forward", 1, excess, 1.0, RankFacts(cpu, queue), LIMITS)
+    assert named is Cause.CPU_CONTENTION

@@ -112,7 +112,7 @@ def test_a_distributed_save_and_what_fails_behind_an_async_one(
     with watch.step():
         pass
     last = rows_in(rings, Kind.CHECKPOINT)[-1]
-    assert (last["event"], last["text"]) == (FAILED, b"OSError")
+    assert (last["event"], last["text"]) == (FAILED, b"OSError: disk")
 
 
 def test_everything_is_as_before_once_the_watch_is_closed(watch: Watch, tmp_path: Path) -> None:
@@ -149,3 +149,12 @@ def test_a_save_is_found_by_its_name_as_before(
     assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301
     watch.close()
     assert torch.save is torch.serialization.save
+
+
+def test_a_save_to_a_full_disk_says_so(watch: Watch, rings: Path) -> None:
+    watch.attach()
+    values = {"one": torch.zeros(1 << 20)}
+    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space"):
+        torch.save(values, full)
+    told = rows_in(rings, Kind.CHECKPOINT)["text"][-1]
+    assert told == b"OSError: [Errno 28] No space left on device"

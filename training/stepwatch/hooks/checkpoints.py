@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.signals.records import CheckpointEvent, Kind, Phase, text_bytes
 
+from .exceptions import words_of
 from .guard import guarded
 from .recorder.recorder import Recorder
 from .recorder.timeline import COLLECTIVE, Timeline
@@ -96,7 +97,7 @@ class CheckpointHandle:
         self._open = False
         stall = self.stalled(self._leave(timeline, entered)) if entered else _NO_STALL
         if error is not None:
-            self._add(CheckpointEvent.FAILED, stall, text=f"{type(error).__name__}")
+            self._add(CheckpointEvent.FAILED, stall, text=self._words(error))
         else:
             self._add(CheckpointEvent.BEGIN, stall)
         if entered:
@@ -132,6 +133,10 @@ class CheckpointHandle:
     def rejected(self, reason: str) -> None:
         """The checkpoint was found bad when somebody wanted to resume from it."""
         self._add(CheckpointEvent.REJECTED, text=reason)
+
+    @guarded(fallback="")
+    def _words(self, error: BaseException) -> str:
+        return words_of(error)
 
     @guarded()
     def _written(self, nbytes: int, durable_seconds: float) -> None:

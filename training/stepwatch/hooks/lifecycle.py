@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import atexit
-import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
 from stepwatch.signals.records import LifecycleEvent
-from stepwatch.signals.secrets import known_secrets, without_secrets
 
+from .exceptions import words_of
 from .guard import guarded
 from .identity import is_spawned
 from .recorder.recorder import Recorder
 
-_MOST_WORDS = 4096
-"""Characters of an exception that are looked at: a record holds fewer."""
+_ASKED_TO_STOP = (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
 class Lifecycle:
@@ -47,14 +46,16 @@ class Lifecycle:
     def failed(self, failure: BaseException) -> None:
         """The process ends with `failure`, unless an outcome is known already.
 
-        Ctrl-C is no failure: somebody interrupted the rank. An exit with a message or with a code
+        Ctrl-C is no failure, nor is an exit with the code of SIGTERM or SIGINT, as of a handler
+        that saves first: the rank was asked to stop. Another exit with a message or with a code
         other than 0 is one, and so is the error that led to it.
         """
         exits = isinstance(failure, SystemExit)
         cause = failure.__context__ or failure if exits else failure
         if self._outcome is not None or (isinstance(failure, SystemExit) and not failure.code):
             return
-        if isinstance(cause, KeyboardInterrupt):
+        asked = isinstance(failure, SystemExit) and failure.code in _ASKED_TO_STOP
+        if isinstance(cause, KeyboardInterrupt) or asked:
             self._outcome = (LifecycleEvent.INTERRUPT, "")
             return
         self._outcome = (LifecycleEvent.FAILURE, type(cause).__name__)
@@ -63,9 +64,7 @@ class Lifecycle:
     @guarded()
     def _explain(self, failure: BaseException) -> None:
         # An exception's own __str__ may fail; its name is kept already.
-        words = str(failure)[:_MOST_WORDS]
-        said = without_secrets(words, known_secrets(os.environ))
-        self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {said}")
+        self._outcome = (LifecycleEvent.FAILURE, words_of(failure))
 
     def end(self) -> None:
         """Write the outcome; without one the attempt finished, or was stopped before its end."""

@@ -235,14 +235,21 @@ class Attempt(TrackedAttempt):
         if LifecycleEvent.FAILURE in ends:
             return True
         if LifecycleEvent.INTERRUPT not in ends:
-            return bool(self.gone)
+            return bool(self.gone) and not self._asked_to_stop
         stopped_at = self.tracker(LifecycleEvents).interrupted_s
         return any(self._died_before(rank, stopped_at) for rank in self.gone)
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody stopped it with Ctrl-C, and no rank failed."""
-        return LifecycleEvent.INTERRUPT in self.ended.values() and not self.failed
+        """Whether it was stopped on request, by Ctrl-C or SIGTERM, and no rank failed."""
+        asked = LifecycleEvent.INTERRUPT in self.ended.values() or self._asked_to_stop
+        return asked and not self.failed
+
+    @property
+    def _asked_to_stop(self) -> bool:
+        """Whether SIGTERM or SIGINT ended the ranks that vanished, and nothing else any of them."""
+        codes = set(self.ranks.rows["exit_code"][[*self.gone]].tolist())
+        return bool(codes & {*ASKED_TO_STOP}) and codes <= {0, *ASKED_TO_STOP}
 
     def _died_before(self, rank: int, moment: float) -> bool:
         """Whether `rank`, which is gone, died before somebody stopped the attempt.

@@ -106,9 +106,11 @@ def _name(group: Any) -> tuple[str, str]:
     Members meet under this name in the store, so it is the same on all of them. The order in which
     they first use groups need not be.
     """
+    if group is None:  # also where there is no torch
+        return "", ""
     import torch.distributed as dist
 
-    if group is None or not dist.is_initialized() or group is dist.group.WORLD:
+    if not dist.is_initialized() or group is dist.group.WORLD:
         return "", ""
     # `group_name` raises where a group was made without one.
     try:

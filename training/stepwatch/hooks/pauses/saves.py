@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue, Stall
+from stepwatch.hooks.exceptions import words_of
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
@@ -78,4 +79,4 @@ class RecognisedSave(CheckpointHandle):
     def _uploaded(self, future: Any) -> None:
         error = None if future.cancelled() else future.exception()
         if error is not None and not self._recorder.closed:
-            self.failed(type(error).__name__)
+            self.failed(words_of(error))

@@ -15,6 +15,7 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.signals.arrays import Vector
+from stepwatch.signals.exits import Weight, explain
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.thresholds import load
 
@@ -272,7 +273,7 @@ def _failed(saving: Saving) -> Finding:
     return build_finding(
         kind=FindingKind.CHECKPOINT_STALL,
         phase="checkpoint",
-        cause=Cause.EXCEPTION,
+        cause=_cause_of_failure(saving.reason),
         summary=summary,
         began_step=saving.step,
         began_ago_seconds=saving.began_ago,
@@ -281,6 +282,12 @@ def _failed(saving: Saving) -> Finding:
         subject="failed",
         evidence=evidence,
     )
+
+
+def _cause_of_failure(reason: str) -> Cause:
+    found = explain([reason])
+    known = found is not None and found.pattern.weight is Weight.SPECIFIC
+    return found.pattern.cause if found is not None and known else Cause.EXCEPTION
 
 
 def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:

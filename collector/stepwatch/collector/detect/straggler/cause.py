@@ -60,6 +60,9 @@ def _waits_for_a_cpu(
         return False  # any wait makes up an excess of nothing
     queue, usual = float(facts.run_queue_ratio[rank]), _usual(facts.run_queue_ratio, rank)
     more = (queue - (0.0 if math.isnan(usual) else usual)) * step
+    computes = (float(facts.cpu_ratio[rank]) - _usual(facts.cpu_ratio, rank)) * step
+    if computes > more:  # a rank that has more to do queues for longer, too
+        return False
     share = limits.run_queue_share
     if queue >= limits.run_queue_pressure and _computes_as_its_peers(rank, facts, limits):
         share = limits.pressed_share

@@ -1,0 +1,59 @@
+"""What an exception says of why a rank ends, or of why a save failed: one line without secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from stepwatch.signals.names import Cause
+from stepwatch.signals.secrets import known_secrets, without_secrets
+
+_MOST_WORDS = 4096
+"""Characters of an exception that are looked at: a record holds fewer."""
+_MOST_LINKED = 16
+_EXHAUSTED = (
+    Cause.DISK_FULL,
+    Cause.FILE_LIMIT,
+    Cause.HOST_MEMORY,
+    Cause.DEVICE_MEMORY,
+    Cause.SHARED_MEMORY,
+)
+"""What ran out is the cause, whatever was raised while it was handled."""
+
+
+def words_of(failure: BaseException) -> str:
+    """`ValueError: shard 17 is empty`; of a disk or memory that ran out, the line that says so.
+
+    torch.save to a full disk raises `unexpected pos 704 vs 598` while it handles `[Errno 28]`, and
+    DCP puts the tracebacks of all ranks into the words of its own exception.
+    """
+    found = _exhausted(failure)
+    said = found if found is not None else _line(failure)
+    return without_secrets(said, known_secrets(os.environ))
+
+
+def _exhausted(failure: BaseException) -> str | None:
+    # Read where a rank fails only: its patterns take a while to compile.
+    from stepwatch.signals.exits import Weight, explain
+
+    lines = [
+        line.strip() for linked in _chain(failure) for line in _line(linked).splitlines() if line
+    ]
+    found = explain(lines)
+    if found is None or found.pattern.weight is not Weight.SPECIFIC:
+        return None
+    return found.line if found.pattern.cause in _EXHAUSTED else None
+
+
+def _chain(failure: BaseException | None) -> Iterator[BaseException]:
+    """The exception, and those that it was raised from or while handling."""
+    for _ in range(_MOST_LINKED):
+        if failure is None:
+            return
+        yield failure
+        hidden = failure.__suppress_context__
+        failure = failure.__cause__ or (None if hidden else failure.__context__)
+
+
+def _line(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {str(failure)[:_MOST_WORDS]}"
