@@ -156,5 +156,5 @@ def test_a_save_to_a_full_disk_says_so(watch: Watch, rings: Path) -> None:
     values = {"one": torch.zeros(1 << 20)}
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(OSError, match="No space"):
         torch.save(values, full)
-    told = rows_in(rings, Kind.CHECKPOINT)["text"][-1]
-    assert told == b"OSError: [Errno 28] No space left on device"
+    text = rows_in(rings, Kind.CHECKPOINT)["text"][-1]
+    assert text == b"OSError: [Errno 28] No space left on device"
