@@ -18,6 +18,8 @@ def families_of(pids: Iterable[int], proc: Path) -> dict[int, tuple[int, ...]]:
     One that is a descendant of a rank and a rank itself belongs to itself alone.
     """
     ranks = frozenset(pids)
+    if not ranks:
+        return {}
     children: dict[int, list[int]] = {}
     for pid, parent in _parents(proc):
         if pid not in ranks:
