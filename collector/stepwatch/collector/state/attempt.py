@@ -46,6 +46,9 @@ MAX_PAST = 1000
 """Runs of one number of which the steps are kept; of more than these the oldest are forgotten."""
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
+LATE_SECONDS = 5.0
+"""An agent that flushes every second may be late by so much, on a busy host, and no rank of it is
+unobserved."""
 STOPPING_SECONDS = 30.0
 """How long torchrun lets ranks end after Ctrl-C before it kills them."""
 
@@ -157,8 +160,11 @@ class Attempt(TrackedAttempt):
     @property
     def done(self) -> dict[int, int]:
         """The first step that is not expected of each rank that is done while others go on."""
+        # That an agent sends rarely makes none of its ranks unobserved.
+        late = MISSED_FLUSHES * self.tracker(Agents).flush_seconds(UNKNOWN_NODE)
+        seen_since_s = self.received_monotonic_s - max(LATE_SECONDS, late)
         events = self.tracker(LifecycleEvents)
-        return done_from(self.ranks, events, self.step_history, self.received_monotonic_s)
+        return done_from(self.ranks, events, self.step_history, seen_since_s)
 
     def expected_ranks(self, steps: Integers) -> Integers:
         """How many ranks should report each of `steps`: those that are watched, and not done."""

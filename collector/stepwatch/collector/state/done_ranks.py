@@ -25,13 +25,13 @@ _LIVES = (ProcessState.RUNNING, ProcessState.SLEEPING, ProcessState.UNINTERRUPTI
 
 
 def done_from(
-    ranks: Ranks, events: LifecycleEvents, history: StepHistory, received_s: float
+    ranks: Ranks, events: LifecycleEvents, history: StepHistory, seen_since_s: float
 ) -> dict[int, int]:
     """The first step that is not expected of each rank that is done.
 
     A rank is done that finished, or whose process lives and stands outside the phases of a step,
-    while others made `LEAST_STEPS` steps more. `received_s` is when the newest report of any node
-    came, on the collector's monotonic clock: of a rank that is not observed nothing is known.
+    while others made `LEAST_STEPS` steps more. Of a rank of which nothing was received since
+    `seen_since_s`, on the collector's monotonic clock, nothing is known.
     """
     if not len(history) or not len(ranks.rows):
         return {}
@@ -41,7 +41,7 @@ def done_from(
         return {}
     finished = [rank for rank, event in events.ended.items() if event is LifecycleEvent.FINISH]
     over = np.isin(np.arange(len(rows)), finished)
-    found = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), received_s)))
+    found = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
     return {rank: int(rows["step"][rank]) for rank in found.tolist()}
 
 
@@ -53,7 +53,7 @@ def expected_ranks(steps: Integers, watched: int, done: dict[int, int]) -> Integ
     return np.asarray(watched - np.searchsorted(sorted(done.values()), steps, side="right"))
 
 
-def _stands(ranks: Ranks, usual_seconds: float, received_s: float) -> Mask:
+def _stands(ranks: Ranks, usual_seconds: float, seen_since_s: float) -> Mask:
     """Ranks (world,) that live, are observed, and have been between steps for long."""
     rows = ranks.rows
     long = LEAST_SECONDS
@@ -62,5 +62,5 @@ def _stands(ranks: Ranks, usual_seconds: float, received_s: float) -> Mask:
     since = (rows["time_ns"].astype(np.int64) - rows["since_ns"].astype(np.int64)) / NANOSECONDS
     outside = (rows["phase"] == Phase.OTHER) & (rows["since_ns"] > 0) & (since >= long)
     with np.errstate(invalid="ignore"):
-        observed = received_s - ranks.received_monotonic_s < LEAST_SECONDS
+        observed = ranks.received_monotonic_s >= seen_since_s
     return np.asarray(outside & observed & np.isin(rows["process_state"], _LIVES))
