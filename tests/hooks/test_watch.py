@@ -328,7 +328,7 @@ def test_checkpoint_facts_come_from_any_thread(watch: Watch, rings: Path) -> Non
     assert rows["event"].tolist() == [1, 1, 2, 3, 1, 4, 4]
     assert rows["stall_ns"][1] >= 9_000_000
     assert rows["durable_ns"][2] == 1_500_000_000 and rows["bytes"][2] == 99
-    assert rows["text"][5] == b"OSError" and rows["text"][6].decode() == "é" * 24
+    assert rows["text"][5] == b"OSError: disk full" and rows["text"][6].decode() == "é" * 24
     step = rows_in(rings, Kind.STEP)[0]
     assert step["checkpoint_ns"] >= 9_000_000
     assert step["flags"] & StepFlag.AFTER_PAUSE

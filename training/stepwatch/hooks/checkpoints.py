@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from stepwatch.signals.records import CheckpointEvent, Kind, Phase, text_bytes
 
-from .exceptions import words_of
 from .guard import guarded
+from .recorder.exceptions import words_of
 from .recorder.recorder import Recorder
 from .recorder.timeline import COLLECTIVE, Timeline
 

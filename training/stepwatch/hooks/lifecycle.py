@@ -9,9 +9,9 @@ from typing import Any
 
 from stepwatch.signals.records import LifecycleEvent
 
-from .exceptions import words_of
 from .guard import guarded
 from .identity import is_spawned
+from .recorder.exceptions import words_of
 from .recorder.recorder import Recorder
 
 _ASKED_TO_STOP = (128 + signal.SIGTERM, 128 + signal.SIGINT)

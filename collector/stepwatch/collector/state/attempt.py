@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stepwatch.collector.state.done_ranks import done_from, expected_ranks
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
@@ -30,6 +29,11 @@ from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEve
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
 from stepwatch.collector.state.trackers.steps.baseline import Baseline
+from stepwatch.collector.state.trackers.steps.done_ranks import (
+    done_from,
+    expected_ranks,
+    unwatched_ranks,
+)
 from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.steps.step_history import StepHistory
@@ -46,9 +50,6 @@ MAX_PAST = 1000
 """Runs of one number of which the steps are kept; of more than these the oldest are forgotten."""
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
-LATE_SECONDS = 5.0
-"""An agent that flushes every second may be late by so much, on a busy host, and no rank of it is
-unobserved."""
 STOPPING_SECONDS = 30.0
 """How long torchrun lets ranks end after Ctrl-C before it kills them."""
 
@@ -160,11 +161,7 @@ class Attempt(TrackedAttempt):
     @property
     def done(self) -> dict[int, int]:
         """The first step that is not expected of each rank that is done while others go on."""
-        # That an agent sends rarely makes none of its ranks unobserved.
-        late = MISSED_FLUSHES * self.tracker(Agents).flush_seconds(UNKNOWN_NODE)
-        seen_since_s = self.received_monotonic_s - max(LATE_SECONDS, late)
-        events = self.tracker(LifecycleEvents)
-        return done_from(self.ranks, events, self.step_history, seen_since_s)
+        return done_from(self, self.received_monotonic_s)
 
     def expected_ranks(self, steps: Integers) -> Integers:
         """How many ranks should report each of `steps`: those that are watched, and not done."""
@@ -173,10 +170,7 @@ class Attempt(TrackedAttempt):
     @property
     def unwatched(self) -> frozenset[int]:
         """Ranks that never reported anything while others made steps."""
-        reported = self.ranks.reported
-        if reported.all() or not reported.any() or not len(self.step_history):
-            return frozenset()
-        return frozenset(np.flatnonzero(~reported).tolist()) - self.ended.keys()
+        return unwatched_ranks(self)
 
     @property
     def complete_until(self) -> int:

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue, Stall
-from stepwatch.hooks.exceptions import words_of
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.exceptions import words_of
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
 

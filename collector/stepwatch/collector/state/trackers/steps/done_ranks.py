@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+from stepwatch.collector.state.tracker import TrackedAttempt
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.ranks import Ranks
-from stepwatch.collector.state.trackers.steps.step_history import StepHistory
+from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
@@ -21,28 +23,43 @@ LEAST_STEPS = 4
 """So many steps ahead no rank is that meets the others in each step, with its last ones unsent."""
 LEAST_SECONDS, USUAL_STEPS = 5.0, 4.0
 """A rank that trains without the others for a while changes its line more often than this."""
+LATE_SECONDS, MISSED_FLUSHES = 5.0, 3
+"""An agent may be late by so much, on a busy host, and by so many flushes."""
 _LIVES = (ProcessState.RUNNING, ProcessState.SLEEPING, ProcessState.UNINTERRUPTIBLE)
 
 
-def done_from(
-    ranks: Ranks, events: LifecycleEvents, history: StepHistory, seen_since_s: float
-) -> dict[int, int]:
+def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
     """The first step that is not expected of each rank that is done.
 
     A rank is done that finished, or whose process lives and stands outside the phases of a step,
-    while others made `LEAST_STEPS` steps more. Of a rank of which nothing was received since
-    `seen_since_s`, on the collector's monotonic clock, nothing is known.
+    while others made `LEAST_STEPS` steps more. `received_s` is when the newest report of any agent
+    came, on the collector's monotonic clock: of a rank of which nothing came lately nothing is
+    known.
     """
-    if not len(history) or not len(ranks.rows):
-        return {}
+    ranks, history = attempt.tracker(Ranks), attempt.tracker(Steps).history
     rows = ranks.rows
+    if not len(history) or not len(rows):
+        return {}
     behind = ranks.reported & (rows["step"] + LEAST_STEPS < history.first + len(history))
     if not behind.any():
         return {}
-    finished = [rank for rank, event in events.ended.items() if event is LifecycleEvent.FINISH]
+    ended = attempt.tracker(LifecycleEvents).ended
+    finished = [rank for rank, event in ended.items() if event is LifecycleEvent.FINISH]
     over = np.isin(np.arange(len(rows)), finished)
+    # That an agent sends rarely makes none of its ranks unobserved.
+    late = MISSED_FLUSHES * attempt.tracker(Agents).flush_seconds(UNKNOWN_NODE)
+    seen_since_s = received_s - max(LATE_SECONDS, late)
     found = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
     return {rank: int(rows["step"][rank]) for rank in found.tolist()}
+
+
+def unwatched_ranks(attempt: TrackedAttempt) -> frozenset[int]:
+    """Ranks that never reported anything while others made steps."""
+    reported = attempt.tracker(Ranks).reported
+    if reported.all() or not reported.any() or not len(attempt.tracker(Steps).history):
+        return frozenset()
+    ended = attempt.tracker(LifecycleEvents).ended
+    return frozenset(np.flatnonzero(~reported).tolist()) - ended.keys()
 
 
 def expected_ranks(steps: Integers, watched: int, done: dict[int, int]) -> Integers:
