@@ -9,6 +9,8 @@ import numpy as np
 
 NEWEST, EARLIER, EVERY = 16, 32, 8
 """Readings kept of each subject: the newest, and one of every eight before: four minutes."""
+KEPT = NEWEST + EVERY * EARLIER + EVERY
+"""Readings of a subject after which nothing is left of what came before them."""
 
 _MOST = float(1 << 63)
 """No counter reaches it; what claims to is not a count."""
@@ -128,6 +130,11 @@ class Readings:
         slots = NEWEST + count[kept] // EVERY % EARLIER
         self._write(at[kept], slots, times[kept], values[kept])
         self._count[at] = count + 1
+
+    def skip(self, at: Places, counts: Places) -> None:
+        """Count readings of subjects, each once by its number, of which nothing would be left."""
+        taken = at >= 0
+        self._count[at[taken]] += counts[taken]
 
     def over(self, subjects: list[Any], seconds: float) -> tuple[Table, Table]:
         """Means (subjects, fields) over the newest `seconds` of each, and over what came before."""

@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.state.folding.rows import chosen, put
 from stepwatch.collector.state.folding.sums import whole_sum
-from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.folding.turns import newest_of_each, turns
 from tests.collector.made import step_rows
 
 
@@ -57,3 +57,19 @@ def test_a_sum_of_large_numbers_is_exact() -> None:
     values = np.array([2**63, 2**63, 2**64 - 1, 1], dtype=np.uint64)
     assert whole_sum(values) == 2**63 * 2 + 2**64
     assert whole_sum(values[:0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("ranks", "most", "expected", "before"),
+    [
+        ([], 2, [], []),
+        ([1, 0, 1, 1], 2, [1, 2, 3], [0, 1]),
+        ([1, 0, 1, 1], 3, [0, 1, 2, 3], [0, 0]),
+        ([2, 2, 2, 0, 2], 1, [3, 4], [0, 0, 3]),
+    ],
+)
+def test_the_newest_rows_of_each_rank_stay_in_their_order(
+    ranks: list[int], most: int, expected: list[int], before: list[int]
+) -> None:
+    newest, left_out = newest_of_each(np.array(ranks, dtype=np.int32), most)
+    assert (newest.tolist(), left_out.tolist()) == (expected, before)

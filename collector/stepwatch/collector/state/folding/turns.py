@@ -33,6 +33,23 @@ def _remembered(ranks: bytes, dtype: np.dtype[Any]) -> tuple[Integers, ...]:
     return found
 
 
+def newest_of_each(
+    ranks: np.ndarray[tuple[int], np.dtype[Any]], most: int
+) -> tuple[Integers, Integers]:
+    """Positions (rows,) of the last `most` rows of each rank, in order; and how many rows of each
+    rank (ranks,) come before them.
+
+    Ranks 1, 0, 1, 1 and at most two: positions 1, 2, 3; none of rank 0, one of rank 1.
+    """
+    counts = np.bincount(ranks)
+    before = np.maximum(counts - most, 0)
+    if not before.any():
+        return np.arange(len(ranks)), before
+    order = np.argsort(ranks, kind="stable")
+    place = np.arange(len(ranks)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.sort(order[place >= before[ranks[order]]]), before
+
+
 def _turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterator[Integers]:
     if (np.diff(ranks) > 0).all():  # each rank once, as agents usually send them
         if len(ranks):

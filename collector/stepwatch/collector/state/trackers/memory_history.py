@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
-from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.folding.turns import newest_of_each, turns
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
@@ -19,6 +19,8 @@ MIDDLE_DEPTH, MIDDLE_SECONDS = 16, 15.0
 """Those of the middle one: four minutes show what fills a memory within hours."""
 LONG_DEPTH, LONG_SECONDS = 64, 30.0
 """Readings of the long history: half an hour shows what is slow."""
+MANY_ROWS = 64
+"""Rows of one rank from which on it pays to look for those that stay before they are taken."""
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
@@ -53,8 +55,25 @@ class Readings:
 
     def add(self, rows: Rows, field: str) -> None:
         """Take rows of ranks that exist, those of one rank in the order of their time."""
+        if len(rows) > MANY_ROWS and int(np.bincount(rows["rank"]).max()) > MANY_ROWS:
+            rows = self._thinned(rows)
         for turn in turns(rows["rank"]):
             self.add_one_each(chosen(rows, turn), field)
+
+    def _thinned(self, rows: Rows) -> Rows:
+        """The rows that stay when all are taken, one after the other; the others are counted."""
+        ranks, seconds = rows["rank"], rows["time_ns"] / NANOSECONDS
+        held = np.unique(ranks)
+        newest = self._planes[0, held, (self._count[held] - 1) % self.depth]
+        last = dict(zip(held.tolist(), newest.tolist(), strict=True))
+        due = np.zeros(len(rows), dtype=np.bool_)
+        for at, (rank, moment) in enumerate(zip(ranks.tolist(), seconds.tolist(), strict=True)):
+            if not moment - last[rank] < self.spacing:  # also where nothing is known: NaN
+                due[at], last[rank] = True, moment
+        rows = chosen(rows, due)
+        kept, before = newest_of_each(rows["rank"], self.depth)
+        self._count[: len(before)] += before
+        return chosen(rows, kept)
 
     def add_one_each(self, rows: Rows, field: str) -> None:
         """Take one row of each of some ranks that exist."""
@@ -138,9 +157,8 @@ class MemoryHistory(JoinedTracker):
         if known["children_bytes"].any():
             known = known.copy()
             known["resident_bytes"] += known["children_bytes"]
-        for turn in turns(known["rank"]):
-            for readings in self.host:
-                readings.add_one_each(chosen(known, turn), "resident_bytes")
+        for readings in self.host:
+            readings.add(known, "resident_bytes")
 
     def add_device(self, rows: Rows) -> int:
         """Take MEMORY rows; returns how many were refused as impossible."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen, put
-from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.folding.turns import newest_of_each, turns
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.collector.state.tracker import (
     MAX_NODES,
@@ -60,6 +60,9 @@ class UsageReadings:
 
     def add(self, rows: Rows) -> None:
         """Take the readings of RANK_STATE rows, in their order."""
+        newest, before = newest_of_each(rows["rank"], USAGE_READINGS)
+        self._count[: len(before)] += before
+        rows = chosen(rows, newest)
         values = np.stack([rows[name].astype(np.float64) for name in Usage._fields], axis=1)
         for turn in turns(rows["rank"]):
             ranks = rows["rank"][turn]

@@ -11,6 +11,7 @@ from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.folding.turns import turns
 from stepwatch.collector.state.readings import Places, Rates, Subjects
 from stepwatch.collector.state.tracker import MAX_NODES, Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.trackers.nodes.node_facts import MAX_ROWS
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Activity, Kind
 
@@ -111,7 +112,8 @@ class HardwareUse(JoinedTracker):
     def _take_interfaces(self, batches: Batches) -> None:
         """Take rows of interfaces; TCP's own counters come in a row without one."""
         table = batches.table(Kind.NIC)
-        kept = table.rows["interface"] != b""
+        place = np.arange(len(table.rows)) - table.starts[table.origin]
+        kept = (table.rows["interface"] != b"") & (place < MAX_ROWS)
         rows, origin = chosen(table.rows, kept), table.origin[kept]
         nodes = [batches[at].node for at in origin.tolist()]
         interfaces = list(zip(nodes, rows["interface"].tolist(), strict=True))

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
-from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.folding.turns import newest_of_each, turns
 from stepwatch.collector.state.newest_hosts import Neighbour, NewestHosts
-from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
+from stepwatch.collector.state.readings import KEPT, Ranks, Rates, Readings, Table, Values
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.clock import NANOSECONDS
@@ -194,6 +194,12 @@ class NodeFacts(JoinedTracker):
         ranks, times = rows["rank"].astype(np.int64), rows["time_ns"] / NANOSECONDS
         counters = np.empty((len(rows), 2))
         counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]
+        self.ranks.numbered(ranks)  # in the order in which they come
+        # The first one that is kept has a rate since an older one: nothing is left of it, either.
+        newest, before = newest_of_each(ranks, KEPT + 1)
+        many = np.flatnonzero(before)
+        self.ranks.skip(self.ranks.numbered(many), before[many])
+        ranks, times, counters = ranks[newest], times[newest], counters[newest]
         for turn in turns(ranks):
             rates = self._rank_rates.of_all(ranks[turn], times[turn], counters[turn])
             self.ranks.add_all(ranks[turn], times[turn], rates)
