@@ -22,7 +22,9 @@ class Hung(Site):
 
     def __init__(self, store: Store, clock: HandClock) -> None:
         super().__init__(store, clock, WORLD, nodes=2)
-        self.send({Kind.GROUP: group_rows(GROUP, range(WORLD))})
+        members = group_rows(GROUP, range(WORLD))
+        for node, ranks in self.nodes.items():
+            self.send({Kind.GROUP: members[list(ranks)]}, node)
 
     def hang(
         self,

@@ -298,7 +298,8 @@ def test_a_finished_job_raises_nothing_and_rests(store: Store, clock: HandClock)
 def test_a_late_spool_is_judged_even_after_the_end(store: Store, clock: HandClock) -> None:
     site = Site(store, clock, world=8, nodes=2)
     site.run(20, silent=("node-1",))
-    site.send({Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, range(8))})
+    for node, ranks in site.nodes.items():
+        site.send({Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, ranks)}, node)
     site.run(20, silent=("node-0", "node-1"))
     before = store.slices(JOB, "goodput")[0]
     late = step_rows(range(20), range(4, 8), 1.0)

@@ -265,7 +265,8 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
     memory, evidence = MemoryHistory(), RankEvidence()
     memory.resize(4)
     evidence.resize(4)
-    each = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells
+    claims = 4 + 1
+    each = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims
     monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * each)
     job = LiveJob(JOB)
     for number in range(6):

@@ -67,6 +67,18 @@ def first_run(service: Service, clock: HandClock, event: LifecycleEvent | None) 
         service.evaluate()
 
 
+def on_two_nodes(run: list[Segment], sequence: int) -> list[Segment]:
+    """The segments of a run as two nodes send them, two ranks on each; numbers of the second one
+    begin at `sequence`."""
+    made = []
+    for number, item in enumerate(run):
+        for node in range(2):
+            tables = {kind: rows[rows["rank"] // 2 == node] for kind, rows in item.tables.items()}
+            own = item.key.sequence if node == 0 else sequence + number
+            made.append(segment(own, tables, node=f"node-{node}"))
+    return made
+
+
 @pytest.mark.parametrize("event", [LifecycleEvent.FINISH, LifecycleEvent.FAILURE, None])
 def test_a_second_run_under_the_same_name_is_judged(
     store: Store, clock: HandClock, event: LifecycleEvent | None
@@ -127,7 +139,7 @@ def test_a_second_run_that_fails_at_once_goes_on_with_the_same_incident(
 
 def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: HandClock) -> None:
     service = Service(store, clock)
-    take(service, clock, *run_segments(40))
+    take(service, clock, *on_two_nodes(run_segments(40), 300))
     ends = lifecycle_rows(LifecycleEvent.FINISH, range(4), at=9.0)
     take(service, clock, segment(500, {Kind.LIFECYCLE: ends[:2]}))
     start, *rest = second_run(60)
@@ -137,7 +149,7 @@ def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: 
     take(service, clock, segment(511, {Kind.LIFECYCLE: starts[2:]}, node="node-1"))
     others = dict(start.tables)
     del others[Kind.LIFECYCLE]
-    take(service, clock, segment(512, others), *rest)
+    take(service, clock, *on_two_nodes([segment(512, others), *rest], 700))
     attempt, verdicts = said(service)
     assert len(attempt.step_history) == 60
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]

@@ -184,7 +184,8 @@ class Snapshotter:
         with job.lock:
             known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
             position = job.cursor.applied
-            document = taken_apart(job.live) if known and position > after else None
+            is_due = known and position > after and not job.live.waits
+            document = taken_apart(job.live) if is_due else None
             return position, document
 
     def _now(self) -> float:

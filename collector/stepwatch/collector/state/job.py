@@ -7,9 +7,12 @@ rows in the time of ten.
 from __future__ import annotations
 
 import itertools
+import logging
+import math
 import operator
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.claims.succession import follower
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.holding.unread import Unread, with_part
@@ -17,10 +20,16 @@ from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 
+logger = logging.getLogger(__name__)
+
 RunKey = tuple[int, int]
 """Number of an attempt, and how many runs of that number were before: a launcher that does not
 count its restarts starts the same attempt again."""
 MAX_ATTEMPTS = 1000
+MAX_CANDIDATES = 4
+"""Attempts that are not confirmed; a launcher starts one at a time."""
+PROVEN_SECONDS = 60.0
+"""What a job must be heard for to count as established."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step history only."""
 SEGMENT_BYTES = 4096
@@ -42,6 +51,10 @@ class LiveJob:
     def __init__(self, name: str) -> None:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
+        self.candidates: dict[int, Attempt] = {}
+        """Later attempts that too little speaks for: they are known, and nothing shows them."""
+        self.first_s = math.inf
+        """When the first of it was received, Unix seconds; infinite before."""
         self.totals = Totals()
         self.unread: list[Unread] = []
         """Parts of its log that could not be read, in their order."""
@@ -70,40 +83,82 @@ class LiveJob:
         if not self._pending:
             return
         pending, self._pending, self.pending_bytes = self._pending, [], 0
+        self.first_s = min(self.first_s, min(batch.received.wall_s for _, batch in pending))
         for number, run in itertools.groupby(pending, key=operator.itemgetter(0)):
-            self._fold_run(number, Batches([batch for _, batch in run]))
+            self._fold_run(number, [batch for _, batch in run])
 
-    def _fold_run(self, number: int, run: Batches) -> None:
+    def _fold_run(self, number: int, batches: list[Batch]) -> None:
         """Fold in batches of one attempt, as many at a time as go together.
 
         Those of an earlier attempt go one by one: any of them may be the one that makes it give its
-        cells back.
+        cells back. So do those beside an attempt that is not confirmed: any may confirm it.
         """
+        run, at = Batches(batches), 0
         # One batch alone is a group whatever it holds: a job of one node has nothing to decide.
-        grouping, at = Grouping(run) if len(run) > 1 else None, 0
+        grouping = Grouping(run) if len(run) > 1 else None
         while at < len(run):
             attempt = self._attempt(number, run[at])
-            older = number < max(self.attempts)
-            size = 1 if grouping is None or older else grouping.size(at, attempt)
+            if attempt.waits_with(run[at]):
+                at += 1
+                continue
+            if attempt.waiting:
+                run, at = Batches([*attempt.taken_waiting(), *list(run)[at:]]), 0
+                grouping = Grouping(run)
+            single = grouping is None or self.candidates or number < max(self.attempts)
+            size = 1 if grouping is None or single else grouping.size(at, attempt)
             attempt.fold(run.part(at, at + size))
+            at += size
+            self._confirm()
             if number < max(self.attempts):
                 attempt.give_up()  # a later attempt runs: nothing that is missing will come
-            at += size
             if self.cells > MAX_JOB_CELLS:
                 self._release_oldest()
 
     def _attempt(self, number: int, batch: Batch) -> Attempt:
-        """The attempt that a batch belongs to; a new one if it is the first, or begins again."""
-        attempt = self.attempts.get(number)
-        if attempt is None:
-            for each in self.attempts.values():
-                each.give_up()
-            attempt = self.attempts[number] = Attempt(number, totals=self.totals)
-            while len(self.attempts) > MAX_ATTEMPTS:
-                del self.attempts[min(self.attempts)]
-        elif attempt.begins_again(batch):
-            attempt = self.attempts[number] = attempt.anew()
+        """The attempt that a batch belongs to; a new one if it is the first, or begins again.
+
+        A later one than the newest is a candidate until it is confirmed.
+        """
+        place = self.attempts if number in self.attempts else self.candidates
+        attempt = place.get(number)
+        if attempt is not None:
+            if attempt.begins_again(batch):
+                attempt = place[number] = attempt.anew()
+            return attempt
+        if self.attempts and number > max(self.attempts):
+            return self._candidate(number)
+        attempt = self.attempts[number] = Attempt(number, totals=self.totals)
+        self._forget_oldest()
         return attempt
+
+    def _candidate(self, number: int) -> Attempt:
+        """A new candidate; of too many, the one of which the fewest ranks are seen makes room."""
+        if not self.candidates:
+            logger.warning("%s: attempt %d waits until its ranks, or the end of attempt %d, "
+                           "speak for it", self.name, number, max(self.attempts))  # fmt: skip
+        if len(self.candidates) >= MAX_CANDIDATES:
+            least = min(self.candidates, key=lambda n: (len(self.candidates[n].claims.ranks), -n))
+            del self.candidates[least]
+        attempt = self.candidates[number] = Attempt(number)
+        return attempt
+
+    def _confirm(self) -> None:
+        """Make the candidate that follows the newest attempt one, with those before it."""
+        while self.candidates and (number := follower(self.candidates, self.current)) is not None:
+            for each in [n for n in sorted(self.candidates) if n <= number]:
+                self._take(each, self.candidates.pop(each))
+
+    def _take(self, number: int, attempt: Attempt) -> None:
+        for each in self.attempts.values():
+            each.give_up()
+        self.totals.add(attempt.totals)
+        attempt.count_for(self.totals)
+        self.attempts[number] = attempt
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        while len(self.attempts) > MAX_ATTEMPTS:
+            del self.attempts[min(self.attempts)]
 
     def _release_oldest(self) -> None:
         for number in sorted(self.attempts)[:-1]:
@@ -114,7 +169,23 @@ class LiveJob:
     @property
     def cells(self) -> int:
         """Window cells and collective rows held."""
-        return sum(each.cells for each in self.attempts.values())
+        return sum(each.cells for each in (*self.attempts.values(), *self.candidates.values()))
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits until more ranks are seen: a snapshot would not have it."""
+        attempts = (*self.attempts.values(), *self.candidates.values())
+        return any(attempt.waiting for attempt in attempts)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it made steps, and was heard for a while: what has not is evicted first."""
+        is_old = self.received_s - self.first_s >= PROVEN_SECONDS if self.attempts else False
+        return is_old and any(len(each.step_history) > 1 for each in self.attempts.values())
+
+    def runs_on(self, node: str) -> bool:
+        """Whether a node speaks for a rank of any of its attempts."""
+        return any(each.claims.speaks(node) for each in self.attempts.values())
 
     @property
     def received_s(self) -> float:

@@ -80,6 +80,17 @@ class Totals:
         bounds = [*map(str, STEP_SECONDS_BOUNDS), "+Inf"]
         return list(zip(bounds, np.cumsum(self.steps).astype(float).tolist(), strict=True))
 
+    def add(self, other: Totals) -> None:
+        """Count what another one counted, too."""
+        self.rows, self.tokens = self.rows + other.rows, self.tokens + other.tokens
+        for name, spent in other._nanoseconds.items():
+            self._nanoseconds[name] += spent
+        self.steps = self.steps + other.steps
+        for clock, count in other.steps_on.items():
+            self.steps_on[clock] += count
+        self._step_nanoseconds += other._step_nanoseconds
+        self.add_checkpoints(other.checkpoints)
+
     def raise_to(self, other: Totals) -> None:
         """Make no accumulator lower than that of `other`."""
         self.rows, self.tokens = max(self.rows, other.rows), max(self.tokens, other.tokens)

@@ -14,6 +14,7 @@ from stepwatch.collector.state.totals import Totals
 from stepwatch.signals.records import Kind
 
 __all__ = [
+    "CELL_BYTES",
     "MAX_NODES",
     "MAX_WORLD",
     "Batch",
@@ -24,6 +25,7 @@ __all__ = [
     "Tracker",
 ]
 
+CELL_BYTES = 62
 MAX_WORLD = 131_072
 MAX_NODES = 16_384
 
@@ -41,6 +43,8 @@ class Tracker(ABC):
     kinds: ClassVar[frozenset[Kind]] = frozenset()
     """Kinds of records it takes; it is not given a batch without any of them."""
     order: ClassVar[int] = 50
+    of_all_nodes: ClassVar[bool] = False
+    """Whether it is given rows of every node, not only of the one that speaks for their rank."""
     given_back: ClassVar[bool] = False
     """Whether a released attempt drops what it holds, and gives it no more rows."""
 
@@ -60,7 +64,7 @@ class Tracker(ABC):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state: a cell is about 62 bytes."""
+        """What it holds, for the bound on live state: a cell is about `CELL_BYTES`."""
         return 0
 
     def released(self) -> Self:

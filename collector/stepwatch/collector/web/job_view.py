@@ -39,14 +39,15 @@ MAX_RANKS = 1024
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """The job in a list; `reason` and `since` are null, as the job is evaluated."""
+    """The job in a list; `reason` and `since` are null where anything is known of it."""
     attempt = job.current
+    why = attempt.why_waiting or None
     return {
         "job": job.name,
         "attempt": attempt.number,
         "state": job_state(attempt, verdicts.open_incidents(), now),
-        "reason": None,
-        "since": None,
+        "reason": why,
+        "since": job.first_s if why else None,
         "world_size": attempt.world,
         "step": _newest_step(attempt),
         "newest_record_at": attempt.received_s,

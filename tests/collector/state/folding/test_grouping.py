@@ -130,8 +130,8 @@ def began() -> LiveJob:
     """A job of four ranks on two nodes that made its first step."""
     job = LiveJob(JOB)
     job.apply(of_node([], 1, RANK_STATE=state_rows([2, 3], WORLD, 1.0)), NOW)
-    states = state_rows([0, 1], WORLD, 1.0)
-    job.apply(segment(1, {Kind.STEP: step_rows([0], range(WORLD)), Kind.RANK_STATE: states}), NOW)
+    job.apply(of_node([0], 0, RANK_STATE=state_rows([0, 1], WORLD, 1.0)), NOW)
+    job.apply(of_node([], 1, STEP=step_rows([0], [2, 3])), NOW)
     return job
 
 
@@ -225,7 +225,9 @@ def test_a_start_does_not_go_with_an_end_before_it() -> None:
 
 def test_steps_of_a_run_that_is_over_go_alone() -> None:
     job = began()
-    job.apply(of_node([], 0, LIFECYCLE=lifecycle_rows(LifecycleEvent.FINISH, range(WORLD))), NOW)
+    for node in range(2):
+        ranks = range(2 * node, 2 * node + 2)
+        job.apply(of_node([], node, LIFECYCLE=lifecycle_rows(LifecycleEvent.FINISH, ranks)), NOW)
     assert job.current.is_over
     quiet = of_node([], 0, RANK_STATE=gone([0]))
     assert together([quiet, quiet, of_node([2], 1), quiet], job) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -10,8 +11,10 @@ import numpy as np
 
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.signals.arrays import Integers, Rows, Vector
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import JoinedTables, Segment
+from stepwatch.signals.wire.packed import PackedTables
 
 
 class Received(NamedTuple):
@@ -25,12 +28,29 @@ class Received(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time."""
+    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time.
+
+    `made_s` is when its agent put them together, Unix seconds by the node's clock.
+    """
 
     node: str
     to_wall_ns: int
     received: Received
     tables: Mapping[Kind, Rows]
+    made_s: float = math.inf
+
+    @property
+    def heard_s(self) -> float:
+        """When the node was heard, Unix seconds: by its clock, but not after the rows came."""
+        return min(self.made_s, self.received.wall_s)
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory that the rows take."""
+        tables = self.tables
+        if isinstance(tables, PackedTables):
+            return tables.nbytes
+        return sum(rows.nbytes for rows in tables.values())
 
     def rows(self, kind: Kind) -> Rows | None:
         """The rows of a kind; None without any."""
@@ -41,7 +61,8 @@ class Batch(NamedTuple):
 def batch_of(segment: Segment, received: Received) -> Batch:
     """What trackers see of a segment."""
     to_wall_ns = segment.clock.wall_ns - segment.clock.monotonic_ns
-    return Batch(segment.key.node, to_wall_ns, received, segment.tables)
+    made_s = segment.clock.wall_ns / NANOSECONDS
+    return Batch(segment.key.node, to_wall_ns, received, segment.tables, made_s)
 
 
 class Table:

@@ -83,7 +83,6 @@ class LifecycleEvents(JoinedTracker):
             at = wall_ns / NANOSECONDS
             if event == LifecycleEvent.START:
                 self._start(time_ns, wall_ns, batch.node, attempt)
-                attempt.grow(value)
             elif event == LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
             elif event in ENDS:

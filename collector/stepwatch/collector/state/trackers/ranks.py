@@ -12,7 +12,6 @@ from stepwatch.collector.state.folding.turns import newest_of_each, turns
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.collector.state.tracker import (
     MAX_NODES,
-    MAX_WORLD,
     Batches,
     JoinedTracker,
     TrackedAttempt,
@@ -134,12 +133,10 @@ class Ranks(JoinedTracker):
         self.stage = np.zeros(0, dtype=np.int16)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold RANK_STATE rows in; they also say how large the attempt is, and of which class."""
+        """Fold RANK_STATE rows in; they also say of which class the attempt is."""
         rows, origin = batches.rows(Kind.RANK_STATE), batches.table(Kind.RANK_STATE).origin
         if rows is None:
             return
-        possible = rows["world"][rows["world"] <= MAX_WORLD]
-        attempt.grow(int(possible.max(initial=0)))
         attempt.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
         known = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
         attempt.refused_records += len(rows) - int(known.sum())

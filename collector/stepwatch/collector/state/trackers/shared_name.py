@@ -34,6 +34,7 @@ class SharedName(JoinedTracker):
 
     kinds = frozenset({Kind.RANK_STATE})
     order = 10
+    of_all_nodes = True
 
     def __init__(self) -> None:
         self.nodes_of: dict[int, tuple[str, str]] = {}

@@ -1,0 +1,261 @@
+"""Which node speaks for each rank of an attempt, and how large a world its ranks vouch for.
+
+A segment says anything: that a rank of another node failed, that the job has 131,072 ranks. So the
+node that reports a rank first speaks for it until the rank ends, or until nothing came from that
+node for `SILENT_SECONDS`; and room is made for so many ranks only as those seen vouch for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.folding.batches import Batch, Batches
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.readings import Subjects
+from stepwatch.collector.state.tracker import MAX_NODES, MAX_WORLD
+from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
+from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
+
+SILENT_SECONDS = 60.0
+"""A node of which nothing came for so long speaks for no rank: agents flush every few seconds."""
+FREE_WORLD = 64
+"""A world that one rank vouches for: its arrays take 7 MB."""
+VOUCHED = 16
+"""Ranks that each rank seen vouches for beyond that: a job of which fewer report is not known."""
+MAX_VOUCHING = 256
+"""Ranks of one node that vouch: more processes than that compute on no machine."""
+_NO_NODE = -1
+_OF_NODES = frozenset({Kind.HOST, Kind.NIC, Kind.GAP, Kind.CURSOR, Kind.AGENT})
+"""Kinds that are about a node, whatever rank they name."""
+_OF_LIVES = frozenset({Kind.LIFECYCLE, Kind.CHECKPOINT, Kind.GROUP})
+"""Kinds whose rows count for the job, so that a rank which does not exist must not write them."""
+
+
+class RankClaims:
+    """Ranks seen and their nodes; arrays (seen,) in the order of the ranks.
+
+    `ranks` are their numbers, `node_at` the number among `nodes` of the node that speaks for each,
+    `world` the world that each claims (0 while it claims none), `over` whether it ended.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = Subjects(MAX_NODES)
+        self.ranks: Integers = np.zeros(0, dtype=np.int64)
+        self.node_at: Integers = np.zeros(0, dtype=np.int64)
+        self.world: Integers = np.zeros(0, dtype=np.int64)
+        self.over: Mask = np.zeros(0, dtype=np.bool_)
+        self._heard_s: Vector = np.zeros(0)
+        """When each node made what came from it last (nodes,), Unix seconds."""
+
+    def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
+        """The batches without rows about a rank that another node speaks for, or about the life of
+        one that does not exist, and how many rows are left out. What the others claim is taken.
+
+        `world` is how many ranks there are, 0 while that is unknown.
+        """
+        if self._is_usual(batches, world or MAX_WORLD):
+            self._hear_all(batches)
+            return batches, 0
+        made = [self._without_foreign(batch, world or MAX_WORLD) for batch in batches]
+        refused = sum(count for _, count in made)
+        return (Batches([batch for batch, _ in made]), refused) if refused else (batches, 0)
+
+    def may_start(self, batch: Batch) -> set[int]:
+        """Ranks that start in a batch and that its node may speak for."""
+        rows = batch.rows(Kind.LIFECYCLE)
+        if rows is None:
+            return set()
+        rows = chosen(rows, rows["event"] == LifecycleEvent.START)
+        rank = rows["rank"].astype(np.int64)
+        at, known = self._find(rank)
+        at = at[known]
+        node = int(self.nodes.known([batch.node])[0])
+        own = (self.node_at[at] == node) | self._free(at, batch.heard_s, starts=True)
+        return {*rank[~known].tolist(), *rank[known][own].tolist()}
+
+    def _is_usual(self, batches: Batches, limit: int) -> bool:
+        """Whether every rank is spoken for by the node that each row comes from, none ends or
+        begins, and each claims the world that it claimed before."""
+        numbers = self.nodes.known([batch.node for batch in batches])
+        for kind in batches.kinds - _OF_NODES:
+            table = batches.table(kind)
+            rank = table.rows["rank"].astype(np.int64)
+            if kind in _OF_LIVES and (rank >= limit).any():
+                return False
+            of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
+            at, known = self._find(rank[of_rank])
+            if not known.all() or (self.node_at[at] != numbers[table.origin[of_rank]]).any():
+                return False
+            claims, starts, ends = _claims_in(kind, table.rows)
+            claims, starts = claims[of_rank], starts[of_rank]
+            if ends[of_rank].any() or (starts & self.over[at]).any():
+                return False
+            if ((claims > 0) & (claims != self.world[at])).any():
+                return False
+        return True
+
+    def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int]:
+        """A batch without rows of ranks of other nodes; it is heard, and claims what is free."""
+        node, tables, refused = self._hear(batch), dict(batch.tables), 0
+        # That a rank starts says that its other rows may come from here.
+        kinds = batch.tables.keys() - _OF_NODES
+        for kind in sorted(kinds, key=lambda each: (each is not Kind.LIFECYCLE, each)):
+            rows = batch.tables[kind]
+            own = self._claim(kind, rows, node, batch.heard_s, limit)
+            if not own.all():
+                tables[kind] = chosen(rows, own)
+                refused += len(rows) - int(own.sum())
+        return (batch._replace(tables=tables), refused) if refused else (batch, 0)
+
+    def _hear(self, batch: Batch) -> int:
+        """The number of the node of a batch, from which something came."""
+        node = int(self.nodes.numbered([batch.node])[0])
+        more = node + 1 - len(self._heard_s)
+        if more > 0:
+            self._heard_s = np.append(self._heard_s, np.full(more, -np.inf))
+        if node != _NO_NODE:
+            self._heard_s[node] = max(self._heard_s[node], batch.heard_s)
+        return node
+
+    def _hear_all(self, batches: Batches) -> None:
+        numbers = self.nodes.known([batch.node for batch in batches])
+        heard_s = np.array([batch.heard_s for batch in batches])
+        known = (numbers >= 0) & (numbers < len(self._heard_s))
+        np.maximum.at(self._heard_s, numbers[known], heard_s[known])
+
+    def _claim(self, kind: Kind, rows: Rows, node: int, heard_s: float, limit: int) -> Mask:
+        """Which rows (rows,) are about no rank, or about one that `node` speaks for from now on."""
+        rank = rows["rank"].astype(np.int64)
+        own = (rank < limit) if kind in _OF_LIVES else np.ones(len(rows), dtype=np.bool_)
+        of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
+        if not len(of_rank):
+            return own
+        self._see(np.unique(rank[of_rank]))
+        at, _ = self._find(rank[of_rank])
+        claims, starts, ends = _claims_in(kind, rows)
+        claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
+        mine = (self.node_at[at] == node) | self._free(at, heard_s, starts)
+        own[of_rank] = mine
+        at, claims = at[mine], claims[mine]
+        self.node_at[at] = node
+        self.world[at[claims > 0]] = claims[claims > 0]
+        self.over[at[starts[mine]]] = False
+        self.over[at[ends[mine]]] = True
+        return own
+
+    def _free(self, at: Integers, heard_s: float, starts: Mask | bool) -> Mask:
+        """Which places (places,) a node that is heard at `heard_s` may take: of ranks that no node
+        speaks for, or a silent one; and of a run that is over, those of ranks that start."""
+        silent = np.append(self._heard_s < heard_s - SILENT_SECONDS, True)  # -1 is no node
+        done = self.over | silent[self.node_at]
+        free: Mask = silent[self.node_at[at]]
+        if 2 * int(done.sum()) >= len(done):
+            free = free | (self.over[at] & starts)
+        return free
+
+    def _see(self, ranks: Integers) -> None:
+        """Have a place for each of these ranks, which rise."""
+        _, known = self._find(ranks)
+        if known.all():
+            return
+        more = ranks[~known]
+        places = np.searchsorted(self.ranks, more)
+        self.ranks = np.insert(self.ranks, places, more)
+        self.node_at = np.insert(self.node_at, places, _NO_NODE)
+        self.world = np.insert(self.world, places, 0)
+        self.over = np.insert(self.over, places, False)
+
+    def _find(self, ranks: Integers) -> tuple[Integers, Mask]:
+        """Places of ranks (ranks,), and which are seen; places of the others mean nothing."""
+        count = len(self.ranks)
+        if not count:
+            return np.zeros(len(ranks), dtype=np.int64), np.zeros(len(ranks), dtype=np.bool_)
+        if self.ranks[-1] == count - 1:  # all up to the last, as nearly always
+            at = np.minimum(ranks, count - 1)
+            return at, ranks < count
+        at = np.minimum(np.searchsorted(self.ranks, ranks), count - 1)
+        return at, self.ranks[at] == ranks
+
+    def believed_world(self, now: int) -> int:
+        """The size to make room for, where that is `now`: what most ranks claim, once they vouch
+        for it. It grows later only where most of the ranks that exist say so."""
+        inside = self.world[self.ranks < now] if now else self.world
+        world, count = _most_claimed(inside)
+        if world <= now or (now and 2 * count <= len(inside)):
+            return now
+        vouching = (self.world == world) & ((self.ranks < now) if now else True)
+        return world if world <= max(FREE_WORLD, VOUCHED * self._vouching(vouching)) else now
+
+    def _vouching(self, which: Mask) -> int:
+        """How many of these ranks vouch: not more than a machine has."""
+        by_node = np.bincount(self.node_at[which] + 1)
+        return int(np.minimum(by_node, MAX_VOUCHING).sum())
+
+    @property
+    def doubted_world(self) -> tuple[int, int, int]:
+        """The world that most ranks claim, how many vouch for it, and how many would have to."""
+        world, _ = _most_claimed(self.world)
+        return world, self._vouching(self.world == world), -(-world // VOUCHED)
+
+    @property
+    def claims_a_world(self) -> bool:
+        """Whether any rank says how many there are."""
+        return bool((self.world > 0).any())
+
+    def on_nodes_of(self, other: RankClaims) -> int:
+        """How many of its ranks are on nodes that speak for a rank of another run."""
+        names = [*other.nodes]
+        there = [names[at] for at in np.unique(other.node_at[other.node_at >= 0]).tolist()]
+        numbers = self.nodes.known(there)
+        return int(np.isin(self.node_at, numbers[numbers >= 0]).sum())
+
+    def speaks(self, node: str) -> bool:
+        """Whether a node speaks for any rank."""
+        return bool((self.node_at == self.nodes.known([node])[0]).any()) and node in self.nodes
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether nothing came from any node that speaks for a rank for `SILENT_SECONDS`."""
+        return len(self.silent_ranks(now_s)) == len(self.ranks)
+
+    def silent_ranks(self, now_s: float) -> Integers:
+        """Ranks of nodes of which nothing came for `SILENT_SECONDS` before `now_s` (Unix)."""
+        silent = np.append(self._heard_s < now_s - SILENT_SECONDS, True)
+        silent_ranks: Integers = self.ranks[silent[self.node_at]]
+        return silent_ranks
+
+    @property
+    def heard_s(self) -> float:
+        """When any node was heard last, Unix seconds; minus infinity before."""
+        return float(self._heard_s.max(initial=-np.inf))
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self.ranks) + len(self.nodes)
+
+
+def _most_claimed(worlds: Integers) -> tuple[int, int]:
+    """The world that most ranks claim, of several the largest, and how many do; 0 while none does.
+
+    0, 4, 4, 8 -> 4, twice.
+    """
+    claims, counts = np.unique(worlds[worlds > 0], return_counts=True)
+    if not len(claims):
+        return 0, 0
+    place = int(np.lexsort((claims, counts))[-1])
+    return int(claims[place]), int(counts[place])
+
+
+def _claims_in(kind: Kind, rows: Rows) -> tuple[Integers, Mask, Mask]:
+    """The world that each row claims, 0 where it claims none that can be; which tell of a start,
+    and which of an end."""
+    nothing: Mask = np.zeros(len(rows), dtype=np.bool_)
+    if kind is Kind.RANK_STATE:
+        claims, starts = rows["world"].astype(np.int64), nothing
+        ends = rows["process_state"] == ProcessState.GONE
+    elif kind is Kind.LIFECYCLE:
+        starts, ends = rows["event"] == LifecycleEvent.START, np.isin(rows["event"], ENDS)
+        claims = np.where(starts, rows["value"].astype(np.int64), 0)
+    else:
+        return np.zeros(len(rows), dtype=np.int64), nothing, nothing
+    return np.where((claims > 0) & (claims <= MAX_WORLD), claims, 0), starts, ends
