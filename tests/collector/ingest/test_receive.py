@@ -108,7 +108,7 @@ def test_what_unfolds_to_too_much_is_taken_in_parts(
 ) -> None:
     taken: list[int] = []
 
-    def apply(stored: list[tuple[int, Segment]], _: int) -> None:
+    def apply(stored: list[tuple[int, Segment]], *_: object) -> None:
         taken.append(sum(item.row_count for _, item in stored))
 
     monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
@@ -126,7 +126,7 @@ def test_rows_of_unknown_kinds_count_as_what_a_request_unfolds_to(
     monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
     rows = np.zeros(100, dtype=[("new", "S100")])
     sent = [segment(i, {})._replace(unknown={999: rows}) for i in range(10)]
-    Ingest(store, clock, lambda segments, _: taken.append(len(segments))).receive(body(sent))
+    Ingest(store, clock, lambda segments, *_: taken.append(len(segments))).receive(body(sent))
     assert taken == [2] * 5
 
 

@@ -28,7 +28,7 @@ MAX_KINDS, OTHER_KINDS = 64, -1
 MAX_QUARANTINED = 16
 """Segments of one request that are kept for whoever looks into it."""
 
-Apply = Callable[[list[tuple[int, Segment]], int], None]
+Apply = Callable[[list[tuple[int, Segment]], int, str], None]
 
 
 class Verdict(NamedTuple):
@@ -56,7 +56,7 @@ class Ingest:
 
     Requests may run at the same time: no lock is held while segments are decoded or applied, and
     the database puts what they store in order. `apply` is given each new segment with its position
-    in its job's log, and the wall time, in nanoseconds, that was stored with them.
+    in its job's log, the wall time, in nanoseconds, that was stored with them, and who sent them.
     """
 
     def __init__(self, store: Store, clock: Clock, apply: Apply) -> None:
@@ -70,7 +70,7 @@ class Ingest:
         self._counting = threading.Lock()
         self._writes = WritesTogether(store, clock)
 
-    def receive(self, body: bytes) -> list[Verdict]:
+    def receive(self, body: bytes, source: str = "") -> list[Verdict]:
         """Decode and store every segment of `body`, in order, with a verdict on each.
 
         What follows the first `MAX_SEGMENTS` is rejected as one piece.
@@ -81,10 +81,10 @@ class Ingest:
         """
         verdicts: list[Verdict] = []
         for group in _grouped(_pieces(body)):
-            verdicts.extend(self._ingest(group))
+            verdicts.extend(self._ingest(group, source))
         return verdicts
 
-    def _ingest(self, pieces: list[Piece]) -> list[Verdict]:
+    def _ingest(self, pieces: list[Piece], source: str) -> list[Verdict]:
         whole = [piece.segment for piece in pieces if piece.segment is not None]
         good = [
             StoredSegment(p.segment, p.data)
@@ -96,7 +96,7 @@ class Ingest:
         fresh = [(one.position, stored.segment) for stored, one in placed if one.new]
         # Before anything else can fail: what is not handed over is read from the log, but later.
         if fresh:
-            self._apply(fresh, now)
+            self._apply(fresh, now, source)
         verdicts = list(_verdicts(pieces, self._with_reports(whole, added, now)))
         self._count(verdicts, (segment for _, segment in fresh))
         decided = zip(pieces, verdicts, strict=True)

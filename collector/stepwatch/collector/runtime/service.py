@@ -149,15 +149,15 @@ class Service:
             if self._evaluator.objectives is asked:  # else another one is asked for since then
                 self._evaluator.objectives = self._noted = noted
 
-    def receive(self, body: bytes) -> list[Verdict]:
-        """Store the segments of a request body.
+    def receive(self, body: bytes, source: str = "") -> list[Verdict]:
+        """Store the segments of a request body; `source` says who sent it: its node or address.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
         """
         began = time.monotonic()
         try:
-            verdicts = self._ingest.receive(body)
+            verdicts = self._ingest.receive(body, source)
         except sa.exc.SQLAlchemyError as error:
             self._receiving.noted(error)
             raise
@@ -230,6 +230,19 @@ class Service:
             known = self._state.fold(held, self.now())
             return (held.live, self._evaluator.of(name)) if known else None
 
+    def runs_on(self, name: str, node: str) -> bool:
+        """Whether a node runs ranks of a job; of one that is not live here, whether it sent any of
+        its segments.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        held = self._state.get(name)
+        if held is None:
+            return self.store.has_sent(name, node)
+        with held.lock:
+            return self._state.fold(held, self.now()) and held.live.runs_on(node)
+
     def answer(self, name: str, view: View) -> Published | None:
         """The newest answer about a job; None where nobody has it in live state.
 
@@ -258,7 +271,7 @@ class Service:
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
-        return self._state.withheld_now()
+        return {**self._state.crowded_out(self.now()), **self._state.withheld_now()}
 
     def evaluate(self) -> None:
         """Evaluate every job once; one that cannot be evaluated is counted and quarantined.
@@ -365,10 +378,10 @@ class Service:
         self._due.wait(max(until - time.monotonic(), 0.0))
         self._due.clear()
 
-    def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
+    def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int, source: str) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        self._succession.want(self._state.hand_over(stored, received))
+        self._succession.want(self._state.hand_over(stored, received, source))
 
     def _restore(self, seconds: float) -> bool:
         """Let withheld jobs come back from the store, for so long; whether any has not yet."""
@@ -378,7 +391,7 @@ class Service:
 
     def _forget(self) -> None:
         """Drop what is too much, and what was found in jobs that are no longer live."""
-        dropped = self._state.forget()
+        dropped = self._state.forget(self.now())
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
             self.tenancy.give_up(dropped)

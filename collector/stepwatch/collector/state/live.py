@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from stepwatch.collector.state.holding.eviction import Room, surplus
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.holding.log_cursor import waiting_bytes
 from stepwatch.collector.state.job import LiveJob
@@ -24,11 +25,17 @@ MAX_CELLS = 1 << 25
 MAX_PENDING_BYTES = 64 << 20
 """Segments of all jobs that wait to be folded in; beyond it they are folded in at once, or, where
 a job is just being evaluated, given back and read from the log later."""
+MAX_EVICTED = 10_000
+"""Evicted jobs whose sender is kept in mind."""
+AGAIN_SECONDS = 30.0
+"""How long a newcomer that was evicted once more stays out: to read it back takes time."""
 MAX_KEPT_TOTALS = 10_000
 """Forgotten jobs whose counters are kept, at about a kilobyte each; those of the first to be
 forgotten go first, and are counted from the store when the job returns."""
 QUARANTINED, RESTORING = "quarantined", "restoring"
 """Why a job is withheld: its records or its evaluation raised; its history is being read back."""
+CROWDED_OUT = "crowded-out"
+"""A job that began lately, and left twice as others needed the room; it comes back later."""
 CONTAINED = (
     ArithmeticError,
     AssertionError,
@@ -55,8 +62,17 @@ class Withheld(NamedTuple):
     since_s: float
 
 
+class Evicted(NamedTuple):
+    """Who sent a job that was evicted as a newcomer, how often it was, and when it may return."""
+
+    source: str
+    times: int
+    until_s: float
+
+
 class LiveState:
-    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`.
+    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`, of which
+    newcomers leave first.
 
     `withheld` holds what is not among the jobs although its records are stored, at most `MAX_JOBS`.
     Each job has a lock of its own. The one of the map is held for moments, and taken by holders of
@@ -68,6 +84,7 @@ class LiveState:
         self.forgotten = 0
         self._jobs: dict[str, HeldJob] = {}
         self._kept: dict[str, Totals] = {}
+        self._evicted: dict[str, Evicted] = {}
         self._lock = threading.Lock()
 
     def get(self, name: str) -> HeldJob | None:
@@ -84,31 +101,43 @@ class LiveState:
         with self._lock:
             return dict(self.withheld)
 
-    def hand_over(self, stored: Iterable[tuple[int, Segment]], received: Received) -> set[str]:
+    def crowded_out(self, now_s: float) -> dict[str, Withheld]:
+        """Newcomers that stay out for now, by name; `now_s` is Unix time."""
+        reason = "more jobs began than there is room for; it is stored, and evaluated later"
+        with self._lock:
+            return {
+                name: Withheld(CROWDED_OUT, reason, each.until_s - AGAIN_SECONDS)
+                for name, each in self._evicted.items()
+                if each.until_s > now_s and name not in self._jobs and name not in self.withheld
+            }
+
+    def hand_over(
+        self, stored: Iterable[tuple[int, Segment]], received: Received, source: str = ""
+    ) -> set[str]:
         """Take segments that were stored just now, with their positions, each for the first time.
 
-        Those of withheld jobs are left to the log. Returns names of jobs that are not live although
-        the log holds more of them.
+        `source` says who sent them. Those of withheld jobs are left to the log. Returns names of
+        jobs that are not live although the log holds more of them, and that may be.
         """
         strange: set[str] = set()
         by_job: dict[str, list[tuple[int, Segment]]] = {}
         for each in stored:
             by_job.setdefault(each[1].key.job, []).append(each)
         for name, segments in by_job.items():
-            held = self._written(name, is_new=segments[0][0] == 1)
+            held = self._written(name, source if segments[0][0] == 1 else None)
             if held is None:
                 strange.add(name)
                 continue
             held.cursor.offer_all(segments, received)
         self._give_back(received.wall_s)
-        return strange - self.withheld.keys()
+        return strange - self.withheld.keys() - self.crowded_out(received.wall_s).keys()
 
-    def _written(self, name: str, *, is_new: bool) -> HeldJob | None:
-        """A job that is live or new, which is the newest written from now on."""
+    def _written(self, name: str, source: str | None) -> HeldJob | None:
+        """A job that is live, or new where a `source` is given: the newest written from now on."""
         with self._lock:
             held = self._jobs.pop(name, None)
-            if held is None and is_new and name not in self.withheld:
-                held = HeldJob(LiveJob(name))
+            if held is None and source is not None and name not in self.withheld:
+                held = HeldJob(LiveJob(name), source=source)
             if held is not None:
                 self._jobs[name] = held
             return held
@@ -169,18 +198,27 @@ class LiveState:
             while len(self.withheld) > MAX_JOBS:
                 del self.withheld[next(iter(self.withheld))]
 
-    def forget(self) -> list[str]:
-        """Drop the jobs that wrote longest ago while there is too much; returns their names."""
+    def forget(self, now_s: float) -> list[str]:
+        """Drop jobs while there is too much, newcomers first; returns their names.
+
+        `now_s` is Unix time.
+        """
         dropped = []
         with self._lock:
-            cells = sum(job.cells for job in self._jobs.values())
-            while len(self._jobs) > MAX_JOBS or (cells > MAX_CELLS and len(self._jobs) > 1):
-                name = next(iter(self._jobs))
-                cells -= self._jobs[name].cells
-                self._drop(name)
-                dropped.append(name)
+            for job in list(surplus(self._jobs.values(), Room(MAX_JOBS, MAX_CELLS))):
+                if not job.is_proven:
+                    self._note_evicted(job, now_s)
+                self._drop(job.name)
+                dropped.append(job.name)
             self.forgotten += len(dropped)
         return dropped
+
+    def _note_evicted(self, job: HeldJob, now_s: float) -> None:
+        before = self._evicted.pop(job.name, Evicted(job.source, 0, 0.0))
+        until_s = now_s + AGAIN_SECONDS if before.times else 0.0
+        self._evicted[job.name] = Evicted(before.source, before.times + 1, until_s)
+        while len(self._evicted) > MAX_EVICTED:
+            del self._evicted[next(iter(self._evicted))]
 
     def admit(self, job: HeldJob) -> None:
         """Take a job in that was read back from the store; its counters go on where they were.
@@ -191,6 +229,8 @@ class LiveState:
             kept = self._kept.pop(job.name, None)
             if kept is not None:
                 job.live.totals.raise_to(kept)
+            if job.name in self._evicted:
+                job.source = self._evicted[job.name].source
             self.withheld.pop(job.name, None)
             self._jobs.pop(job.name, None)
             self._jobs[job.name] = job

@@ -209,6 +209,19 @@ class Store:
                 found.update((name, int(position)) for name, position in rows)
         return found
 
+    def has_sent(self, job: str, node: str) -> bool:
+        """Whether the log of a job holds a segment of a node."""
+        tables = schema.segment, schema.bundle_key
+        with self._engine.connect() as connection:
+            return any(
+                connection.scalar(
+                    sa.select(sa.literal(1))
+                    .where(table.c.job == job, table.c.node == node)
+                    .limit(1)
+                )
+                for table in tables
+            )
+
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""
         table = schema.job

@@ -20,17 +20,20 @@ class HeldJob:
 
     `cursor` needs no lock. `version` rises with every change, and where the job is read back;
     `cells` is the number of them after the newest fold, `epoch` that of the lease under which the
-    job is known, 0 where there is none.
+    job is known, 0 where there is none; `source` who sent the first of it, empty while unknown;
+    `is_proven` whether it is established.
     """
 
-    def __init__(self, live: LiveJob, applied: int = 0, epoch: int = 0) -> None:
+    def __init__(self, live: LiveJob, applied: int = 0, epoch: int = 0, source: str = "") -> None:
         self.name = live.name
+        self.source = source
         self.epoch = epoch
         self.live = live
         self.cursor = LogCursor(applied)
         self.lock = threading.RLock()
         self.version = next(_versions)
         self.cells = live.cells
+        self.is_proven = live.is_proven
 
     def fold(self) -> bool:
         """Fold in the run that waits without a gap; whether any record is known. `lock` is held."""
@@ -45,7 +48,7 @@ class HeldJob:
         if run:
             self.live.fold()
             self.changed()
-            self.cells = self.live.cells
+            self.cells, self.is_proven = self.live.cells, self.live.is_proven
         return bool(self.live.attempts)
 
     def changed(self) -> None:

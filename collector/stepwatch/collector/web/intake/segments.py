@@ -69,8 +69,9 @@ class SegmentsApi:
             seconds = self._rates.wait_for(node, len(body))
             if seconds:
                 return _busy(f"node {node} sends more than one may", seconds)
-        async with self._turns.taken(node or _peer(request)):
-            verdicts = await self._in_thread(lambda: self._service.receive(body))
+        source = node or _peer(request)
+        async with self._turns.taken(source):
+            verdicts = await self._in_thread(lambda: self._service.receive(body, source))
         return self._verdicts(verdicts)
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
