@@ -11,8 +11,9 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.access import Role, TokenFiles
 from stepwatch.collector.web.api import make_api
+from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.collector.client import Client
-from tests.collector.made import body, run_segments
+from tests.collector.made import JOB, HandClock, body, lifecycle_rows, run_segments, segment
 
 from .certificates import secret
 
@@ -22,7 +23,19 @@ SILENCE = {"job": "job", "reason": "planned work", "by": "ada", "seconds": 3600}
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
+def clock() -> HandClock:
+    return HandClock(60.0)
+
+
+@pytest.fixture
+def service(tmp_path: Path, clock: HandClock) -> Iterator[Service]:
+    store = Store.sqlite(tmp_path / "store.db")
+    yield Service(store, clock)
+    store.close()
+
+
+@pytest.fixture
+def client(tmp_path: Path, service: Service) -> Client:
     ingest = secret(tmp_path / "ingest", f"{AGENT}\nnode-0 {BOUND}\nnode-9 {ELSEWHERE}\n")
     known = TokenFiles(
         [
@@ -31,9 +44,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
             (secret(tmp_path / "admin", ADMIN), frozenset({Role.ADMIN})),
         ]
     )
-    store = Store.sqlite(tmp_path / "store.db")
-    yield Client(make_api(Service(store), lambda: known.tokens))
-    store.close()
+    return Client(make_api(service, lambda: known.tokens))
 
 
 def presents(client: Client, token: str) -> Client:
@@ -50,7 +61,7 @@ SEGMENTS = body(run_segments(5))
         # segments, incidents, jobs, /metrics, a silence, a note
         ("", [401, 401, 401, 401, 401, 401]),
         ("the-token-of-nobody", [401, 401, 401, 401, 401, 401]),
-        (AGENT, [200, 200, 403, 403, 403, 403]),
+        (AGENT, [200, 403, 403, 403, 403, 403]),
         (READER, [403, 200, 200, 200, 403, 403]),
         (ADMIN, [403, 200, 200, 200, 400, 400]),
     ],
@@ -108,6 +119,27 @@ def test_a_token_of_a_node_sends_for_no_other(client: Client) -> None:
     assert {each["verdict"] for each in verdicts} == {"accepted"}, "none was stored before"
     text = presents(client, READER).get("/metrics").text
     assert 'stepwatch_collector_refused_requests_total{reason="node"} 2.0' in text
+
+
+def test_a_token_for_sending_counts_the_incidents_of_its_own_jobs_only(
+    client: Client, service: Service, clock: HandClock
+) -> None:
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), at=4.0)
+    sent = [*run_segments(20), segment(90, {Kind.LIFECYCLE: failed})]
+    assert presents(client, BOUND).post("/v1/segments", body(sent)).status_code == 200
+    for _ in range(20):
+        clock.advance(1.0)
+        service.evaluate()
+    (whole,) = presents(client, READER).get("/v1/incidents").json()["incidents"]
+    assert whole["kind"] == "rank-failed" and whole["summary"]
+    presents(client, ELSEWHERE).post("/v1/segments", body([segment(1, {}, node="node-9")]))
+    refused = client.get(f"/v1/incidents?job={JOB}")
+    assert refused.status_code == 403
+    assert f"bound to node node-9, which runs no rank of {JOB}" in refused.json()["error"]
+    for token in (BOUND, AGENT):
+        counted = presents(client, token).get(f"/v1/incidents?job={JOB}&state=open")
+        assert counted.json() == {"incidents": [{"attempt": 0}]}, token
+        assert client.get("/v1/incidents").status_code == 403
 
 
 def test_refusals_are_counted_by_reason(client: Client) -> None:

@@ -48,7 +48,7 @@ class Gate:
     """An ASGI application in front of another one; `tokens` returns those in force.
 
     401 where no token or an unknown one is presented, 403 where it is of another role. The node
-    that a token is bound to goes on in `request.state.node`.
+    that a token is bound to goes on in `request.state.node`, its roles in `request.state.roles`.
     """
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Tokens], refusals: Refusals) -> None:
@@ -70,7 +70,7 @@ class Gate:
         elif not grant.roles & roles:
             await self._forbidden(grant.roles, roles)(scope, receive, send)
         else:
-            scope.setdefault("state", {})["node"] = grant.node
+            scope.setdefault("state", {}).update(node=grant.node, roles=grant.roles)
             await self._app(scope, receive, send)
 
     def _unauthorized(self, known: bool) -> JSONResponse:

@@ -9,7 +9,7 @@ class Role(StrEnum):
     """What a token is for."""
 
     INGEST = "ingest"
-    """Agents: they send segments, and count the incidents of their jobs."""
+    """Agents: they send segments, and count the incidents of their own jobs."""
     READ = "read"
     """Everything that is shown: jobs, incidents, nodes, `/metrics`."""
     ADMIN = "admin"
@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 
 EVERYTHING = frozenset(Role)
-_READERS = frozenset({Role.READ, Role.ADMIN})
+READERS = frozenset({Role.READ, Role.ADMIN})
 _OPEN_PATHS = ("/healthz", "/readyz", "/", "/nodes")
 _OPEN_FOLDERS = ("/static/", "/jobs/", "/nodes/", "/runbooks/")
 """Pages without data: their scripts ask for it, with the token that the visitor gives."""
@@ -34,5 +34,5 @@ def allowed(method: str, path: str) -> frozenset[Role]:
     if method == "POST" and path == "/v1/segments":
         return frozenset({Role.INGEST})
     if reads and path == "/v1/incidents":
-        return _READERS | {Role.INGEST}
-    return _READERS if reads else frozenset({Role.ADMIN})
+        return READERS | {Role.INGEST}
+    return READERS if reads else frozenset({Role.ADMIN})

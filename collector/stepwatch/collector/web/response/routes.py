@@ -14,6 +14,7 @@ from stepwatch.collector.incidents.model import OPEN
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.response import Note, Silence, response_of
 from stepwatch.collector.store.response.silences import covering
+from stepwatch.collector.web.access.roles import READERS
 from stepwatch.collector.web.documents import encoded
 from stepwatch.signals.errors import StoreError
 
@@ -44,9 +45,11 @@ def with_responses(
 
 
 class ResponseApi:
-    """The handlers; a token that may read sees, one of an administrator changes."""
+    """The handlers; a token that may read sees, one of an administrator changes. One that may only
+    send learns how many incidents the attempts of its own job have."""
 
     def __init__(self, service: Service) -> None:
+        self._service = service
         self._store = service.store
 
     def routes(self) -> list[Route]:
@@ -61,8 +64,13 @@ class ResponseApi:
         ]
 
     async def incidents(self, request: Request) -> Response:
-        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
+        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones.
+
+        To an agent's token only their attempts; 403 of a job that its node does not run.
+        """
         job, state = request.query_params.get("job"), request.query_params.get("state")
+        if not getattr(request.state, "roles", READERS) & READERS:
+            return await self._counted(request, job, state)
 
         def found() -> list[dict[str, Any]]:
             incidents = self._store.incidents(job, state)
@@ -70,6 +78,15 @@ class ResponseApi:
             return with_responses(incidents, notes, self._store.silences.in_force())
 
         return _json({"incidents": await run_in_threadpool(found)})
+
+    async def _counted(self, request: Request, job: str | None, state: str | None) -> Response:
+        node = request.state.node
+        if not job:
+            return _problem(403, "a token for sending learns of one job at a time: give job=NAME")
+        if node and not await run_in_threadpool(self._service.runs_on, job, node):
+            return _problem(403, f"this token is bound to node {node}, which runs no rank of {job}")
+        known = await run_in_threadpool(self._store.incidents, job, state)
+        return _json({"incidents": [{"attempt": each["attempt"]} for each in known]})
 
     async def incident(self, request: Request) -> Response:
         """One incident."""
