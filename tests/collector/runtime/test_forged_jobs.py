@@ -1,4 +1,4 @@
-"""Jobs that are only claimed: those that run stay live, evaluated and judged beside them."""
+"""Jobs that are only claimed: those that run stay live and evaluated beside them."""
 
 from __future__ import annotations
 

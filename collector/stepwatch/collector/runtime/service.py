@@ -231,12 +231,7 @@ class Service:
             return (held.live, self._evaluator.of(name)) if known else None
 
     def runs_on(self, name: str, node: str) -> bool:
-        """Whether a node runs ranks of a job; of one that is not live here, whether it sent any of
-        its segments.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
-        """
+        """Whether a node runs ranks of a job; of one not live here, whether it sent segments."""
         held = self._state.get(name)
         if held is None:
             return self.store.has_sent(name, node)

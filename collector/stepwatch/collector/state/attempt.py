@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from stepwatch.collector.state.claims.rank_claims import RankClaims
+from stepwatch.collector.state.claims.waiting import Waiting
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
 from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import (
-    CELL_BYTES,
     MAX_NODES,
     Batch,
     Batches,
@@ -52,10 +52,6 @@ MAX_PAST = 1000
 """Runs of one number of which the steps are kept; of more than these the oldest are forgotten."""
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
-MAX_WAITING_BYTES = 32 << 20
-"""What waits of one attempt: what 1,000 nodes of eight ranks send first."""
-BATCH_BYTES = 4096
-"""What a batch takes beside its rows."""
 STOPPING_SECONDS = 30.0
 """How long torchrun lets ranks end after Ctrl-C before it kills them."""
 
@@ -78,9 +74,7 @@ class Attempt(TrackedAttempt):
         self.received_s = 0.0
         self.received_monotonic_s = 0.0
         self.claims = RankClaims()
-        self.waiting: list[Batch] = []
-        """What came while too few of the ranks that it claims to have were seen."""
-        self.waiting_bytes = 0
+        self.waiting = Waiting()
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Apply one segment that was not seen before."""
@@ -109,33 +103,16 @@ class Attempt(TrackedAttempt):
             self.give_up()
 
     def waits_with(self, batch: Batch) -> bool:
-        """Take what a batch claims; whether it waits until more ranks vouch for the world that is
-        claimed. What is too much to wait is refused."""
+        """Whether a batch waits until more ranks vouch for the world that is claimed."""
         if self.world or self.is_released:
             return False
-        self.claims.accepted(Batches([batch]), 0)
-        if not self.claims.claims_a_world or self.claims.believed_world(0):
+        before = self.waiting.refused
+        waits = self.waiting.takes(batch, self.claims)
+        self.refused_records += self.waiting.refused - before
+        if not waits:
             return False
         self.received_s, self.received_monotonic_s = batch.received
-        if self.waiting_bytes + batch.nbytes > MAX_WAITING_BYTES:
-            self.refused_records += sum(map(len, batch.tables.values()))
-        else:
-            self.waiting.append(batch)
-            self.waiting_bytes += batch.nbytes + BATCH_BYTES
         return True
-
-    @property
-    def why_waiting(self) -> str:
-        """Why nothing is known of it although something came; empty where it does not wait."""
-        if not self.waiting:
-            return ""
-        world, seen, needed = self.claims.doubted_world
-        return f"{seen:,} of {world:,} ranks reported so far; it is evaluated once {needed:,} did"
-
-    def taken_waiting(self) -> list[Batch]:
-        """What waited, which is to be folded in now."""
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        return waiting
 
     def begins_again(self, batch: Batch) -> bool:
         """Whether a rank that had ended starts in `batch`: somebody launched the job once more.
@@ -144,23 +121,6 @@ class Attempt(TrackedAttempt):
         """
         ended = self.ended.keys() | self.ranks.gone
         return bool(ended) and not ended.isdisjoint(self.claims.may_start(batch))
-
-    def count_for(self, totals: Totals) -> None:
-        """Count into other totals from now on, with the run of the same number before it."""
-        self.totals = totals
-        for run in self.runs:
-            run.totals = totals
-
-    @property
-    def heard_s(self) -> float:
-        """When any node was heard last, Unix seconds."""
-        return self.claims.heard_s
-
-    def is_left(self, now_s: float) -> bool:
-        """Whether at least half of its ranks ended, vanished, or are on nodes of which nothing came
-        for a while before `now_s` (Unix): another run may follow. So it is where none is known."""
-        left = self.ended.keys() | self.ranks.gone | set(self.claims.silent_ranks(now_s).tolist())
-        return 2 * sum(0 <= rank < self.world for rank in left) >= self.world
 
     def anew(self) -> Attempt:
         """An attempt of the same number that knows nothing; what ended last stays beside it."""
@@ -181,7 +141,7 @@ class Attempt(TrackedAttempt):
         self.give_up()
         super().release()
         self.claims = RankClaims()
-        self.taken_waiting()
+        self.waiting = Waiting()
         self._pass_earlier()
 
     def _pass_earlier(self) -> None:
@@ -209,8 +169,8 @@ class Attempt(TrackedAttempt):
     @property
     def cells(self) -> int:
         """Cells held, also by what waits and by the run of the same number before it."""
-        waiting = self.waiting_bytes // CELL_BYTES + self.claims.cells
-        return super().cells + waiting + (0 if self.earlier is None else self.earlier.cells)
+        claimed = self.waiting.cells + self.claims.cells
+        return super().cells + claimed + (0 if self.earlier is None else self.earlier.cells)
 
     @property
     def is_over(self) -> bool:

@@ -29,7 +29,7 @@ MAX_ATTEMPTS = 1000
 MAX_CANDIDATES = 4
 """Attempts that are not confirmed; a launcher starts one at a time."""
 PROVEN_SECONDS = 60.0
-"""What a job must be heard for to count as established."""
+"""What a job must report for to count as established."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step history only."""
 SEGMENT_BYTES = 4096
@@ -101,8 +101,8 @@ class LiveJob:
             if attempt.waits_with(run[at]):
                 at += 1
                 continue
-            if attempt.waiting:
-                run, at = Batches([*attempt.taken_waiting(), *list(run)[at:]]), 0
+            if attempt.waiting.batches:
+                run, at = Batches([*attempt.waiting.taken(), *list(run)[at:]]), 0
                 grouping = Grouping(run)
             single = grouping is None or self.candidates or number < max(self.attempts)
             size = 1 if grouping is None or single else grouping.size(at, attempt)
@@ -152,7 +152,8 @@ class LiveJob:
         for each in self.attempts.values():
             each.give_up()
         self.totals.add(attempt.totals)
-        attempt.count_for(self.totals)
+        for run in (attempt, *attempt.runs):
+            run.totals = self.totals
         self.attempts[number] = attempt
         self._forget_oldest()
 
@@ -175,11 +176,11 @@ class LiveJob:
     def waits(self) -> bool:
         """Whether anything waits until more ranks are seen: a snapshot would not have it."""
         attempts = (*self.attempts.values(), *self.candidates.values())
-        return any(attempt.waiting for attempt in attempts)
+        return any(attempt.waiting.batches for attempt in attempts)
 
     @property
     def is_proven(self) -> bool:
-        """Whether it made steps, and was heard for a while: what has not is evicted first."""
+        """Whether it made steps, and reports for a while: what has not is evicted first."""
         is_old = self.received_s - self.first_s >= PROVEN_SECONDS if self.attempts else False
         return is_old and any(len(each.step_history) > 1 for each in self.attempts.values())
 

@@ -41,7 +41,7 @@ MAX_RANKS = 1024
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """The job in a list; `reason` and `since` are null where anything is known of it."""
     attempt = job.current
-    why = attempt.why_waiting or None
+    why = attempt.waiting.reason(attempt.claims) or None
     return {
         "job": job.name,
         "attempt": attempt.number,

@@ -6,12 +6,11 @@ import tracemalloc
 
 import pytest
 
-from stepwatch.collector.state import attempt as attempts
-from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.claims import waiting
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import CELL_BYTES, MAX_WORLD, Received
 from stepwatch.signals import wire
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.histories import differences
 from tests.collector.made import (
@@ -104,8 +103,7 @@ def test_what_came_before_enough_ranks_were_seen_is_not_lost(each: int) -> None:
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "MAX_WAITING_BYTES", 1 << 20)
-    attempt = Attempt(0)
+    monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 1 << 20)
     count = 0
     job = LiveJob(JOB)
     for number in range(200):
@@ -113,7 +111,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         count += len(rows)
         item = segment(number, {Kind.RANK_STATE: state_rows([0], MAX_WORLD, 1.0), Kind.STEP: rows})
         job.apply(item, NOW)
-    assert job.current.waiting_bytes <= (1 << 20) + attempts.BATCH_BYTES * len(job.current.waiting)
-    assert 0 < job.current.refused_records < count + 200
-    assert job.cells * CELL_BYTES >= job.current.waiting_bytes - CELL_BYTES
-    assert attempt.waiting_bytes == 0 and DTYPES[Kind.STEP].itemsize
+    held = job.current.waiting
+    assert held.nbytes <= (1 << 20) + waiting.BATCH_BYTES * len(held.batches)
+    assert 0 < job.current.refused_records == held.refused < count + 200
+    assert job.cells * CELL_BYTES >= held.nbytes - CELL_BYTES

@@ -44,7 +44,7 @@ class RankClaims:
         self.node_at: Integers = np.zeros(0, dtype=np.int64)
         self.world: Integers = np.zeros(0, dtype=np.int64)
         self.over: Mask = np.zeros(0, dtype=np.bool_)
-        self._heard_s: Vector = np.zeros(0)
+        self._seen_s: Vector = np.zeros(0)
         """When each node made what came from it last (nodes,), Unix seconds."""
 
     def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
@@ -54,7 +54,7 @@ class RankClaims:
         `world` is how many ranks there are, 0 while that is unknown.
         """
         if self._is_usual(batches, world or MAX_WORLD):
-            self._hear_all(batches)
+            self._note_all(batches)
             return batches, 0
         made = [self._without_foreign(batch, world or MAX_WORLD) for batch in batches]
         refused = sum(count for _, count in made)
@@ -70,7 +70,7 @@ class RankClaims:
         at, known = self._find(rank)
         at = at[known]
         node = int(self.nodes.known([batch.node])[0])
-        own = (self.node_at[at] == node) | self._free(at, batch.heard_s, starts=True)
+        own = (self.node_at[at] == node) | self._free(at, batch.seen_s, starts=True)
         return {*rank[~known].tolist(), *rank[known][own].tolist()}
 
     def _is_usual(self, batches: Batches, limit: int) -> bool:
@@ -95,35 +95,35 @@ class RankClaims:
         return True
 
     def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int]:
-        """A batch without rows of ranks of other nodes; it is heard, and claims what is free."""
-        node, tables, refused = self._hear(batch), dict(batch.tables), 0
+        """A batch without rows of ranks of other nodes; its node claims what is free."""
+        node, tables, refused = self._note(batch), dict(batch.tables), 0
         # That a rank starts says that its other rows may come from here.
         kinds = batch.tables.keys() - _OF_NODES
         for kind in sorted(kinds, key=lambda each: (each is not Kind.LIFECYCLE, each)):
             rows = batch.tables[kind]
-            own = self._claim(kind, rows, node, batch.heard_s, limit)
+            own = self._claim(kind, rows, node, batch.seen_s, limit)
             if not own.all():
                 tables[kind] = chosen(rows, own)
                 refused += len(rows) - int(own.sum())
         return (batch._replace(tables=tables), refused) if refused else (batch, 0)
 
-    def _hear(self, batch: Batch) -> int:
+    def _note(self, batch: Batch) -> int:
         """The number of the node of a batch, from which something came."""
         node = int(self.nodes.numbered([batch.node])[0])
-        more = node + 1 - len(self._heard_s)
+        more = node + 1 - len(self._seen_s)
         if more > 0:
-            self._heard_s = np.append(self._heard_s, np.full(more, -np.inf))
+            self._seen_s = np.append(self._seen_s, np.full(more, -np.inf))
         if node != _NO_NODE:
-            self._heard_s[node] = max(self._heard_s[node], batch.heard_s)
+            self._seen_s[node] = max(self._seen_s[node], batch.seen_s)
         return node
 
-    def _hear_all(self, batches: Batches) -> None:
+    def _note_all(self, batches: Batches) -> None:
         numbers = self.nodes.known([batch.node for batch in batches])
-        heard_s = np.array([batch.heard_s for batch in batches])
-        known = (numbers >= 0) & (numbers < len(self._heard_s))
-        np.maximum.at(self._heard_s, numbers[known], heard_s[known])
+        seen_s = np.array([batch.seen_s for batch in batches])
+        known = (numbers >= 0) & (numbers < len(self._seen_s))
+        np.maximum.at(self._seen_s, numbers[known], seen_s[known])
 
-    def _claim(self, kind: Kind, rows: Rows, node: int, heard_s: float, limit: int) -> Mask:
+    def _claim(self, kind: Kind, rows: Rows, node: int, seen_s: float, limit: int) -> Mask:
         """Which rows (rows,) are about no rank, or about one that `node` speaks for from now on."""
         rank = rows["rank"].astype(np.int64)
         own = (rank < limit) if kind in _OF_LIVES else np.ones(len(rows), dtype=np.bool_)
@@ -134,7 +134,7 @@ class RankClaims:
         at, _ = self._find(rank[of_rank])
         claims, starts, ends = _claims_in(kind, rows)
         claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
-        mine = (self.node_at[at] == node) | self._free(at, heard_s, starts)
+        mine = (self.node_at[at] == node) | self._free(at, seen_s, starts)
         own[of_rank] = mine
         at, claims = at[mine], claims[mine]
         self.node_at[at] = node
@@ -143,10 +143,10 @@ class RankClaims:
         self.over[at[ends[mine]]] = True
         return own
 
-    def _free(self, at: Integers, heard_s: float, starts: Mask | bool) -> Mask:
-        """Which places (places,) a node that is heard at `heard_s` may take: of ranks that no node
+    def _free(self, at: Integers, seen_s: float, starts: Mask | bool) -> Mask:
+        """Which places (places,) a node that is seen at `seen_s` may take: of ranks that no node
         speaks for, or a silent one; and of a run that is over, those of ranks that start."""
-        silent = np.append(self._heard_s < heard_s - SILENT_SECONDS, True)  # -1 is no node
+        silent = np.append(self._seen_s < seen_s - SILENT_SECONDS, True)  # -1 is no node
         done = self.over | silent[self.node_at]
         free: Mask = silent[self.node_at[at]]
         if 2 * int(done.sum()) >= len(done):
@@ -219,14 +219,14 @@ class RankClaims:
 
     def silent_ranks(self, now_s: float) -> Integers:
         """Ranks of nodes of which nothing came for `SILENT_SECONDS` before `now_s` (Unix)."""
-        silent = np.append(self._heard_s < now_s - SILENT_SECONDS, True)
+        silent = np.append(self._seen_s < now_s - SILENT_SECONDS, True)
         silent_ranks: Integers = self.ranks[silent[self.node_at]]
         return silent_ranks
 
     @property
-    def heard_s(self) -> float:
-        """When any node was heard last, Unix seconds; minus infinity before."""
-        return float(self._heard_s.max(initial=-np.inf))
+    def seen_s(self) -> float:
+        """When any node was last seen, Unix seconds; minus infinity before."""
+        return float(self._seen_s.max(initial=-np.inf))
 
     @property
     def cells(self) -> int:

@@ -2,8 +2,8 @@
 
 One segment can name any attempt. A launcher ends the ranks of one before it starts those of the
 next, mostly on the same nodes. So a later attempt follows on nodes of the one before once half of
-the ranks of that have ended, or though their ends are told late, once most ranks of the new one are
-there; and on other nodes once nothing is heard of the one before.
+the ranks of that have ended, or, where their ends are reported late, once most ranks of the new one
+are there; and on other nodes once nothing is received of the one before.
 """
 
 from __future__ import annotations
@@ -21,11 +21,19 @@ def follows(later: Attempt, newest: Attempt) -> bool:
     """
     if not newest.world:
         return True
-    now_s, seen = later.heard_s, len(later.claims.ranks)
+    now_s, seen = later.claims.seen_s, len(later.claims.ranks)
     there = later.claims.on_nodes_of(newest.claims)
-    if newest.is_left(now_s):
+    if _is_left(newest, now_s):
         return (seen > 0 and 2 * there >= seen) or newest.claims.is_silent(now_s)
     return 2 * there > later.world and 2 * there >= newest.world
+
+
+def _is_left(attempt: Attempt, now_s: float) -> bool:
+    """Whether at least half of the ranks ended, vanished, or are on nodes of which nothing came for
+    a while before `now_s` (Unix seconds)."""
+    silent = set(attempt.claims.silent_ranks(now_s).tolist())
+    left = attempt.ended.keys() | attempt.ranks.gone | silent
+    return 2 * sum(0 <= rank < attempt.world for rank in left) >= attempt.world
 
 
 def follower(candidates: Mapping[int, Attempt], newest: Attempt) -> int | None:

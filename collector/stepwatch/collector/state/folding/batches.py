@@ -40,8 +40,8 @@ class Batch(NamedTuple):
     made_s: float = math.inf
 
     @property
-    def heard_s(self) -> float:
-        """When the node was heard, Unix seconds: by its clock, but not after the rows came."""
+    def seen_s(self) -> float:
+        """When the node was seen, Unix seconds: by its clock, but not after the rows came."""
         return min(self.made_s, self.received.wall_s)
 
     @property

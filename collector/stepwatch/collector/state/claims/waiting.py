@@ -1,0 +1,51 @@
+"""Batches that wait while too few of the ranks that they claim were seen."""
+
+from __future__ import annotations
+
+from stepwatch.collector.state.claims.rank_claims import RankClaims
+from stepwatch.collector.state.folding.batches import Batch, Batches
+from stepwatch.collector.state.tracker import CELL_BYTES
+
+MAX_WAITING_BYTES = 32 << 20
+"""What waits of one attempt: what 1,000 nodes of eight ranks send first."""
+BATCH_BYTES = 4096
+"""What a batch takes beside its rows."""
+
+
+class Waiting:
+    """Batches of one attempt of which no world is believed yet, in their order; `refused` counts
+    records for which there was no room."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.nbytes = 0
+        self.refused = 0
+
+    def takes(self, batch: Batch, claims: RankClaims) -> bool:
+        """Take what a batch claims; whether it waits until more ranks vouch for its world."""
+        claims.accepted(Batches([batch]), 0)
+        if not claims.claims_a_world or claims.believed_world(0):
+            return False
+        if self.nbytes + batch.nbytes > MAX_WAITING_BYTES:
+            self.refused += sum(map(len, batch.tables.values()))
+        else:
+            self.batches.append(batch)
+            self.nbytes += batch.nbytes + BATCH_BYTES
+        return True
+
+    def taken(self) -> list[Batch]:
+        """What waited, and waits no longer."""
+        batches, self.batches, self.nbytes = self.batches, [], 0
+        return batches
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return self.nbytes // CELL_BYTES
+
+    def reason(self, claims: RankClaims) -> str:
+        """Why nothing is known although something came; empty where nothing waits."""
+        if not self.batches:
+            return ""
+        world, seen, needed = claims.doubted_world
+        return f"{seen:,} of {world:,} ranks reported so far; it is evaluated once {needed:,} did"
