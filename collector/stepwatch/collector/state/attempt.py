@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from stepwatch.collector.state.claims.rank_claims import RankClaims
 from stepwatch.collector.state.claims.waiting import Waiting
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
@@ -73,8 +71,7 @@ class Attempt(TrackedAttempt):
         them."""
         self.received_s = 0.0
         self.received_monotonic_s = 0.0
-        self.claims = RankClaims()
-        self.waiting = Waiting()
+        self.claims, self.waiting = RankClaims(), Waiting()
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Apply one segment that was not seen before."""
@@ -104,21 +101,14 @@ class Attempt(TrackedAttempt):
 
     def waits_with(self, batch: Batch) -> bool:
         """Whether a batch waits until more ranks vouch for the world that is claimed."""
-        if self.world or self.is_released:
-            return False
-        before = self.waiting.refused
-        waits = self.waiting.takes(batch, self.claims)
-        self.refused_records += self.waiting.refused - before
-        if not waits:
+        if self.world or self.is_released or not self.waiting.takes(batch, self.claims, self):
             return False
         self.received_s, self.received_monotonic_s = batch.received
         return True
 
     def begins_again(self, batch: Batch) -> bool:
-        """Whether a rank that had ended starts in `batch`: somebody launched the job once more.
-
-        Launchers count their own restarts; by hand, nobody counts.
-        """
+        """Whether a rank that had ended starts in `batch`: the job was launched again by hand,
+        which no launcher counts."""
         ended = self.ended.keys() | self.ranks.gone
         return bool(ended) and not ended.isdisjoint(self.claims.may_start(batch))
 
@@ -140,8 +130,7 @@ class Attempt(TrackedAttempt):
         """Give cells back; steps that still arrive are refused, the step history stays."""
         self.give_up()
         super().release()
-        self.claims = RankClaims()
-        self.waiting = Waiting()
+        self.claims, self.waiting = RankClaims(), Waiting()
         self._pass_earlier()
 
     def _pass_earlier(self) -> None:
@@ -298,7 +287,7 @@ class Attempt(TrackedAttempt):
         events, ranks = self.tracker(LifecycleEvents), self.ranks
         if events.over_s is not None or not self.is_over:
             return events.over_s
-        gone_ns = self._unset_ns(ranks.rows["gone_ns"])
+        gone_ns = ranks.wall_ns(ranks.rows["gone_ns"], self.first_offsets)
         last_ns = max(events.last_end_ns, int(gone_ns.max(initial=0)))
         return last_ns / NANOSECONDS if last_ns else None
 
@@ -306,16 +295,8 @@ class Attempt(TrackedAttempt):
     def seen_s(self) -> float:
         """When an agent last looked at one of its ranks, Unix seconds by clocks as they were set at
         first; 0 if none did."""
-        return float(self._unset_ns(self.ranks.rows["time_ns"]).max(initial=0)) / NANOSECONDS
-
-    def _unset_ns(self, moments: Integers) -> Integers:
-        """Moments of each rank (world,), monotonic on its node, as Unix nanoseconds by the clock as
-        it was set at first; 0 where there is none."""
-        ranks = self.ranks
-        offsets = [self.first_offsets.get(node, 0) for node in ranks.nodes]
-        to_wall = np.array([*offsets, 0], dtype=np.int64)[ranks.node_at]
-        known = (moments > 0) & (to_wall != 0)
-        return np.where(known, moments.astype(np.int64) + to_wall, 0)
+        moments = self.ranks.wall_ns(self.ranks.rows["time_ns"], self.first_offsets)
+        return float(moments.max(initial=0)) / NANOSECONDS
 
     @property
     def gone(self) -> set[int]:

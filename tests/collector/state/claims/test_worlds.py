@@ -113,5 +113,5 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         job.apply(item, NOW)
     held = job.current.waiting
     assert held.nbytes <= (1 << 20) + waiting.BATCH_BYTES * len(held.batches)
-    assert 0 < job.current.refused_records == held.refused < count + 200
+    assert 0 < job.current.refused_records < count + 200
     assert job.cells * CELL_BYTES >= held.nbytes - CELL_BYTES

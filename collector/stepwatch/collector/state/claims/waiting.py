@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.state.claims.rank_claims import RankClaims
 from stepwatch.collector.state.folding.batches import Batch, Batches
-from stepwatch.collector.state.tracker import CELL_BYTES
+from stepwatch.collector.state.tracker import CELL_BYTES, TrackedAttempt
 
 MAX_WAITING_BYTES = 32 << 20
 """What waits of one attempt: what 1,000 nodes of eight ranks send first."""
@@ -13,21 +13,20 @@ BATCH_BYTES = 4096
 
 
 class Waiting:
-    """Batches of one attempt of which no world is believed yet, in their order; `refused` counts
-    records for which there was no room."""
+    """Batches of one attempt of which no world is believed yet, in their order."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.nbytes = 0
-        self.refused = 0
 
-    def takes(self, batch: Batch, claims: RankClaims) -> bool:
-        """Take what a batch claims; whether it waits until more ranks vouch for its world."""
+    def takes(self, batch: Batch, claims: RankClaims, attempt: TrackedAttempt) -> bool:
+        """Take what a batch claims; whether it waits until more ranks vouch for its world. Records
+        for which there is no room are refused."""
         claims.accepted(Batches([batch]), 0)
         if not claims.claims_a_world or claims.believed_world(0):
             return False
         if self.nbytes + batch.nbytes > MAX_WAITING_BYTES:
-            self.refused += sum(map(len, batch.tables.values()))
+            attempt.refused_records += sum(map(len, batch.tables.values()))
         else:
             self.batches.append(batch)
             self.nbytes += batch.nbytes + BATCH_BYTES

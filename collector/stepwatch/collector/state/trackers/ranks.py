@@ -182,6 +182,14 @@ class Ranks(JoinedTracker):
         names = [*self.nodes, UNKNOWN_NODE]  # -1, which has no number, is the last one
         return {names[at]: float(newest[at]) for at in np.flatnonzero(newest > -np.inf).tolist()}
 
+    def wall_ns(self, moments: Integers, offsets: Mapping[str, int]) -> Integers:
+        """Moments of each rank (world,), monotonic on its node, as Unix nanoseconds by `offsets` of
+        the nodes; 0 where there is none."""
+        to_wall = np.array([*(offsets.get(node, 0) for node in self.nodes), 0], dtype=np.int64)
+        to_wall = to_wall[self.node_at]
+        known = (moments > 0) & (to_wall != 0)
+        return np.where(known, moments.astype(np.int64) + to_wall, 0)
+
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
         """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
         self.usage.add(rows)
