@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.cli import text
+from stepwatch.cli import terminal, text
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
 
@@ -86,9 +86,9 @@ def test_states_are_coloured_on_a_terminal_only_and_not_where_nobody_wants_it(
     plain = text.table(["job", "state"], rows)
     assert "\x1b" not in plain and text.painted("failed") == "failed"
     monkeypatch.setattr(sys, "stdout", Screen())
-    shown = text.table(["job", "state"], rows)
+    shown = terminal.shown(text.table(["job", "state"], rows))
     assert re.sub("\x1b\\[[0-9;]*m", "", shown) == plain != shown
-    assert text.painted("FAILED") == "\x1b[31mFAILED\x1b[0m"
+    assert terminal.shown(text.painted("FAILED")) == "\x1b[31mFAILED\x1b[0m"
     assert text.painted("a name") == "a name"
     monkeypatch.setenv("NO_COLOR", "1")
     assert text.table(["job", "state"], rows) == plain and text.painted("failed") == "failed"

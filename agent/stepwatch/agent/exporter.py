@@ -23,6 +23,7 @@ from stepwatch.agent.survival import SurvivedErrors
 from stepwatch.agent.traces.traced import Traced
 from stepwatch.agent.traces.tracer import Sink, Tracer
 from stepwatch.signals import names
+from stepwatch.signals.plain_text import plain_line
 
 if TYPE_CHECKING:
     from stepwatch.agent.otlp.export import MetricsExporter
@@ -124,7 +125,7 @@ class NodeExporter:
         for probe, state in sorted(readings.up.items()):
             up.add_metric([node, probe], float(state))
         for probe, reason in sorted(readings.unknown.items()):
-            unknown.add_metric([node, probe, reason], 1.0)
+            unknown.add_metric([node, probe, plain_line(reason)], 1.0)
         yield up
         yield unknown
         yield self._crashes()
@@ -144,7 +145,7 @@ class NodeExporter:
         for gauge in gauges:
             family = families.setdefault(gauge.metric.name, _family_of(gauge.metric))
             if gauge.value == gauge.value:
-                family.add_metric([self._view.node, *gauge.labels], gauge.value)
+                family.add_metric([self._view.node, *map(plain_line, gauge.labels)], gauge.value)
         yield from families.values()
 
     def _facts(self) -> GaugeMetricFamily:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from stepwatch.cli import text
 from stepwatch.cli.slos.words import worst_state
+from stepwatch.cli.terminal import unmarked
 from stepwatch.collector.job_states import ENDED, STALE
 
 UNKNOWN_FOR_SECONDS = 86_400.0
@@ -56,8 +56,6 @@ def fleet_text(jobs: list[Job], width: int, now: float) -> str:
     return "\n\n".join([_table([_row(job, now) for job in jobs], width), *notes])
 
 
-_ESCAPES = re.compile("\x1b\\[[0-9;]*m")
-"""What colours a word: it takes no column."""
 _HEAD = ("job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo")
 _DISPENSABLE = ("attempt", "ranks", "last seen", "step")
 """Columns that a narrow terminal does not show, the first to go first; `status JOB` has them."""
@@ -71,7 +69,7 @@ def _table(rows: list[list[str]], width: int) -> str:
         places = [_HEAD.index(name) for name in shown]
         left = 3 if "last seen" in shown else 2
         table = text.table(shown, [[row[at] for at in places] for row in rows], "", left=left)
-        if max(len(_ESCAPES.sub("", line)) for line in table.splitlines()) <= width:
+        if max(len(unmarked(line)) for line in table.splitlines()) <= width:
             break
     return table
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from stepwatch import signals
+from stepwatch.cli.terminal import guarded
 from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import StepwatchError, UsageError
 from stepwatch.signals.phrases import closest_hint
@@ -155,7 +156,11 @@ def dispatch(words: Sequence[str]) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line `words`, by default the process's own, and return the exit code."""
-    given = sys.argv[1:] if words is None else words
+    with guarded(for_good=words is None):
+        return _outcome(sys.argv[1:] if words is None else words)
+
+
+def _outcome(given: Sequence[str]) -> int:
     try:
         return dispatch(given)
     except UsageError as error:

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from stepwatch.signals.plain_text import plain_line
+
 MARK = "STEPWATCH_DEMO_ID"
 """Environment variable by which every process is found that was started here, even an orphan."""
 _PR_SET_PDEATHSIG = 1
@@ -46,7 +48,7 @@ class Processes:
     def last_line(self, name: str) -> str:
         """The last line that a process printed."""
         lines = self.log(name).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it printed nothing"
+        return plain_line(lines[-1]) if lines else "it printed nothing"
 
     def stop(self, name: str, patience_seconds: float) -> None:
         """Ask one process to end, and make it end when it does not."""

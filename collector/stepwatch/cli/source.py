@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from stepwatch.signals import places
 from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageError
+from stepwatch.signals.plain_text import plain_line
 
 if TYPE_CHECKING:
     import httpx
@@ -71,7 +72,7 @@ def _without_password(store: str) -> str:
 
 
 def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
-    """GET `path` and return its JSON.
+    """GET `path` and return its JSON, for people where `--json` is not given.
 
     Raises:
         SourceError: no answer, or an answer that is a refusal.
@@ -80,13 +81,29 @@ def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
     return request(arguments, "GET", path, params=query)
 
 
-def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) -> Any:
-    """Send a request, `sent` as httpx takes it, and return the JSON of the answer.
+def ask_as_sent(arguments: argparse.Namespace, path: str) -> Any:
+    """The same with every text as it is, to be kept or compared.
 
     Raises:
         SourceError: no answer, or an answer that is a refusal.
         UsageError: the store does not exist.
     """
+    return _answered(arguments, "GET", path, {})
+
+
+def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) -> Any:
+    """Send a request, `sent` as httpx takes it, and return the JSON of the answer, for people where
+    `--json` is not given.
+
+    Raises:
+        SourceError: no answer, or an answer that is a refusal.
+        UsageError: the store does not exist.
+    """
+    document = _answered(arguments, method, path, sent)
+    return document if arguments.json else plain_document(document)
+
+
+def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[str, Any]) -> Any:
     import httpx
 
     try:
@@ -105,6 +122,17 @@ def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) 
             f"what answers at {arguments.collector} is no collector; pass --collector URL"
         )
     return document
+
+
+def plain_document(found: Any) -> Any:
+    """A document of the API for people: each text in it on one line that controls no terminal."""
+    if isinstance(found, str):
+        return plain_line(found)
+    if isinstance(found, list):
+        return [plain_document(each) for each in found]
+    if isinstance(found, dict):
+        return {plain_line(key): plain_document(each) for key, each in found.items()}
+    return found
 
 
 _LISTS = {

@@ -6,17 +6,16 @@ for a state, which a terminal shows unless NO_COLOR is set (https://no-color.org
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from io import StringIO
-from typing import Literal
 
+from stepwatch.cli.terminal import painted
 from stepwatch.collector.quantities import UNKNOWN, gain, percent, quantity, seconds
+from stepwatch.signals.plain_text import plain_line
 
 __all__ = [
     "UNKNOWN",
@@ -37,33 +36,6 @@ __all__ = [
 
 NARROW, WIDE = 80, 140
 """Columns of the narrowest terminal, and beyond which lines of prose are hard to read."""
-_UNBOUNDED = 10_000
-"""Width of a console on which no cell is cut: a name stays one that can be copied."""
-
-
-_GOOD, _WARNING, _BAD, _UNDECIDED = "green", "yellow", "red", "magenta"
-_STYLES = {
-    **dict.fromkeys(("running", "finished", "healthy", "recovered", "ok", "resolved"), _GOOD),
-    **dict.fromkeys(("degraded", "interrupted", "burning", "ended", "stale"), _WARNING),
-    **dict.fromkeys(("stalled", "failed", "anomaly", "exhausted", "open", "quarantined"), _BAD),
-    **dict.fromkeys(("unknown", "too early", "frozen", "restoring"), _UNDECIDED),
-}
-"""Colour by the word for a state; words are read without their colour, too."""
-_CODES = {_GOOD: 32, _WARNING: 33, _BAD: 31, _UNDECIDED: 35}
-
-
-def is_coloured() -> bool:
-    """Whether words for a state are coloured: on a terminal that can, where nobody minds."""
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plain
-
-
-def painted(word: str) -> str:
-    """A word for a state in its colour, where there is one."""
-    style = _STYLES.get(word.lower())
-    if style is None or not is_coloured():
-        return word
-    return f"\x1b[{_CODES[style]}m{word}\x1b[0m"
 
 
 def columns() -> int:
@@ -110,24 +82,23 @@ def device_time(seconds: float) -> str:
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
 ) -> str:
-    """Columns as wide as their widest cell: `left` of them to the left, the others to the right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Columns as wide as their widest cell: `left` of them to the left, the others to the right.
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for at, title in enumerate(head):
-        made.add_column(Text(title), justify="left" if at < left else "right", no_wrap=True)
-    for row in rows:
-        made.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    colours: Literal["standard"] | None = "standard" if is_coloured() else None
-    console = Console(
-        file=StringIO(), width=_UNBOUNDED, color_system=colours, force_terminal=is_coloured()
-    )
-    with console.capture() as captured:
-        console.print(made)
-    lines = captured.get().splitlines()
-    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
+    A cell is one line and is never cut: a name stays one that can be copied.
+    """
+    from rich.cells import cell_len
+
+    lines = [[plain_line(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    shown = []
+    for at, line in enumerate(lines):
+        cells = []
+        for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            gap = " " * (width - cell_len(cell))
+            word = painted(cell) if at else cell
+            cells.append(word + gap if place < left else gap + word)
+        shown.append(f"{indent}{'  '.join(cells)}".rstrip())
+    return "\n".join(shown)
 
 
 def entry(name: str, value: str, column: int, width: int = NARROW - 2) -> str:

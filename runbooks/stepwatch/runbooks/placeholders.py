@@ -2,7 +2,8 @@
 
 What is filled in will be pasted into a root shell at 3 a.m., and some of it (a cause, the name of a
 node) comes from other machines. Inside code a value is therefore quoted for the shell, and one that
-could be read as an option is not filled in at all.
+could be read as an option, or would end the code, is not filled in at all. In prose a value makes
+no element of Markdown.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+
+from stepwatch.signals.plain_text import plain_line
+
+from .markdown import inline
 
 NAMES = (
     "job",
@@ -72,14 +77,9 @@ def _pieces(markdown: str) -> Iterator[list[tuple[str, bool]]]:
 
 def _fill_piece(piece: str, is_code: bool, values: Mapping[str, str]) -> str:
     def value_of(match: re.Match[str]) -> str:
-        value = _one_line(values.get(match[1], ""))
-        if not value or value.startswith("-"):
+        value = " ".join(plain_line(values.get(match[1], "")[:VALUE_LIMIT]).split())
+        if not value or value.startswith("-") or (is_code and "`" in value):
             return f"<{match[1]}>"
-        return shlex.quote(value) if is_code else value.replace("`", "'")
+        return shlex.quote(value) if is_code else inline(value.replace("`", "'"))
 
     return _PLACEHOLDER.sub(value_of, piece)
-
-
-def _one_line(value: str) -> str:
-    printable = "".join(char if char.isprintable() else " " for char in value[:VALUE_LIMIT])
-    return " ".join(printable.split())

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from stepwatch.signals.plain_text import plain_line
+
 logger = logging.getLogger("stepwatch")
 
 P = ParamSpec("P")
@@ -32,7 +34,7 @@ class Guard:
             self.publish(self.errors)
         if message not in self._logged and len(self._logged) < 64:
             self._logged.add(message)
-            logger.warning("stepwatch: %s", message)
+            logger.warning("stepwatch: %s", plain_line(message))
 
 
 class _Guarded(Protocol):

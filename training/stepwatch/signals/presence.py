@@ -15,6 +15,7 @@ from .clock import NANOSECONDS
 from .durable import replace
 from .places.directories import make_root
 from .places.small_files import read_bytes
+from .plain_text import plain_line
 
 FILE = ".agent.json"
 EVERY_SECONDS = 2.0
@@ -95,4 +96,4 @@ def _presence(found: Any) -> Presence:
 
 def _line(text: str) -> str:
     """`text` as far as it may be shown on a terminal."""
-    return "".join(filter(str.isprintable, text))[:_MOST_TEXT]
+    return plain_line(text)[:_MOST_TEXT]

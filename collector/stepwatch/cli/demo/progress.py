@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
-from stepwatch.cli import text
+from stepwatch.cli import terminal, text
 
 _PLAIN_EVERY_SECONDS = 5.0
 _BAR = 12
@@ -25,31 +20,32 @@ class Progress:
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
-        self._console = Console(file=sys.stdout, highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._is_live = terminal.is_redrawn()
         self._shown_at = 0.0
 
     def __enter__(self) -> Progress:
-        if self._console.is_terminal:
-            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        self._show_live("")
 
     def note(self, message: str) -> None:
         """Print a line that stays."""
-        self._console.print(message, markup=False, soft_wrap=True)
+        self._show_live("")
+        print(message, flush=True)
 
     def show(self, job: dict[str, Any] | None, elapsed: float) -> None:
         """Show the job as the collector sees it; None before its first record."""
         line = self._line(job, elapsed)
-        if self._console.is_terminal:
-            self._live.update(Text(line[: self._console.width - 1]), refresh=True)
+        if self._is_live:
+            self._show_live(line)
         elif time.monotonic() - self._shown_at >= _PLAIN_EVERY_SECONDS:
             self._shown_at = time.monotonic()
             self.note(line)
+
+    def _show_live(self, line: str) -> None:
+        if self._is_live:
+            terminal.redraw(line)
 
     def _line(self, job: dict[str, Any] | None, elapsed: float) -> str:
         if job is None or job["step"] is None:

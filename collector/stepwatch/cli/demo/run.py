@@ -18,6 +18,7 @@ from stepwatch.cli.demo.progress import Progress
 from stepwatch.cli.demo.report import incident_note, report_json, report_text
 from stepwatch.cli.interruptions import terminable, undisturbed
 from stepwatch.cli.processes import Processes
+from stepwatch.cli.source import plain_document
 from stepwatch.collector.job_states import ENDED
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
@@ -160,7 +161,9 @@ class Demo:
             response = self._client.get(f"/v1/jobs/{JOB}")
         except httpx.HTTPError:
             return None
-        found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
+        if response.status_code != 200:
+            return None
+        found: dict[str, Any] = plain_document(response.json())
         return found
 
     def _answers(self) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
+
+from stepwatch.cli.report.html import html
 
 WIDTH, HEIGHT = 960, 260
 _LEFT, _RIGHT, _BOTTOM = 72, 20, 22
@@ -49,7 +50,7 @@ def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
             words = f"{name}: {cause} {_hours(seconds)} device-h"
             parts.append(
                 f'<rect x="{left + 1:.1f}" y="{top:.1f}" width="{max(wide - 2, 1):.1f}" '
-                f'height="{high:.1f}" fill="{COLOURS[cause]}"><title>{escape(words)}</title></rect>'
+                f'height="{high:.1f}" fill="{COLOURS[cause]}"><title>{html(words)}</title></rect>'
             )
         if at in shown:
             parts.append(
@@ -67,7 +68,7 @@ def legend(causes: Sequence[str]) -> str:
     """Colours and names."""
     return "".join(
         f'<span class="key"><span class="swatch" style="background:{COLOURS[cause]}"></span>'
-        f"{escape(cause)}</span>"
+        f"{html(cause)}</span>"
         for cause in causes
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
 from stepwatch.cli.report.chart import days_chart, legend
+from stepwatch.cli.report.html import html
 from stepwatch.cli.report.sections import Section, Table
 
 _STYLE = """
@@ -35,12 +35,12 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 def page(title: str, sections: Iterable[Section], report: Mapping[str, Any]) -> str:
     """All sections below the title, with a chart of the days below the headline."""
-    parts = [f"<h1>{escape(title)}</h1>"]
+    parts = [f"<h1>{html(title)}</h1>"]
     for section in sections:
-        parts += [f"<h2>{escape(section.title)}</h2>"] if section.title else []
-        parts += [f"<p>{escape(line)}</p>" for line in section.lines]
+        parts += [f"<h2>{html(section.title)}</h2>"] if section.title else []
+        parts += [f"<p>{html(mark + line)}</p>" for mark, line in section.marked()]
         parts += [_table(section.table)] if section.table is not None else []
-        parts += [f"<p>{escape(section.closing)}</p>"] if section.closing else []
+        parts += [f"<p>{html(section.closing)}</p>"] if section.closing else []
         if not section.title:
             chart, keys = days_chart(report["days"], report["causes"]), legend(report["causes"])
             parts += [f'<div class="panel">{chart}<p>{keys}</p></div>'] if chart else []
@@ -49,14 +49,14 @@ def page(title: str, sections: Iterable[Section], report: Mapping[str, Any]) -> 
         f'<meta http-equiv="content-security-policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body><main>"
+        f"<title>{html(title)}</title><style>{_STYLE}</style></head>\n<body><main>"
         + "\n".join(parts)
         + "</main></body></html>\n"
     )
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
+    head = "".join(f"<th>{html(cell)}</th>" for cell in table.head)
     rows = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in table.rows)
     return (
         f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
@@ -67,4 +67,4 @@ def _table(table: Table) -> str:
 def _cell(words: str) -> str:
     """Numbers stand to the right, under each other; a date is none."""
     is_number = words[:1].isdigit() and words[4:5] != "-"
-    return f"<td{' class=number' if is_number else ''}>{escape(words)}</td>"
+    return f"<td{' class=number' if is_number else ''}>{html(words)}</td>"

@@ -12,6 +12,7 @@ from stepwatch.cli.report.cost import job_cost
 from stepwatch.collector.slo.asked.rates import RateCard
 
 MOST_JOBS = 20
+NUMBERS = "1. "
 DAY = 86_400
 Document = Mapping[str, Any]
 
@@ -24,12 +25,22 @@ class Table(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A titled part: paragraphs, then tables, then a closing line; each may be missing."""
+    """A titled part: lines, then tables, then a closing line; each may be missing.
+
+    All of it is text, which the output escapes. `mark` makes the lines a list: `NUMBERS`, or what
+    stands before each.
+    """
 
     title: str
     lines: Sequence[str] = ()
     table: Table | None = None
     closing: str = ""
+    mark: str = ""
+
+    def marked(self) -> Iterator[tuple[str, str]]:
+        """Each line, and what stands before it."""
+        for number, line in enumerate(self.lines, 1):
+            yield f"{number}. " if self.mark == NUMBERS else self.mark, line
 
 
 def sections(report: Document, card: RateCard | None = None) -> list[Section]:
@@ -47,7 +58,7 @@ def sections(report: Document, card: RateCard | None = None) -> list[Section]:
         Section("Days", table=_days(report)),
         _listed("Incidents that cost most", _incidents(report)),
         _listed("Nodes at fault", _nodes(report)),
-        Section("What to do next", _actions(report)),
+        _actions(report),
     ]
 
 
@@ -72,7 +83,7 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
         f"{total['tokens']:,} tokens."
     ]
     if card is None:
-        lines.append("Money is unknown: no rate card was given (`--rates FILE`).")
+        lines.append("Money is unknown: no rate card was given (--rates FILE).")
     else:
         money, without = _cost(report["jobs"], card)
         lines.append(f"Cost: {_money(money, card)}{_per_tokens(money, total['tokens'], card)}.")
@@ -300,16 +311,17 @@ _ADVICE = {
 }
 
 
-def _actions(report: Document) -> list[str]:
+def _actions(report: Document) -> Section:
     """The causes that took most, with what usually helps; at most three of 2 % or more."""
     total, allocated = report["total"]["seconds"], report["total"]["allocated_seconds"]
     losses = sorted(((total[cause], cause) for cause in _ADVICE), reverse=True)
     found = [
-        f"{at}. {cause} ({text.percent(seconds / allocated)}): {_ADVICE[cause]}."
-        for at, (seconds, cause) in enumerate(losses[:3], 1)
+        f"{cause} ({text.percent(seconds / allocated)}): {_ADVICE[cause]}."
+        for seconds, cause in losses[:3]
         if seconds >= 0.02 * allocated
     ]
-    return found or ["Nothing took 2 % of the device-time or more."]
+    title, nothing = "What to do next", ["Nothing took 2 % of the device-time or more."]
+    return Section(title, found, mark=NUMBERS) if found else Section(title, nothing)
 
 
 def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:

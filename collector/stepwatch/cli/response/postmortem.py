@@ -10,8 +10,10 @@ from stepwatch.cli.report.markdown import markdown
 from stepwatch.cli.report.sections import Section, Table
 from stepwatch.cli.response import runbook_steps
 from stepwatch.cli.verbs.incidents import story
+from stepwatch.runbooks.markdown import Markdown
 
 _NOT_STORED = "unknown: the job is no longer in live state"
+_ITEM, _TO_DO = "- ", "- [ ] "
 _ABOUT = ("job", "node", "kind")
 
 
@@ -53,49 +55,51 @@ def postmortem(material: Material, collector: str) -> str:
     return markdown(
         title,
         [
-            Section("Summary", lines=tuple(_summary(incident))),
-            Section("Impact", lines=tuple(_impact(found, material))),
+            Section("Summary", lines=tuple(_summary(incident)), mark=_ITEM),
+            Section("Impact", lines=tuple(_impact(found, material)), mark=_ITEM),
             Section("Timeline", table=Table(("when", "what", "text"), tuple(timeline))),
-            Section("Cause and evidence", lines=tuple(_cause(incident))),
+            Section("Cause and evidence", lines=tuple(_cause(incident)), mark=_ITEM),
             Section("", table=Table(("evidence", "value", "compared with"), tuple(evidence))),
-            Section("Silences in force", lines=tuple(_silences(found["silences"]))),
-            Section("Action items (draft)", lines=tuple(_actions(incident, collector))),
+            Section("Silences in force", lines=tuple(_silences(found["silences"])), mark=_ITEM),
+            Section(
+                "Action items (draft)", lines=tuple(_actions(incident, collector)), mark=_TO_DO
+            ),
         ],
     )
 
 
 def _summary(incident: dict[str, Any]) -> Iterator[str]:
-    yield f"- {incident['summary']}"
+    yield str(incident["summary"])
     over = incident["resolved_at"]
     lasted = "is still open" if over is None else f"until {text.clock(over)}"
-    yield f"- {incident['state']}: from {text.clock(incident['began_at'])}, {lasted}"
-    yield f"- detected {text.seconds(incident['detected_after_seconds'])} after it began"
+    yield f"{incident['state']}: from {text.clock(incident['began_at'])}, {lasted}"
+    yield f"detected {text.seconds(incident['detected_after_seconds'])} after it began"
     owner = (incident.get("response") or {}).get("owner") or "nobody was assigned"
-    yield f"- owner: {owner}"
+    yield f"owner: {owner}"
 
 
 def _impact(found: dict[str, Any], material: Material) -> Iterator[str]:
     share, lost = material.incident["throughput_lost_ratio"], found["device_hours_lost"]
-    yield f"- throughput lost: {text.percent(share)}"
+    yield f"throughput lost: {text.percent(share)}"
     wasted = text.UNKNOWN if lost is None else text.device_time(lost * 3600.0)
-    yield f"- device-time wasted: {wasted}"
+    yield f"device-time wasted: {wasted}"
     cost = found["cost"]
     money = "unknown: no rate was valid" if cost is None else text.money(cost, found["currency"])
-    yield f"- cost: {money}"
+    yield f"cost: {money}"
     step, redone = found["last_good_checkpoint_step"], found["steps_redone"]
     if material.job is None:
-        yield f"- last good checkpoint, steps redone: {_NOT_STORED}"
+        yield f"last good checkpoint, steps redone: {_NOT_STORED}"
         return
-    yield f"- last good checkpoint: {'none known' if step is None else f'step {step}'}"
-    yield f"- steps redone: {'none known' if redone is None else redone}"
+    yield f"last good checkpoint: {'none known' if step is None else f'step {step}'}"
+    yield f"steps redone: {'none known' if redone is None else redone}"
 
 
 def _cause(incident: dict[str, Any]) -> Iterator[str]:
     sure = f", {incident['confidence']}" if incident.get("confidence") else ""
     where = f"rank {incident['rank']} on {incident['node']}" if incident["rank"] >= 0 else "no rank"
-    yield f"- {incident['cause']}{sure}; {where}; since step {incident['since_step']}"
+    yield f"{incident['cause']}{sure}; {where}; since step {incident['since_step']}"
     for symptom in incident.get("symptoms", ()):
-        yield f"- symptom: {symptom['summary']}"
+        yield f"symptom: {symptom['summary']}"
 
 
 def _silences(silences: list[dict[str, Any]]) -> Iterator[str]:
@@ -103,18 +107,18 @@ def _silences(silences: list[dict[str, Any]]) -> Iterator[str]:
         about = ", ".join(f"{key} {each[key]}" for key in _ABOUT if each[key])
         ended = f", ended by {each['expired_by']}" if each["expired_by"] else ""
         span = f"{text.clock(each['since'])} to {text.clock(each['until'])}{ended}"
-        yield f"- {about}, by {each['by']}, {span}: {each['why']}"
+        yield f"{about}, by {each['by']}, {span}: {each['why']}"
     if not silences:
-        yield "- none"
+        yield "none"
 
 
 def _actions(incident: dict[str, Any], collector: str) -> Iterator[str]:
     """The mitigations of the runbook: what was done of them, and what keeps it from coming back."""
     for step in runbook_steps.steps(incident, runbook_steps.MITIGATION, collector):
-        yield f"- [ ] {step.text}"
-    yield f"- [ ] Is the runbook {incident['runbook']} right? Correct what was not."
+        yield Markdown(step.text)
+    yield f"Is the runbook {incident['runbook']} right? Correct what was not."
     if incident["detected_after_seconds"] > 60.0:
-        yield "- [ ] It took over a minute to detect: what would have shown it sooner?"
+        yield "It took over a minute to detect: what would have shown it sooner?"
 
 
 def _covering(material: Material) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import httpx
 from stepwatch.cli import text
 from stepwatch.cli.interruptions import terminable, undisturbed
 from stepwatch.cli.processes import Processes
+from stepwatch.cli.source import plain_document
 from stepwatch.cli.up.feed import Feed, stamped
 from stepwatch.cli.up.plan import Plan
 from stepwatch.cli.up.restarts import Restarts
@@ -137,7 +138,7 @@ class Up:
         """The list that the collector answers; None while it does not."""
         try:
             response = self._client.get(path)
-            found: list[dict[str, Any]] = response.json()[key]
+            found: list[dict[str, Any]] = plain_document(response.json()[key])
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return None
         return found if response.status_code == 200 else None

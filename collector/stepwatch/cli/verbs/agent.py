@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
+from stepwatch.cli.terminal import start_log
 from stepwatch.signals import places
 from stepwatch.signals.access import Access, read_token
 from stepwatch.signals.errors import ConfigurationError, UsageError
@@ -86,8 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
     from stepwatch.agent.app import Agent, AgentOptions
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    start_log("agent")
     options = AgentOptions(
         ring_dir=arguments.ring_dir,
         spool_dir=arguments.spool,

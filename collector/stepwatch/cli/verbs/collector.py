@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from stepwatch import runbooks
 from stepwatch.cli.access import options as access
 from stepwatch.cli.store import options
+from stepwatch.cli.terminal import start_log
 from stepwatch.signals import places
 
 if TYPE_CHECKING:
@@ -100,11 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s collector %(levelname)s %(message)s"
-    )
-    # It would log each request with its URL, which may hold a secret.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    start_log("collector")
     signal.signal(signal.SIGTERM, _leave)
     tokens = access.tokens_of(arguments)
     certificate = access.certificate_of(arguments)

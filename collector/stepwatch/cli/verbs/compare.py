@@ -12,7 +12,7 @@ from typing import Any
 from stepwatch.cli.compare.comparison import comparison
 from stepwatch.cli.compare.pace import Verdict
 from stepwatch.cli.compare.shown import comparison_text
-from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.cli.source import add_source_arguments, ask_as_sent, component, plain_document
 from stepwatch.collector.slo.asked.rates import read_rates
 from stepwatch.signals import places
 from stepwatch.signals.durable import write_durably
@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.save}: job {found[-1]['job']}, attempt {found[-1]['attempt']}")
         return 0
     compared = comparison(found[0], found[1], arguments.bound, card)
-    print(json.dumps(compared, indent=1) if arguments.json else comparison_text(compared))
+    as_json = arguments.json
+    print(json.dumps(compared, indent=1) if as_json else comparison_text(plain_document(compared)))
     return int(compared["verdict"] != Verdict.NO_REGRESSION)
 
 
@@ -83,7 +84,7 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """A run that was saved, or a job's newest."""
     path = Path(name)
     if path.suffix != ".json" and not path.is_file():
-        found: dict[str, Any] = ask(arguments, f"/v1/jobs/{component(name, 'job')}/run")
+        found: dict[str, Any] = ask_as_sent(arguments, f"/v1/jobs/{component(name, 'job')}/run")
         return found
     try:
         if path.stat().st_size > _MOST_BYTES:

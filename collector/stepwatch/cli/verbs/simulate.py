@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from stepwatch.cli.interruptions import handled_by
 from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
+from stepwatch.cli.terminal import start_log
 from stepwatch.signals import places
 from stepwatch.signals.access import Access
 from stepwatch.signals.clock import SystemClock
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
     if not 1 <= arguments.connections <= MOST_CONNECTIONS:
         raise UsageError(f"--connections {arguments.connections} must be 1 to {MOST_CONNECTIONS}")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s simulate %(message)s")
+    start_log("simulate", logging.WARNING)
     access = Access.of(arguments.token_file, arguments.ca)
     with connect(arguments.collector, access) as client:
         simulation = Simulation(plan, client, SystemClock(), _note, arguments.connections)

@@ -43,8 +43,8 @@ def test_of_a_version_that_sends_no_lines_nothing_is_known() -> None:
     assert words() == {}
 
 
-def test_what_moves_a_cursor_is_left_out_and_lines_are_bounded() -> None:
-    assert words(line_rows((0, 1, "\x1b[2Jgone\n")))[0].lines == ("[2Jgone",)
+def test_what_moves_a_cursor_is_replaced_and_lines_are_bounded() -> None:
+    assert words(line_rows((0, 1, "\x1b[2Jgone\n")))[0].lines == ("\ufffd[2Jgone ",)
     many = line_rows(*[(0, 1, str(at)) for at in range(99)])
     assert len(words(many)[0].lines) == last_lines.MAX_LINES
     assert attempt_of(many).tracker(LastLines).cells > 0

@@ -13,6 +13,7 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import places, presence
 from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.presence import AWAY, CONNECTED, Presence
 
 
@@ -134,5 +135,5 @@ def known_agent() -> Presence | None:
 
 def _print(line: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"stepwatch: {line}\n")
+        sys.stderr.write(f"stepwatch: {plain_line(line)}\n")
         sys.stderr.flush()

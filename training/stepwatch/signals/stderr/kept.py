@@ -18,6 +18,7 @@ from typing import NamedTuple
 from stepwatch.signals.durable import replace
 from stepwatch.signals.places.directories import own_directory
 from stepwatch.signals.places.small_files import read_bytes
+from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.processes import pid_namespace, start_ticks
 
 from .lines import KEPT_CHARACTERS, KEPT_LINES
@@ -96,7 +97,7 @@ def read(path: Path, owner: int | None = None) -> Kept:
 
 def _shown(line: object) -> str:
     """A line as far as it may be shown on a terminal, whoever wrote the file."""
-    return "".join(filter(str.isprintable, str(line)))[:KEPT_CHARACTERS]
+    return plain_line(str(line))[:KEPT_CHARACTERS]
 
 
 def _sweep(folder: Path) -> None:

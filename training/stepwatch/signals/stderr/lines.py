@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.secrets import WITHHELD, without_secrets
 
 KEPT_LINES = 40
@@ -38,8 +39,7 @@ def _harmless(part: bytes, secrets: tuple[str, ...]) -> str:
     # Before and after sequences are taken out: one may end the word that a secret comes after, and
     # one may stand within a secret.
     text = without_secrets(_ESCAPES.sub("\x1b", text), secrets)
-    text = text.replace("\x1b", "").replace("\t", " ")
-    text = "".join(each if each.isprintable() else "?" for each in text)
+    text = plain_line(text.replace("\x1b", ""))
     return without_secrets(text, secrets)[:KEPT_CHARACTERS]
 
 

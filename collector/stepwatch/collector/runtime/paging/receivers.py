@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from stepwatch.collector.incidents.notices import RESOLVED
 from stepwatch.signals.names import labels
+from stepwatch.signals.plain_text import plain_line
 
 KEY_HEADER = "Idempotency-Key"
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
@@ -232,7 +233,7 @@ def _pagerduty_payload(incident: Mapping[str, Any]) -> dict[str, Any]:
 
 def _headline(incident: Mapping[str, Any]) -> str:
     job = incident.get("job")
-    return f"{job}: {incident['summary']}" if job else str(incident["summary"])
+    return plain_line(f"{job}: {incident['summary']}" if job else str(incident["summary"]))
 
 
 def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
@@ -246,7 +247,7 @@ def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
         if incident.get("runbook")
         else None,
     }
-    return {name: str(value) for name, value in known.items() if value}
+    return {name: plain_line(str(value)) for name, value in known.items() if value}
 
 
 def _for_slack(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.records import Kind
 
 MAX_RANKS = 4096
@@ -48,8 +49,8 @@ class LastLines(Tracker):
 
 
 def _with(words: LastWords, row: np.void) -> LastWords:
-    text = bytes(row["text"]).decode("utf-8", "replace")
-    shown = "".join(filter(str.isprintable, text))  # whatever an agent may send
+    # Whatever an agent may send.
+    shown = plain_line(bytes(row["text"]).decode("utf-8", "replace"))
     if int(row["kept"]) != 1:
         return words._replace(reason=shown)
     return words._replace(lines=(*words.lines, shown)[-MAX_LINES:])

@@ -20,6 +20,7 @@ from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.rank_work import WorkWindows
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.places import is_name
 from stepwatch.signals.records import DTYPES, Kind, Phase, ProcessState
 
 _TRAINS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
@@ -137,7 +138,7 @@ class Ranks(JoinedTracker):
         rows, origin = batches.rows(Kind.RANK_STATE), batches.table(Kind.RANK_STATE).origin
         if rows is None:
             return
-        attempt.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
+        attempt.job_class = _class_of(rows[-1])
         known = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
         attempt.refused_records += len(rows) - int(known.sum())
         if known.any():
@@ -231,3 +232,9 @@ class Ranks(JoinedTracker):
         gone = list(self.gone)
         ages[gone] += now_s - self.received_monotonic_s[gone]
         return np.asarray(ages)
+
+
+def _class_of(row: np.void) -> str:
+    """The job's class; what is no name, of which hooks send none, is no class but unknown."""
+    name = bytes(row["job_class"]).decode("ascii", "replace")
+    return name if is_name(name) else ""

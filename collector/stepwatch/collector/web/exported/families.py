@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from stepwatch.signals import names
+from stepwatch.signals.plain_text import plain_line
 
 Value = float | None
 Sample = tuple[Sequence[str], Value]
@@ -31,4 +32,4 @@ def counter(metric: names.Metric, samples: Sequence[Sample]) -> CounterMetricFam
 def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Sequence[Sample]) -> None:
     for labels, value in samples:
         if value is not None and not math.isnan(value):
-            family.add_metric(labels, value)
+            family.add_metric(list(map(plain_line, labels)), value)

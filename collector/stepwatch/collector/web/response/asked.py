@@ -11,6 +11,7 @@ from stepwatch.collector.store.response.silences import LONGEST_SECONDS
 from stepwatch.collector.web.access.readers import MOST_BODY_BYTES
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.places import is_name
+from stepwatch.signals.plain_text import plain_line
 
 MAX_BYTES = MOST_BODY_BYTES
 JSON = "application/json"
@@ -117,4 +118,4 @@ def _text(document: dict[str, Any], key: str, limit: int) -> str:
     found = document.get(key, "")
     if not isinstance(found, str) or len(found) > limit:
         raise ValueError(f"{key} must be a text of at most {limit} characters")
-    return "".join(each if each.isprintable() else " " for each in found).strip()
+    return plain_line(found).strip()
