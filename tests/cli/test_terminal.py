@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from stepwatch.cli import terminal, text
 from stepwatch.cli.main import main
 from stepwatch.cli.terminal import MARKS, Guarded, guarded, painted, redraw, shown
+from tests.ports import free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "\x1b]52;c;ZQ==\x07\x1b[31mx\x9b2J\u202e\rover"
@@ -114,3 +117,32 @@ def test_no_part_of_the_command_line_goes_around(capsys: pytest.CaptureFixture[s
         if path != Path(terminal.__file__):
             assert "\\x1b" not in source and "logging.basicConfig" not in source, path
     assert main(["--version"]) == 0 and capsys.readouterr().out.startswith("stepwatch ")
+
+
+def test_the_log_of_a_collector_on_a_terminal_is_text(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    port = free_port()
+    words = [sys.executable, "-m", "stepwatch.cli", "collector", "--port", str(port)]
+    words += ["--store", str(tmp_path / "store.db")]
+    process = subprocess.Popen(words, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    try:
+        until("the collector to listen", lambda: answers(port))
+        seen = os.read(ours, 65_536)
+        while b"Invalid HTTP request" not in seen:
+            seen += os.read(ours, 65_536)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert b"listening on" in seen and b"\x1b" not in seen and b"\xef\xbf\xbd" not in seen
+
+
+def answers(port: int) -> bool:
+    """Whether something takes a request that is none."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as opened:
+            opened.sendall(b"\x1b[2J no HTTP\r\n\r\n")
+            return bool(opened.recv(100))
+    except OSError:
+        return False

@@ -84,7 +84,13 @@ def _in_force(files: TokenFiles | None) -> Callable[[], Tokens] | None:
 
 def _configured(application: ASGIApp, certificate: Certificate | None) -> uvicorn.Config:
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, lifespan="off", http="h11", ws="none"
+        application,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        http="h11",
+        ws="none",
+        use_colors=False,  # stderr of the command line lets no escapes pass
     )
     config.load()
     for name in ("uvicorn.error", "asyncio", Listener.__module__):
