@@ -52,6 +52,7 @@ def save(watch: Watch, step: int, seconds: float) -> None:
 def train_unevenly(watch: Watch, rank: int) -> None:
     """Rank 0 is out of data first; then the faulty rank is slow."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    watch.attach(model=model)  # else a wait for the slow rank is work of the others' backward
     with model.join():
         for number in range(20 if rank == 0 else STEPS):
             with watch.step(tokens=8) as step:
