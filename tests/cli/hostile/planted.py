@@ -43,20 +43,19 @@ PAYLOADS = {
 }
 """What a terminal, Markdown or HTML would act on, by what it would do."""
 _SHORT = {"image": "<img src=x>", "link": "[x](data:a)"}
+_TEXTS = [
+    (kind, name)
+    for kind, dtype in DTYPES.items()
+    for name in dtype.names or ()
+    if dtype[name].kind == "S"
+]
 FIELDS = {
-    (kind, name): f"Z{letter}"
-    for (kind, name), letter in zip(
-        [
-            (kind, name)
-            for kind, dtype in DTYPES.items()
-            for name in dtype.names or ()
-            if dtype[name].kind == "S"
-        ],
-        string.ascii_letters,
-        strict=False,
-    )
+    field: f"Z{letter}"
+    for field, letter in zip(_TEXTS, string.ascii_letters[: len(_TEXTS)], strict=True)
 }
 """The tag that stands before the payload, by kind and name of each field that is a text."""
+FAILURE, PART = FIELDS[Kind.LIFECYCLE, "text"], FIELDS[Kind.NODE_FACT, "subject"]
+FUNCTION, LINE = FIELDS[Kind.DIAGNOSIS, "function"], FIELDS[Kind.LAST_LINE, "text"]
 WORDS = {
     **{f"fact {part}": f"Y{part[0]}" for part in ("name", "value")},
     **{f"link {part}": f"X{part[0]}" for part in ("tracker", "run", "url")},

@@ -12,7 +12,7 @@ import pytest
 from stepwatch.collector.runtime.paging.receivers import Alertmanager, PagerDuty, Receiver, Slack
 
 from .faces import obeyed
-from .planted import TOGETHER, stored_incidents
+from .planted import FAILURE, PART, TOGETHER, stored_incidents
 
 LINKS = "https://stepwatch.example"
 
@@ -40,7 +40,7 @@ def test_a_notice_is_text(name: str, receiver: Receiver, planted: Callable[[str]
     for incident in stored_incidents(planted(name)):
         document = {"incident": incident, "transition": "open", "at": incident["opened_at"]}
         sent += texts(json.loads(receiver.outgoing("key", document).body))
-    assert any("Zc" in text for text in sent) and any("Zq" in text for text in sent)
+    assert any(FAILURE in text for text in sent) and any(PART in text for text in sent)
     for text in sent:
         assert obeyed(text) == set()
         lines = text.splitlines() if isinstance(receiver, Slack) else [text]

@@ -15,7 +15,7 @@ from tests.collector.made import JOB
 from tests.collector.process import Process
 
 from .faces import obeyed
-from .planted import TOGETHER, incidents
+from .planted import FUNCTION, LINE, PART, TOGETHER, incidents
 
 _ACTED = """() => [...document.querySelectorAll("img, script:not([src]), iframe, [onerror]")]
   .concat([...document.querySelectorAll("a")].filter((a) => !/^https?:/.test(a.protocol)))
@@ -74,6 +74,6 @@ def check(visitor: Visitor, url: str, runbooks: dict[str, str]) -> None:
         assert page.evaluate(_ACTED) == [], path
     assert dialogs == [] and visitor.errors == []
     assert [
-        tag for tag in ("Zq", "Wb", "Wt", "Zf", "Zw") if tag not in "".join(texts.values())
+        tag for tag in (PART, "Wb", "Wt", FUNCTION, LINE) if tag not in "".join(texts.values())
     ] == []
     assert {path: obeyed(text) for path, text in texts.items() if obeyed(text)} == {}
