@@ -71,7 +71,7 @@ class Rank:
         moment = time.monotonic_ns()
         self.ring.write(Kind.LIFECYCLE, self.step, moment, LifecycleEvent.START, 4, b"node-1")
         event = CheckpointEvent.VERIFIED
-        self.ring.write(Kind.CHECKPOINT, self.step, moment, event, 0, 0, 0, b"")
+        self.ring.write(Kind.CHECKPOINT, self.step, moment, event, 0, 0, 0, b"", 0)
 
 
 @contextmanager

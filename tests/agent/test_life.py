@@ -14,7 +14,7 @@ import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.agent.probes.ranks import RanksProbe
-from stepwatch.agent.rings import copies, ended
+from stepwatch.agent.rings import copies, ended, tail
 from stepwatch.agent.rings.bounds import RingBounds
 from stepwatch.agent.rings.ended import KEPT_SECONDS
 from stepwatch.cli.verbs import blackbox
@@ -26,6 +26,7 @@ from tests.agent.probes.hand_clock import HandClock
 from tests.agent.spool.test_unreadable import without_descriptors
 
 JOBS, RANKS = 300, 2
+MOST_PLACES = 64
 SPARE = 96
 """Descriptors of the agent beyond those of this process: as many as 24 jobs would keep."""
 
@@ -99,8 +100,9 @@ def descriptors() -> int:
 
 
 def test_hundreds_of_ended_jobs_leave_nothing_behind(
-    tmp_path: Path, agent: Agent, clock: HandClock
+    tmp_path: Path, agent: Agent, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tail, "MOST_CURSORS", MOST_PLACES)
     turn(agent, clock)
     before = descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -119,7 +121,7 @@ def test_hundreds_of_ended_jobs_leave_nothing_behind(
     assert [path.name for path in (tmp_path / "rings").iterdir()] == []
     assert agent.tail.identities() == [] and len(agent.ended_rings) == 0
     assert agent.errors.counts == {}
-    assert len(agent.tail.cursors) == 0 and agent.spool._acknowledged.cursors == {}
+    assert len(agent.tail.cursors) <= MOST_PLACES and agent.spool._acknowledged.cursors == {}
     assert not agent.exits._watched and not agent.exits._ended
     assert len(agent.ended_rings.copies) == JOBS * RANKS
     assert len(agent.tail._users._owner) <= JOBS
@@ -247,7 +249,8 @@ def test_the_loop_survives_without_descriptors_and_loses_nothing(
             job.steps(2)
             turn(agent, clock, sent=False)
             agent.relay.send_once()
-    assert agent.errors.counts["EMFILE"] >= 5
+    # Not in each turn: a file of the process that is let go leaves room for the next one.
+    assert agent.errors.counts["EMFILE"] > 0
     assert caplog.text.count("cannot look for rings") <= 1, "said once while it lasts"
     turn(agent, clock, 2)
     assert (agent.tail.records_read, agent.tail.overruns) == (RANKS * (4 + 10), 0)

@@ -40,9 +40,7 @@ WAYS = {
     "memory": Way("host-memory", "MemoryError", ("--tee", "3")),
     "abort": Way("host-memory", "std::bad_alloc", ("--redirects", "2")),
     "killed": Way("process-gone", "about to load shard 17"),
-    "secret": Way(
-        "permission-denied", "PermissionError: https(withheld: password)store/x is not ours"
-    ),
+    "secret": Way("permission-denied", "PermissionError: https(withheld: password)store/x is not"),
 }
 MORE_WAYS = {
     "assertion": Way("assertion", "AssertionError: batch of 7 for 8 ranks"),

@@ -273,11 +273,17 @@ class Agent:
             RingCopies(self.options.spool_dir / COPIES),
             self.clock,
             self.spool.acknowledged,
-            self.spool.forget_ring,
+            self._forget_ring,
             self.tail.localise,
             self.errors,
         )
         return self.tail.ended
+
+    def _forget_ring(self, ring_id: int, next_seq: int) -> None:
+        """A ring is gone: its place is kept in memory alone, for a rank that lives after all and
+        makes the same ring again."""
+        self.spool.forget_ring(ring_id)
+        self.tail.cursors[ring_id] = next_seq
 
     def _points(self) -> list[Point]:
         return points_of(self.readings, self.readings.facts.present())

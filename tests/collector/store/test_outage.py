@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -283,3 +285,25 @@ def _damage_a_page(path: Path, job: bytes, other: bytes) -> None:
     ]
     content[pages[len(pages) // 2]] = 0
     path.write_bytes(content)
+
+
+def test_a_file_server_that_hiccups_is_an_outage_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store, HandClock(60.0))
+    client = Client(make_api(service))
+    client.post("/v1/segments", body(RUN[:2]))
+    looked_at = Path.stat
+
+    def stale(self: Path, **options: bool) -> os.stat_result:
+        if self.name == "store.db":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return looked_at(self, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stale)
+        assert client.post("/v1/segments", body(RUN[2:4])).status_code == 503
+        service.evaluate()
+    assert client.post("/v1/segments", body(RUN[2:4])).status_code == 200
+    store.close()

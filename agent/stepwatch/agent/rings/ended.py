@@ -64,7 +64,7 @@ class EndedRings:
         copies: RingCopies,
         clock: Clock,
         acknowledged: Callable[[int], int],
-        forget_cursor: Callable[[int], None],
+        forget_cursor: Callable[[int, int], None],
         localise: Callable[[RingReader], object],
         errors: SurvivedErrors,
     ) -> None:
@@ -151,7 +151,8 @@ class EndedRings:
             if isinstance(error.__cause__, FileNotFoundError):
                 self._forget(ring)
             return None
-        if reader.inode != ring.inode:  # the next search finds the other one
+        # The next search finds the other one; file systems on disk give inodes out again.
+        if (reader.inode, reader.identity.ring_id) != (ring.inode, ring.ring_id):
             reader.close()
             self._forget(ring)
             return None
@@ -159,7 +160,7 @@ class EndedRings:
 
     def _forget(self, ring: EndedRing) -> None:
         self._rings.pop(ring.path, None)
-        self._forget_cursor(ring.ring_id)
+        self._forget_cursor(ring.ring_id, ring.next_seq)
 
     def _tell(self, folder: Path, error: OSError) -> None:
         self._errors.count(error)

@@ -76,8 +76,8 @@ class RingFolders:
             elif now - known.seen_ns > SETTLED_SECONDS * NANOSECONDS:
                 return known
             _list(path, known, shared=path == os.fspath(self._root) and is_shared(self._root))
-        except OSError:  # removed meanwhile, or closed to this user
-            return None
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return None  # removed meanwhile, or closed to this user
         return known
 
 

@@ -16,7 +16,7 @@ MOST_RANKS_PER_NODE = 1024
 MOST_COLLECTIVES = 6
 FLUSH_SECONDS = 2.0
 """From one segment of a node to the next."""
-LEAST_HANG_SECONDS, HANG_STEPS = 90.0, 12
+LEAST_HANG_SECONDS, HANG_STEPS = 120.0, 12
 """How long a run that hangs goes on: longer than it takes to be sure that it does."""
 AFTER_KILL_SECONDS = 10.0
 

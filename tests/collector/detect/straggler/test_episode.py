@@ -74,3 +74,9 @@ def test_noise_as_large_as_the_fault_does_not_keep_it_open() -> None:
         ended = np.where((np.arange(40) >= 10) & (np.arange(40) < 25), 0.8, 0.0)
         over += episode(ended + noise, np.full(40, 10.0)).log_over >= LIMITS.least_log_over
     assert over >= 75 and early <= 3
+
+
+def test_a_rank_that_costs_nothing_anywhere_shows_nothing() -> None:
+    """Its peers pause now and then, so it is faster than they are in every stretch."""
+    seen = episode(np.full(6, -0.2), np.full(6, 10.0))
+    assert not seen.shows.any() and seen.end == 6

@@ -135,3 +135,28 @@ def test_where_an_earlier_attempt_is_told_late_nothing_of_the_newest_is_given_up
     start(job, "gpu-2", range(4, 8), 8, 3)
     assert job.current.number == 3
     assert job.current.step_history.rows["reported"].tolist() == [8]
+
+
+def test_a_restart_of_a_job_that_is_watched_in_part_follows() -> None:
+    """Agents on one of four nodes: the ranks of the others are not missed."""
+    job = LiveJob(JOB)
+    start(job, "gpu-1", range(4), 16, 0)
+    rows = state_rows(range(4), 16, 2.0)
+    rows["process_state"] = ProcessState.GONE
+    say(job, "gpu-1", {Kind.RANK_STATE: rows}, at=1.0)
+    start(job, "gpu-1", range(4), 16, 1, at=2.0)
+    assert job.current.number == 1
+
+
+def test_a_process_that_cannot_be_killed_holds_up_no_restart_elsewhere() -> None:
+    job = running()
+    end(job, "gpu-2")
+    rows = state_rows(range(1, 4), 8, 2.0)
+    rows["process_state"] = ProcessState.GONE
+    say(job, "gpu-1", {Kind.RANK_STATE: rows}, at=1.0)
+    stuck = state_rows(range(1), 8, 2.0)
+    for at in (20.0, 40.0, 60.0, 80.0):
+        say(job, "gpu-1", {Kind.RANK_STATE: stuck}, at=at)
+        start(job, "gpu-8", range(4), 8, 1, at=at)
+        start(job, "gpu-9", range(4, 8), 8, 1, at=at)
+    assert job.current.number == 1

@@ -70,7 +70,7 @@ class RankClaims:
         at, known = self._find(rank)
         at = at[known]
         node = int(self.nodes.known([batch.node])[0])
-        own = (self.node_at[at] == node) | self._free(at, batch.seen_s, starts=True)
+        own = (self.node_at[at] == node) | self._free(at, batch.seen_s, lives=True)
         return {*rank[~known].tolist(), *rank[known][own].tolist()}
 
     def _is_usual(self, batches: Batches, limit: int) -> bool:
@@ -134,23 +134,25 @@ class RankClaims:
         at, _ = self._find(rank[of_rank])
         claims, starts, ends = _claims_in(kind, rows)
         claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
-        mine = (self.node_at[at] == node) | self._free(at, seen_s, starts)
+        # An end takes no place: rows of a run before may report that its ranks are gone.
+        self.node_at[at[self._free(at, seen_s, ~ends) & ~ends]] = node
+        mine = self.node_at[at] == node
         own[of_rank] = mine
         at, claims = at[mine], claims[mine]
-        self.node_at[at] = node
         self.world[at[claims > 0]] = claims[claims > 0]
         self.over[at[starts[mine]]] = False
         self.over[at[ends[mine]]] = True
         return own
 
-    def _free(self, at: Integers, seen_s: float, starts: Mask | bool) -> Mask:
+    def _free(self, at: Integers, seen_s: float, lives: Mask | bool) -> Mask:
         """Which places (places,) a node that is seen at `seen_s` may take: of ranks that no node
-        speaks for, or a silent one; and of a run that is over, those of ranks that start."""
+        speaks for, or a silent one; and of a run that is over, those of ranks that it sees alive
+        (`lives`)."""
         silent = np.append(self._seen_s < seen_s - SILENT_SECONDS, True)  # -1 is no node
         done = self.over | silent[self.node_at]
         free: Mask = silent[self.node_at[at]]
         if 2 * int(done.sum()) >= len(done):
-            free = free | (self.over[at] & starts)
+            free = free | (self.over[at] & lives)
         return free
 
     def _see(self, ranks: Integers) -> None:

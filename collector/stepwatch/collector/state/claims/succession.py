@@ -2,8 +2,9 @@
 
 One segment can name any attempt. A launcher ends the ranks of one before it starts those of the
 next, mostly on the same nodes. So a later attempt follows on nodes of the one before once half of
-the ranks of that have ended, or, where their ends are reported late, once most ranks of the new one
-are there; and on other nodes once nothing is received of the one before.
+the watched ranks of that have ended, or, where their ends are reported late, once most ranks of the
+new one are there. On other nodes it follows once nothing is received of the one before, or once
+half of that has ended and the rest makes no step: a process that cannot be killed stays for ever.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.claims.rank_claims import SILENT_SECONDS
 
 
 def follows(later: Attempt, newest: Attempt) -> bool:
@@ -22,18 +24,26 @@ def follows(later: Attempt, newest: Attempt) -> bool:
     if not newest.world:
         return True
     now_s, seen = later.claims.seen_s, len(later.claims.ranks)
+    if newest.claims.is_silent(now_s):
+        return True
     there = later.claims.on_nodes_of(newest.claims)
     if _is_left(newest, now_s):
-        return (seen > 0 and 2 * there >= seen) or newest.claims.is_silent(now_s)
-    return 2 * there > later.world and 2 * there >= newest.world
+        stalled = now_s - newest.newest_s > SILENT_SECONDS and 2 * seen > later.world
+        return (seen > 0 and 2 * there >= seen) or stalled
+    return 2 * there > min(later.world, _watched(newest)) and 2 * there >= _watched(newest)
+
+
+def _watched(attempt: Attempt) -> int:
+    """Ranks that agents reported: of a job that is watched in part, fewer than its world."""
+    return min(attempt.world, len(attempt.claims.ranks))
 
 
 def _is_left(attempt: Attempt, now_s: float) -> bool:
-    """Whether at least half of the ranks ended, vanished, or are on nodes of which nothing came for
-    a while before `now_s` (Unix seconds)."""
+    """Whether at least half of the watched ranks ended, vanished, or are on nodes of which nothing
+    came for a while before `now_s` (Unix seconds)."""
     silent = set(attempt.claims.silent_ranks(now_s).tolist())
     left = attempt.ended.keys() | attempt.ranks.gone | silent
-    return 2 * sum(0 <= rank < attempt.world for rank in left) >= attempt.world
+    return 2 * sum(0 <= rank < attempt.world for rank in left) >= _watched(attempt)
 
 
 def follower(candidates: Mapping[int, Attempt], newest: Attempt) -> int | None:

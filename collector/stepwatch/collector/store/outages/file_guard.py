@@ -42,6 +42,9 @@ class _FileGuard:
             found = self._path.stat()
         except FileNotFoundError:
             return None
+        except OSError as error:  # a file server that hiccups is an outage, no other file
+            reason = f"the store file {self._path} cannot be looked at: {error.strerror}"
+            raise sa.exc.OperationalError("", None, sqlite3.OperationalError(reason)) from error
         return found.st_dev, found.st_ino
 
 

@@ -48,6 +48,8 @@ def episode(net: Vector, seconds: Vector) -> Episode:
     begin = began(net, seconds)
     # The newest bucket has just begun: it counts as far as it is full, and shows nothing alone.
     share = net[begin:] / np.maximum(seconds[begin:], seconds.mean() / 2)
+    if share.max() <= 0.0:  # a rank that its peers outlast in every bucket costs nothing
+        return Episode(begin, len(net), np.zeros(len(net), dtype=np.bool_), 0.0)
     far = share >= min(float(share.mean()), float(share.max()))
     shows = share >= float(share[far].mean()) / 2
     last = int(np.flatnonzero(shows)[-1])
