@@ -63,6 +63,7 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
 
 
 _SLO_KEYS = ("name", "state", "ratio", "target", "limit", "budget", "clock", "reason")
+_MISSED = ("burning", "exhausted")
 _PAST_KEYS = ("id", "kind", "state", "summary", "began_at", "resolved_at")
 
 
@@ -78,7 +79,8 @@ def _verdict(
     unknown: Sequence[str],
     past: Sequence[dict[str, Any]],
 ) -> str:
-    burns = any(slo.get("burning") for slo in job.get("slos", ()))
+    slos = job.get("slos", ())
+    burns = any(slo.get("burning") or slo["state"] in _MISSED for slo in slos)
     if worst is not None or burns or job["state"] in _BAD:
         return ANOMALY
     if job["state"] == INTERRUPTED:

@@ -159,6 +159,7 @@ def evaluate_slo(
         coverage = min(coverage, _read(seconds, slices, now_s, unread))
         coverage = min(coverage, _read(short_seconds, slices, now_s, unread))
     reason = ""
+    left: Decimal | None = remaining
     nothing_good = short_total > 0 and short_good == 0 and good > 0
     least = min(LEAST_SECONDS, shortest_seconds(slo.window))
     if coverage is None or coverage < COVERAGE_FLOOR:
@@ -168,11 +169,13 @@ def evaluate_slo(
         # A run that has made progress and makes none any more burns whatever its age.
         state = SloState.BURNING if nothing_good else SloState.TOO_EARLY
         reason = f"a budget is evaluated after {least / 60:.0f} min of a job"
+        if nothing_good:
+            reason = f"nothing was good in the last {short_seconds} s; {reason}"
+        left = None
     elif remaining <= 0:
         state = SloState.EXHAUSTED
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
-    left = None if state is SloState.TOO_EARLY else remaining
     return SloStatus(
         slo=slo,
         state=state,

@@ -248,7 +248,8 @@ def _rounded(value: Decimal | None, digits: int) -> float | None:
 
 def _budget_words(status: SloStatus) -> str:
     """What is left, or how a limit stands: it has no budget."""
-    if status.state is SloState.TOO_EARLY:
+    burns_early = status.state is SloState.BURNING and status.budget_remaining is None
+    if status.state is SloState.TOO_EARLY or burns_early:
         return TOO_EARLY_WORDS
     if status.slo.limit is None:
         return budget_words(status.budget_remaining)
