@@ -27,7 +27,7 @@ from tests.agent.spool.test_unreadable import without_descriptors
 
 JOBS, RANKS = 300, 2
 MOST_PLACES = 64
-SPARE = 96
+SPARE = 256
 """Descriptors of the agent beyond those of this process: as many as 24 jobs would keep."""
 
 
@@ -249,7 +249,7 @@ def test_the_loop_survives_without_descriptors_and_loses_nothing(
             job.steps(2)
             turn(agent, clock, sent=False)
             agent.relay.send_once()
-    # Not in each turn: a file of the process that is let go leaves room for the next one.
+    # Not in each turn: a file that the process closes leaves room for the next one.
     assert agent.errors.counts["EMFILE"] > 0
     assert caplog.text.count("cannot look for rings") <= 1, "said once while it lasts"
     turn(agent, clock, 2)

@@ -134,8 +134,9 @@ class RankClaims:
         at, _ = self._find(rank[of_rank])
         claims, starts, ends = _claims_in(kind, rows)
         claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
-        # An end takes no place: rows of a run before may report that its ranks are gone.
-        self.node_at[at[self._free(at, seen_s, ~ends) & ~ends]] = node
+        # An end takes no place of another node: rows of a run before may report its ranks gone.
+        free = self._free(at, seen_s, ~ends) & (~ends | (self.node_at[at] == _NO_NODE))
+        self.node_at[at[free]] = node
         mine = self.node_at[at] == node
         own[of_rank] = mine
         at, claims = at[mine], claims[mine]
