@@ -28,7 +28,8 @@ from tests.agent.spool.test_unreadable import without_descriptors
 JOBS, RANKS = 300, 2
 MOST_PLACES = 64
 SPARE = 256
-"""Descriptors of the agent beyond those of this process: as many as 24 jobs would keep."""
+"""Descriptors beyond those of this process, whose other threads use some: 300 jobs that keep theirs
+need 5,100."""
 
 
 class Job:
