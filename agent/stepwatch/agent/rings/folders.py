@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import Counter
@@ -19,6 +20,10 @@ MAX_FOLDERS, MAX_FOLDERS_OF_USER = 16_384, 4096
 """Below one ring directory, and of one user there: users write there, and each costs a `stat`."""
 MAX_ENTRIES = 8192
 """Of one folder: more are not looked at."""
+
+
+_OF_THE_AGENT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about a folder: the agent has no room to look at it."""
 
 
 @dataclass
@@ -76,8 +81,10 @@ class RingFolders:
             elif now - known.seen_ns > SETTLED_SECONDS * NANOSECONDS:
                 return known
             _list(path, known, shared=path == os.fspath(self._root) and is_shared(self._root))
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return None  # removed meanwhile, or closed to this user
+        except OSError as error:
+            if error.errno in _OF_THE_AGENT:
+                raise
+            return None  # removed meanwhile, or closed to this user: others are listed all the same
         return known
 
 
