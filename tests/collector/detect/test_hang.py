@@ -82,11 +82,43 @@ def test_of_two_absent_the_one_behind() -> None:
     assert [item.rank for item in detect(ranks)] == [1]
 
 
-def test_a_single_rank_hangs_once_it_is_stopped_or_after_long() -> None:
-    assert detect([ABSENT]) == []
-    assert [item.rank for item in detect([ABSENT._replace(process=ProcessState.STOPPED)])] == [2]
-    late = ABSENT._replace(moved_age=LIMITS.pause_seconds)
-    assert [item.rank for item in detect([late])] == [2]
+def test_a_single_rank_hangs_once_it_is_stopped_or_does_nothing_for_long() -> None:
+    early = ABSENT._replace(moved_age=LIMITS.legal_seconds - 1.0)
+    assert detect([early]) == []
+    assert [item.rank for item in detect([early._replace(process=ProcessState.STOPPED)])] == [2]
+    assert [item.rank for item in detect([ABSENT])] == [2]
+    works = ABSENT._replace(work=Work.CPU, moved_age=LIMITS.pause_seconds - 1.0)
+    assert detect([works]) == []
+    assert [item.rank for item in detect([works._replace(moved_age=LIMITS.pause_seconds)])] == [2]
+
+
+def test_ranks_that_are_all_inside_may_be_in_a_transfer_for_as_long_as_bytes_move() -> None:
+    """A broadcast of 20 s, or a link that flaps, is no hang; a link that is cut is one."""
+
+    def standing(age: float, **changes: Any) -> list[RankSituation]:
+        return [WAITER._replace(rank=rank, moved_age=age, **changes) for rank in range(4)]
+
+    spins = {"work": Work.CPU, "worked_age": 0.0}  # a rank that waits may use a CPU for it
+    for changes in ({}, spins):
+        assert detect(standing(LIMITS.legal_seconds - 1.0, **changes)) == []
+        assert len(detect(standing(LIMITS.legal_seconds, **changes))) == 1
+    moves = {"work": Work.BYTES | Work.CPU, "carried_age": 1.0}
+    assert detect(standing(LIMITS.held_seconds - 1.0, **moves)) == []
+    assert len(detect(standing(LIMITS.held_seconds, **moves))) == 1
+    flaps = {"work": Work.NONE, "carried_age": 20.0}
+    assert detect(standing(200.0, **flaps)) == []
+    assert len(detect(standing(200.0, work=Work.NONE, carried_age=80.0))) == 1
+
+
+def test_no_transfer_explains_a_rank_that_is_dead_or_waits_in_a_circle() -> None:
+    ranks = [WAITER._replace(rank=rank, moved_age=6.0, group=1 + rank % 2) for rank in range(4)]
+    circle = Asked(groups={1: "0-3", 2: "0-3"})
+    assert len(hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, circle), LIMITS)) == 1
+    together = [item._replace(group=1) for item in ranks]
+    assert hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS) == []
+    together[2] = together[2]._replace(process=ProcessState.GONE)
+    (found,) = hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS)
+    assert found.rank == 2
 
 
 @pytest.mark.parametrize("work", [Work.CPU, Work.CHILDREN, Work.BYTES, None])
@@ -124,9 +156,10 @@ def test_ranks_that_all_use_no_cpu_may_wait_in_a_collective_that_no_line_shows()
         return [item._replace(work=work) for item, work in zip(ranks, works, strict=True)]
 
     none = Work.NONE
+    assert len(detect(standing(LIMITS.legal_seconds, none))) == 1
     assert detect(standing(LIMITS.legal_seconds - 1, none, none)) == []
     assert [item.rank for item in detect(standing(LIMITS.legal_seconds, none, none))] == [NO_RANK]
-    for works in [(none, Work.CPU), (none, None), (none,)]:
+    for works in [(none, Work.CPU), (none, None)]:
         assert detect(standing(LIMITS.pause_seconds - 1, *works)) == []
         assert len(detect(standing(LIMITS.pause_seconds, *works))) == 1
 

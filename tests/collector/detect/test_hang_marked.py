@@ -59,6 +59,8 @@ def test_without_a_sign_of_work_it_hangs_within_two_minutes_or_half_longer_than_
     assert hangs_after(WAITS, EVALUATES) == hangs_after(WAITS, SAVES) == LIMITS.marked_seconds
     in_it = WAITS._replace(phase=Phase.EVAL)
     assert hangs_after(in_it, in_it) == LIMITS.legal_seconds  # all inside, and it does not end
+    blocked = SAVES._replace(process=ProcessState.UNINTERRUPTIBLE)
+    assert hangs_after(WAITS, blocked) == LIMITS.marked_seconds  # storage that does not answer
     longer = {Phase.EVAL: 100.0, Phase.CHECKPOINT: 90.0}
     assert hangs_after(WAITS, EVALUATES, longest=longer) == 100.0 * LIMITS.pause_multiple
     assert hangs_after(WAITS, SAVES, longest=longer) == 90.0 * LIMITS.pause_multiple
@@ -82,11 +84,10 @@ def test_work_counts_until_it_ends() -> None:
     [
         EVALUATES._replace(work=Work.CPU),
         EVALUATES._replace(work=None),
-        EVALUATES._replace(process=ProcessState.UNINTERRUPTIBLE),
         EVALUATES._replace(host=EVALUATES),
         EVALUATES._replace(host=EVALUATES, work=Work.CPU),
     ],
-    ids=["runs", "may run", "waits for storage", "busy device", "runs, busy device"],
+    ids=["runs", "may run", "busy device", "runs, busy device"],
 )
 def test_what_may_go_on_and_holds_others_up_is_a_pause_first(goes_on: RankSituation) -> None:
     """A rank that evaluates more than before costs time, and wakes nobody for a quarter of an

@@ -133,12 +133,26 @@ def test_ranks_that_all_wait_for_what_no_line_shows_are_said_within_seconds() ->
         RUNS._replace(work=Work.NONE, heartbeat_age=20.0),
         RUNS._replace(process=ProcessState.STOPPED),
         RUNS._replace(process=ProcessState.GONE, work=None),
-        WAITER._replace(rank=2),
+        WAITER._replace(rank=2, process=ProcessState.STOPPED),
     ],
 )
 def test_what_is_a_hang_at_once_is_no_pause(outside: RankSituation) -> None:
     assert detect(job(outside)) == []
     assert len(hang.detect(stall_of(job(outside), 0.5, 0.5, hang.LIMITS), hang.LIMITS)) == 1
+
+
+def test_ranks_that_are_all_inside_are_said_within_seconds() -> None:
+    assert detect(job(WAITER._replace(rank=2), LIMITS.quiet_seconds - 1.0)) == []
+    (finding,) = detect(job(WAITER._replace(rank=2), LIMITS.quiet_seconds))
+    assert (finding.rank, finding.cause, finding.lost_ratio) == (NO_RANK, "unknown", 1.0)
+    assert "all ranks are inside collectives or exchanges" in finding.summary
+    assert "no bytes are seen to move; 4 of 4 ranks wait in all_reduce" in finding.summary
+    moves = [
+        item._replace(work=Work.BYTES, carried_age=0.5)
+        for item in job(WAITER._replace(rank=2), 20.0)
+    ]
+    (finding,) = detect(moves, Asked(groups={0: "0-3"}))
+    assert "all ranks are inside all_reduce of group 0-3, and bytes move" in finding.summary
 
 
 @pytest.mark.parametrize("phase", [Phase.EVAL, Phase.CHECKPOINT])

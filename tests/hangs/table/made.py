@@ -50,7 +50,7 @@ class Job:
         for _ in range(steps):
             self._clock.advance(1.0)
             rows = step_rows([self._step], range(WORLD), 1.0)
-            mine = rows["rank"] == self._row.rank
+            mine = rows["rank"] == self._row.rank  # none where all are inside
             phase = "eval_ns" if self._row.marked else "other_ns"
             rows[phase][mine] += round(waited * NANOSECONDS)
             rows["collective_ns"][~mine] += round(waited * NANOSECONDS)

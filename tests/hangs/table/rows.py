@@ -33,9 +33,14 @@ class Kind(StrEnum):
     """Neither ends: from outside it is a legal wait."""
 
 
+ALL_INSIDE = -1
+"""In place of the rank that waits: all ranks are inside one collective, which takes its time."""
+
+
 class Row(NamedTuple):
-    """One wait. It is `marked` as an evaluation or not, of rank 0 or another; in a loop it comes
-    three times, once otherwise, and a stall in a loop comes after two waits of `before` seconds."""
+    """One wait. It is `marked` as an evaluation or not, of rank 0 or another, or of `ALL_INSIDE`;
+    in a loop it comes three times, once otherwise, and a stall in a loop comes after two waits of
+    ten seconds."""
 
     kind: Kind
     seconds: float
@@ -50,7 +55,8 @@ class Row(NamedTuple):
         length = f" of {self.seconds:.0f} s" if math.isfinite(self.seconds) else ""
         marked = "marked" if self.marked else "not marked"
         times = "in a loop" if self.in_loop else "once"
-        return f"{self.kind}{length}, {self.shape}, {marked}, rank {self.rank}, {times}"
+        who = "all inside" if self.rank == ALL_INSIDE else f"{marked}, rank {self.rank}"
+        return f"{self.kind}{length}, {self.shape}, {who}, {times}"
 
 
 class Answer(NamedTuple):
@@ -66,7 +72,7 @@ class Answer(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    """The full product, legal waits first."""
+    """The full product, legal waits first, and the same of transfers that all ranks are inside."""
     for seconds, shape, marked, rank, in_loop in itertools.product(
         LEGAL_SECONDS, Shape, (False, True), (0, 2), (False, True)
     ):
@@ -76,6 +82,10 @@ def rows() -> Iterator[Row]:
     ):
         if kind is Kind.STALL or shape is not Shape.NOTHING:
             yield Row(kind, math.inf, shape, marked, rank, in_loop)
+    for shape, in_loop in itertools.product(Shape, (False, True)):
+        for seconds in LEGAL_SECONDS:
+            yield Row(Kind.LEGAL, seconds, shape, False, ALL_INSIDE, in_loop)
+        yield Row(Kind.STALL, math.inf, shape, False, ALL_INSIDE, in_loop)
 
 
 def faults(row: Row, answer: Answer) -> list[str]:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,13 @@ PARENT = (
 READS = """
 while True:
     open('/proc/self/maps').read()
+"""
+SERVES = """
+import socket, sys
+peers = [socket.create_connection(('127.0.0.1', int(sys.argv[1]))) for _ in range(20)]
+while True:
+    for peer in peers:
+        peer.recv(100)
 """
 RECEIVES = """
 import socket, sys
@@ -100,6 +107,22 @@ def test_bytes_that_a_connection_receives_count_until_it_is_closed() -> None:
         server.accept()[0] as peer,
     ):
         grown(pid, lambda signs: signs.tcp_bytes > 1e6, lambda: peer.send(bytes(1 << 16)))
+
+
+def test_a_little_on_each_of_many_connections_is_what_one_of_them_carries() -> None:
+    """The host of a store answers each rank once a second: a hundred bytes on each connection."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=20) as server,
+        process(SERVES, str(server.getsockname()[1])) as pid,
+        ExitStack() as stack,
+    ):
+        peers = [stack.enter_context(server.accept()[0]) for _ in range(20)]
+        reader = WorkReader(PROC, KernelFiles())
+        for poll in range(4):
+            signs = reader.read(frozenset({pid}), poll * 5 * NANOSECONDS)[pid]
+            for peer in peers:
+                peer.sendall(bytes(100))
+        assert 100.0 <= signs.tcp_bytes <= 300.0
 
 
 class Later:

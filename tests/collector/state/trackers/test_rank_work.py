@@ -55,6 +55,8 @@ def test_each_sign_of_work(rates: dict[str, float], kinds: Work | None) -> None:
     work = windows(readings(range(10, 15), **rates)).of(0)
     assert work.kinds == kinds
     assert work.worked_ns == (13 if kinds else 10) * NANOSECONDS
+    carried = kinds is not None and Work.BYTES in kinds
+    assert work.carried_ns == (13 if carried else 0) * NANOSECONDS
 
 
 def test_too_few_readings_since_it_moved_say_nothing() -> None:
@@ -78,6 +80,24 @@ def test_bytes_in_bursts_are_those_of_a_logger() -> None:
     rows["file_bytes"] = np.arange(60) // 15 * 200_000.0
     work = windows(rows).of(0)
     assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
+
+
+@pytest.mark.parametrize("name", ["cpu_seconds", "children_cpu_seconds", "file_bytes"])
+def test_one_burst_a_minute_is_no_work(name: str) -> None:
+    """A thread of a logger, in a rank that hangs: half a second of a CPU, once in 40 s."""
+    rows = readings(range(10, 130), cpu_seconds=0.0, children_cpu_seconds=0.0, file_bytes=0.0)
+    rows[name] = np.cumsum(np.arange(120) % 40 == 38) * (1e6 if name == "file_bytes" else 0.5)
+    work = windows(rows).of(0)
+    assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
+
+
+def test_a_burst_between_two_rare_readings_is_no_work() -> None:
+    rows = readings(range(10, 130, 10), cpu_seconds=0.0, file_bytes=0.0)
+    rows["file_bytes"] = np.cumsum(np.arange(12) % 3 == 1) * 1e6
+    work = windows(rows).of(0)
+    assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
+    moves = windows(readings(range(10, 130, 10), cpu_seconds=0.0, file_bytes=1e5)).of(0)
+    assert moves.kinds == Work.BYTES
 
 
 def test_rows_of_many_ranks_together_give_what_they_give_one_by_one() -> None:

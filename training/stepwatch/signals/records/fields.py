@@ -172,7 +172,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("major_faults", "<f4", NAN),
         # Counters of a rank that does not move, since the agent began to read them; NaN of one that
         # moves, or where they cannot be read. CPU time of the processes that it started; bytes that
-        # it and they read and wrote, and those that their TCP connections received and sent.
+        # it and they read and wrote, and those of the TCP connection that carries most.
         ("children_cpu_seconds", "<f8", NAN),
         ("file_bytes", "<f8", NAN),
         ("tcp_bytes", "<f8", NAN),

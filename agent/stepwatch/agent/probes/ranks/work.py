@@ -28,7 +28,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Signs(NamedTuple):
-    """Counters of a rank and the processes that it started; NaN where they cannot be read."""
+    """Counters of a rank and the processes that it started; NaN where they cannot be read.
+
+    `tcp_bytes` are those of the connection that carried most since the reading before: a rank that
+    serves a store carries a little on each of many connections, which is no work.
+    """
 
     children_cpu_seconds: float = UNKNOWN_FLOAT
     file_bytes: float = UNKNOWN_FLOAT
@@ -92,9 +96,9 @@ class WorkReader:
             tcp = {inode: float(carried[inode]) for inode in family.inodes & carried.keys()}
         before = family.signs
         family.signs = Signs(
-            before.children_cpu_seconds + _grown(family.cpu, _known(cpu)),
-            before.file_bytes + _grown(family.files, _known(files)),
-            before.tcp_bytes + (0.0 if tcp is None else _grown(family.tcp, tcp)),
+            before.children_cpu_seconds + sum(_grown(family.cpu, _known(cpu))),
+            before.file_bytes + sum(_grown(family.files, _known(files))),
+            before.tcp_bytes + max(_grown(family.tcp, tcp or {}), default=0.0),
         )
         family.cpu, family.files, family.tcp = _known(cpu), _known(files), tcp
         return Signs(
@@ -126,11 +130,11 @@ def _known(values: Mapping[int, float | None]) -> dict[int, float]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _grown(before: Mapping[int, float] | None, now: Mapping[int, float]) -> float:
-    """By how much counters have grown; what is new counts whole, but not in the first reading."""
+def _grown(before: Mapping[int, float] | None, now: Mapping[int, float]) -> list[float]:
+    """By how much each counter has grown; a new one counts whole, but not in the first reading."""
     if before is None:
-        return 0.0
-    return sum(max(0.0, value - before.get(key, 0.0)) for key, value in now.items())
+        return []
+    return [max(0.0, value - before.get(key, 0.0)) for key, value in now.items()]
 
 
 def _carried() -> Mapping[int, int] | None:

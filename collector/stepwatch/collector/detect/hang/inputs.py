@@ -187,7 +187,7 @@ def rank_situations(
         age = float(ages[rank])
         if rank in ended or math.isnan(age):
             continue
-        work = ranks.work.of(rank)
+        work, silent = ranks.work.of(rank), silence.get(rank, 0.0)
         host = RankSituation(
             rank=rank,
             step=line.step,
@@ -201,10 +201,11 @@ def rank_situations(
             process=_PROCESS_STATES.get(line.process_state, ProcessState.UNKNOWN),
             group=line.collective_group,
             work=work.kinds,
-            worked_age=(line.time_ns - work.worked_ns) / NANOSECONDS + silence.get(rank, 0.0),
+            worked_age=(line.time_ns - work.worked_ns) / NANOSECONDS + silent,
+            carried_age=(line.time_ns - work.carried_ns) / NANOSECONDS + silent,
             cpu_ratio=work.cpu_ratio,
             node=node_of.get(rank, UNKNOWN_NODE),
-            silent_seconds=silence.get(rank, 0.0),
+            silent_seconds=silent,
         )
         situations.append(as_device(host, row))
     return situations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from stepwatch.signals.records import Phase, ProcessState
+from stepwatch.signals.records import Phase
 
 from .activity import DEAD, Activity, activity_of
 from .situation import RankSituation
@@ -51,12 +51,10 @@ def may_go_on(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     """Whether one of `ranks` may come out of a marked pause by itself, however long it takes.
 
     One that works, or may work, evaluates or saves more than before, as the last evaluation of a
-    training does. Storage that does not answer and a device that is busy may take any time as well.
+    training does. A device that is busy may take any time as well.
     """
     return any(
-        item.host is not None
-        or item.process is ProcessState.UNINTERRUPTIBLE
-        or activity_of(item, limits) is not Activity.IDLE
+        item.host is not None or activity_of(item, limits) is not Activity.IDLE
         for item in ranks
         if not item.is_held
     )

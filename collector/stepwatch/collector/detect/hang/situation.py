@@ -19,8 +19,9 @@ class RankSituation(NamedTuple):
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
     `moved_age` are the device's; those of the host are in `host`. With `idle_device` it is seen to
     have no work. `work` is what its process did in the newest seconds since the rank moved, None
-    where unknown; `worked_age` the time since it was last seen at work; `cpu_ratio` the CPU time
-    that it used or was ready for, per second, NaN where unknown.
+    where unknown; `worked_age` the time since it was last seen at work, and `carried_age` that
+    since its bytes moved after it did; `cpu_ratio` the CPU time that it used or was ready for, per
+    second, NaN where unknown.
     `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
     """
 
@@ -38,6 +39,7 @@ class RankSituation(NamedTuple):
     host: RankSituation | None = None
     work: Work | None = None
     worked_age: float = math.inf
+    carried_age: float = math.inf
     cpu_ratio: float = math.nan
     node: str = ""
     silent_seconds: float = 0.0

@@ -4,10 +4,11 @@ Where a rank sits in a collective that others did not enter, those others decide
 that one does not go on by itself (`activity.is_over`): that is a hang at once. Else it may be a
 pause, for as long as signs of work explain it, until the collective's timeout is near; and without
 any sign of work for as long as a wait may be legal (`legal`), whatever others outside do. In an
-evaluation or a save that is marked, signs of work on any rank, and storage that does not answer,
-explain it for longer. Where nobody waits, all may wait in a collective that no line shows: then
-none of them may be at work. A rank that nobody observes may be in a pause, unless it has entered
-the step; one whose node fell silent when the others came to a halt is lost with it.
+evaluation or a save that is marked, signs of work on any rank explain it for longer. Where nobody
+waits, all may wait in a collective that no line shows: then none of them may be at work. Where all
+are inside one collective, it may be a transfer for as long as bytes move. A rank that nobody
+observes may be in a pause, unless it has entered the step; one whose node fell silent when the
+others came to a halt is lost with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 from typing import NamedTuple
 
 from stepwatch.collector.detect.wait_graph import Answer
+from stepwatch.collector.state.trackers.rank_work import Work
 
 from .activity import DEAD, Activity, activity_of, is_device_stuck, is_over, quiet_seconds
 from .device import with_waiting_hosts
@@ -236,13 +238,28 @@ def _hang_seconds(stall: Stall, longest: Longest, limits: Thresholds) -> float:
     if stall.marked or stall.over:
         return limits.pause_seconds
     stuck = any(is_device_stuck(item, limits) for item in outside)
-    if stuck or not outside or _has_dead(stall.ranks):
+    if stuck or _has_dead(stall.ranks):
         return 0.0
-    if len(stall.ranks) == 1:
-        return limits.pause_seconds
+    if not outside:
+        return _inside_until(stall, limits)
     if waiting and any(is_over(item, limits) for item in outside):
         return 0.0
     return _legal_until(stall, longest, limits)
+
+
+def _inside_until(stall: Stall, limits: Thresholds) -> float:
+    """For how long ranks that are all inside may be in a transfer: a large one, or a slow link.
+
+    Bytes that move are its only sign: a rank that waits may use a CPU for it. None may come where
+    a rank has ended, ranks wait in a circle, or a recorder lacks the collective.
+    """
+    if stall.answer.holding or stall.answer.cycle or stall.lacking:
+        return 0.0
+    quiet = min(min(item.carried_age, item.moved_age) for item in stall.waiting)
+    carries = any(Work.BYTES in (item.work or Work.NONE) for item in stall.waiting)
+    if carries:
+        return limits.held_seconds
+    return min(limits.held_seconds, stall.seconds - quiet + limits.legal_seconds)
 
 
 def _legal_until(stall: Stall, longest: Longest, limits: Thresholds) -> float:

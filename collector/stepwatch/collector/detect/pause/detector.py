@@ -45,8 +45,10 @@ def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
 
     It stays a finding beyond `Stall.hang_seconds`: the hang that is found then explains it.
     """
-    if stall is None or stall.hang_seconds <= stall.allowed_seconds or not stall.outside:
-        return []  # without a rank outside, who holds the job up is not observed
+    if stall is None or stall.hang_seconds <= stall.allowed_seconds:
+        return []
+    if not stall.outside and stall.answer.unobserved:
+        return []  # who holds the job up is not observed
     if stall.seconds < max(_least_seconds(stall, limits), stall.usual_seconds):
         return []
     return [_finding(stall)]
@@ -62,7 +64,9 @@ def _least_seconds(stall: Stall, limits: Thresholds) -> float:
     if not stall.waiting:
         return limits.quiet_seconds if quiet and len(stall.ranks) > 1 else limits.least_seconds
     # What uses a CPU computes for the job, most often: an evaluation that is not marked.
-    computes = all(item.work is None or Work.CPU in item.work for item in stall.outside)
+    computes = bool(stall.outside) and all(
+        item.work is None or Work.CPU in item.work for item in stall.outside
+    )
     held = any(is_interpreter_held(item, HANG) for item in stall.outside)
     return HANG.legal_seconds if computes and not held else limits.quiet_seconds
 
@@ -94,7 +98,8 @@ def _lost_ratio(stall: Stall) -> float:
 def holding(stall: Stall) -> list[RankSituation]:
     """The ranks that hold the job up: those that are not at work, where others wait for all.
 
-    In a marked pause, and where nobody waits, one that does not run may wait for one that does.
+    None does where all are inside collectives. In a marked pause, and where nobody waits, one that
+    does not run may wait for one that does.
     """
     if stall.activity is Activity.IDLE:
         return stall.idle or stall.outside
@@ -103,6 +108,8 @@ def holding(stall: Stall) -> list[RankSituation]:
 
 def _cause(stall: Stall, who: list[RankSituation]) -> Cause:
     """Busy where a rank is at work; why it does not arrive where one is known not to be."""
+    if not who:
+        return Cause.UNKNOWN
     if stall.activity is Activity.UNKNOWN or (not stall.waiting and not stall.over):
         return Cause.BUSY if stall.activity is Activity.RUNNING else Cause.UNKNOWN
     return cause_of(who[0], stall.asked.diagnoses.get(who[0].rank), HANG)[0]

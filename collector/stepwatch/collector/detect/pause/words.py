@@ -25,6 +25,10 @@ _NAMED = 4
 
 def summary(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
     """One line: how long, in which step, who, what it does, and what the wait costs."""
+    step = min(item.step for item in stall.ranks)
+    stands = f"the job has made no step for {in_words(stall.seconds)}, in step {step}"
+    if not who:
+        return f"{stands}: {_inside(stall)}; {_cost(stall)}"
     ranks = ranks_text([item.rank for item in who])
     place = _place(stall, who[0])
     if stall.over:
@@ -33,11 +37,16 @@ def summary(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
             f"training is over, and {ranks} {have} not ended for {in_words(stall.seconds)}{place}: "
             f"{_does(who[0], limits)}; {_cost_of_end(stall)}"
         )
-    step = min(item.step for item in stall.ranks)
-    return (
-        f"the job has made no step for {in_words(stall.seconds)}, in step {step}: {ranks} "
-        f"{_is_doing(stall, who, limits)} in {_what(who)}{place}; {_cost(stall)}"
-    )
+    doing = f"{_is_doing(stall, who, limits)} in {_what(who)}{place}"
+    return f"{stands}: {ranks} {doing}; {_cost(stall)}"
+
+
+def _inside(stall: Stall) -> str:
+    """`all ranks are inside broadcast of group 0-3, and bytes move`."""
+    places = stall.answer.complete
+    where = f"inside {places[0].words}" if len(places) == 1 else "inside collectives or exchanges"
+    carry = any(Work.BYTES in (item.work or Work.NONE) for item in stall.waiting)
+    return f"all ranks are {where}, and {'bytes move' if carry else 'no bytes are seen to move'}"
 
 
 def _is_doing(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:

@@ -23,10 +23,15 @@ one second in fifteen."""
 WINDOW_SECONDS = 3.0
 """Shortest window that says whether a rank is at work: a clock tick is 10 ms, so a tenth of it is
 thirty."""
+WINDOW_INTERVALS = 3
+"""Fewest intervals of a window: between rare readings one burst is a whole interval."""
 
 
 class Work(IntFlag):
-    """What the process of a rank does, in the newest window since the rank moved."""
+    """What the process of a rank does, in the newest two windows since the rank moved.
+
+    A logger, or a thread that looks after something once a minute, works in one window alone.
+    """
 
     NONE = 0
     CPU = 1
@@ -40,31 +45,36 @@ class RankWork(NamedTuple):
     """The work of one rank. `kinds` is None while no window is complete, or without CPU time.
 
     `cpu_ratio` is in CPUs, NaN where unknown; `worked_ns` the monotonic moment at which the rank
-    was last seen at work, or moved.
+    was last seen at work, or moved; `carried_ns` that at which its bytes were last seen to move
+    since it moved, 0 without.
     """
 
     kinds: Work | None
     cpu_ratio: float
     worked_ns: int
+    carried_ns: int
 
 
-UNKNOWN_WORK = RankWork(None, float("nan"), 0)
+UNKNOWN_WORK = RankWork(None, float("nan"), 0, 0)
 
 _COUNTERS = ("cpu_seconds", "run_queue_seconds", "children_cpu_seconds", "file_bytes", "tcp_bytes")
 _COLUMNS = (
     *("time_ns", "moved_ns", *_COUNTERS),
     *("cpu", "children", "moving", "intervals", "seconds"),  # of the window under way
-    *("worked_ns", "kinds", "ratio"),  # of the newest complete window
+    *("worked_ns", "carried_ns", "kinds", "ratio"),  # as RankWork has them
+    "newest",  # kinds of the newest complete window alone, NaN before the first
 )
 _AT = {name: place for place, name in enumerate(_COLUMNS)}
 _READ = 2 + len(_COUNTERS)
 _OPEN = slice(_AT["cpu"], _AT["seconds"] + 1)
+_UNKNOWN = slice(_AT["kinds"], None)
 
 
 class WorkWindows:
     """Windows of each rank's readings, one after the other; they begin anew when the rank moves.
 
-    Readings of 0.9, 0.9 and 0.0 CPUs in three seconds are a window at 0.6 CPUs: the rank works.
+    Readings of 0.9, 0.9 and 0.0 CPUs in three seconds are a window at 0.6 CPUs: the rank works if
+    it did so in the window before, or if there is none before.
     """
 
     def __init__(self) -> None:
@@ -73,8 +83,7 @@ class WorkWindows:
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
         more = np.zeros((world - len(self._values), len(_COLUMNS)))
-        more[:, _AT["kinds"]] = np.nan
-        more[:, _AT["ratio"]] = np.nan
+        more[:, _UNKNOWN] = np.nan
         self._values = np.concatenate([self._values, more])
 
     def add(self, rows: Rows) -> None:
@@ -95,7 +104,8 @@ class WorkWindows:
         values = self._values[rank]
         kinds = float(values[_AT["kinds"]])
         known = None if np.isnan(kinds) else Work(int(kinds))
-        return RankWork(known, float(values[_AT["ratio"]]), int(values[_AT["worked_ns"]]))
+        moments = (int(values[_AT[name]]) for name in ("worked_ns", "carried_ns"))
+        return RankWork(known, float(values[_AT["ratio"]]), *moments)
 
     def _take(self, ranks: Integers, readings: Matrix) -> None:
         known = self._values[ranks]
@@ -106,8 +116,8 @@ class WorkWindows:
         self._close(known, readings[:, 0])
         known[:, :_READ] = readings
         known[moved, _OPEN] = 0.0
-        known[moved, _AT["worked_ns"]] = readings[moved, 1]
-        known[moved, _AT["kinds"]] = known[moved, _AT["ratio"]] = np.nan
+        known[moved, _AT["worked_ns"]], known[moved, _AT["carried_ns"]] = readings[moved, 1], 0.0
+        known[moved, _UNKNOWN] = np.nan
         self._values[ranks] = known
 
     def _grow(self, known: Matrix, grown: Matrix, passed: Vector) -> None:
@@ -122,16 +132,28 @@ class WorkWindows:
         known[:, _AT["seconds"]] += passed
 
     def _close(self, known: Matrix, time_ns: Vector) -> None:
-        """End the windows that are long enough, and begin new ones."""
-        seconds = known[:, _AT["seconds"]]
-        over: Mask = seconds >= WINDOW_SECONDS
-        ratio = known[:, _AT["cpu"]] / seconds
+        """End the windows that are long enough, and begin new ones.
+
+        Work counts that this window and the one before it show; the first window counts alone.
+        """
+        seconds, intervals = known[:, _AT["seconds"]], known[:, _AT["intervals"]]
+        over: Mask = (seconds >= WINDOW_SECONDS) & (intervals >= WINDOW_INTERVALS)
+        if not over.any():
+            return
+        ended = known[over]
+        seconds, intervals = seconds[over], intervals[over]
+        ratio = ended[:, _AT["cpu"]] / seconds
         kinds = Work.CPU * (ratio >= CPU_RATIO)
-        kinds = kinds + Work.CHILDREN * (known[:, _AT["children"]] >= CPU_RATIO * seconds)
-        bytes_move = known[:, _AT["moving"]] >= BYTES_SHARE * known[:, _AT["intervals"]]
-        kinds = (kinds + Work.BYTES * bytes_move).astype(np.float64)
-        kinds[np.isnan(ratio) & (kinds == 0)] = np.nan
-        known[over, _AT["kinds"]], known[over, _AT["ratio"]] = kinds[over], ratio[over]
-        works = over & (kinds > 0)
-        known[works, _AT["worked_ns"]] = time_ns[works]
-        known[over, _OPEN] = 0.0
+        kinds = kinds | Work.CHILDREN * (ended[:, _AT["children"]] >= CPU_RATIO * seconds)
+        kinds = kinds | Work.BYTES * (ended[:, _AT["moving"]] >= BYTES_SHARE * intervals)
+        unknown: Mask = np.isnan(ratio) & (kinds == 0)
+        before = ended[:, _AT["newest"]]
+        both = np.where(np.isnan(before), kinds, kinds & np.nan_to_num(before).astype(np.int64))
+        ended[:, _AT["newest"]] = np.where(unknown, np.nan, kinds)
+        ended[:, _AT["kinds"]] = np.where(unknown, np.nan, both)
+        ended[:, _AT["ratio"]] = ratio
+        for name, counted in (("worked_ns", ~0), ("carried_ns", int(Work.BYTES))):
+            seen = (both & counted) > 0
+            ended[seen, _AT[name]] = time_ns[over][seen]
+        ended[:, _OPEN] = 0.0
+        known[over] = ended
