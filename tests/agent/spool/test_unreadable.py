@@ -148,15 +148,54 @@ def test_an_agent_that_starts_keeps_what_it_cannot_read(
 
 
 @pytest.mark.parametrize("number", OF_THE_FILE, ids=errno.errorcode.get)
-def test_a_full_spool_drops_nothing_that_it_cannot_read(
+def test_what_cannot_be_read_keeps_no_new_rows_out_of_a_full_spool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     filled(tmp_path).close()
     size = sum(path.stat().st_size for path in tmp_path.glob("*.seg"))
     spool = Spool(tmp_path, "n1", size)
-    with failing(monkeypatch, "0", number), pytest.raises(OSError, match="the spool is full"):
+    with failing(monkeypatch, "000000000000000", number):
+        spool.put(KEY, ClockPair(1, 1), {Kind.CURSOR: cursors(a=20)})
+        assert [sequence for sequence, _ in spool.oldest(10)] == []
+        assert (spool.unreadable, spool.held, spool.dropped) == (4, 4, 0)
+    assert len(files(tmp_path)) == 4
+    spool.release({3})
+    assert [sequence for sequence, _ in spool.oldest(10)] == [1, 2, 3, 4]
+    assert (spool.unreadable, spool.held, spool.dropped) == (0, 0, 0)
+    spool.close()
+
+
+def test_a_spool_of_which_nothing_can_be_read_stays_below_twice_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(tmp_path).close()
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.seg"))
+    spool = Spool(tmp_path, "n1", size)
+    with failing(monkeypatch, "0", errno.EIO):
+        with pytest.raises(OSError, match="the spool is full of files that cannot be read"):
+            for _ in range(20):
+                spool.put(KEY, ClockPair(1, 1), {Kind.CURSOR: cursors(a=20)})
+        for _ in range(3):  # each hour
+            spool.release({3})
+            assert spool.oldest(10) == []
+    kept = [path.stat().st_size for path in tmp_path.glob("*.seg")]
+    assert size < sum(kept) <= 2 * size and spool.dropped == 0
+    assert caplog.text.count("it cannot be read") == len(kept)
+    spool.release({3})
+    assert len(spool.oldest(20)) == len(kept)
+    spool.close()
+
+
+@pytest.mark.parametrize("number", sorted(SHORTAGES), ids=errno.errorcode.get)
+def test_a_full_spool_names_the_shortage_that_keeps_it_from_making_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    filled(tmp_path).close()
+    spool = Spool(tmp_path, "n1", sum(path.stat().st_size for path in tmp_path.glob("*.seg")))
+    with failing(monkeypatch, "0", number), pytest.raises(OSError) as refused:
         spool.put(KEY, ClockPair(1, 1), {})
-    assert len(files(tmp_path)) == 3 and spool.dropped == 0
+    assert refused.value.errno == number
+    assert (len(spool), spool.unreadable, spool.dropped) == (3, 0, 0)
     spool.close()
 
 

@@ -69,7 +69,9 @@ def _sort(path: Path, sequence: int, found: Adopted) -> None:
         if error.errno in SHORTAGES:
             raise
         logger.warning("%s waits, it cannot be read: %s", path, error)
-        found.held[sequence] = Spooled(sequence, path, _size(path), wire.WRITTEN_FORMAT)
+        found.held[sequence] = Spooled(
+            sequence, path, _size(path), wire.WRITTEN_FORMAT, unreadable=True
+        )
         return
     try:
         segment = wire.decode(data)

@@ -32,7 +32,8 @@ class Spooled(NamedTuple):
 
     `cursors` are its CURSOR rows, `format` the number of its wire format. `tried` are the formats
     that the collector announced when the segment was held, empty before the first answer. `attempt`
-    is what it belongs to; None where it could not be read.
+    is what it belongs to; None where it could not be read. `unreadable`: its file could not be read
+    when that was tried last.
     """
 
     sequence: int
@@ -42,6 +43,7 @@ class Spooled(NamedTuple):
     cursors: Rows | None = None
     tried: frozenset[int] = frozenset()
     attempt: AttemptKey | None = None
+    unreadable: bool = False
 
 
 def sequence_of(path: Path) -> int | None:

@@ -38,8 +38,9 @@ from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError, SegmentError
 from stepwatch.signals.places.owned import own_folder
 from stepwatch.signals.records import Kind
-from stepwatch.signals.wire import Segment, SegmentKey
+from stepwatch.signals.wire import SegmentKey
 
+from . import limit
 from .adopt import adopt
 from .claim import claim
 from .cursors import CursorFile, superseded
@@ -55,6 +56,7 @@ from .files import (
     sequences,
 )
 from .gaps import gap_rows
+from .parts import encode_parts
 from .refused import Refused
 
 logger = logging.getLogger(__name__)
@@ -131,23 +133,28 @@ class Spool:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the segments that wait for a collector that can read them."""
+        """Bytes of the segments that are held."""
         return sum(spooled.size for spooled in list(self._held.values()))
 
     @property
     def held(self) -> int:
-        """Segments that wait for a collector that can read them."""
+        """Segments that wait for a collector that can read them, or to be readable themselves."""
         return len(self._held)
+
+    @property
+    def unreadable(self) -> int:
+        """Segments whose files could not be read when they were tried last."""
+        return sum(each.unreadable for each in self._all())
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
-        """Write one segment durably.
+        """Write one segment durably, or several where the tables are too large for one.
 
         Raises:
             OSError: the disk is full or gone; nothing was written.
-            SegmentError: the tables do not fit into one segment.
+            SegmentError: the tables of one rank do not fit into one segment.
         """
         with self._lock:
             self._report_gaps()
@@ -260,18 +267,25 @@ class Spool:
             advance(self._cursors, found.waiting[sequence].cursors)
 
     def _put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
-        sequence = self._next
-        segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, sequence)
-        data = wire.encode(Segment(segment_key, clock, tables))
+        own = SegmentKey(key.job, key.attempt, self._node, self.number, self._next)
+        parts = encode_parts(own, clock, tables)
         own_folder(self.folder)
-        self._make_room(len(data))
-        path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
-        write_durably(path, data)
-        cursors, size = tables.get(Kind.CURSOR), len(data)
-        self._queue[sequence] = Spooled(
-            sequence, path, size, wire.WRITTEN_FORMAT, cursors, attempt=key
-        )
-        self._next = sequence + 1
+        self._make_room(sum(len(data) for _, data in parts))
+        made: dict[int, Spooled] = {}
+        try:
+            for sequence, (part, data) in enumerate(parts, self._next):
+                path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
+                write_durably(path, data)
+                cursors, size = part.get(Kind.CURSOR), len(data)
+                made[sequence] = Spooled(
+                    sequence, path, size, wire.WRITTEN_FORMAT, cursors, attempt=key
+                )
+        except OSError:
+            for each in made.values():
+                each.path.unlink(missing_ok=True)
+            raise
+        self._queue |= made
+        self._next += len(made)
 
     def _report_gaps(self) -> None:
         """Spool what lost segments held, each gap once."""
@@ -283,7 +297,7 @@ class Spool:
     def _read(self, spooled: Spooled) -> bytes | None:
         """The bytes of a segment that waits; None where it left the queue instead."""
         try:
-            return read_segment(spooled.path)
+            data = read_segment(spooled.path)
         except FileNotFoundError:
             self._lose(spooled, "its file is gone")
         except SegmentError as error:
@@ -292,8 +306,10 @@ class Spool:
         except OSError as error:
             if error.errno in SHORTAGES:
                 raise
-            logger.warning("spooled segment %s waits, it cannot be read: %s", spooled.path, error)
-            self._held[spooled.sequence] = self._queue.pop(spooled.sequence)
+            self._held[spooled.sequence] = limit.marked(self._queue.pop(spooled.sequence), error)
+        else:
+            self._queue[spooled.sequence] = spooled._replace(unreadable=False)
+            return data
         return None
 
     def _delete(self, done: Iterable[int]) -> None:
@@ -307,8 +323,7 @@ class Spool:
         """Give a segment up whose content is gone or damaged; a gap record will say so."""
         logger.warning("spooled segment %s is lost: %s", spooled.path, reason)
         if spooled.attempt is not None:
-            others = [*self._queue.values(), *self._held.values()]
-            gap = gap_rows(spooled, others, self._acknowledged.cursors)
+            gap = gap_rows(spooled, self._all(), self._acknowledged.cursors)
             self._gaps.setdefault(spooled.attempt, []).append(gap)
         self._forget(spooled)
 
@@ -318,15 +333,24 @@ class Spool:
             segments.pop(spooled.sequence, None)
         self._downsampled.discard(spooled.sequence)
 
+    def _all(self) -> list[Spooled]:
+        """A copy that another thread may make while segments come and go."""
+        return [*list(self._queue.values()), *list(self._held.values())]
+
     def _make_room(self, needed: int) -> None:
         """Downsample the oldest segments; if that is not enough, drop what nobody here can read."""
-        excess = self.waiting_bytes + self.held_bytes + needed - self._limit
+        excess = limit.excess(self._all(), self._limit) + needed
         segments = self._queue | self._held
         for sequence in sorted(set(segments) - self._downsampled):
             if excess <= 0:
                 return
-            if segments[sequence].format in wire.READABLE_FORMATS:
-                excess -= self._downsample(segments[sequence])
+            each = segments[sequence]
+            if each.format in wire.READABLE_FORMATS and not each.unreadable:
+                self._downsample(each)
+                after = self._queue.get(sequence, self._held.get(sequence))
+                excess -= each.size - (0 if after is None else after.size)
+                if after is not None and after.unreadable:
+                    excess = limit.excess(self._all(), self._limit) + needed
         for sequence in sorted(segments):
             if excess <= 0:
                 return
@@ -335,25 +359,25 @@ class Spool:
                 excess -= segments[sequence].size
                 self._forget(segments[sequence])
         if excess > 0:
-            raise OSError(errno.ENOSPC, "the spool is full of facts that may not be dropped")
+            what = limit.what_fills(self._all(), self._limit)
+            raise OSError(errno.ENOSPC, f"the spool is full of {what}")
 
-    def _downsample(self, spooled: Spooled) -> int:
-        """Drop a segment's expendable rows; returns the bytes won."""
+    def _downsample(self, spooled: Spooled) -> None:
+        """Drop a segment's expendable rows."""
+        place = self._queue if spooled.sequence in self._queue else self._held
         try:
             data = downsample(read_segment(spooled.path), self._expendable)
         except FileNotFoundError:
             self._lose(spooled, "its file is gone")
-            return spooled.size
         except SegmentError as error:
             quarantine(spooled.path, str(error))
             self._lose(spooled, str(error))
-            return spooled.size
         except OSError as error:
-            logger.debug("%s cannot be made smaller now: %s", spooled.path, error)
-            return 0
-        write_durably(spooled.path, data)
-        place = self._queue if spooled.sequence in self._queue else self._held
-        place[spooled.sequence] = spooled._replace(size=len(data), format=wire.format_of(data))
-        self._downsampled.add(spooled.sequence)
-        self.dropped += 1
-        return spooled.size - len(data)
+            if error.errno in SHORTAGES:
+                raise
+            place[spooled.sequence] = limit.marked(spooled, error)
+        else:
+            write_durably(spooled.path, data)
+            place[spooled.sequence] = spooled._replace(size=len(data), format=wire.format_of(data))
+            self._downsampled.add(spooled.sequence)
+            self.dropped += 1

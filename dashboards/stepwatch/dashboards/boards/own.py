@@ -200,6 +200,7 @@ def _agents() -> Section:
     why = fleet.of_all(names.AGENT_COLLECTOR_PROBLEM, _WHY, how="sum")
     spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
     kept = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
+    unread = fleet.of_all(names.AGENT_UNREADABLE_SEGMENTS, how="sum")
     errors = fleet.of_all(names.NODE_HOOK_ERRORS, how="sum")
     return Section(
         "Agents",
@@ -211,6 +212,7 @@ def _agents() -> Section:
                 count,
                 Line(fleet.of_all(names.AGENT_SPOOL_SEGMENTS, how="sum"), "in spools"),
                 Line(kept, "held"),
+                Line(unread, "of them unreadable"),
             ),
             lines(
                 held, Line(fleet.worst(fleet.of_all(names.AGENT_HELD_BYTES, NODE)), legend(NODE))

@@ -118,6 +118,12 @@ AGENT_HELD_BYTES = Metric(
     "Bytes kept until a collector can read their format.",
     (NODE,),
 )
+AGENT_UNREADABLE_SEGMENTS = Metric(
+    "stepwatch_agent_unreadable_segments",
+    _G,
+    "Segments in the spool whose files cannot be read now: among those that are held, they wait.",
+    (NODE,),
+)
 AGENT_REFUSED = Metric(
     "stepwatch_agent_refused_segments_total",
     _C,
