@@ -9,18 +9,21 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.agent.probes.ranks import RanksProbe
 from stepwatch.agent.rings import copies, ended, tail
-from stepwatch.agent.rings.bounds import RingBounds
+from stepwatch.agent.rings.bounds import ELSEWHERE, RingBounds
 from stepwatch.agent.rings.ended import KEPT_SECONDS
 from stepwatch.cli.verbs import blackbox
+from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
+from stepwatch.signals.blackbox.layout import CLOSED_AT
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.processes import has_ended, pid_namespace, start_ticks
+from stepwatch.signals.processes import boot_number, has_ended, pid_namespace, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent, Phase
 from tests.agent.probes.hand_clock import HandClock
 from tests.agent.spool.test_unreadable import without_descriptors
@@ -35,7 +38,9 @@ need 5,100."""
 class Job:
     """A process that writes some steps on each of its ranks, and ends."""
 
-    def __init__(self, root: Path, name: str, ranks: int = RANKS, clock: int = 0) -> None:
+    def __init__(
+        self, root: Path, name: str, ranks: int = RANKS, clock: int = 0, **fields: Any
+    ) -> None:
         self.process = subprocess.Popen(["sleep", "60"])
         pid = self.process.pid
         self.rings = []
@@ -43,8 +48,8 @@ class Job:
             number = int.from_bytes(os.urandom(7), "little")
             who = Identity(
                 name, 0, rank, ranks, "n1", pid, number, 64,
-                process_start=start_ticks(pid), pid_namespace=pid_namespace(),
-            )  # fmt: skip
+                process_start=start_ticks(pid), pid_namespace=pid_namespace(), boot=boot_number(),
+            )._replace(**fields)  # fmt: skip
             ring = RingWriter(root / name / "0" / str(rank), who, clock)
             ring.write(Kind.LIFECYCLE, 0, 1, LifecycleEvent.START, ranks, b"n1")
             self.rings.append(ring)
@@ -171,6 +176,55 @@ def test_a_ring_stays_until_its_records_are_sent_and_its_owner_is_gone(
     assert names == {"late"}, "its records are not sent"
     turn(agent, clock, round(KEPT_SECONDS) + 1)
     assert list(find_rings(tmp_path / "rings")) == []
+
+
+def test_a_ring_stays_while_torchrun_may_start_its_rank_again(
+    tmp_path: Path, agent: Agent, clock: HandClock
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as torchrun:
+        began = start_ticks(torchrun.pid)
+        job = Job(tmp_path / "rings", "job-2", launcher=torchrun.pid, launcher_start=began)
+        turn(agent, clock)
+        job.end(closed=False)
+        turn(agent, clock, 130)
+        assert agent.tail.identities() == [], "no descriptor is kept of it"
+        assert len(list(find_rings(tmp_path / "rings"))) == RANKS, (
+            "they keep the name of the launch"
+        )
+        torchrun.kill()
+        torchrun.wait(20)
+        turn(agent, clock, round(KEPT_SECONDS) + 1)
+    assert list(find_rings(tmp_path / "rings")) == []
+
+
+def test_a_ring_of_another_node_in_a_shared_folder_is_left_to_its_agent(
+    tmp_path: Path, agent: Agent, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Job(tmp_path / "rings", "job", node="n2", boot=boot_number() + 1)
+    for ring in other.rings:  # its process is one of the other node: no such one lives here
+        ring.set_identity(ring.identity._replace(pid=2**22 - 7))
+    other.rings[1].words[CLOSED_AT // 8] = 1
+    here = Job(tmp_path / "rings", "here")
+    turn(agent, clock)
+    here.end()
+    turn(agent, clock, 1_100)
+    assert agent.tail.records_read == RANKS * 4
+    assert {path.parts[-3] for path in find_rings(tmp_path / "rings")} == {"job"}
+    assert agent.tail.bounds.unread[ELSEWHERE] == RANKS
+    assert caplog.text.count("rings of node n2 lie in") == 1
+    other.end()
+
+
+def test_an_earlier_boot_of_this_node_is_no_other_node(
+    tmp_path: Path, agent: Agent, clock: HandClock
+) -> None:
+    job = Job(tmp_path / "rings", "job", node=places.node_name(), boot=boot_number() + 1)
+    for ring in job.rings:
+        ring.set_identity(ring.identity._replace(pid=2**22 - 7))
+    turn(agent, clock, 130)
+    assert agent.tail.records_read == RANKS * 4, "its last facts are read"
+    assert list(find_rings(tmp_path / "rings")) == []
+    job.end()
 
 
 def test_a_ring_that_is_written_again_is_followed_again(

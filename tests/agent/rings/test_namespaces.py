@@ -95,6 +95,17 @@ def test_only_the_very_process_is_taken(tmp_path: Path) -> None:
     assert LocalProcesses(tmp_path, own=6).here(real) == real, "an empty /proc"
 
 
+def test_its_launcher_is_found_with_it() -> None:
+    pid, parent = os.getpid(), os.getppid()
+    identity = Identity(
+        "job", 0, 0, 1, "node", pid, 7, process_start=start_ticks(pid),
+        pid_namespace=pid_namespace(), launcher=parent, launcher_start=start_ticks(parent),
+    )  # fmt: skip
+    assert LocalProcesses(own=6).here(identity).launcher == parent
+    gone = identity._replace(launcher_start=1)
+    assert LocalProcesses(own=6).here(gone).launcher == 0, "another process has that number here"
+
+
 def test_a_ring_that_does_not_say_where_its_process_is_is_left_as_it_is() -> None:
     identity = Identity("job", 0, 0, 1, "node", 1, 7)
     assert LocalProcesses().here(identity) == identity

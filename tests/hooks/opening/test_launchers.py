@@ -15,8 +15,10 @@ from stepwatch.hooks.opening.launchers import (
     allocated_since_s,
     known_rank,
     launch_key,
+    launcher_of,
 )
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.processes import start_ticks
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4"}
 
@@ -90,6 +92,12 @@ def test_devices_are_held_since_the_batch_job_or_torchrun_began(
         assert since_s is not None and before_s - 2 <= since_s <= time.time() + 1
         launcher.kill()
     assert allocated_since_s({"TORCHELASTIC_RUN_ID": "none"}) is None, "nobody by that number"
+
+
+def test_torchrun_alone_starts_a_rank_again() -> None:
+    parent = os.getppid()
+    assert launcher_of({"TORCHELASTIC_RUN_ID": "none"}) == (parent, start_ticks(parent))
+    assert launcher_of({"SLURM_PROCID": "0"}) == (0, 0)
 
 
 def test_where_nothing_names_the_launch_its_parent_does(monkeypatch: pytest.MonkeyPatch) -> None:

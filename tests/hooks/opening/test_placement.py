@@ -21,7 +21,7 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
 from stepwatch.signals.blackbox.layout import CLOSED_AT
 from stepwatch.signals.places.turns import alone_in
-from stepwatch.signals.processes import pid_namespace, start_ticks
+from stepwatch.signals.processes import boot_number, pid_namespace, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.hooks.conftest import only_ring, rows_in
 
@@ -264,6 +264,17 @@ def test_a_place_is_kept_while_its_owner_lives(
     assert (reader.identity.ring_id == 1000) is kept
     reader.close()
     watch.close()
+
+
+def test_a_ring_of_another_node_keeps_its_place_and_its_file(rings: Path, other: Other) -> None:
+    fields = {"pid": 1 << 30, "node": "another-node", "boot": boot_number() + 1}
+    other(**fields).set_heartbeat(1)
+    hidden = RingWriter(rings / ".1.1", other(job="hidden", **fields).identity)
+    watch = Watch.from_env(job="job")
+    assert set(jobs(rings)) == {"job/0/0", "job-2/0/0", "hidden/0/0"}
+    assert (rings / ".1.1").exists(), "no node tells which processes of another one live"
+    watch.close()
+    hidden.close()
 
 
 def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:

@@ -13,9 +13,16 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import DEFAULT_CAPACITY, Identity
 from stepwatch.signals.blackbox.layout import MESH_AXES
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.processes import pid_namespace, start_ticks
+from stepwatch.signals.processes import boot_number, pid_namespace, start_ticks
 
-from .opening.launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
+from .opening.launchers import (
+    RankInWorld,
+    known_rank,
+    launch_key,
+    launcher_of,
+    number,
+    rank_of_launcher,
+)
 from .opening.mesh import place_in
 
 JOB_CLASS_SIZE = 32
@@ -78,6 +85,7 @@ def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
         raise ConfigurationError(f"mesh axis {unknown[0]!r} is not one of {', '.join(MESH_AXES)}")
     name = environ.get(places.ENV_JOB) or asked.job or "default"
     rank, world = known_rank(environ, asked.given) or ALONE
+    launcher, launcher_start = launcher_of(environ)
     return Identity(
         job=places.checked_name(name, "job name"),
         attempt=_attempt(environ),
@@ -96,6 +104,9 @@ def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
         job_class=_job_class(environ),
         pid_namespace=pid_namespace(),
         launch=launch_key(environ),
+        boot=boot_number(),
+        launcher=launcher,
+        launcher_start=launcher_start,
     )
 
 

@@ -20,8 +20,14 @@ _DESCRIPTORS_PER_RING, _OTHER_DESCRIPTORS = 2, 200
 """The ring's and that of its process; for all else that an agent opens."""
 AGAIN_SECONDS = 10.0
 """A ring that could not be read is tried again after this; it may be one that is being written."""
-UNREAD_REASONS = BEYOND, MALFORMED, UNREADABLE = "bound", "malformed", "unreadable"
-"""Why a ring is not read: there are too many, its content is none, or the system refuses."""
+UNREAD_REASONS = BEYOND, MALFORMED, UNREADABLE, ELSEWHERE = (
+    "bound",
+    "malformed",
+    "unreadable",
+    "elsewhere",
+)
+"""Why a ring is not read: there are too many, its content is none, the system refuses, or it is of
+another node that shares the folder."""
 
 
 class _Refused(NamedTuple):
@@ -49,6 +55,7 @@ class RingBounds:
         self._owners: dict[Path, int] = {}
         self._refused: dict[Path, _Refused] = {}
         self._count: Counter[int] = Counter()
+        self._elsewhere: Counter[int] = Counter()
         self._asked: set[Path] = set()
         self._beyond = 0
         self._reported: set[int] = set()
@@ -60,7 +67,9 @@ class RingBounds:
         self._owners = {path: owner for path, owner in self._owners.items() if path in kept}
         self._refused = {path: it for path, it in self._refused.items() if path in self._asked}
         self._count = Counter(self._owners.values())
-        self._count.update(it.owner for it in self._refused.values())
+        refused = self._refused.values()
+        self._count.update(it.owner for it in refused if it.reason != ELSEWHERE)
+        self._elsewhere = Counter(it.owner for it in refused if it.reason == ELSEWHERE)
         self.unread = Counter(it.reason for it in self._refused.values())
         self.unread[BEYOND] = self._beyond
         self._asked.clear()
@@ -80,7 +89,8 @@ class RingBounds:
                 owner = os.lstat(path).st_uid
             except OSError:  # removed meanwhile
                 return False
-            if len(self._owners) >= self._most or self._count[owner] >= self._of_user:
+            full = len(self._owners) >= self._most or self._count[owner] >= self._of_user
+            if full or self._elsewhere[owner] >= MOST_RINGS:
                 self._refuse_more(owner)
                 return False
             self._count[owner] += 1
@@ -90,7 +100,11 @@ class RingBounds:
     def refuse(self, path: Path, reason: str) -> None:
         """Leave the ring at `path`, which was admitted, alone for a while."""
         again_ns = self._clock.monotonic_ns() + int(AGAIN_SECONDS * NANOSECONDS)
-        self._refused[path] = _Refused(self._owners.pop(path), reason, again_ns)
+        owner = self._owners.pop(path)
+        if reason == ELSEWHERE:  # rings of other nodes take no place of those of this one
+            self._count[owner] -= 1
+            self._elsewhere[owner] += 1
+        self._refused[path] = _Refused(owner, reason, again_ns)
         self._asked.add(path)
 
     def share(self, limit: int, attempts: Counter[int], owner: int) -> int:

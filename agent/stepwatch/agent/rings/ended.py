@@ -1,8 +1,9 @@
 """Rings of ranks that have ended: no descriptor is kept of them, and in the end no ring.
 
-A ring goes a minute after its owner has ended for certain, if the collector has its records. A
-copy stays in the spool's folder. What cannot be removed is looked at less often after a while; a
-ring that is written again, by a container that was paused, is followed again.
+A ring goes a minute after its owner has ended for certain, if the collector has its records and no
+torchrun can start the rank again: the next attempt finds its job's name by the rings of the one
+before. A copy stays in the spool's folder. What cannot be removed is looked at less often after a
+while; a ring that is written again, by a container that was paused, is followed again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepwatch.agent.survival import SurvivedErrors
-from stepwatch.signals.blackbox import RingReader, owner_ended
+from stepwatch.signals.blackbox import RingReader, launcher_lives, owner_ended
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.errors import RingError
 
@@ -124,7 +125,7 @@ class EndedRings:
         self._localise(reader)
         sent = self._acknowledged(ring.ring_id) >= ring.next_seq
         old = now - ring.ended_ns >= KEPT_SECONDS * NANOSECONDS
-        ready = pressed or (sent and old)
+        ready = pressed or (sent and old and not launcher_lives(reader.identity))
         if ready and owner_ended(reader, now) and self._removed(ring, reader, pressed):
             self._forget(ring)
             self.removed += 1

@@ -33,22 +33,32 @@ class LocalProcesses:
         that is not known: an agent in a container sees no process outside."""
         if identity.pid_namespace in (0, self._own):
             return identity
-        named = _named(identity)
+        local = self._local(_named(identity))
+        if local is None:
+            return identity
+        launcher = (identity.launcher, identity.pid_namespace, identity.launcher_start)
+        return identity._replace(
+            pid=local,
+            pid_namespace=self._own,
+            launcher=(self._local(launcher) if identity.launcher else None) or 0,
+        )
+
+    def _local(self, named: _Named) -> int | None:
         if len(self._found) >= MAX_RANKS:
             self._found.clear()
         if named not in self._found:
-            self._found[named] = next(self._search(identity), None)
-        local = self._found[named]
-        return identity if local is None else identity._replace(pid=local, pid_namespace=self._own)
+            self._found[named] = next(self._search(named), None)
+        return self._found[named]
 
-    def _search(self, identity: Identity) -> Iterator[int]:
+    def _search(self, named: _Named) -> Iterator[int]:
+        pid, namespace, start = named
         for _, name in zip(range(MAX_PROCESSES), os.listdir(self._proc), strict=False):
             if not name.isdecimal():
                 continue
-            if start_ticks(int(name), self._proc) != identity.process_start:
+            if start_ticks(int(name), self._proc) != start:
                 continue
             found = (_innermost(self._proc / name), _namespace_of(self._proc / name))
-            if found == (identity.pid, identity.pid_namespace):
+            if found == (pid, namespace):
                 yield int(name)
 
 

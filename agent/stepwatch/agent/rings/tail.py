@@ -19,6 +19,7 @@ from stepwatch.signals.blackbox import (
     RingReader,
     RingSlots,
     closed_directories,
+    is_elsewhere,
     owner_lives,
     rows_of,
 )
@@ -26,7 +27,7 @@ from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
-from .bounds import MALFORMED, UNREADABLE, RingBounds
+from .bounds import ELSEWHERE, MALFORMED, UNREADABLE, RingBounds
 from .ended import EndedRings
 from .folders import RingFolders
 from .namespaces import LocalProcesses
@@ -280,7 +281,15 @@ class Tail:
             self.bounds.refuse(path, UNREADABLE if isinstance(cause, OSError) else MALFORMED)
             self._log_once(str(error))
             return None
-        self.localise(reader)
+        identity = self.localise(reader)
+        if is_elsewhere(identity):
+            reader.close()
+            self.bounds.refuse(path, ELSEWHERE)
+            self._log_once(
+                f"rings of node {identity.node} lie in {self.root}, too: they are left to its own "
+                "agent; a container of this node needs its name in STEPWATCH_NODE"
+            )
+            return None
         return reader
 
     def localise(self, reader: RingReader) -> Identity:

@@ -57,7 +57,12 @@ def _wrong() -> Section:
             _late(names.AGENT_SPOOL_DROPPED, "Segments dropped", "From full spools, of late."),
             _late(names.AGENT_REFUSED, "Segments refused", "By the collector, of late."),
             _late(names.AGENT_OVERRUNS, "Records overwritten", "Before they were read, of late."),
-            _stat(names.AGENT_RINGS_UNREAD, "Rings not read", "Too many, or malformed.", ANY),
+            _stat(
+                names.AGENT_RINGS_UNREAD,
+                "Rings not read",
+                "Too many, malformed, elsewhere.",
+                ANY,
+            ),
             _late(names.AGENT_THREAD_FAILURES, "Threads restarted", "Of agents, of late."),
             _late(names.COLLECTOR_OBJECT_FAILURES, "Object store failures", "Of late."),
             _late(

@@ -92,6 +92,14 @@ def launch_key(environ: Mapping[str, str]) -> str:
     return f"{zlib.crc32(chr(10).join(parts).encode()):08x}"
 
 
+def launcher_of(environ: Mapping[str, str]) -> tuple[int, int]:
+    """The process that starts this one again when it ends, and its start in clock ticks: torchrun,
+    the parent of its ranks. Zeros where there is none: a shell, or a launcher that ends with them.
+    """
+    parent = os.getppid() if _ELASTIC_ID in environ else 0
+    return (parent, start_ticks(parent)) if parent else (0, 0)
+
+
 def allocated_since_s(environ: Mapping[str, str]) -> int | None:
     """Since when the devices are held for this job, Unix seconds: the start of the Slurm job, else
     that of torchrun, which lives through its restarts. None where nobody says so: a shell, say."""

@@ -18,7 +18,7 @@ from .copies import copy_path
 from .described import LayoutCondition
 from .files import FileCondition
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
-from .owners import owner_ended, owner_lives
+from .owners import is_elsewhere, launcher_lives, owner_ended, owner_lives
 from .reader import RingReader, RingRows, find_rings
 from .slots import RingSlots, rows_of
 from .writer import RingWriter
@@ -39,6 +39,8 @@ __all__ = [
     "closed_directories",
     "copy_path",
     "find_rings",
+    "is_elsewhere",
+    "launcher_lives",
     "own_directory",
     "owner_ended",
     "owner_lives",

@@ -28,7 +28,7 @@ them. It rises with the first change to the slot of a kind that they know."""
 
 WORKER_SOCKET_SIZE = 256
 """Bytes of the path of a rank's worker socket."""
-_IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s Q 16s")
+_IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s Q 16s Q I Q")
 IDENTITY_CRC_AT = 1016
 LIVE_AT = 1024
 HEARTBEAT_AT = 1040
@@ -47,7 +47,10 @@ class Identity(NamedTuple):
     `mesh_index` and `mesh_size` follow `MESH_AXES`. `process_start` is the kernel's start time of
     the process in clock ticks, so that a reused pid is not taken for the rank. The clock pair is in
     nanoseconds. `pid_namespace` numbers the namespace of `pid`; `launch` is the same in all ranks
-    of one launch on a node and in no other. Rings of earlier versions have neither (0, empty).
+    of one launch on a node and in no other; `boot` numbers the run of the kernel that the process
+    has; `launcher` and `launcher_start` are the process that starts it again when it ends, as `pid`
+    and `process_start` are its own. Rings of earlier versions have none of these (0, empty), and a
+    process that is not started again has no launcher.
     """
 
     job: str
@@ -68,6 +71,9 @@ class Identity(NamedTuple):
     worker_socket: str = ""
     pid_namespace: int = 0
     launch: str = ""
+    boot: int = 0
+    launcher: int = 0
+    launcher_start: int = 0
 
     @property
     def stage(self) -> int:
@@ -143,6 +149,9 @@ def pack_identity(identity: Identity) -> bytes:
         identity.worker_socket.encode(),
         identity.pid_namespace,
         identity.launch.encode(),
+        identity.boot,
+        identity.launcher,
+        identity.launcher_start,
     ).ljust(IDENTITY_CRC_AT, b"\0")
     return raw + zlib.crc32(raw).to_bytes(4, "little")
 
@@ -193,6 +202,9 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
         worker_socket=texts[3],
         pid_namespace=fields[27],
         launch=texts[4],
+        boot=fields[29],
+        launcher=fields[30],
+        launcher_start=fields[31],
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.processes import has_ended, pid_namespace, start_ticks
+from stepwatch.signals.places import node_name
+from stepwatch.signals.processes import boot_number, has_ended, pid_namespace, start_ticks
 
 from .layout import Identity
 from .reader import RingReader
@@ -16,16 +17,33 @@ GONE_SECONDS = 900.0
 """And for so long before its ring may be removed: a container may be paused."""
 
 
+def is_elsewhere(identity: Identity) -> bool:
+    """Whether a ring is of another node that shares this folder: its pid and its clocks say nothing
+    here. One of the same node's name is of an earlier boot, or of a container with a kernel of its
+    own.
+    """
+    other = identity.boot not in (0, boot_number()) and boot_number() != 0
+    return other and identity.node != node_name()
+
+
+def launcher_lives(identity: Identity) -> bool:
+    """Whether the process that starts a rank again may still do so, as far as it is seen here."""
+    known = identity.launcher != 0 and _is_here(identity)
+    return known and not has_ended(identity.launcher, identity.launcher_start)
+
+
 def owner_lives(reader: RingReader, now_ns: int) -> bool:
     """Whether the owner of a ring lives at monotonic `now_ns` and has not closed it.
 
     Its pid tells where it is a pid here, and its start time whether that pid was given away. Of a
     process in another pid namespace only the heartbeat tells; a ring of an earlier version does not
-    say where its pid holds.
+    say where its pid holds. One on another node that has not closed its ring may live.
     """
     identity = reader.identity
     if reader.closed:
         return False
+    if is_elsewhere(identity):
+        return True
     if _is_here(identity):
         return not has_ended(identity.pid, identity.process_start)
     if _is_its_process(identity):
@@ -39,6 +57,8 @@ def owner_ended(reader: RingReader, now_ns: int) -> bool:
     written any more. One that cannot be looked at has not.
     """
     identity = reader.identity
+    if is_elsewhere(identity):
+        return False
     if _is_here(identity):
         return has_ended(identity.pid, identity.process_start)
     if _is_its_process(identity):

@@ -82,7 +82,7 @@ AGENT_OVERRUNS = Metric(
 AGENT_RINGS_UNREAD = Metric(
     "stepwatch_agent_rings_unread",
     _G,
-    "Rings that are not read: beyond the bound of a user, malformed, or unreadable.",
+    "Rings that are not read: beyond the bound of a user, malformed, unreadable, or elsewhere.",
     (NODE, "reason"),
 )
 AGENT_ENDED_RINGS = Metric(
