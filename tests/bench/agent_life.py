@@ -1,4 +1,4 @@
-"""An agent over the jobs of a year: what it holds after 100, 1,000 and 10,000 that have ended.
+"""An agent over the jobs of a year: what it holds after 100, 1,000 ... 10,000 that have ended.
 
 Real agent, real processes: a job is one process that writes the rings of eight ranks for two
 seconds, in full size. The collector stores nothing, so that the agent is what is measured.
@@ -33,7 +33,8 @@ RANKS, STEPS = 8, 4
 LIVES_SECONDS = 2.0
 JOBS_A_SECOND = 12.0
 """Begun; a busy node of a cluster begins some ten an hour."""
-MARKS = (100, 1_000, 10_000)
+MARKS = (100, 1_000, 4_000, 7_000, 10_000)
+"""What is kept of ended jobs within a bound (names, places in rings, copies) is full at 4,000."""
 MOST_SECONDS = 1_800.0
 SETTLE_SECONDS = 10.0
 _TICKS = os.sysconf("SC_CLK_TCK")
