@@ -8,8 +8,9 @@
 
 A segment carries the ring cursors it was read up to. What a restarted agent reads next is the
 newest cursor among the acknowledged segments and those still spooled: nothing is read twice,
-nothing is left out, whenever the agent was killed. Only the cursors in a segment of a later format
-cannot be read, by an agent that was downgraded: it reads those records again.
+nothing is left out, whenever the agent was killed. Only the cursors in a file that cannot be read
+at the start, or that is of a later format than this agent's, are not known: it reads those records
+again.
 
 A file that cannot be read waits: it is put with those that are held, and tried again. Only
 content that is provably damaged is moved aside, and a gap record says what it held.
