@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from stepwatch import signals
-from stepwatch.cli.terminal import guarded
+from stepwatch.cli.terminal import OutputError, guarded
 from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import StepwatchError, UsageError
 from stepwatch.signals.phrases import closest_hint
@@ -157,7 +157,24 @@ def dispatch(words: Sequence[str]) -> int:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line `words`, by default the process's own, and return the exit code."""
     with guarded(for_good=words is None):
-        return _outcome(sys.argv[1:] if words is None else words)
+        try:
+            return _written(_outcome(sys.argv[1:] if words is None else words))
+        except SystemExit:  # argparse leaves after --help
+            if _written(OK) != OK:
+                sys.exit(PROBLEM)
+            raise
+
+
+def _written(code: int) -> int:
+    """`code` once all output is written: left to the interpreter's exit, an error is code 120."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return code
+    except OutputError as error:
+        print(f"stepwatch: {error}", file=sys.stderr)
+        return PROBLEM
+    return code
 
 
 def _outcome(given: Sequence[str]) -> int:
@@ -169,8 +186,7 @@ def _outcome(given: Sequence[str]) -> int:
     except StepwatchError as error:
         print(f"stepwatch: {error}", file=sys.stderr)
         return PROBLEM
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # as of `| head`, which has what it wants
         return OK
     except KeyboardInterrupt:
         print("stepwatch: interrupted", file=sys.stderr)

@@ -13,10 +13,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.phrases import file_problem
 from stepwatch.signals.plain_text import LineFormatter, plain_line, plain_lines
 
 MARKS = ("\ufdd0", "\ufdd1")
@@ -33,16 +35,49 @@ _COLOURS = {
 _CLEARED = "\r\x1b[K"
 
 
-class Guarded:
-    """A text stream before another one: it replaces what would control a terminal."""
+class OutputError(StepwatchError):
+    """What a verb prints cannot be written: a full disk, for example."""
 
-    def __init__(self, stream: TextIO) -> None:
+
+class Guarded:
+    """A text stream before another one: it replaces what would control a terminal.
+
+    A stream that `must_arrive` raises where it cannot be written. The other one is lost from then
+    on and ends nothing: it is for people, and a training may begin behind it.
+    """
+
+    def __init__(self, stream: TextIO, *, must_arrive: bool = True) -> None:
         self.behind = stream
+        self._must_arrive = must_arrive
 
     def write(self, text: str) -> int:
-        """Write `text` as it may be shown; returns its length."""
-        self.behind.write(_encodable(shown(text), self.behind.encoding))
+        """Write `text` as it may be shown; returns its length.
+
+        Raises:
+            BrokenPipeError: the reader is gone.
+            OutputError: it cannot be written.
+        """
+        self.send(shown(text))
         return len(text)
+
+    def send(self, text: str) -> None:
+        """Write `text` as it is; raises as `write` does."""
+        self._try(lambda: self.behind.write(_encodable(text, self.behind.encoding)))
+
+    def flush(self) -> None:
+        """Write what is buffered; raises as `write` does."""
+        self._try(self.behind.flush)
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            _discard(self.behind)
+            if not self._must_arrive:
+                return
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise OutputError(f"cannot write the output: {file_problem(error)}") from error
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write all of them."""
@@ -55,12 +90,22 @@ class Guarded:
         return getattr(self.behind, name)
 
 
+def _discard(stream: TextIO) -> None:
+    """Send what `stream` still holds nowhere, or the interpreter fails on it at exit (code 120)."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 @contextmanager
 def guarded(*, for_good: bool) -> Iterator[None]:
     """Put the stream before stdout and stderr; `for_good` where the process ends afterwards, whose
     last traceback passes through it, too."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_behind_guard, before)
+    if for_good:
+        _open_descriptors()
+    sys.stdout = _behind_guard(before[0], must_arrive=True)
+    sys.stderr = _behind_guard(before[1], must_arrive=False)
     try:
         yield
     finally:
@@ -68,12 +113,22 @@ def guarded(*, for_good: bool) -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
-def _behind_guard(stream: TextIO | None) -> TextIO:
-    return cast(TextIO, stream if stream is None or _is_guarded(stream) else Guarded(stream))
+def _open_descriptors() -> None:
+    """Open /dev/null where this process was started without stdin, stdout or stderr: a store or a
+    socket would get that number, and a child would write into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free
 
 
-def _is_guarded(stream: object) -> bool:
-    return isinstance(stream, Guarded)
+def _behind_guard(stream: TextIO | None, *, must_arrive: bool) -> TextIO:
+    """`stream` guarded; Python has None for one that the process was started without."""
+    if isinstance(stream, Guarded):
+        return cast(TextIO, stream)
+    there = stream or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    return cast(TextIO, Guarded(there, must_arrive=must_arrive))
 
 
 def shown(text: str) -> str:
@@ -117,9 +172,9 @@ def unmarked(text: str) -> str:
 
 def redraw(line: str) -> None:
     """Write `line` in place of what was redrawn before; empty: leave nothing there."""
-    stream = cast(TextIO, getattr(sys.stdout, "behind", sys.stdout))
     wide = shutil.get_terminal_size().columns - 1
-    stream.write(_CLEARED + _encodable(plain_line(line)[:wide], stream.encoding))
+    stream = Guarded(cast(TextIO, getattr(sys.stdout, "behind", sys.stdout)))
+    stream.send(_CLEARED + plain_line(line)[:wide])
     stream.flush()
 
 

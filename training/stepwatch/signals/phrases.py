@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator
 
 SHOWN_RANKS = 8
 """Ranges of ranks that a line names before it only counts the rest."""
 _CLOSE = 0.5
 """Similarity from which on a known word is offered, from 0 to 1, as `difflib` measures it."""
+
+_FILE_PROBLEMS = {
+    errno.ENOENT: "no such file",
+    errno.EISDIR: "it is a folder",
+    errno.ENOTDIR: "part of its path is a file",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.ENOSPC: "no space left",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+def file_problem(error: OSError | UnicodeError) -> str:
+    """Why a file cannot be read or written, in words, without the number and the name of it."""
+    if isinstance(error, UnicodeError):
+        return "it is no UTF-8 text"
+    return _FILE_PROBLEMS.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def closest_hint(word: str, known: Iterable[str], *, list_known: bool = True) -> str:

@@ -48,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
     page = page_line(environment)
     if page:
         print(page, file=sys.stderr, flush=True)
-    sys.stdout.flush()
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import NoReturn
@@ -19,8 +20,9 @@ def leave(code: int) -> NoReturn:
     Threads of Gloo may still hold tensors. If the shutdown frees them, the process aborts with
     "terminate called without an active exception" after all work is done.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError):  # its reader is gone; the training ended as it did
+            stream.flush()
     os._exit(code)
 
 

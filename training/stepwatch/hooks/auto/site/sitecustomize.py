@@ -65,10 +65,11 @@ def start_hooks() -> None:
     try:
         from stepwatch.hooks.auto import begin_unasked
     except ImportError as error:
-        print(
-            f"stepwatch: not watching: {error}; install stepwatch for {sys.executable}",
-            file=sys.stderr,
-        )
+        line = f"stepwatch: not watching: {error}; install stepwatch for {sys.executable}"
+        try:  # noqa: SIM105 - contextlib may not be loaded here
+            print(line, file=sys.stderr)
+        except OSError:  # nothing reads stderr: `import torch`, which led here, goes on
+            pass
         return
     begin_unasked(OWNER)
 
