@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 from . import placeholders
 from .page import PLAYBOOK_SECTIONS, SECTIONS, Page
@@ -76,7 +76,9 @@ def read(path: Path, family: Family = RUNBOOKS) -> Page:
     try:
         return Page(path.stem, str(path), path.read_text(encoding="utf-8"), family.sections)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the {family.what} {path}: {error}") from error
+        raise ConfigurationError(
+            f"cannot read the {family.what} {path}: {file_problem(error)}"
+        ) from error
 
 
 def render(

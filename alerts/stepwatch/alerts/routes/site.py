@@ -17,7 +17,7 @@ from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
 from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.signals.names import JOB, JOB_CLASS, NODE, SEVERITY
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 from . import schedules
 from .site_schema import KEYS, REMEDIES, Alerting, Route
@@ -57,7 +57,7 @@ def read_site(path: Path, slos: Path | None = None) -> Site:
     try:
         return parse_site(path.read_text(encoding="utf-8"), str(path), slos)
     except OSError as error:
-        why = f"{path}: cannot be read: {error.strerror}; pass --site FILE"
+        why = f"{path}: cannot be read: {file_problem(error)}; pass --site FILE"
         raise UsageError(why) from error
     except UnicodeDecodeError as error:
         raise UsageError(

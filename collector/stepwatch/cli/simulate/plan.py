@@ -120,4 +120,4 @@ def node_name(number: int) -> str:
 
 def _check(what: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise UsageError(f"{what} {value:g} must be from {least:g} to {most:g}")
+        raise UsageError(f"{what} {value} must be from {least:,} to {most:,}")

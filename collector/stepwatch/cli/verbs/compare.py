@@ -17,6 +17,7 @@ from stepwatch.collector.slo.asked.rates import read_rates
 from stepwatch.signals import places
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import file_problem
 
 Check = Callable[[Any], bool]
 EXAMPLE = "stepwatch compare baseline.json llama-7b --bound 0.03"
@@ -91,7 +92,7 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
             raise UsageError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; it is no run")
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; write it with --save") from error
+        raise UsageError(f"{path}: {file_problem(error)}; write it with --save") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: no JSON; write it with --save") from error
     _check(found, path)

@@ -13,7 +13,7 @@ from stepwatch.cli import text
 from stepwatch.cli.slos.in_full import asked_words, in_full
 from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.signals.errors import UsageError
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 EXAMPLE = "stepwatch slo llama-7b goodput; stepwatch slo check slos/ --site site.yaml"
 
@@ -189,7 +189,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
         try:
             slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: cannot be read: {error}") from error
+            raise UsageError(f"{file}: cannot be read: {file_problem(error)}") from error
         except ConfigurationError as error:
             print(error, file=sys.stderr)
             wrong = True
@@ -227,7 +227,10 @@ def _documents(places: list[Path]) -> Iterator[Path]:
     """The documents that are named, and those in the folders that are."""
     for place in places:
         if place.is_dir():
-            yield from sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
+            found = sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
+            if not found:
+                raise UsageError(f"{place}: holds no *.yaml; write an SLO document there")
+            yield from found
         else:
             yield place
 

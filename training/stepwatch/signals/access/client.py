@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import file_problem
 
 from .files import Stamp, stamp_of
 from .tokens import TokenFile
@@ -72,7 +73,9 @@ def _trusting(ca: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # SSLError is one
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        reason = (
+            "it holds no certificate" if isinstance(error, ssl.SSLError) else file_problem(error)
+        )
         raise ConfigurationError(
             f"cannot use the CA file {ca}: {reason}; pass --ca FILE with certificates in PEM"
         ) from error

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import file_problem
 
 from .files import Stamp, read_small, stamp_of, warn_of_readers
 
@@ -42,7 +43,9 @@ def read_token(path: str | Path | None) -> str | None:
     try:
         lines = read_small(Path(path)).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the token file {path}: {error}") from error
+        raise ConfigurationError(
+            f"cannot read the token file {path}: {file_problem(error)}"
+        ) from error
     if not lines or not lines[0].strip():
         raise ConfigurationError(f"the token file {path} is empty; put one token on its first line")
     token = checked_token(lines[0].strip(), path)

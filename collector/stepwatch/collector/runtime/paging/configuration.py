@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 from .receivers import PAGERDUTY_URL, Alertmanager, PagerDuty, Receiver, Secret, Slack, Webhook
 
@@ -56,9 +56,9 @@ def read_receivers(path: Path) -> list[Receiver]:
     """
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}; pass --receivers FILE") from error
-    except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, a number of too many digits
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: {file_problem(error)}; pass --receivers FILE") from error
+    except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     try:
         return _receivers(found)
@@ -140,7 +140,7 @@ def _secret(table: Mapping[str, Any], key: str, where: str) -> Secret:
     try:
         first = read()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = file_problem(error)
         raise ConfigurationError(f"{where}: {key}: cannot read {file}: {reason}") from error
     if not first:
         raise ConfigurationError(f"{where}: {key}: {file} is empty; put it on the first line")

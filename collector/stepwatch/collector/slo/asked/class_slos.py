@@ -9,7 +9,7 @@ from pathlib import Path
 from stepwatch.collector.slo.asked.site_schema import SiteDocument
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 
 def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
@@ -36,7 +36,8 @@ def slo_names(folder: Path | None = None) -> set[str]:
             if file.name.endswith((".yaml", ".yml")):
                 found.add(_name(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, YamlError) as error:
-        raise ConfigurationError(f"{place}: cannot be read: {error}; pass --slo DIR") from error
+        reason = error if isinstance(error, YamlError) else file_problem(error)
+        raise ConfigurationError(f"{place}: cannot be read: {reason}; pass --slo DIR") from error
     return found
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.phrases import closest_hint, file_problem
 
 _KEYS = ("from", "device_hour", "class")
 _TOP = ("currency", "rate")
@@ -79,8 +79,10 @@ def read_rates(path: Path) -> RateCard:
         text = path.read_text(encoding="utf-8")
         found = tomllib.loads(text)
     except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}; pass --rates FILE") from error
-    except ValueError as error:  # no UTF-8, no TOML, or a number of more digits than Python reads
+        raise ConfigurationError(f"{path}: {file_problem(error)}; pass --rates FILE") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: {file_problem(error)}; write TOML") from error
+    except ValueError as error:  # no TOML, or a number of more digits than Python reads
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: nested too deeply; write [[rate]] tables") from error

@@ -38,6 +38,7 @@ from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.store.accounts import Generation
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import file_problem
 
 Span = tuple[float, float]
 OTHERS = "*"
@@ -147,7 +148,9 @@ def _objectives(folder: Path | None, site: Path | None) -> Objectives:
     try:
         return _with_site(slos, site.read_text(encoding="utf-8"), str(site))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{site}: cannot be read: {error}; pass --site FILE") from error
+        raise ConfigurationError(
+            f"{site}: cannot be read: {file_problem(error)}; pass --site FILE"
+        ) from error
 
 
 def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
@@ -182,7 +185,7 @@ def _documents(folder: Path) -> dict[str, Slo]:
         try:
             slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
-            problems.append(f"{file}: cannot be read: {error}")
+            problems.append(f"{file}: cannot be read: {file_problem(error)}")
             continue
         except ConfigurationError as error:
             problems.append(str(error))

@@ -14,6 +14,7 @@ from stepwatch.signals import places
 from stepwatch.signals.access import checked_token, read_small, stamp_of, warn_of_readers
 from stepwatch.signals.access.files import Stamp
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import file_problem
 
 from .roles import EVERYTHING, Role
 
@@ -104,7 +105,9 @@ def _grants_in(path: Path, roles: frozenset[Role]) -> Iterator[Grant]:
     try:
         lines = read_small(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the token file {path}: {error}") from error
+        raise ConfigurationError(
+            f"cannot read the token file {path}: {file_problem(error)}"
+        ) from error
     warn_of_readers(path)
     found = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not found:
