@@ -259,7 +259,7 @@ def test_runbooks_are_listed(run: Run) -> None:
 def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
     Store.sqlite(tmp_path / "s.db").close()
     source = ["--store", str(tmp_path / "s.db")]
-    assert run("status", *source) == Answer(OK, "no job has sent a segment yet\n", "")
+    assert run("status", *source) == Answer(OK, "no job has reported yet\n", "")
     assert run("incidents", *source) == Answer(OK, "no incidents\n", "")
 
 

@@ -251,7 +251,9 @@ def test_a_page_without_its_collector_says_so(collector: Process, visitor: Visit
     expect(page.locator(".incident.open .headline").first).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (700, False), (1280, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1280, False), (700, False), (390, False), (1280, True)]
+)
 def test_widths_and_grounds(
     straggling: Process, browser: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:

@@ -58,7 +58,7 @@ def _show_fleet(arguments: argparse.Namespace, known: list[dict[str, Any]], widt
     if arguments.json:
         print(json.dumps(jobs, indent=1))
     elif not known:
-        print("no job has sent a segment yet")
+        print("no job has reported yet")
     else:
         print(fleet_text(jobs, width, now) if jobs else "no job to show")
         if left_out:
