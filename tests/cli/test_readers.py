@@ -206,6 +206,14 @@ def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
     assert "None" not in answer.out
 
 
+def test_only_an_open_incident_costs_something_now() -> None:
+    known: dict[str, object] = {"throughput_lost_ratio": 0.5, "throughput_lost_ratio_now": 0.4}
+    known |= {"device_seconds_lost": 90.0}
+    assert "(now 40%)" in impact({**known, "state": "open"})
+    for state in ("resolved", "ended", "merged"):
+        assert "now" not in impact({**known, "state": state})
+
+
 def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
     unknown: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
     assert impact(unknown) == "unknown"

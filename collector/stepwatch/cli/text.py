@@ -58,6 +58,11 @@ def count(value: int | None) -> str:
     return UNKNOWN if value is None else str(value)
 
 
+def counted(value: int, noun: str) -> str:
+    """A count with its noun: `1 job`, `2 jobs`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
 def clock(at: float) -> str:
     """A moment (Unix seconds) in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

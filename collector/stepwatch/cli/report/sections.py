@@ -78,7 +78,7 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
     total = report["total"]
     allocated = text.device_time(total["allocated_seconds"])
     lines = [
-        f"{_span(report)}: {len(report['jobs'])} job(s), {allocated}, "
+        f"{_span(report)}: {text.counted(len(report['jobs']), 'job')}, {allocated}, "
         f"productive {text.share(total['productive_ratio'])}, {total['steps']:,} steps kept, "
         f"{total['tokens']:,} tokens."
     ]
@@ -91,7 +91,7 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
             lines.append(
                 f"No rate is valid for {text.device_time(without)}: their cost is unknown."
             )
-    lines.append(f"{report['incident_count']} incident(s).")
+    lines.append(f"{text.counted(report['incident_count'], 'incident')}.")
     return lines
 
 
@@ -241,7 +241,7 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
         rows.append(row)
     head = ["job", "class", "device-time", "productive", "lost most to", "tokens"]
     left = len(ordered) - MOST_JOBS
-    closing = f"{left} more job(s), with less device-time." if left > 0 else ""
+    closing = f"{text.counted(left, 'more job')}, with less device-time." if left > 0 else ""
     return Section("Jobs", table=Table([*head, *(["cost"] if card else [])], rows), closing=closing)
 
 

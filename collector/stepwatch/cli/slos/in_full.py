@@ -84,9 +84,9 @@ def _burn(slo: Document) -> str:
     base = mean if slo["window_is_full"] else 1.0
     spans = sorted({gone_in(seconds, mean, rate, base) for rate in rates})
     if spans[0] == math.inf:
-        return f"{words}; as it burns now it lasts"
+        return f"{words}; as it burns now, the budget lasts"
     ends = [text.seconds(each) if each < math.inf else "never" for each in spans]
-    return f"{words}; as it burns now it is gone in {', or '.join(ends)}"
+    return f"{words}; as it burns now, the budget is gone in {', or '.join(ends)}"
 
 
 def gone_in(seconds: float, mean: float, rate: float, base: float) -> float:

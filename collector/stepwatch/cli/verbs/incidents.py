@@ -166,7 +166,7 @@ def impact(incident: dict[str, Any]) -> str:
     share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
     if share is None and not lost:
         return text.UNKNOWN
-    now = incident.get("throughput_lost_ratio_now")
+    now = incident.get("throughput_lost_ratio_now") if incident.get("state") == "open" else None
     changed = now is not None and text.percent(now) != text.percent(share)
     lately = f" (now {text.percent(now)})" if changed else ""
     cost = incident.get("cost")

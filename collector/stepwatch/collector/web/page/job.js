@@ -106,7 +106,7 @@ function drawIncident(incident) {
     ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["confidence", incident.confidence || ""], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
-    ["throughput lost now", percent(incident.throughput_lost_ratio_now, 0)],
+    ["throughput lost now", incident.state === "open" ? percent(incident.throughput_lost_ratio_now, 0) : ""],
     ["severity", incident.severity],
     // Zero seconds with an unknown share means unknown, not that nothing was lost.
     ["device time lost", known(incident.throughput_lost_ratio) || incident.device_seconds_lost
