@@ -63,7 +63,8 @@ function measure(value, unit) {
   if (unit === "step") return "step " + value;
   if (unit === "digest") return value.toString(16);
   const plain = Number.isInteger(value) || Math.abs(value) >= 1000 ? grouped(value, 0) : String(Number(value.toPrecision(3)));
-  return (plain + " " + unit).trimEnd();
+  const isOne = plain === "1" && ["events", "ranks", "steps"].includes(unit);
+  return (plain + " " + (isOne ? unit.slice(0, -1) : unit)).trimEnd();
 }
 function bytes(value) {
   if (!known(value)) return UNKNOWN;

@@ -197,7 +197,7 @@ const anomaly = (rank) => rank.ended === "finish" ? "" : ANOMALOUS[rank.process_
 const ANOMALOUS = { 4: " · stopped", 5: " · dead", 6: " · gone" };
 
 function drawPhases(view) {
-  const left = 170, width = widthOf("phases"), height = 24;
+  const left = 190, width = widthOf("phases"), height = 24;
   const shares = (rank) => BUCKETS.map(([key]) => key === "collective" ? rank.collective_wait_share
     : key === "pipeline" ? rank.pipeline_wait_share : rank.phase_share[key]);
   const shown = view.ranks.slice(0, 64);
