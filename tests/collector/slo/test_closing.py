@@ -69,6 +69,9 @@ class Run:
         host["rank"] = np.tile(range(WORLD), len(steps))
         host["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS + 1e6 * host["rank"]
         host["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
+        # Rank 0 evaluates at the end of a step, and rank 1 waits for it in the next one.
+        host["eval_ns"][(host["step"] % 5 == 4) & (host["rank"] == 0)] = 3 * NANOSECONDS
+        host["duration_ns"][(host["step"] % 5 == 0) & (host["rank"] == 1)] += 3 * NANOSECONDS
         host["tokens"], host["loss"] = 10, self.random.random(len(host))
         host = host[~np.isin(host["step"], [each for each in steps if self.random.random() < 0.03])]
         late = (host["rank"] == 1) & (self.random.random() < 0.2)

@@ -209,6 +209,19 @@ BY_SECOND: dict[str, tuple[dict[str, float], list[tuple[Spent, float]]]] = {
     "nothing is known": ({}, []),
     "in its next step": ({"seen_s": 4.0}, []),
     "it stands": ({"seen_s": 60.0}, [(Spent.STALL, 120.0)]),
+    "it evaluates": ({"seen_s": 60.0, "evaluated_s": 60.0}, [(Spent.EVALUATION, 120.0)]),
+    "it evaluated a moment ago": (
+        {"seen_s": 60.0, "evaluated_s": 58.0},
+        [(Spent.EVALUATION, 116.0)],
+    ),
+    "it saved, and stands": (
+        {"seen_s": 60.0, "evaluated_s": 5.0, "saved_s": 10.0},
+        [(Spent.CHECKPOINT_STALL, 20.0), (Spent.STALL, 100.0)],
+    ),
+    "it evaluated before its last step": (
+        {"seen_s": 60.0, "evaluated_s": -5.0},
+        [(Spent.STALL, 120.0)],
+    ),
     "it stood, and ended": ({"over_s": 50.0}, [(Spent.STALL, 100.0)]),
     "it ended": ({"over_s": 2.0}, []),
     "on other devices": ({"over_s": 2.0, "next_began_s": 30.0}, []),

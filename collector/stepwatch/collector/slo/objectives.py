@@ -132,8 +132,12 @@ def evaluate_slo(
     now_s: float,
     unread: Sequence[Unread] = (),
     without: Sequence[tuple[float, float]] = (),
+    *,
+    stalled: bool = False,
 ) -> SloStatus:
     """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`.
+
+    Of a job that is `stalled` it is never too early to say that its budget burns.
 
     Of `unread` parts of the log nothing is known: they lower the coverage by their share of time.
     Time in `without` (Unix seconds, spans in rising order and apart) counts for nothing: it was
@@ -160,13 +164,13 @@ def evaluate_slo(
         coverage = min(coverage, _read(short_seconds, slices, now_s, unread))
     reason = ""
     left: Decimal | None = remaining
-    nothing_good = short_total > 0 and short_good == 0 and good > 0
+    nothing_good = short_total > 0 and short_good == 0 and (good > 0 or stalled)
     least = min(LEAST_SECONDS, shortest_seconds(slo.window))
     if coverage is None or coverage < COVERAGE_FLOOR:
         state = SloState.FROZEN
         reason = "too few of the records that should be there are"
     elif now_s - max(slices.first_s, now_s - seconds) < least:
-        # A run that has made progress and makes none any more burns whatever its age.
+        # A run that makes no progress any more, or hangs in its start, burns whatever its age.
         state = SloState.BURNING if nothing_good else SloState.TOO_EARLY
         reason = f"a budget is evaluated after {least / 60:.0f} min of a job"
         if nothing_good:

@@ -30,7 +30,8 @@ class AttemptSteps(NamedTuple):
 
 
 class Standing(Enum):
-    """Which device-time in no step an SLI counts: none, that of stalls, or all of it."""
+    """Which device-time in no step an SLI counts: none, that of stalls, or all but evaluations and
+    saves that go on: these count once their step ends."""
 
     NONE = "none"
     STALLS = "stalls"

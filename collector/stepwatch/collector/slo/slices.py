@@ -80,10 +80,17 @@ _Part = tuple[RunKey, bool]
 
 
 def counted_tails(sli: Sli, tails: Iterable[Tail]) -> list[Tail]:
-    """The time in no step that an SLI counts."""
+    """The time in no step that an SLI counts; an evaluation or a save counts with its step."""
     stalls = sli.counts is Standing.STALLS
     counted = () if sli.counts is Standing.NONE else tails
-    return [each for each in counted if not stalls or each.cause is Spent.STALL]
+    return [
+        each
+        for each in counted
+        if (each.cause is Spent.STALL if stalls else each.cause not in _WITH_THEIR_STEP)
+    ]
+
+
+_WITH_THEIR_STEP = (Spent.EVALUATION, Spent.CHECKPOINT_STALL)
 
 
 class RunningSlices:

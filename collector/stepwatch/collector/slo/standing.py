@@ -11,15 +11,17 @@ from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.step_facts import LastStep, last_step
 
 
-def standing(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps]) -> dict[RunKey, list[Tail]]:
+def standing(
+    job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], *, hangs: bool = False
+) -> dict[RunKey, list[Tail]]:
     """Time after the last step of each run, and of those that made none, by run.
 
-    `attempts` are those that made steps.
+    `attempts` are those that made steps. Of a job that `hangs` no evaluation and no save goes on.
     """
     runs = [(key, run) for key, (run, _) in job.runs().items()]
     following = [*(run for _, run in runs[1:]), None]
     return {
-        key: [*tails_of(_known(run, attempts.get(key), after))]
+        key: [*tails_of(_known(run, attempts.get(key), after, hangs=hangs))]
         for (key, run), after in zip(runs, following, strict=True)
         if run.world and (key in attempts or run.began_s)
     }
@@ -31,11 +33,13 @@ def seen_until(job: LiveJob, tails: Iterable[Iterable[Tail]]) -> float:
     return max([job.newest_s, *(tail.ends_s for of_run in tails for tail in of_run)])
 
 
-def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None) -> Run:
+def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None, *, hangs: bool) -> Run:
     last = None if steps is None else last_step(run, steps.steps.end_s)
     ended = last or LastStep(run.began_s, 0.0, 0.0)
     # What comes after a run that finished was not this job's to use.
     held_since = None if after is None or run.finished else after.allocated_s
+    goes_on = after is None and not hangs and run.over_s is None
+    evaluated_s, saved_s = run.ranks.paused_s(run.first_offsets) if goes_on else (0.0, 0.0)
     return Run(
         devices=run.world,
         has_steps=last is not None,
@@ -47,6 +51,8 @@ def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None) -> R
         next_began_s=None if after is None else after.began_s or None,
         next_allocated_s=None if held_since is None else held_since or None,
         finished=run.finished,
+        evaluated_s=evaluated_s,
+        saved_s=saved_s,
     )
 
 

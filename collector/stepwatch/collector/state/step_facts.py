@@ -169,7 +169,8 @@ def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: 
     timed = _first_timed(attempt, _on_device(attempt)[:count])
     history.drop(count)
     history.dropped.timed = timed
-    history.dropped.end(facts.end_ns[:count], facts.on_device[:count], closed_before_s)
+    ends_ns, on_device, pauses = facts.end_ns, facts.on_device, facts.pauses
+    history.dropped.end(ends_ns[:count], on_device[:count], pauses[:count], closed_before_s)
     attempt.tracker(DeviceSteps).lengths.drop(count, history.first)
 
 

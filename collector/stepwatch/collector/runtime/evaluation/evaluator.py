@@ -27,7 +27,7 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.runtime.evaluation.detector_failures import not_looked_for
-from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned
+from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned, is_stalled
 from stepwatch.collector.runtime.evaluation.objective_statuses import objective_statuses
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo import registry as slis
@@ -89,7 +89,9 @@ class Evaluator:
             known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.rates = self.objectives.rates
-        verdicts.seen_s = seen_until(job, standing(job, attempt_steps(job)).values())
+        hangs = is_stalled(verdicts.open_incidents())
+        tails = standing(job, attempt_steps(job), hangs=hangs)
+        verdicts.seen_s = seen_until(job, tails.values())
         verdicts.slo_statuses = objective_statuses(self.objectives, job, verdicts, self._clock)
 
     def catch_up(self, job: LiveJob) -> None:
@@ -134,7 +136,7 @@ class Evaluator:
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
             return False
         steps = attempt_steps(job)
-        tails = standing(job, steps)
+        tails = standing(job, steps, hangs=is_stalled(verdicts.open_incidents()))
         fresh = self._slices(steps, tails, verdicts)
         ended = has_ended(attempt, now)
         context = DetectionContext(

@@ -38,10 +38,15 @@ def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) 
     incidents = list(open_incidents)
     if stale or not attempt.world or any(map(_hides_all, incidents)):
         return UNKNOWN
-    alerts = [each for each in incidents if each.severity == ALERT]
-    if any(each.throughput_lost_ratio == 1.0 for each in alerts):
+    if is_stalled(incidents):
         return STALLED
-    return DEGRADED if alerts else RUNNING
+    return DEGRADED if any(each.severity == ALERT for each in incidents) else RUNNING
+
+
+def is_stalled(open_incidents: Iterable[Incident]) -> bool:
+    """Whether an incident that raises an alert takes all of the throughput."""
+    alerts = (each for each in open_incidents if each.severity == ALERT)
+    return any(each.throughput_lost_ratio == 1.0 for each in alerts)
 
 
 def _hides_all(incident: Incident) -> bool:

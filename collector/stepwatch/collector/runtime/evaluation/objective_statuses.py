@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.runtime.evaluation.job_state import is_stalled
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.asked.burn import burning
 from stepwatch.collector.slo.asked.site import Objectives
@@ -28,14 +29,14 @@ def objective_statuses(
     verdicts.planned = asked.planned_for(job_class)
     limits = {slo.sli for slo in slos if slo.limit is not None}
     found = _limit_readings(job, verdicts, limits, clock) if limits else {}
-    statuses = []
+    stalled, statuses = is_stalled(verdicts.open_incidents()), []
     for slo in slos:
         if slo.limit is not None:
             statuses.append(evaluate_limit(slo, found[slo.sli]))
             continue
         known = verdicts.slices.get(slo.sli)
         line = nothing if known is None else known.line
-        status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without)
+        status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without, stalled=stalled)
         if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
             status = _with_burning(status, burning(slo, line, verdicts.seen_s, without))
         statuses.append(status)

@@ -9,8 +9,6 @@ from stepwatch.signals.arrays import Vector
 
 SLOW_STEP_FACTOR = 2.0
 """A step longer than this many baselines of its attempt is slow (p95 <= 2 x p50 is the mark)."""
-_PAUSES = ("eval", "checkpoint")
-"""Parts of a step for which one rank makes the others wait; device-seconds of all ranks."""
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
@@ -18,14 +16,17 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
 
     Where the baseline is NaN (too few steps yet, or none on that clock), a step is neither good nor
     bad, and counts for neither. Evaluations and saves are not part of a step, nor is the time that
-    other ranks wait for them in it. A stall is a step that does not end: it is bad while it lasts.
+    other ranks wait for them in it or in the next step: a rank that evaluates at the end of a step
+    enters the next one late. A stall is a step that does not end: it is bad while it lasts.
 
     Worked example: baseline 0.2 s; rank 0 evaluates for 3 s and the others wait for it, so that
-    their step takes 3.2 s; 3.2 - 3 s is no more than 0.4 s: good.
+    their step, or the next one, takes 3.2 s; 3.2 - 3 s is no more than 0.4 s: good.
     """
     steps = attempt.steps
-    pauses = np.nansum([steps.parts[name].astype(np.float64) for name in _PAUSES], axis=0)
-    slow = steps.longest - pauses > SLOW_STEP_FACTOR * attempt.baseline_seconds
+    # Of all ranks: for each of them the others wait.
+    pauses = np.append(0.0 if attempt.dropped is None else attempt.dropped.paused, steps.pauses)
+    paused = pauses[1:] + pauses[:-1]
+    slow = steps.longest - paused > SLOW_STEP_FACTOR * attempt.baseline_seconds
     total = np.where(np.isnan(attempt.baseline_seconds), 0.0, steps.busy)
     return np.where(slow, 0.0, total), total
 

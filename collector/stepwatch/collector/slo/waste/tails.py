@@ -72,12 +72,18 @@ class Run(NamedTuple):
     next_allocated_s: float | None = None
     finished: bool = False
     """Whether it reached its end: then what its ranks did after the last step was no stall."""
+    evaluated_s: float = 0.0
+    """When a rank was last seen in an evaluation, by clocks as they were set when the run began, of
+    one that goes on; 0 where none was."""
+    saved_s: float = 0.0
+    """The same of a save."""
 
 
 def tails_of(run: Run) -> Iterator[Tail]:
     """The time after the last step of a run: until its ranks ended nothing moved, if that is more
     than a step may take; of a run that finished it is unknown, as a last save or evaluation is not
-    in a step. Then nothing ran until the next one began, if the devices were held.
+    in a step. Time up to an evaluation or a save in which a rank was seen is no stall. Then nothing
+    ran until the next one began, if the devices were held.
 
     Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
     and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.
@@ -91,7 +97,13 @@ def tails_of(run: Run) -> Iterator[Tail]:
     if lasted > (least if run.has_steps else 0.0):
         stood = Spent.UNKNOWN if run.finished else Spent.STALL
         cause = stood if run.has_steps else Spent.START_UP
-        yield Tail(cause, last, last + lasted, run.devices)
+        paused = max(run.evaluated_s, run.saved_s) - run.last_unset_s
+        if run.has_steps and paused > 0:
+            marked = Spent.EVALUATION if run.evaluated_s > run.saved_s else Spent.CHECKPOINT_STALL
+            yield Tail(marked, last, last + paused, run.devices)
+            last, lasted = last + paused, lasted - paused
+        if lasted > (least if run.has_steps else 0.0):
+            yield Tail(cause, last, last + lasted, run.devices)
         last += lasted
     if held:
         assert run.next_began_s is not None and run.next_allocated_s is not None

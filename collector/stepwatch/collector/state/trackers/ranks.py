@@ -24,6 +24,10 @@ from stepwatch.signals.places import is_name
 from stepwatch.signals.records import DTYPES, Kind, Phase, ProcessState
 
 _TRAINS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+PAUSES = (Phase.EVAL, Phase.CHECKPOINT)
+"""Phases that trainers mark and that may rightly take long."""
+_DEAD = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
+"""States in which a process neither evaluates nor saves, whatever it began."""
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
 
@@ -117,7 +121,8 @@ class Ranks(JoinedTracker):
 
     `gone` holds those whose process vanished, `nodes` numbers the nodes that reported. Arrays
     (world,): `rows`, zeros where nothing was received; `received_monotonic_s`, NaN there;
-    `node_at`, the number of the rank's node, -1 there; `stage`, -1 while unknown.
+    `node_at`, the number of the rank's node, -1 there; `stage`, -1 while unknown. `paused_ns`
+    (`PAUSES`, world) is when each was last seen in such a phase, monotonic on its node, 0 before.
     """
 
     kinds = frozenset({Kind.RANK_STATE})
@@ -132,6 +137,7 @@ class Ranks(JoinedTracker):
         self.received_monotonic_s: Vector = np.zeros(0)
         self.node_at = np.zeros(0, dtype=np.int64)
         self.stage = np.zeros(0, dtype=np.int16)
+        self.paused_ns = np.zeros((len(PAUSES), 0), dtype=np.int64)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold RANK_STATE rows in; they also say of which class the attempt is."""
@@ -153,6 +159,8 @@ class Ranks(JoinedTracker):
         self.received_monotonic_s = np.append(self.received_monotonic_s, np.full(more, np.nan))
         self.node_at = np.append(self.node_at, np.full(more, -1))
         self.stage = np.append(self.stage, np.full(more, -1, dtype=np.int16))
+        fresh = np.zeros((len(PAUSES), more), dtype=np.int64)
+        self.paused_ns = np.concatenate([self.paused_ns, fresh], axis=1)
 
     @property
     def views(self) -> RankViews:
@@ -191,6 +199,12 @@ class Ranks(JoinedTracker):
         known = (moments > 0) & (to_wall != 0)
         return np.where(known, moments.astype(np.int64) + to_wall, 0)
 
+    def paused_s(self, offsets: Mapping[str, int]) -> tuple[float, ...]:
+        """When a rank was last seen in each of `PAUSES`, Unix seconds by `offsets` of the nodes; 0
+        where none was."""
+        found = (self.wall_ns(moments, offsets).max(initial=0) for moments in self.paused_ns)
+        return tuple(float(moment) / NANOSECONDS for moment in found)
+
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
         """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
         self.usage.add(rows)
@@ -200,10 +214,19 @@ class Ranks(JoinedTracker):
         self.stage[rank] = rows["stage"]
         self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]
         self.node_at[rank] = batches.numbered(self.nodes, origin)
+        self._note_pauses(rows)
         gone = self.rows["process_state"][rank] == ProcessState.GONE
         if self.gone:
             self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
+
+    def _note_pauses(self, rows: Rows) -> None:
+        lives = ~np.isin(rows["process_state"], _DEAD)
+        for place, phase in enumerate(PAUSES):
+            there = np.flatnonzero(lives & (rows["phase"] == phase))
+            if len(there):
+                moments = rows["time_ns"][there].astype(np.int64)
+                np.maximum.at(self.paused_ns[place], rows["rank"][there], moments)
 
     def trains_since_s(self) -> float | None:
         """Since when, on the collector's monotonic clock, a rank has been where it can be only once

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.arrays import Integers, Mask, Vector
 from stepwatch.signals.wire import Rows
 
 NEVER = -(1 << 63)
@@ -33,7 +33,8 @@ class DroppedSteps:
     The last of those slices ends at `closed_before_s`, Unix seconds. `end_ns` is when the last step
     ended (Unix nanoseconds, `NEVER` before), `fixed_end_ns` when the last of those on the devices'
     clock did, and `seen_step` with `seen_end_ns` the last that a rank reported; `clock_set_ns` is
-    by how much clocks were set then.
+    by how much clocks were set then. `paused` are the device-seconds of evaluations and saves in
+    the last step.
     `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
     them; `timed` holds the seconds of the first ones on the devices' clock. `sums` holds rows of
     `SUMS` by SLI, in the order of time, and `redoable` rows of `REDOABLE`, in step order.
@@ -47,6 +48,7 @@ class DroppedSteps:
         self.closed_before_s = -math.inf
         self.end_ns = self.fixed_end_ns = self.seen_end_ns = NEVER
         self.clock_set_ns = 0
+        self.paused = 0.0
         self.seen_step = -1
         self.tokens = 0
         self.longest = 0.0
@@ -75,10 +77,13 @@ class DroppedSteps:
             self.clock_set_ns = self.seen_end_ns - int(last["end_unset_ns"])
         self.count += len(rows)
 
-    def end(self, ends_ns: Integers, on_device: Mask, closed_before_s: float) -> None:
-        """Take up when those steps ended, each on its clock, and which did so on the devices'."""
+    def end(
+        self, ends_ns: Integers, on_device: Mask, pauses: Vector, closed_before_s: float
+    ) -> None:
+        """Take up when those steps ended, each on its clock, which did so on the devices', and the
+        device-seconds of their pauses."""
         self.closed_before_s = max(self.closed_before_s, closed_before_s)
         if len(ends_ns):
-            self.end_ns = int(ends_ns[-1])
+            self.end_ns, self.paused = int(ends_ns[-1]), float(pauses[-1])
         if on_device.any():
             self.fixed_end_ns = int(ends_ns[on_device][-1])

@@ -111,6 +111,12 @@ class StepFacts(NamedTuple):
         """When each step ended on the last rank, Unix seconds (steps,)."""
         return np.asarray(self.end_ns / NANOSECONDS)
 
+    @property
+    def pauses(self) -> _Floats:
+        """Device-seconds of evaluations and saves in each step (steps,); 0 where unknown."""
+        parts = [self.parts[name].astype(np.float64) for name in ("eval", "checkpoint")]
+        return np.asarray(np.nansum(parts, axis=0))
+
 
 class StepHistory:
     """Steps `first` to `first + len - 1` of one attempt; those before `held_from` were dropped.
