@@ -88,6 +88,18 @@ def test_a_body_that_is_too_large_is_refused(
     assert sum(service.segment_counts().values()) == 1
 
 
+def test_a_request_of_more_rows_than_one_may_have_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = run_segments(25)
+    monkeypatch.setattr(receive, "MAX_ROWS", sum(each.row_count for each in sent) - 1)
+    answer = client.post("/v1/segments", content=body(sent))
+    assert answer.status_code == 413 and "rows at once" in answer.json()["error"]
+    for half in (sent[:3], sent[3:]):  # as an agent does then
+        answer = client.post("/v1/segments", content=body(half))
+        assert [each["verdict"] for each in answer.json()["verdicts"]] == ["accepted"] * len(half)
+
+
 def test_a_store_that_is_gone_is_503_everywhere(client: Client, tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "store.db")
     other.execute("alter table segment rename to away")

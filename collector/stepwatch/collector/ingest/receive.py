@@ -21,6 +21,9 @@ UNSUPPORTED = "unsupported"
 """Of a later format than this version reads; it is kept as it came, here or by its agent."""
 MAX_BODY_BYTES = 64 << 20
 MAX_SEGMENTS = 4096
+MAX_ROWS = 1 << 20
+"""Rows of one request, of kinds that are unknown as well: as many as four of the largest segments
+hold. Agents halve a request that is too large."""
 DECODED_BYTES = 64 << 20
 """Decoded rows held at once: a body that unfolds to more is stored in several transactions."""
 MAX_KINDS, OTHER_KINDS = 64, -1
@@ -29,6 +32,10 @@ MAX_QUARANTINED = 16
 """Segments of one request that are kept for whoever looks into it."""
 
 Apply = Callable[[list[tuple[int, Segment]], int, str], None]
+
+
+class TooManyRowsError(Exception):
+    """A request holds more than `MAX_ROWS` rows."""
 
 
 class Verdict(NamedTuple):
@@ -76,6 +83,8 @@ class Ingest:
         What follows the first `MAX_SEGMENTS` is rejected as one piece.
 
         Raises:
+            TooManyRowsError: it holds more than `MAX_ROWS`; what was stored before that showed is a
+                duplicate when it comes again.
             sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged, and what
                 was stored already is a duplicate when it comes again.
         """
@@ -146,17 +155,23 @@ class Ingest:
 
 
 def _pieces(body: bytes) -> Iterator[Piece]:
+    room = MAX_ROWS
     for index, data in enumerate(wire.split(body)):
         if index == MAX_SEGMENTS:
             reason = f"more than {MAX_SEGMENTS} segments in one request; send the rest again"
             yield Piece(data, None, reason)
             return
         try:
-            yield Piece(data, wire.decode(data), "")
+            segment = wire.decode(data)
         except UnsupportedFormatError as error:
             yield Piece(data, None, str(error), error.format)
         except SegmentError as error:
             yield Piece(data, None, str(error))
+        else:
+            room -= segment.row_count
+            if room < 0:
+                raise TooManyRowsError
+            yield Piece(data, segment, "")
 
 
 def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:

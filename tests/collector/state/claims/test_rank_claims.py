@@ -126,6 +126,22 @@ def test_ranks_of_a_node_that_is_silent_may_move(seconds: float, moves: bool) ->
     assert attempt.refused_records == (0 if moves else 4)
 
 
+def test_a_node_whose_clock_is_slow_takes_over_from_a_silent_one() -> None:
+    attempt, later = running(), SILENT_SECONDS + 1
+    moved = {Kind.STEP: step_rows([0], range(4)), Kind.RANK_STATE: state_rows(range(4), 4, later)}
+    say(attempt, FOREIGN, moved, at=later, made=later - 3600.0)
+    assert attempt.refused_records == 0 and len(attempt.step_history) == 1
+
+
+def test_a_node_whose_clock_is_slow_keeps_its_ranks() -> None:
+    attempt = running()
+    for at in range(1, 100):
+        own = {Kind.RANK_STATE: state_rows(range(4), 4, float(at))}
+        say(attempt, OWN, own, at=at, made=at - 3600.0)
+    say(attempt, FOREIGN, {Kind.STEP: step_rows([0], range(4))}, at=100.0)
+    assert attempt.refused_records == 4
+
+
 def test_a_clock_that_is_ahead_takes_no_rank_over() -> None:
     attempt = running()
     say(attempt, FOREIGN, {Kind.STEP: step_rows([0], [1])}, at=5.0, made=1e6)

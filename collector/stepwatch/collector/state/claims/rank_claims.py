@@ -45,7 +45,8 @@ class RankClaims:
         self.world: Integers = np.zeros(0, dtype=np.int64)
         self.over: Mask = np.zeros(0, dtype=np.bool_)
         self._seen_s: Vector = np.zeros(0)
-        """When each node made what came from it last (nodes,), Unix seconds."""
+        """When the collector received something of each node last (nodes,), Unix seconds: clocks of
+        nodes may be wrong."""
 
     def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
         """The batches without rows about a rank that another node speaks for, or about the life of
@@ -70,7 +71,7 @@ class RankClaims:
         at, known = self._find(rank)
         at = at[known]
         node = int(self.nodes.known([batch.node])[0])
-        own = (self.node_at[at] == node) | self._free(at, batch.seen_s, lives=True)
+        own = (self.node_at[at] == node) | self._free(at, batch.received.wall_s, lives=True)
         return {*rank[~known].tolist(), *rank[known][own].tolist()}
 
     def _is_usual(self, batches: Batches, limit: int) -> bool:
@@ -101,7 +102,7 @@ class RankClaims:
         kinds = batch.tables.keys() - _OF_NODES
         for kind in sorted(kinds, key=lambda each: (each is not Kind.LIFECYCLE, each)):
             rows = batch.tables[kind]
-            own = self._claim(kind, rows, node, batch.seen_s, limit)
+            own = self._claim(kind, rows, node, batch.received.wall_s, limit)
             if not own.all():
                 tables[kind] = chosen(rows, own)
                 refused += len(rows) - int(own.sum())
@@ -114,12 +115,12 @@ class RankClaims:
         if more > 0:
             self._seen_s = np.append(self._seen_s, np.full(more, -np.inf))
         if node != _NO_NODE:
-            self._seen_s[node] = max(self._seen_s[node], batch.seen_s)
+            self._seen_s[node] = max(self._seen_s[node], batch.received.wall_s)
         return node
 
     def _note_all(self, batches: Batches) -> None:
         numbers = self.nodes.known([batch.node for batch in batches])
-        seen_s = np.array([batch.seen_s for batch in batches])
+        seen_s = np.array([batch.received.wall_s for batch in batches])
         known = (numbers >= 0) & (numbers < len(self._seen_s))
         np.maximum.at(self._seen_s, numbers[known], seen_s[known])
 

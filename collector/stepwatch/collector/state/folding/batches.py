@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -11,7 +10,6 @@ import numpy as np
 
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.signals.arrays import Integers, Rows, Vector
-from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import JoinedTables, Segment
 from stepwatch.signals.wire.packed import PackedTables
@@ -28,21 +26,12 @@ class Received(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time.
-
-    `made_s` is when its agent put them together, Unix seconds by the node's clock.
-    """
+    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time."""
 
     node: str
     to_wall_ns: int
     received: Received
     tables: Mapping[Kind, Rows]
-    made_s: float = math.inf
-
-    @property
-    def seen_s(self) -> float:
-        """When the node was seen, Unix seconds: by its clock, but not after the rows came."""
-        return min(self.made_s, self.received.wall_s)
 
     @property
     def nbytes(self) -> int:
@@ -61,8 +50,7 @@ class Batch(NamedTuple):
 def batch_of(segment: Segment, received: Received) -> Batch:
     """What trackers see of a segment."""
     to_wall_ns = segment.clock.wall_ns - segment.clock.monotonic_ns
-    made_s = segment.clock.wall_ns / NANOSECONDS
-    return Batch(segment.key.node, to_wall_ns, received, segment.tables, made_s)
+    return Batch(segment.key.node, to_wall_ns, received, segment.tables)
 
 
 class Table:

@@ -9,7 +9,12 @@ import anyio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from stepwatch.collector.ingest.receive import MAX_BODY_BYTES, Verdict
+from stepwatch.collector.ingest.receive import (
+    MAX_BODY_BYTES,
+    MAX_ROWS,
+    TooManyRowsError,
+    Verdict,
+)
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.access.gate import NODE, Refusals
 from stepwatch.collector.web.access.nodes import why_foreign
@@ -52,6 +57,8 @@ class SegmentsApi:
             return _problem(400, "the request ended early")
         except TooLargeError:
             return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
+        except TooManyRowsError:
+            return _problem(413, f"send at most {MAX_ROWS:,} rows at once")
         except TooSlowError:
             return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s, or at once")
         except NoMemoryError:
