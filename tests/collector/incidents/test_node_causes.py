@@ -47,6 +47,7 @@ class Case:
 
 SLOW = finding(FindingKind.STRAGGLER, Cause.SLOW_COMPUTE)
 ALL_SLOW = finding(FindingKind.SLOW_COLLECTIVE, Cause.SLOW_TRANSFER, rank=-1)
+HANG, BUSY = finding(FindingKind.HANG, Cause.BUSY), Cause.BUSY
 GONE, OOM = Cause.PROCESS_GONE, Cause.OUT_OF_MEMORY
 CASES = {
     "nothing": Case([], GONE, GONE),
@@ -84,6 +85,25 @@ CASES = {
     ),
     "all slow by a port": Case(
         [fault(NodeFact.PORT_SLOW)], Cause.SLOW_TRANSFER, Cause.NETWORK_FAULT, ALL_SLOW
+    ),
+    "its process is blocked": Case(
+        [fault(NodeFact.RANK_BLOCKED, rank=2)],
+        Cause.UNINTERRUPTIBLE_IO,
+        Cause.UNINTERRUPTIBLE_IO,
+        HANG,
+    ),
+    **{
+        f"a process of another job: {fact.name}": Case([fault(fact)], BUSY, BUSY, HANG)
+        for fact in (NodeFact.RANK_ZOMBIE, NodeFact.RANK_BLOCKED)
+    },
+    "a process of another job, and no rank": Case(
+        [fault(NodeFact.RANK_ZOMBIE)],
+        BUSY,
+        BUSY,
+        finding(FindingKind.HANG, Cause.BUSY, rank=-1, node="b"),
+    ),
+    "a process of another job, far from its device": Case(
+        [fault(NodeFact.NUMA_MISPLACED)], Cause.SLOW_COMPUTE, Cause.SLOW_COMPUTE, SLOW
     ),
     "evidence names no node": Case(
         [fault(NodeFact.CONTAINER_THROTTLED)], Cause.SLOW_TRANSFER, Cause.SLOW_TRANSFER, ALL_SLOW

@@ -91,8 +91,11 @@ def _is_certain(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
 def _is_there(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
     """Whether a fault is where the finding is: of its rank, or of its node and of no other rank.
 
-    A finding that names no place may be about any node, but not by what is mere evidence.
+    A finding that names no place may be about any node, but not by what is mere evidence. A process
+    that is no rank of the job explains nothing: it is of another job, or of an attempt before.
     """
+    if fault.rank < 0 and CATALOGUE[fault.fact].is_of_process:
+        return False
     node = finding.node or places.node(finding.rank)
     if finding.rank >= 0:
         if fault.rank >= 0 or fault.node != node:

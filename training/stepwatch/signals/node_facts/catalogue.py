@@ -56,7 +56,9 @@ class FactKind(NamedTuple):
     the kinds of findings that it may be the cause of, on its rank, or where it names none, on its
     node; `cause` is what they then say. `words` completes "because ..."; `source` says where the
     meaning comes from. `is_event` is false for what lasts: a lost device, a link that is down. One
-    of a rank goes before what is measured, unless it is not `certain`.
+    of a rank goes before what is measured, unless it is not `certain`. One that `is_of_process`
+    explains findings of the rank of that process alone: where it names no rank, the process is of
+    another job, or of an attempt before.
     """
 
     fact: NodeFact
@@ -70,6 +72,7 @@ class FactKind(NamedTuple):
     source: str
     is_event: bool = False
     certain: bool = True
+    is_of_process: bool = False
 
 
 @cache
@@ -90,6 +93,7 @@ def _load() -> dict[NodeFact, FactKind]:
             item["source"],
             item.get("event", False),
             item.get("certain", True),
+            item.get("of_process", False),
         )
     return kinds
 
