@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,9 +19,10 @@ from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT, pack_identity
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS
+from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.waiting import until
 
 MakeAgent = Callable[..., Agent]
 
@@ -110,6 +112,26 @@ def test_a_rank_in_another_pid_namespace_is_unknown_and_not_gone_while_its_heart
     rows = np.concatenate([part[Kind.RANK_STATE] for part in spooled(agent)])
     assert rows["process_state"].tolist() == [*[ProcessState.UNKNOWN] * 3, ProcessState.GONE]
     assert np.isnan(rows["cpu_seconds"]).all() and np.isnan(rows["run_queue_seconds"]).all()
+    rank.ring.close()
+
+
+def test_a_rank_whose_parent_never_waits_for_it_is_gone_and_its_exit_code_is_sent(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    rank = Rank(tmp_path / "rings", process=(child.pid, start_ticks(child.pid)))
+    agent = make_agent()
+    agent.poll()
+    agent.flush()
+    child.kill()
+    until("its end is seen", lambda: agent.exits.of(rank.ring.identity.ring_id), 20.0)
+    for _ in range(3):
+        round_of(agent)
+    *_, rows = (part[Kind.RANK_STATE] for part in spooled(agent) if Kind.RANK_STATE in part)
+    assert rows["process_state"].tolist() == [ProcessState.GONE]
+    assert rows["exit_code"].tolist() == [128 + signal.SIGKILL]
+    assert len(spooled(agent)) == 2, "and nothing more is to come"
+    child.wait(10)
     rank.ring.close()
 
 

@@ -80,10 +80,13 @@ def state_of(
     """State of the process behind a ring at monotonic `now_ns`, and what `/proc` reports of it.
 
     A process that is not to be seen while its heart beats lives in another pid namespace: its state
-    is unknown, not gone.
+    is unknown, not gone. One that ended with all of its threads is gone, even if its parent never
+    waits for it: nothing follows, and a later run may take its place.
     """
     identity = reader.identity
     facts = process_facts(identity.pid, identity.process_start, proc, files)
+    if facts.state is ProcessState.ZOMBIE and exited is not None:
+        return ProcessState.GONE, facts
     hidden = facts.state is ProcessState.GONE and exited is None and _beats(reader, now_ns)
     return ProcessState.UNKNOWN if hidden else facts.state, facts
 
