@@ -101,6 +101,16 @@ def test_what_is_not_known_is_not_healthy(tmp_path: Path) -> None:
     assert diagnosis({**job, "state": "failed"}, COLLECTOR)["verdict"] == "anomaly"
 
 
+def test_a_frozen_slo_alone_is_unknown_and_one_that_nobody_measures_is_not(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    slo = {**job["slos"][0], "name": "goodput"}
+    found = diagnosis({**job, "slos": [{**slo, "state": "frozen"}]}, COLLECTOR)
+    assert found["verdict"] == "unknown"
+    assert found["unknown"] == ["SLO goodput: too little telemetry"]
+    assert "UNKNOWN" in diagnosis_text(found, "", 78)
+    assert diagnosis({**job, "slos": [{**slo, "state": "unknown"}]}, COLLECTOR)["unknown"] == []
+
+
 def test_lost_telemetry_is_unknown_and_names_its_first_action(tmp_path: Path) -> None:
     job = job_of(tmp_path, excess={(2, "forward"): 0.2}, slow_from=30)
     (incident,) = job["incidents"]
