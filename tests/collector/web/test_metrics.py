@@ -89,7 +89,9 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     # Nobody said what a device-hour costs.
     absent |= {names.SLO_BURN_RATE.name, names.JOB_COST.name}
     absent |= {names.COLLECTOR_NOTICES.name, names.COLLECTOR_NOTICES_GIVEN_UP.name}
-    absent |= {names.COLLECTOR_REFUSED_REQUESTS.name}
+    # What the web server itself exports.
+    absent |= {names.COLLECTOR_REFUSED_REQUESTS.name, names.COLLECTOR_CONNECTIONS.name}
+    absent |= {names.COLLECTOR_CONNECTIONS_CLOSED.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
     # Nobody describes its model and the peak of its devices, and no rank reports a collective.

@@ -25,6 +25,7 @@ from stepwatch.collector.web.access import ANY_NAME, Browsers, Gate, PublicNames
 from stepwatch.collector.web.access.gate import Refusals
 from stepwatch.collector.web.access.plain_paths import PlainPaths
 from stepwatch.collector.web.access.readers import Readers
+from stepwatch.collector.web.connections import Table
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
@@ -53,12 +54,15 @@ def make_api(
     tokens: Callable[[], Tokens] | None = None,
     runbook: ReadRunbook | None = None,
     public: PublicNames = ANY_NAME,
+    connections: Table | None = None,
 ) -> Starlette:
     """The ASGI application over `service`; with `tokens`, those in force, data needs one of them.
 
-    `runbook` reads a runbook; without it there are none to show. `public` are its names.
+    `runbook` reads a runbook; without it there are none to show. `public` are its names,
+    `connections` those of its clients.
     """
     api = Api(service, runbook)
+    api.register(Table(0) if connections is None else connections)
     service.shared_views.offer(
         [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, RUN, *HEATMAPS.values()], ["line", "job"]
     )
@@ -106,7 +110,11 @@ class Api:
         self._registry = CollectorRegistry()
         self._registry.register(JobExporter(service))
         self.refusals = Refusals()
-        self._registry.register(self.refusals)
+        self.register(self.refusals)
+
+    def register(self, exporter: Refusals | Table) -> None:
+        """Export its metrics, too."""
+        self._registry.register(exporter)
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first, then those that are known but not evaluated."""

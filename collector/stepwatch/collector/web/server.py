@@ -58,11 +58,14 @@ class _Server(uvicorn.Server):
 
     interrupted = False
 
+    def __init__(self, config: uvicorn.Config, table: Table) -> None:
+        super().__init__(config)
+        self._table = table
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen on `sockets`, in place of uvicorn's own loop."""
         await self.lifespan.startup()
-        context = self.config.ssl
-        table = Table(connections_allowed(tls=context is not None))
+        context, table = self.config.ssl, self._table
 
         def make_protocol(connection: Connection) -> TimedProtocol:
             return TimedProtocol(self.config, self.server_state, table, connection)
@@ -124,8 +127,9 @@ def serve(
             look alive.
     """
     public = PublicNames(frozenset(name.lower() for name in names), only=tokens is None)
-    api = make_api(service, _in_force(tokens), runbook, public)
-    server = _Server(_configured(api, certificate))
+    table = Table(connections_allowed(tls=certificate is not None))
+    api = make_api(service, _in_force(tokens), runbook, public, table)
+    server = _Server(_configured(api, certificate), table)
     failed = threading.Event()
     failed.set()
 

@@ -50,6 +50,19 @@ def test_an_idle_one_goes_before_one_that_sends_and_none_that_is_answered() -> N
     assert crowd.closed == ["a/4", "a/3", "a/2"] and len(crowd.table) == 1
 
 
+def test_open_and_closed_ones_are_exported() -> None:
+    crowd = Crowd(4)
+    for name in ("a/1", "a/2", "b/1"):
+        crowd.add(name)
+    crowd.table.make_room()
+    crowd.table.remove(crowd.connections["b/1"])  # its client closed it
+    found = {each.name: each.value for family in crowd.table.collect() for each in family.samples}
+    assert found == {
+        "stepwatch_collector_connections": 1.0,
+        "stepwatch_collector_connections_closed_total": 1.0,
+    }
+
+
 def test_one_that_was_used_again_is_not_the_oldest() -> None:
     crowd = Crowd(4)
     crowd.add("a/1")

@@ -16,6 +16,14 @@ COLLECTOR_REFUSED_REQUESTS = Metric(
     "Requests refused for their token, the host they name, or the page they come from.",
     ("reason",),
 )
+COLLECTOR_CONNECTIONS = Metric(
+    "stepwatch_collector_connections", _G, "Connections of clients that are open."
+)
+COLLECTOR_CONNECTIONS_CLOSED = Metric(
+    "stepwatch_collector_connections_closed_total",
+    _C,
+    "Connections that were refused, or closed for want of room or because their time was over.",
+)
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")
 COLLECTOR_REPLICAS = Metric(
     "stepwatch_collector_replicas",

@@ -80,6 +80,7 @@ class Listener:
     def _admit(self, opened: socket.socket, address: tuple[object, ...]) -> None:
         if self._table.full and not self._make_room():
             opened.close()
+            self._table.closed += 1
             return
         connection = Connection(peer_of(address), opened.close)
         self._table.add(connection, self._loop.time() + HEAD_SECONDS)
@@ -126,5 +127,4 @@ class Listener:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             for connection in self._table.overdue(self._loop.time()):
-                self._table.remove(connection)
-                connection.close()
+                self._table.end(connection)

@@ -6,6 +6,10 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from enum import Enum
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from stepwatch.signals import names
+
 
 class Stage(Enum):
     """What a connection waits for."""
@@ -43,7 +47,8 @@ class _Peer:
 
 
 class Table:
-    """At most `most` connections.
+    """At most `most` connections; a Prometheus collector. `closed` counts those that were refused,
+    or closed for want of room or because their time was over.
 
     There is no fixed share for a peer, as all agents of a site may come through one proxy: when
     the table is full the peer with the most connections loses one, and no other does.
@@ -51,6 +56,7 @@ class Table:
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.closed = 0
         self._peers: dict[str, _Peer] = {}
         self._sizes: dict[int, dict[_Peer, None]] = {}
         """Peers by the number of their connections: a full table is asked at every accept."""
@@ -90,6 +96,12 @@ class Table:
         if not peer.size:
             del self._peers[connection.peer]
 
+    def end(self, connection: Connection) -> None:
+        """Close and remove a connection, and count it."""
+        self.closed += 1
+        self.remove(connection)
+        connection.close()
+
     def make_room(self) -> Connection | None:
         """Close and remove the oldest idle connection of the peer with the most connections.
 
@@ -99,14 +111,19 @@ class Table:
             for peer in self._sizes[size]:
                 connection = peer.oldest()
                 if connection is not None:
-                    self.remove(connection)
-                    connection.close()
+                    self.end(connection)
                     return connection
         return None
 
     def overdue(self, now: float) -> list[Connection]:
         """Connections whose stage should have ended."""
         return [connection for connection in self._all() if connection.due <= now]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how many are open, and how many were closed."""
+        is_open, closed = names.COLLECTOR_CONNECTIONS, names.COLLECTOR_CONNECTIONS_CLOSED
+        yield GaugeMetricFamily(is_open.name, is_open.help, value=self._count)
+        yield CounterMetricFamily(closed.name, closed.help, value=self.closed)
 
     def _resize(self, peer: _Peer, change: int) -> None:
         alike = self._sizes.get(peer.size, {})
