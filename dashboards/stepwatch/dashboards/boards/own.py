@@ -107,6 +107,9 @@ def _intake() -> Section:
     )
     reason = names.COLLECTOR_REFUSED_REQUESTS.labels[0]
     tokens = Line(fleet.rise_of_all(names.COLLECTOR_REFUSED_REQUESTS, reason), legend(reason))
+    room = Metadata("Connections", "Open, and of late refused or closed early.", "none")
+    is_open = Line(fleet.of_all(names.COLLECTOR_CONNECTIONS), "open")
+    closed = Line(fleet.rise_of_all(names.COLLECTOR_CONNECTIONS_CLOSED), "closed")
     return Section(
         "Intake",
         [
@@ -114,6 +117,7 @@ def _intake() -> Section:
             _rises(names.COLLECTOR_WRITES_REFUSED, "Writes refused", refused),
             lines(unknown, records),
             lines(denied, tokens),
+            lines(room, is_open, closed),
         ],
     )
 
