@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.claims import rank_claims
 from stepwatch.collector.state.claims.rank_claims import (
     FREE_WORLD,
     MAX_VOUCHING,
@@ -13,7 +14,8 @@ from stepwatch.collector.state.claims.rank_claims import (
     VOUCHED,
 )
 from stepwatch.collector.state.folding.batches import batch_of
-from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.snapshot import put_together, taken_apart
+from stepwatch.collector.state.tracker import CELL_BYTES, Received
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent, ProcessState
@@ -131,6 +133,44 @@ def test_a_node_whose_clock_is_slow_takes_over_from_a_silent_one() -> None:
     moved = {Kind.STEP: step_rows([0], range(4)), Kind.RANK_STATE: state_rows(range(4), 4, later)}
     say(attempt, FOREIGN, moved, at=later, made=later - 3600.0)
     assert attempt.refused_records == 0 and len(attempt.step_history) == 1
+
+
+def test_an_agent_that_was_renamed_loses_nothing() -> None:
+    """Two runs of the same rows: in one the agent has another name from step 3 on."""
+    renamed, before = running(), running()
+    for step in range(80):
+        at = 1.0 + step
+        rows = {
+            Kind.STEP: step_rows([step], range(4), 1.0),
+            Kind.RANK_STATE: state_rows(range(4), 4, at, step),
+        }
+        if step == 30:
+            renamed = put_together(taken_apart(renamed))
+        say(renamed, OWN if step < 3 else FOREIGN, rows, at=at)
+        say(before, OWN, rows, at=at)
+        assert (renamed.refused_records > 0) is (3 <= step <= 2 + SILENT_SECONDS), step
+    assert renamed.step_history.rows["reported"].tolist() == [4] * 80
+    assert renamed.states[2].node == FOREIGN and renamed.states[2].row == before.states[2].row
+
+
+def test_what_another_node_said_while_the_ranks_node_spoke_is_never_taken() -> None:
+    attempt = running()
+    say(attempt, FOREIGN, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [2])}, at=5.0)
+    say(attempt, OWN, {Kind.RANK_STATE: state_rows(range(4), 4, 6.0)}, at=6.0)
+    later = 7.0 + SILENT_SECONDS
+    say(attempt, FOREIGN, {Kind.RANK_STATE: state_rows(range(4), 4, later)}, at=later)
+    assert attempt.states[2].node == FOREIGN
+    assert not attempt.failed and attempt.refused_records == 1
+
+
+def test_what_is_kept_of_ranks_of_other_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt, cells = running(), running().claims.cells
+    monkeypatch.setattr(rank_claims, "MAX_WITHHELD_BYTES", 100_000)
+    for at in range(200):
+        rows = {Kind.STEP: step_rows(range(10), range(4))}
+        say(attempt, FOREIGN, rows, at=0.1 * at)
+    assert attempt.claims.cells - cells <= 100_000 // CELL_BYTES + 1
+    assert attempt.refused_records == 200 * 40
 
 
 def test_a_node_whose_clock_is_slow_keeps_its_ranks() -> None:

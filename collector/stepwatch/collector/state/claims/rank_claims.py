@@ -2,7 +2,9 @@
 
 A segment says anything: that a rank of another node failed, that the job has 131,072 ranks. So the
 node that reports a rank first speaks for it until the rank ends, or until nothing came from that
-node for `SILENT_SECONDS`; and room is made for so many ranks only as those seen vouch for.
+node for `SILENT_SECONDS`; and room is made for so many ranks only as those seen vouch for. What
+another node says of a rank meanwhile counts once it takes the rank over: an agent that was renamed
+loses nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 from stepwatch.collector.state.folding.batches import Batch, Batches
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.readings import Subjects
-from stepwatch.collector.state.tracker import MAX_NODES, MAX_WORLD
+from stepwatch.collector.state.tracker import CELL_BYTES, MAX_NODES, MAX_WORLD
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
 
@@ -24,6 +26,8 @@ VOUCHED = 16
 """Ranks that each rank seen vouches for beyond that: a job of which fewer report is not known."""
 MAX_VOUCHING = 256
 """Ranks of one node that vouch: more processes than that compute on no machine."""
+MAX_WITHHELD_BYTES = 8 << 20
+"""Rows kept of ranks that another node speaks for: what eight ranks send in a minute."""
 _NO_NODE = -1
 _OF_NODES = frozenset({Kind.HOST, Kind.NIC, Kind.GAP, Kind.CURSOR, Kind.AGENT})
 """Kinds that are about a node, whatever rank they name."""
@@ -47,6 +51,8 @@ class RankClaims:
         self._seen_s: Vector = np.zeros(0)
         """When the collector received something of each node last (nodes,), Unix seconds: clocks of
         nodes may be wrong."""
+        self._withheld: list[Batch] = []
+        """Rows about ranks that another node speaks for, of the newest minutes."""
 
     def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
         """The batches without rows about a rank that another node speaks for, or about the life of
@@ -57,9 +63,13 @@ class RankClaims:
         if self._is_usual(batches, world or MAX_WORLD):
             self._note_all(batches)
             return batches, 0
-        made = [self._without_foreign(batch, world or MAX_WORLD) for batch in batches]
-        refused = sum(count for _, count in made)
-        return (Batches([batch for batch, _ in made]), refused) if refused else (batches, 0)
+        made: list[Batch] = []
+        refused = 0
+        for batch in batches:
+            own, count, earlier = self._without_foreign(batch, world or MAX_WORLD)
+            made += [*earlier, own]
+            refused += count - sum(map(_row_count, earlier))
+        return (Batches(made), refused) if refused else (batches, 0)
 
     def may_start(self, batch: Batch) -> set[int]:
         """Ranks that start in a batch and that its node may speak for."""
@@ -95,18 +105,50 @@ class RankClaims:
                 return False
         return True
 
-    def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int]:
-        """A batch without rows of ranks of other nodes; its node claims what is free."""
-        node, tables, refused = self._note(batch), dict(batch.tables), 0
+    def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int, list[Batch]]:
+        """A batch without rows of ranks of other nodes, and how many these are; its node claims
+        what is free. Third, what its node said before of ranks that it takes over now."""
+        node, before = self._note(batch), (self.ranks, self.node_at.copy())
+        own, foreign = self._divided(batch, node, limit)
+        taken = self._taken_over(*before, node)
+        earlier = self._released(batch.node, node, taken, limit) if len(taken) else []
+        if not foreign:
+            return own, 0, earlier
+        kept = batch._replace(tables=foreign)
+        if limit < MAX_WORLD:  # else the whole batch may wait for a world, and be given once more
+            self._withhold(kept)
+        return own, _row_count(kept), earlier
+
+    def _divided(self, batch: Batch, node: int, limit: int) -> tuple[Batch, dict[Kind, Rows]]:
+        """A batch without rows of ranks of other nodes, and these rows."""
+        tables, foreign = dict(batch.tables), {}
         # That a rank starts says that its other rows may come from here.
         kinds = batch.tables.keys() - _OF_NODES
         for kind in sorted(kinds, key=lambda each: (each is not Kind.LIFECYCLE, each)):
             rows = batch.tables[kind]
             own = self._claim(kind, rows, node, batch.received.wall_s, limit)
             if not own.all():
-                tables[kind] = chosen(rows, own)
-                refused += len(rows) - int(own.sum())
-        return (batch._replace(tables=tables), refused) if refused else (batch, 0)
+                tables[kind], foreign[kind] = chosen(rows, own), chosen(rows, ~own)
+        return (batch._replace(tables=tables) if foreign else batch), foreign
+
+    def _taken_over(self, ranks: Integers, node_at: Integers, node: int) -> Integers:
+        """Numbers of the nodes that `node` took ranks from, where these were at `node_at`."""
+        now = self.node_at[np.searchsorted(self.ranks, ranks)]
+        return np.unique(node_at[(now == node) & (node_at != node) & (node_at != _NO_NODE)])
+
+    def _released(self, name: str, node: int, taken: Integers, limit: int) -> list[Batch]:
+        """What a node said of ranks since anything came from the nodes that it took them from."""
+        since_s = float(self._seen_s[taken].max())
+        mine = [each for each in self._withheld if each.node == name]
+        self._withheld = [each for each in self._withheld if each.node != name]
+        late = [each for each in mine if each.received.wall_s > since_s]
+        return [self._divided(each, node, limit)[0] for each in late]
+
+    def _withhold(self, batch: Batch) -> None:
+        oldest_s = batch.received.wall_s - 2 * SILENT_SECONDS
+        self._withheld = [each for each in self._withheld if each.received.wall_s >= oldest_s]
+        if sum(each.nbytes for each in (*self._withheld, batch)) <= MAX_WITHHELD_BYTES:
+            self._withheld.append(batch)
 
     def _note(self, batch: Batch) -> int:
         """The number of the node of a batch, from which something came."""
@@ -235,7 +277,12 @@ class RankClaims:
     @property
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
-        return len(self.ranks) + len(self.nodes)
+        withheld = sum(each.nbytes for each in self._withheld) // CELL_BYTES
+        return len(self.ranks) + len(self.nodes) + withheld
+
+
+def _row_count(batch: Batch) -> int:
+    return sum(map(len, batch.tables.values()))
 
 
 def _most_claimed(worlds: Integers) -> tuple[int, int]:
