@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from stepwatch.collector.state.claims import waiting
+from stepwatch.collector.state.folding.batches import BATCH_BYTES
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import CELL_BYTES, MAX_WORLD, Received
 from stepwatch.signals import wire
@@ -112,6 +113,6 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         item = segment(number, {Kind.RANK_STATE: state_rows([0], MAX_WORLD, 1.0), Kind.STEP: rows})
         job.apply(item, NOW)
     held = job.current.waiting
-    assert held.nbytes <= (1 << 20) + waiting.BATCH_BYTES * len(held.batches)
+    assert held.nbytes <= (1 << 20) + BATCH_BYTES * len(held.batches)
     assert 0 < job.current.refused_records < count + 200
     assert job.cells * CELL_BYTES >= held.nbytes - CELL_BYTES

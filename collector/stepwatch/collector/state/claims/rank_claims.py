@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.folding.batches import Batch, Batches
+from stepwatch.collector.state.folding.batches import BATCH_BYTES, Batch, Batches
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.collector.state.tracker import CELL_BYTES, MAX_NODES, MAX_WORLD
@@ -147,8 +147,12 @@ class RankClaims:
     def _withhold(self, batch: Batch) -> None:
         oldest_s = batch.received.wall_s - 2 * SILENT_SECONDS
         self._withheld = [each for each in self._withheld if each.received.wall_s >= oldest_s]
-        if sum(each.nbytes for each in (*self._withheld, batch)) <= MAX_WITHHELD_BYTES:
+        if self._withheld_bytes + BATCH_BYTES + batch.nbytes <= MAX_WITHHELD_BYTES:
             self._withheld.append(batch)
+
+    @property
+    def _withheld_bytes(self) -> int:
+        return sum(BATCH_BYTES + each.nbytes for each in self._withheld)
 
     def _note(self, batch: Batch) -> int:
         """The number of the node of a batch, from which something came."""
@@ -277,8 +281,7 @@ class RankClaims:
     @property
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
-        withheld = sum(each.nbytes for each in self._withheld) // CELL_BYTES
-        return len(self.ranks) + len(self.nodes) + withheld
+        return len(self.ranks) + len(self.nodes) + self._withheld_bytes // CELL_BYTES
 
 
 def _row_count(batch: Batch) -> int:

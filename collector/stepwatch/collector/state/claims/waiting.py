@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from stepwatch.collector.state.claims.rank_claims import RankClaims
-from stepwatch.collector.state.folding.batches import Batch, Batches
+from stepwatch.collector.state.folding.batches import BATCH_BYTES, Batch, Batches
 from stepwatch.collector.state.tracker import CELL_BYTES, TrackedAttempt
 
 MAX_WAITING_BYTES = 32 << 20
 """What waits of one attempt: what 1,000 nodes of eight ranks send first."""
-BATCH_BYTES = 4096
-"""What a batch takes beside its rows."""
 
 
 class Waiting:

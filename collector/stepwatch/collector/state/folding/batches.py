@@ -14,6 +14,9 @@ from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import JoinedTables, Segment
 from stepwatch.signals.wire.packed import PackedTables
 
+BATCH_BYTES = 4096
+"""What a batch takes beside its rows."""
+
 
 class Received(NamedTuple):
     """When the collector received something: Unix seconds, and seconds on its monotonic clock.
