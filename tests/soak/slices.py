@@ -17,6 +17,8 @@ SECONDS = 10
 GOODPUT, STEP_TIME = "goodput", "step-time"
 _SLOW = 2.0
 """A step that took so many times the baseline is slow."""
+_STANDS, _STANDS_SECONDS = 8.0, 5.0
+"""In one that takes so many times the baseline, and so much longer, nothing moved for the rest."""
 _BASELINE = slice(3, 23)
 """Steps whose median is the baseline: twenty after a warm-up of three."""
 SLICE = np.dtype(
@@ -54,8 +56,10 @@ def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
     allocated = np.maximum(steps.end_ns - began, 0) / 1e9 * ranks
     baseline = np.median(steps.longest[_BASELINE])
     timely = np.where(steps.longest > _SLOW * baseline, 0.0, steps.busy)
+    stands = steps.longest > np.maximum(_STANDS * baseline, baseline + _STANDS_SECONDS)
+    moved = np.where(stands, steps.busy * (baseline / steps.longest), steps.busy)
     return {
-        GOODPUT: _summed(steps, np.minimum(steps.busy, allocated), allocated, ranks),
+        GOODPUT: _summed(steps, np.minimum(moved, allocated), allocated, ranks),
         STEP_TIME: _summed(steps, timely, steps.busy, ranks),
     }
 

@@ -14,6 +14,8 @@ from stepwatch.signals.wire import Segment
 SECOND = 1_000_000_000
 SLOW = 2.0
 """A step that took so many times the baseline is slow."""
+STANDS, STANDS_SECONDS = 8.0, 5.0
+"""In one that takes so many times the baseline, and so much longer, nothing moved for the rest."""
 
 
 class _Run:
@@ -57,9 +59,12 @@ def slices_of(log: Sequence[Segment]) -> dict[str, dict[int, list[float]]]:
             start = max(wall for wall, *_ in reports) // (10 * SECOND) * 10
             end_ns, busy = max(end for _, end, _ in reports), sum(s for *_, s in reports)
             allocated = max(end_ns - before_ns, 0) / SECOND * run.world
-            slow = max(s for *_, s in reports) > SLOW * usual
+            longest = max(s for *_, s in reports)
+            slow = longest > SLOW * usual
+            stands = longest > max(STANDS * usual, usual + STANDS_SECONDS)
+            moved = busy * usual / longest if stands else busy
             timely = 0.0 if math.isnan(usual) else busy
-            kept = 0.0 if step >= lost_from else min(busy, allocated)
+            kept = 0.0 if step >= lost_from else min(moved, allocated)
             before_ns, counts = end_ns, (len(reports), run.world)
             for sli, *sums in (
                 ("goodput", kept, allocated, *counts),

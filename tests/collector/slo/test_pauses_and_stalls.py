@@ -13,6 +13,7 @@ from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.closing import attempt_steps
 from stepwatch.collector.slo.registry import AttemptSteps, discover
 from stepwatch.collector.slo.states import SloState
+from stepwatch.collector.slo.waste import CAUSES, MICROSECONDS, Spent, partition
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
@@ -86,6 +87,19 @@ def test_an_evaluation_is_good_device_time_and_a_save_is_not() -> None:
     for name, lost in (("eval", 0.0), ("checkpoint", 3.0)):
         good, total = paused_steps(name, 3.0, 3.0)[1]["goodput"]
         assert total[5] - good[5] == pytest.approx(lost, abs=1e-6)
+
+
+@pytest.mark.parametrize(("marked", "lost"), [(25.0, 0.0), (0.0, 100.0)])
+def test_a_stall_stays_lost_once_its_step_ends_as_in_the_account_of_device_time(
+    marked: float, lost: float
+) -> None:
+    """All four ranks stand for 25 s; what nobody names an evaluation is a stall, before and after
+    it ends."""
+    steps, found = paused_steps("eval", 25.0, marked)
+    good, total = found["goodput"]
+    assert total[5] - good[5] == pytest.approx(lost, abs=1e-6)
+    stalled = partition(steps)[5, CAUSES.index(Spent.STALL)] / MICROSECONDS
+    assert stalled == pytest.approx(lost, abs=1e-5)
 
 
 def states(service: Service) -> dict[str, SloState]:

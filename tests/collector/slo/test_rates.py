@@ -79,5 +79,5 @@ def test_text_that_is_no_card_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"No such file.*pass --rates FILE"):
+    with pytest.raises(ConfigurationError, match=r"no such file.*pass --rates FILE"):
         read_rates(tmp_path / "none.toml")

@@ -42,8 +42,8 @@ def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[
     return summed([Shares.of(SLIS["step-time"], each) for each in known])
 
 
-def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
-    known = (with_baseline(facts, math.nan) for facts in attempts)
+def goodput_slices(attempts: list[StepFacts], baselines: list[float] | None = None) -> list[Slice]:
+    known = map(with_baseline, attempts, baselines or [1.0] * len(attempts))
     return summed([Shares.of(SLIS["goodput"], each) for each in known])
 
 
@@ -53,7 +53,7 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     ends = began_ns + np.cumsum(gaps_ns)
     longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
     observed = np.array([seen for _, _, seen, _ in steps])
-    lost = np.array([gone for *_, gone in steps])
+    lost = np.array([gone for *_, gone in steps], dtype=np.bool_)
     on_device = np.zeros(len(steps), dtype=np.bool_)
     gaps = gaps_ns / 1e9
     busy = longest * observed
@@ -76,7 +76,9 @@ def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> li
                 good = 0.0 if longest > SLOW_STEP_FACTOR * baseline else total
             else:
                 total = max(0.0, end - before) * facts.world if facts.observed[index] else 0.0
-                good = 0.0 if facts.lost[index] else min(busy, total)
+                stands = longest > max(8.0 * baseline, baseline + 5.0)
+                moved = busy * baseline / longest if stands else busy
+                good = 0.0 if facts.lost[index] else min(moved, total)
             before = end
             cell[0] += good
             cell[1] += total
@@ -102,7 +104,7 @@ def test_slices_are_those_of_the_reference(
     baselines = [baseline, 1.0]
     for name, found in (
         ("step-time", step_time_slices(attempts, baselines)),
-        ("goodput", goodput_slices(attempts)),
+        ("goodput", goodput_slices(attempts, baselines)),
     ):
         expected = reference(attempts, baselines, name)
         assert len(found) == len(expected)
@@ -125,8 +127,7 @@ def test_any_window_is_the_difference_of_two_sums(first: list[Step], second: lis
 
 def test_no_step_is_no_slice() -> None:
     assert step_time_slices([], []) == []
-    without_ends = facts_of([(1.0, 1.0, 4, False)])._replace(end_ns=np.zeros(0, dtype=np.int64))
-    assert goodput_slices([without_ends]) == []
+    assert goodput_slices([facts_of([])]) == []
 
 
 def goodput_line() -> RunningSlices:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.slo.held_up import held_up_share
 from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.signals.arrays import Vector
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
-    """Good: device-seconds of finished steps that no later attempt redoes, and of evaluations in
-    them, which are work that was asked for. Total: all allocated.
+    """Good: device-seconds of finished steps that no later attempt redoes, but for the share in
+    which nothing moved, and of evaluations in them, which are work that was asked for. Total: all
+    allocated.
 
     Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
     stalls and redone steps are all lost goodput. So is time in no step: a hang while it lasts and
@@ -20,7 +22,9 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
     gone = steps.lost | steps.unfinished
-    work = steps.busy + np.nan_to_num(steps.parts["eval"].astype(np.float64))
+    work = steps.busy * (1.0 - held_up_share(attempt)) + np.nan_to_num(
+        steps.parts["eval"].astype(np.float64)
+    )
     return np.where(gone, 0.0, np.minimum(work, total)), total
 
 

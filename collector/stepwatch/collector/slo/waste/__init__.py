@@ -13,7 +13,7 @@ from .days import (
     job_days,
 )
 from .partition import MICROSECONDS, Accounts, partition
-from .tails import STALL_SECONDS, Run, Tail, tails_of
+from .tails import Run, Tail, tails_of
 
 __all__ = [
     "CAUSES",
@@ -22,7 +22,6 @@ __all__ = [
     "DEFINITIONS",
     "MICROSECONDS",
     "OWNER",
-    "STALL_SECONDS",
     "Accounts",
     "Days",
     "Run",

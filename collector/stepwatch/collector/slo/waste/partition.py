@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.slo.held_up import STALL_SECONDS, STALL_TIMES, held_up_share
 from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.signals.arrays import Vector
 
 from .causes import CAUSES, Spent
-from .tails import STALL_SECONDS, STALL_TIMES
 
 Accounts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 """Microseconds of device-time (steps, causes), columns in the order of `CAUSES`."""
@@ -62,7 +62,7 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
     there = steps.allocated * observed
     usual = np.where(np.isnan(attempt.baseline_seconds), np.inf, attempt.baseline_seconds)
     found = _within_steps(attempt, observed)
-    held_up = _held_up(steps.longest, usual)
+    held_up = held_up_share(attempt)
     for cause in found:
         if cause not in (Spent.CHECKPOINT_STALL, Spent.EVALUATION):
             found[cause] = found[cause] * (1.0 - held_up)
@@ -106,14 +106,6 @@ def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector
         Spent.EVALUATION: parts["eval"].astype(_FLOATS),
     }
     return {cause: np.minimum(np.fmax(each, 0.0), _MOST) for cause, each in found.items()}
-
-
-def _held_up(longest: Vector, usual: Vector) -> Vector:
-    """The share of a step in which nothing moved: what it takes beyond a usual one, if that is far
-    more."""
-    stands = longest > np.maximum(STALL_TIMES * usual, usual + STALL_SECONDS)
-    share = 1.0 - np.divide(usual, longest, out=np.ones_like(longest), where=stands)
-    return np.where(stands, share, 0.0)
 
 
 def _finite(seconds: Vector) -> Vector:

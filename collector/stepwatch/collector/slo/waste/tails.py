@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.slo.held_up import STALL_SECONDS, STALL_TIMES
 from stepwatch.signals.arrays import Vector
 
 from .causes import Spent
 
-STALL_TIMES, STALL_SECONDS = 8.0, 5.0
-"""Beyond so many usual steps, and so many seconds, nothing moved: the hang detector's own marks."""
 _GRID = ((10, 3600), (300, 86_400), (3600, 400 * 86_400))
 """Seconds of a piece, in the first hour of a tail, the first day, and after."""
 
