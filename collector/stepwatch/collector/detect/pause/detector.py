@@ -89,8 +89,11 @@ def _finding(stall: Stall) -> Finding:
 
 
 def _lost_ratio(stall: Stall) -> float:
-    """Share of the devices that idle; unknown where all ranks may be at what they are to do."""
-    if stall.over and stall.activity is Activity.IDLE:
+    """Share of the devices that idle; unknown where all ranks may be at what they are to do.
+
+    One that waits outside, for a download or a lock, idles as those do that wait for it.
+    """
+    if stall.activity is Activity.IDLE:
         return 1.0
     return len(stall.waiting) / len(stall.ranks) if stall.waiting else math.nan
 
