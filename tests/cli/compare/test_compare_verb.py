@@ -128,7 +128,7 @@ def test_money_counts_where_there_is_a_rate_card(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (None, "No such file"),
+        (None, "no such file"),
         ("{", "no JSON"),
         ("[]", "holds no run"),
         ("{}", "job: missing or wrong"),

@@ -28,7 +28,7 @@ _SLICE_SECONDS = 0.1
 _LOOK_SECONDS = 20.0
 """How long a run that is not in real time waits at its end for what it broke to be found."""
 _HEALTHY_LOOK_SECONDS = 3.0
-"""The same where nothing was broken: some evaluations."""
+"""The same where nothing was broken, or nothing new is found: some evaluations."""
 _SEND_SECONDS, _INTERRUPTED_SEND_SECONDS = 120.0, 10.0
 """How long the end waits for the collector to take the last segments."""
 _SETTLE_SECONDS = 15.0
@@ -189,9 +189,13 @@ class Simulation:
         self._drain(_SEND_SECONDS)
         broken, began = bool(self._plan.faults), self._clock.monotonic_ns()
         seconds = _LOOK_SECONDS if broken else _HEALTHY_LOOK_SECONDS
+        known, changed = frozenset[str](), began
         while self._since(began) < seconds and not self.outcome.interrupted:
-            if broken and self._incidents():
-                break
+            now_known = frozenset(item["id"] for item in self._incidents())
+            if now_known != known:
+                known, changed = now_known, self._clock.monotonic_ns()
+            if known and self._since(changed) >= _HEALTHY_LOOK_SECONDS:
+                break  # a hang may begin as a pause
             time.sleep(_POLL_SECONDS)
         self._looked_ns = self._clock.monotonic_ns() - began
 

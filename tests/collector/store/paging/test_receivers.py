@@ -171,7 +171,7 @@ ONE = '[receiver.a]\nkind = "webhook"\nurl = "http://h/x"\n'
         ('[receiver.a]\nkind = "pigeon"', "receiver.a: kind: write one of pagerduty, slack"),
         ('[receiver."a b"]\nkind = "slack"', "receiver.a b: a name has at most 32"),
         ('[receiver.a]\nkind = "pagerduty"', "receiver.a: key_file: name the file"),
-        ('[receiver.a]\nkind = "slack"\nurl_file = "FOLDER/none"', "none: No such file"),
+        ('[receiver.a]\nkind = "slack"\nurl_file = "FOLDER/none"', "none: no such file"),
         ('[receiver.a]\nkind = "slack"\nurl_file = "FOLDER/empty"', "empty is empty"),
         ('[receiver.a]\nkind = "slack"\nurl_file = "FOLDER/secret"', "url_file: write http"),
         ('[receiver.a]\nkind = "webhook"\nurl = "ftp://x"', "url is 'ftp://x': write http"),
