@@ -1,1 +1,1 @@
-"""What only a real GPU can show, as checks that run one after the other; see README.md."""
+"""What only a real GPU can show, as checks that run one after the other; see measured/gpu.md."""
