@@ -139,6 +139,13 @@ def test_links_lead_to_files_and_headings(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", DOCUMENTS)
+def test_no_fence_inside_a_block_ends_it(file: str) -> None:
+    for indent, fence, _, body in FENCED.findall(DOCUMENTS[file]):
+        ends = rf"^(?!{' ' * len(indent)}    ) *{fence}`* *$"
+        assert not re.search(ends, body, re.MULTILINE), "open the outer block with one ` more"
+
+
+@pytest.mark.parametrize("file", DOCUMENTS)
 def test_blocks_of_python_are_python(file: str) -> None:
     for block in blocks(DOCUMENTS[file], "python"):
         ast.parse(block)
