@@ -14,6 +14,7 @@ from stepwatch.cli.main import main
 from stepwatch.cli.verbs.blackbox import device_words, ring_facts, rings_text
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.blackbox.layout import DeviceLine
+from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DeviceState, Kind, LifecycleEvent, Op, Phase
 
 
@@ -37,6 +38,20 @@ def test_a_device_in_a_collective_and_one_that_nobody_times(tmp_path: Path) -> N
     )
     kernel = {**device, "state": "working", "collective": None, "since_seconds": 31.0}
     assert device_words(kernel) == "working in backward of step 57 for 31.00 s"
+
+
+def test_a_ring_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+    link, junk = tmp_path / "link", tmp_path / "junk"
+    link.symlink_to(junk)
+    junk.write_bytes(bytes(100))
+    for path, why in (
+        (tmp_path / "none", "no such file"),
+        (link, "it is a link"),
+        (junk, "not a stepwatch ring"),
+    ):
+        with pytest.raises(RingError) as raised:
+            RingReader(path)
+        assert str(raised.value) == f"cannot read the ring {path}: {why}"
 
 
 def test_the_ring_of_a_job_that_ended_is_found_in_the_spool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -108,6 +109,18 @@ def test_wrong_usage_is_one_line(
     assert main(["store", *words]) == 2
     error = capsys.readouterr().err.strip()
     assert said in error and "\n" not in error
+
+
+def test_a_file_that_fails_is_named_with_its_reason_in_words(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "/backups/a.db")
+
+    monkeypatch.setitem(ACTIONS, "verify", ACTIONS["verify"]._replace(act=full))
+    assert main(["store", "verify", "--store", str(place)]) != 0
+    said = capsys.readouterr().err
+    assert said == "stepwatch: cannot verify the store: /backups/a.db: no space left\n"
 
 
 def test_help_has_an_example_for_each_action(capsys: pytest.CaptureFixture[str]) -> None:

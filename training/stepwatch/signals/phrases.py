@@ -14,6 +14,7 @@ _CLOSE = 0.5
 _FILE_PROBLEMS = {
     errno.ENOENT: "no such file",
     errno.EISDIR: "it is a folder",
+    errno.ELOOP: "it is a link",
     errno.ENOTDIR: "part of its path is a file",
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
@@ -22,10 +23,12 @@ _FILE_PROBLEMS = {
 }
 
 
-def file_problem(error: OSError | UnicodeError) -> str:
+def file_problem(error: OSError | ValueError) -> str:
     """Why a file cannot be read or written, in words, without the number and the name of it."""
     if isinstance(error, UnicodeError):
         return "it is no UTF-8 text"
+    if isinstance(error, ValueError):
+        return str(error)
     return _FILE_PROBLEMS.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 

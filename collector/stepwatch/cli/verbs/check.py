@@ -12,6 +12,7 @@ from stepwatch.cli.main import OK, PROBLEM, VERBS
 from stepwatch.runbooks.library import read
 from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.signals.names import ALERT_OF, METRICS
+from stepwatch.signals.phrases import file_problem
 
 if TYPE_CHECKING:
     from stepwatch.cli import closure
@@ -89,4 +90,4 @@ def _texts(root: Path, kind: str, pattern: str) -> dict[str, str]:
             for path in sorted(folder.glob(pattern))
         }
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {folder}: {error}") from error
+        raise ConfigurationError(f"cannot read {folder}: {file_problem(error)}") from error

@@ -12,6 +12,7 @@ from stepwatch.cli.store.options import add_keep_arguments, add_payloads_argumen
 from stepwatch.cli.store.room import compact, prune, show_size
 from stepwatch.cli.store.soundness import verify
 from stepwatch.signals.errors import StoreError, UsageError
+from stepwatch.signals.phrases import file_problem
 
 if TYPE_CHECKING:
     from stepwatch.collector.store import Store
@@ -72,7 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
         assert act is not None, "it was done above"
         return act(opened, arguments)
     except (sa.exc.SQLAlchemyError, OSError) as error:
-        reason = reason_of(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
+        if isinstance(error, sa.exc.SQLAlchemyError):
+            reason = reason_of(error)
+        else:
+            where = f"{error.filename}: " if error.filename else ""
+            reason = f"{where}{file_problem(error)}"
         raise StoreError(f"cannot {arguments.action} the store: {reason}") from error
     finally:
         opened.close()

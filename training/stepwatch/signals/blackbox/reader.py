@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.errors import RingError
+from stepwatch.signals.phrases import file_problem
 from stepwatch.signals.records import Kind
 
 from . import layout
@@ -83,7 +84,7 @@ class RingReader:
             opened = open_copy if is_copy(path.name) else os.open
             self._file = opened(path, flags)
         except (OSError, ValueError) as error:
-            raise RingError(f"cannot read the ring {path}: {error}") from error
+            raise RingError(f"cannot read the ring {path}: {file_problem(error)}") from error
         self._closing = weakref.finalize(self, os.close, self._file)
         self.unknown_kinds = 0
         self._header = b""
@@ -92,7 +93,7 @@ class RingReader:
             self.identity, self.inode, self._size = self._checked()
         except (OSError, ValueError) as error:
             self._closing()
-            raise RingError(f"cannot read the ring {path}: {error}") from error
+            raise RingError(f"cannot read the ring {path}: {file_problem(error)}") from error
 
     def _refuse_links(self, below: Path | None) -> None:
         # The kernel tells what it opened: a path checked before may change until it is opened.
