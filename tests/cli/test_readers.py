@@ -218,7 +218,7 @@ def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
     unknown: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
     assert impact(unknown) == "unknown"
     assert impact(unknown | {"device_seconds_lost": 90.0}) == (
-        "unknown of throughput, 90.00 s of device time"
+        "unknown of throughput, 1.5 device-min"
     )
     unverified = {"step": 20, "verified": None, "stall_seconds": 0.1}
     assert checkpoint_line([unverified]) == (

@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from stepwatch.cli.terminal import painted
-from stepwatch.collector.quantities import UNKNOWN, gain, percent, quantity, seconds
+from stepwatch.collector.quantities import (
+    UNKNOWN,
+    device_time,
+    gain,
+    percent,
+    quantity,
+    seconds,
+)
 from stepwatch.signals.plain_text import plain_line
 
 __all__ = [
@@ -23,6 +30,7 @@ __all__ = [
     "columns",
     "command",
     "count",
+    "device_time",
     "gain",
     "number",
     "painted",
@@ -71,17 +79,6 @@ def clock(at: float) -> str:
 def money(value: float, currency: str) -> str:
     """Money to the hundredth, of less than one to the ten-thousandth."""
     return f"{value:,.{2 if value >= 1 or not value else 4}f} {currency}"
-
-
-def device_time(seconds: float) -> str:
-    """Device-time as people count it: device-hours, of little minutes or seconds."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} device-s"
-    return (
-        f"{seconds / 60:.1f} device-min"
-        if seconds < 3600.0
-        else f"{seconds / 3600.0:,.2f} device-h"
-    )
 
 
 def table(

@@ -23,6 +23,17 @@ def seconds(value: float | None) -> str:
     return f"{value / 3600:.1f} h"
 
 
+def device_time(value: float | None) -> str:
+    """Device-seconds as people count them: `28.8 device-s`, `9.0 device-min`, `1.50 device-h`."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if value < 59.95:
+        return f"{value:.1f} device-s"
+    if value < 3597.0:
+        return f"{value / 60:.1f} device-min"
+    return f"{value / 3600:,.2f} device-h"
+
+
 def size(value: float | None) -> str:
     """Bytes: `512 B`, `2.1 MB`."""
     if value is None or math.isnan(value):

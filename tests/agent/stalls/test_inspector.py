@@ -97,7 +97,26 @@ def test_both_recorders_of_a_rank_are_asked(
 def test_a_server_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
     found, note = ask_recorders(tmp_path / "missing.sock")
     assert found is None
-    assert note == "the worker server did not answer: No such file or directory"
+    assert note == "its flight recorder did not answer: no such file"
+
+
+@pytest.mark.parametrize(
+    ("junk", "why"),
+    [
+        ("nothing", "it closed the connection"),
+        ("no HTTP", "its answer is not HTTP"),
+        ("an error", "status 500"),
+        ("another document", "its answer is not a flight recorder's"),
+    ],
+)
+def test_why_a_recorder_does_not_answer_is_said_in_words(
+    tmp_path: Path, junk: str, why: str
+) -> None:
+    with listening(tmp_path / "0.sock", JUNK[junk]):
+        assert ask_recorders(tmp_path / "0.sock") == (
+            None,
+            f"its flight recorder did not answer: {why}",
+        )
 
 
 def stuck_ring(folder: Path) -> RingReader:

@@ -46,10 +46,25 @@ def test_it_names_the_rank_that_runs_and_what_the_wait_costs() -> None:
     assert finding.began_ago_seconds == 180.0
     assert "rank 2 is running outside any collective" in finding.summary
     assert "train.py:34 in evaluate" in finding.summary
-    assert "3 of 4 ranks wait in all_reduce: 0.15 device-hours so far" in finding.summary
+    assert "3 of 4 ranks wait in all_reduce: 9.0 device-min so far" in finding.summary
     rows = {row.name: row for row in finding.evidence}
     assert rows["CPU time of rank 2"].value == 0.98
     assert "beyond 480 s" in rows["time without progress of any rank"].against
+
+
+def test_a_line_stands_once_in_the_evidence_beside_its_callers() -> None:
+    asked = Diagnosis(0, True, True, GilState.FREE, 1, 1, "evaluate", "train.py:34", "", "")
+    for stack, against in (
+        ("evaluate train.py:34 < main train.py:9", "called from main train.py:9"),
+        ("evaluate train.py:34", "the outermost frame"),
+        (
+            "wait threading.py:3 < evaluate train.py:34",
+            "wait threading.py:3 < evaluate train.py:34",
+        ),
+    ):
+        (finding,) = detect(job(RUNS), Asked({2: asked._replace(stack=stack)}))
+        (row,) = [row for row in finding.evidence if row.name == "Python line of rank 2"]
+        assert (row.text, row.against) == ("train.py:34 in evaluate", against)
 
 
 def test_ranks_that_wait_for_some_that_nobody_observes_do_not_pause() -> None:

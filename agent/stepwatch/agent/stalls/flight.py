@@ -63,12 +63,14 @@ def parse(body: bytes) -> Flight:
     try:
         document = json.loads(body)
     except RecursionError as error:
-        raise ValueError("the flight recorder's answer is nested too deeply") from error
+        raise ValueError("its answer is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise ValueError("its answer is not JSON") from error
     if not isinstance(document, dict) or not _NAMES & document.keys():
-        raise ValueError("the answer is not a flight recorder's")
+        raise ValueError("its answer is not a flight recorder's")
     entries = document.get("entries", [])
     if not isinstance(entries, list):
-        raise ValueError("the flight recorder's entries are no list")
+        raise ValueError("its entries are no list")
     status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
     groups = _dict(document.get("pg_config"))
     found = (_entry(raw, groups) for raw in entries)

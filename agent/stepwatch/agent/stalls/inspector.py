@@ -20,6 +20,7 @@ from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.rings.processes import is_process_of
 from stepwatch.signals.blackbox import Identity, RingReader
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.phrases import file_problem
 from stepwatch.signals.records import DTYPES, GilState, Kind, text_bytes
 from stepwatch.signals.wire import Rows
 
@@ -173,12 +174,12 @@ def ask_recorders(socket: Path, owner: int | None = None) -> tuple[flight.Flight
     except server.UnknownHandlerError:
         nccl = flight.Flight()
     except (OSError, ValueError) as error:
-        return None, f"the worker server did not answer: {_reason(error)}"
+        return None, _silent(error)
     try:
         others = flight.parse(server.ask(socket, flight.OTHERS, owner))
     except (OSError, ValueError) as error:
         if nccl.enqueued < 0:
-            return None, f"the worker server did not answer: {_reason(error)}"
+            return None, _silent(error)
         others = flight.Flight()
     return flight.merged(nccl, others), ""
 
@@ -186,8 +187,8 @@ def ask_recorders(socket: Path, owner: int | None = None) -> tuple[flight.Flight
 _NEVER = 1 << 62
 
 
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:60]
+def _silent(error: OSError | ValueError) -> str:
+    return f"its flight recorder did not answer: {file_problem(error)}"
 
 
 def _asked(reader: RingReader, now: int) -> AskedRank:

@@ -40,7 +40,7 @@ def ask(
         UnknownHandlerError: this torch has no such handler.
         ValueError: the answer is not one of HTTP, or its status is not 200.
     """
-    name, connection = handler.partition("?")[0], _UnixConnection(path, seconds, owner)
+    connection = _UnixConnection(path, seconds, owner)
     # A socket's timeout starts anew with every byte: only this ends an answer that trickles.
     alarm = threading.Timer(seconds, connection.abandon)
     alarm.start()
@@ -48,17 +48,19 @@ def ask(
         connection.request("POST", f"/handler/{handler}")
         response = connection.getresponse()
         if response.status == http.client.NOT_FOUND:
-            raise UnknownHandlerError(f"{name} answered with status {response.status}")
+            raise UnknownHandlerError(f"status {response.status}")
         if response.status != http.client.OK:
-            raise ValueError(f"{name} answered with status {response.status}")
+            raise ValueError(f"status {response.status}")
         body = read_within(iter(lambda: response.read1(_PIECE), b""), most)
         if connection.abandoned:
-            raise TimeoutError(f"the answer of {name} took longer than {seconds:.0f} s")
+            raise TimeoutError(f"it took longer than {seconds:.0f} s")
         return body
     except TooLongError as error:
-        raise OSError(f"the answer of {name} is longer than {most} bytes") from error
+        raise OSError(f"its answer is longer than {most} bytes") from error
+    except http.client.RemoteDisconnected as error:
+        raise ValueError("it closed the connection") from error
     except http.client.HTTPException as error:
-        raise ValueError(f"{name} answered {type(error).__name__}") from error
+        raise ValueError("its answer is not HTTP") from error
     finally:
         alarm.cancel()
         connection.close()

@@ -171,9 +171,7 @@ def impact(incident: dict[str, Any]) -> str:
     lately = f" (now {text.percent(now)})" if changed else ""
     cost = incident.get("cost")
     money = f", {text.money(cost, incident['currency'])}" if cost is not None else ""
-    return (
-        f"{text.percent(share)} of throughput{lately}, {text.seconds(lost)} of device time{money}"
-    )
+    return f"{text.percent(share)} of throughput{lately}, {text.device_time(lost)}{money}"
 
 
 def symptom_name(symptom: dict[str, Any]) -> str:

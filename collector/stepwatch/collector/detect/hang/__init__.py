@@ -6,7 +6,7 @@ from stepwatch.signals.names import FindingKind
 from .activity import Activity, is_interpreter_held
 from .detector import detect
 from .inputs import asked, find, rank_situations, stalled, stalled_seconds
-from .report import cause_of, op_name
+from .report import cause_of, line_row, op_name
 from .situation import Asked, Others, RankSituation, Unseen, missed_collectives
 from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
@@ -26,6 +26,7 @@ __all__ = [
     "detect",
     "find",
     "is_interpreter_held",
+    "line_row",
     "missed_collectives",
     "op_name",
     "rank_situations",

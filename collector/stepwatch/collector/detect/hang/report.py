@@ -24,6 +24,8 @@ from .thresholds import Thresholds
 
 _COMPLETED = "completed"
 """State of a flight-recorder entry whose collective the device has passed."""
+FRAMES = " < "
+"""Between two frames of a stack, the innermost first."""
 _MOST_PENDING = 4
 """Groups of which evidence shows what has not completed: a rank may be in a hundred."""
 _OF_MICROBATCHES = (Phase.FORWARD, Phase.BACKWARD)
@@ -174,8 +176,7 @@ def _about(
     if diagnosis is None:
         return evidence
     if diagnosis.line:
-        text = f"{diagnosis.line} in {diagnosis.function}"
-        evidence.append(text_evidence(f"Python line of rank {culprit.rank}", text, diagnosis.stack))
+        evidence.append(line_row(culprit.rank, diagnosis))
     if diagnosis.gil is not GilState.UNKNOWN:
         state = diagnosis.gil.name.lower()
         evidence.append(text_evidence("its interpreter lock", state, "free while others may run"))
@@ -184,6 +185,17 @@ def _about(
             text_evidence("not known", diagnosis.note, "asked by the agent of its node")
         )
     return evidence
+
+
+def line_row(rank: int, diagnosis: Diagnosis) -> Evidence:
+    """Where a rank is in the user's code, beside the other frames of its stack."""
+    innermost, _, callers = diagnosis.stack.partition(FRAMES)
+    is_own = innermost == f"{diagnosis.function} {diagnosis.line}"
+    against = f"called from {callers}" if callers else "the outermost frame"
+    text = f"{diagnosis.line} in {diagnosis.function}"
+    return text_evidence(
+        f"Python line of rank {rank}", text, against if is_own else diagnosis.stack
+    )
 
 
 def op_name(op: int) -> str:

@@ -11,9 +11,11 @@ from stepwatch.collector.detect.hang import (
     Stall,
     cause_of,
     is_interpreter_held,
+    line_row,
     op_name,
 )
 from stepwatch.collector.detect.hang.thresholds import Thresholds
+from stepwatch.collector.quantities import device_time
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.phrases import ranks_text
@@ -104,19 +106,15 @@ def _cost(stall: Stall) -> str:
     """What it costs so far."""
     if not stall.waiting:
         return "no rank waits for another"
-    hours = stall.seconds * len(stall.waiting) / 3600
     inside = next((item for item in stall.waiting if item.in_collective), None)
     where = "" if inside is None else f" in {op_name(inside.op)}"
-    return (
-        f"{len(stall.waiting)} of {len(stall.ranks)} ranks wait{where}: "
-        f"{hours:.2f} device-hours so far"
-    )
+    spent = device_time(stall.seconds * len(stall.waiting))
+    return f"{len(stall.waiting)} of {len(stall.ranks)} ranks wait{where}: {spent} so far"
 
 
 def _cost_of_end(stall: Stall) -> str:
     world = len(stall.ranks) + len(stall.others.ended)
-    hours = stall.seconds * world / 3600
-    return f"the devices of {world} ranks idle: {hours:.2f} device-hours so far"
+    return f"the devices of {world} ranks idle: {device_time(stall.seconds * world)} so far"
 
 
 def evidence(stall: Stall) -> list[Evidence]:
@@ -131,8 +129,7 @@ def evidence(stall: Stall) -> list[Evidence]:
     for item in stall.outside[:_NAMED]:
         found = stall.asked.diagnoses.get(item.rank)
         if found is not None and found.line:
-            text = f"{found.line} in {found.function}"
-            rows.append(text_evidence(f"Python line of rank {item.rank}", text, found.stack))
+            rows.append(line_row(item.rank, found))
     return rows
 
 
