@@ -113,7 +113,7 @@ def test_a_store_without_nodes_says_what_to_do(tmp_path: Path, capsys: Capture) 
     empty = tmp_path / "empty.db"
     Store.sqlite(empty).close()
     assert main(["nodes", "--store", str(empty)]) == OK
-    assert "start one with `stepwatch agent`" in capsys.readouterr().out
+    assert "a node appears with the first job on it" in capsys.readouterr().out
 
 
 def test_what_a_later_collector_says_is_shown_as_it_is() -> None:

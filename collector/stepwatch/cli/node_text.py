@@ -21,7 +21,10 @@ def fleet_text(fleet: Document, width: int, now: float, *, only_unhealthy: bool 
     """A line for each node, the worst first, and below why those are not healthy that are not."""
     nodes = sorted(fleet["nodes"], key=lambda each: (_rank(each["health"]), each["node"]))
     if not sum(fleet["counts"].values()):
-        return "no agent has reported a node yet; start one with `stepwatch agent`"
+        return (
+            "no agent has reported a node yet; a node appears with the first job on it, where "
+            "`stepwatch up` or `stepwatch agent` runs"
+        )
     lines = [_summary(fleet)]
     lines += [text.wrapped(each["summary"], "", width, hang=2) for each in fleet["together"]]
     if fleet["history_cut"]:

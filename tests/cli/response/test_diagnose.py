@@ -48,7 +48,9 @@ def test_a_slow_rank_is_on_one_screen(tmp_path: Path) -> None:
     assert found["verdict"] == "anomaly" and lines[0] == f"{JOB}: ANOMALY, degraded, step 59"
     assert len(lines) <= 40
     assert "rank 2" in shown and "of throughput" in shown and "cost unknown: no rate" in shown
-    assert f"stepwatch incidents --collector {COLLECTOR} --id {found['incident']['id']}" in shown
+    assert f" more: stepwatch incidents --id {found['incident']['id']}" in shown
+    assert "Who, where, since when" not in shown, "the screen has answered it"
+    assert "what is the rank doing" in found["first_action"]["text"]
     assert found["impact"]["device_hours_lost"] > 0.0 and found["impact"]["cost"] is None
     assert all(len(line) <= 80 for line in lines if "stepwatch " not in line)
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from stepwatch.collector.quantities import quantity
-from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.collector.quantities import device_time, quantity
 from stepwatch.signals.records import CheckpointEvent, Kind, Link, ProcessState
-from stepwatch.signals.wire import Segment
 from tests.browser import Visitor
 from tests.collector.explained import store_explained
 from tests.collector.gathered import gathering_run
 from tests.collector.made import (
     JOB,
-    body,
     checkpoint_rows,
     device_step_rows,
     link_rows,
@@ -33,48 +28,14 @@ from tests.collector.made import (
 )
 from tests.collector.process import Process
 
-STEPS, RANKS, SLOW_FROM = 60, 4, 40
-EXCESS = {(2, "forward"): 0.2}
-PATIENCE_MS = 60_000
-"""Until something is on the page: no test says how soon, and the machine may be busy."""
-expect.set_options(timeout=PATIENCE_MS)
+from .shown import EXCESS, PATIENCE_MS, RANKS, SLOW_FROM, STEPS, evaluated, send, straggling_run
+
 SELDOM = """
 const soon = window.setTimeout;
 for (let old = soon(() => 0); old > 0; old--) clearTimeout(old);
 window.setTimeout = (call, ms) => soon(call, 30 * ms);
 """
 """The page asks anew once in a minute, and not every two seconds."""
-
-
-def send(collector: Process, segments: list[Segment]) -> None:
-    """Post a run that has just come to its last step."""
-    began = time.time_ns() - round(STEPS * 0.2 * NANOSECONDS)
-    for item in segments:
-        now = item._replace(clock=ClockPair(0, began))
-        assert collector.send(body([now])).json()["verdicts"][0]["verdict"] == "accepted"
-
-
-def straggling_run() -> list[Segment]:
-    return run_segments(STEPS, RANKS, excess=EXCESS, slow_from=SLOW_FROM)
-
-
-def evaluated(collector: Process, visitor: Visitor) -> Page:
-    """The job's page once its incident is there."""
-    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
-    slow = visitor.page.locator(".incident.open").filter(has_text="rank 2 is slow")
-    expect(slow).to_be_visible(timeout=PATIENCE_MS)
-    return visitor.page
-
-
-@pytest.fixture(scope="module")
-def straggling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """One for all tests that only look."""
-    process = Process(tmp_path_factory.mktemp("collector"))
-    process.start()
-    process.wait_ready()
-    send(process, straggling_run())
-    yield process
-    process.end()
 
 
 def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
@@ -344,3 +305,4 @@ def test_the_page_words_a_value_as_the_command_line_does(
     visitor.page.goto(straggling.url)
     said = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
     assert said == quantity(value, unit)
+    assert visitor.page.evaluate("value => deviceTime(value)", value) == device_time(value)

@@ -130,8 +130,13 @@ def _impact(incident: dict[str, Any]) -> dict[str, Any]:
 
 
 def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
+    """The first step of the runbook that does not look at what the diagnosis itself shows."""
     found = runbook_steps.steps(incident, runbook_steps.FIRST, collector)
-    first = found[0] if found else runbook_steps.Step("", ())
+    look = f"stepwatch incidents --collector {collector} --id {incident['id']}"
+    first = next(
+        (step for step in found if look not in step.commands),
+        found[0] if found else runbook_steps.Step("", ()),
+    )
     return {"text": first.text, "commands": list(first.commands), "runbook": incident["runbook"]}
 
 
@@ -144,7 +149,7 @@ def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str
     lines = [f"{found['job']}: {state}, step {step}"]
     incident = found["incident"]
     if incident is not None:
-        lines += ["", *_incident_lines(found, incident, width)]
+        lines += ["", *_incident_lines(found, incident, source, width)]
     elif found["verdict"] == HEALTHY:
         was = "" if found["state"] in ENDED else " is open"
         lines.append(f"  no incident{was}, and all that is looked for is observed")
@@ -171,7 +176,9 @@ def _past_words(incident: dict[str, Any]) -> str:
     return f"- {over}: {incident['kind']}: {incident['summary']}"
 
 
-def _incident_lines(found: dict[str, Any], incident: dict[str, Any], width: int) -> list[str]:
+def _incident_lines(
+    found: dict[str, Any], incident: dict[str, Any], source: str | None, width: int
+) -> list[str]:
     sure = f" ({incident['confidence']})" if incident.get("confidence") else ""
     since = f"{text.clock(incident['began_at'])}, step {incident['since_step']}"
     lines = [
@@ -187,6 +194,10 @@ def _incident_lines(found: dict[str, Any], incident: dict[str, Any], width: int)
         lines.append(
             text.entry("evidence", f"{row['name']}: {value} ({row['against']})", 10, width)
         )
+    left = len(incident["evidence"]) - len(shown)
+    if left > 0:
+        look = f"{left} more: stepwatch incidents --id {incident['id']} {source or ''}".rstrip()
+        lines.append(text.command(look, " " * 12, width))
     symptoms = [symptom_name(each) for each in incident.get("symptoms", ())]
     if symptoms:
         lines.append(text.entry("symptoms", ", ".join(dict.fromkeys(symptoms)), 10, width))

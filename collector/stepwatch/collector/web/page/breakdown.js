@@ -124,11 +124,13 @@ function drawMicrobatches(found) {
 }
 
 function drawWhatIf(found) {
+  const isNone = (item) => item.faster_ratio === 0;
   document.querySelector("#what-if tbody").replaceChildren(...found.map((item) => row(
-    item.scenario, seconds(item.step_seconds), item.faster_ratio === 0 ? "none beyond the run's own jitter" : gain(item.faster_ratio),
-    known(item.device_hours) ? seconds(3600 * item.device_hours) + " in " + item.steps + " steps" : UNKNOWN)));
-  if (!found.length) {
-    const cell = element("td", { colSpan: 4, textContent: "unknown: too few steps that every rank reported" });
+    item.scenario, seconds(item.step_seconds), isNone(item) ? "none beyond the run's own jitter" : gain(item.faster_ratio),
+    isNone(item) ? "none" : known(item.device_hours) ? deviceTime(3600 * item.device_hours) + " in " + item.steps + " steps" : UNKNOWN)));
+  if (found.every(isNone)) {
+    const cell = element("td", { colSpan: 4, textContent: found.length ? "No rank held the others up beyond the run's own jitter."
+      : "unknown: too few steps that every rank reported" });
     document.querySelector("#what-if tbody").replaceChildren(element("tr", {}, cell));
   }
 }

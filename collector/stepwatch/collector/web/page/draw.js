@@ -55,6 +55,11 @@ function seconds(value) {
   if (value < 7200) return value < 120 ? value.toFixed(2) + " s" : (value / 60).toFixed(1) + " min";
   return (value / 3600).toFixed(1) + " h";
 }
+function deviceTime(value) {
+  if (!known(value)) return UNKNOWN;
+  if (value < 59.95) return value.toFixed(1) + " device-s";
+  return value < 3597 ? (value / 60).toFixed(1) + " device-min" : grouped(value / 3600, 2) + " device-h";
+}
 function measure(value, unit) {
   if (!known(value)) return UNKNOWN;
   const [name, ...rest] = unit.replaceAll("_", " ").split(" ");

@@ -20,8 +20,9 @@ function drawFacts(view) {
   const facts = [
     ["state", state(view.state)], ["attempt", known(view.attempt) ? view.attempt : UNKNOWN], ["ranks", view.world_size || UNKNOWN],
     ["step", known(view.step) ? view.step : UNKNOWN],
-    ["loss, first to last", number(view.loss_first, 3) + " → " + number(view.loss_last, 3)],
-    ["tokens per second", number(view.tokens_per_second, 0)],
+    // What a job need not report is no figure of one that does not.
+    ...(known(view.loss_first) ? [["loss, first to last", number(view.loss_first, 3) + " → " + number(view.loss_last, 3)]] : []),
+    ...(known(view.tokens_per_second) ? [["tokens per second", number(view.tokens_per_second, 0)]] : []),
     ["step p50", seconds(view.step_seconds.p50)], ["step p95", seconds(view.step_seconds.p95)],
     ["step p99", seconds(view.step_seconds.p99)], ["steps timed on the", stepClocks(view.steps_on)],
     ["last received", clock(view.newest_record_at)],
@@ -110,7 +111,7 @@ function drawIncident(incident) {
     ["severity", incident.severity],
     // Zero seconds with an unknown share means unknown, not that nothing was lost.
     ["device time lost", known(incident.throughput_lost_ratio) || incident.device_seconds_lost
-      ? seconds(incident.device_seconds_lost) : UNKNOWN],
+      ? deviceTime(incident.device_seconds_lost) : UNKNOWN],
     ["cost", known(incident.cost) && incident.device_seconds_lost
       ? number(incident.cost, incident.cost < 1 ? 4 : 2) + " " + incident.currency : ""],
     ["began", clock(incident.began_at)],
@@ -147,20 +148,32 @@ const steps = ([first, last]) => first === last ? "step " + first : "steps " + f
 // From faint to strong against the background: readable in grey and for those who cannot tell red from green.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const RAMPS = { light: [[222, 235, 247], [8, 48, 107]], dark: [[44, 58, 72], [255, 205, 96]] };
-function colour(value, low, high) {
-  const share = high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 0;
+function colour(share) {
   const [faint, strong] = RAMPS[dark.matches ? "dark" : "light"];
   return "rgb(" + faint.map((from, index) => Math.round(from + (strong[index] - from) * share)).join(",") + ")";
+}
+
+// Linear to the 95th percentile; what is far beyond it takes the upper half, so that neither one long step nor jitter hides
+// the other. The first step of an attempt does not count: it starts up.
+function scaleOf(map, first) {
+  const skipped = map.steps.length > 1 && map.steps[0][0] === first ? 1 : 0;
+  const values = map.seconds.flatMap((line) => line.slice(skipped)).filter(known).sort((a, b) => a - b);
+  const at = (share) => values[Math.round(share * (values.length - 1))] || 0;
+  const low = at(0.05), middle = at(0.95), high = at(1), split = middle - low < (high - low) / 2;
+  const beyond = (value) => middle > 0 ? Math.log(value / middle) / Math.log(high / middle) : value / high;
+  const share = (value) => !split ? (value - low) / (high - low || 1)
+    : value > middle ? 0.5 + 0.5 * beyond(value) : 0.5 * (value - low) / (middle - low || 1);
+  const words = "faint " + seconds(low) + (split ? ", medium " + seconds(middle) : "") + ", strong " + seconds(high) + " and more";
+  return { share: (value) => Math.min(1, Math.max(0, share(value))), words };
 }
 
 // Drawn at the panel's own width, so that text keeps its size on a narrow screen.
 const widthOf = (id) => Math.max(320, document.getElementById(id).clientWidth - 22);
 
-function drawHeatmap(map) {
+function drawHeatmap(map, first) {
   const left = 64, height = Math.max(14, Math.min(28, 360 / Math.max(1, map.ranks.length)));
   const width = widthOf("heatmap"), cell = (width - left) / Math.max(1, map.steps.length);
-  const values = map.seconds.flat().filter(known).sort((a, b) => a - b);
-  const low = values[0] || 0, high = values[Math.floor(0.99 * (values.length - 1))] || 1;
+  const scale = scaleOf(map, first);
   const picture = shape("svg", { viewBox: "0 0 " + width + " " + (map.ranks.length * height + 20), role: "img" });
   picture.append(shape("defs", {}, shape("pattern", { id: "unknown", width: 6, height: 6, patternUnits: "userSpaceOnUse" },
     shape("path", { d: "M0 6 L6 0", stroke: "#b98", "stroke-width": 1 }))));
@@ -171,7 +184,7 @@ function drawHeatmap(map) {
     map.steps.forEach((span, x) => {
       const value = map.seconds[y][x];
       const box = shape("rect", { x: left + x * cell, y: y * height, width: Math.max(0.5, cell - 0.6), height: height - 1 });
-      if (known(value)) { box.setAttribute("class", "cell"); box.setAttribute("fill", colour(value, low, high)); }
+      if (known(value)) { box.setAttribute("class", "cell"); box.setAttribute("fill", colour(scale.share(value))); }
       else box.setAttribute("class", "cell-unknown");
       box.dataset.seconds = known(value) ? value : "";
       box.dataset.text = ranks(range) + ", " + steps(span) + ": " + seconds(value);
@@ -188,12 +201,13 @@ function drawHeatmap(map) {
   document.getElementById("heatmap").replaceChildren(map.steps.length ? picture
     : element("p", { className: "note", textContent: "No step has been received yet." }));
   document.getElementById("legend").textContent = map.steps.length
-    ? "faint " + seconds(low) + " to strong " + seconds(high) + " and more; hatched: unknown. Columns are steps, timed on the " + map.clock + "." : "";
+    ? scale.words + "; hatched: unknown. Columns are steps, timed on the " + map.clock + "." : "";
 }
 
 // By ProcessState of stepwatch.signals.records; the others are how a rank should be.
-// A rank that finished may go; one that did not must be seen to have gone.
-const anomaly = (rank) => rank.ended === "finish" ? "" : ANOMALOUS[rank.process_state] || "";
+// A rank that finished may go, and so may one of a job that was stopped on request; any other must be seen to have gone.
+const anomaly = (rank, job) => ["finish", "interrupt"].includes(rank.ended) || job === "interrupted" ? ""
+  : ANOMALOUS[rank.process_state] || "";
 const ANOMALOUS = { 4: " · stopped", 5: " · dead", 6: " · gone" };
 
 function drawPhases(view) {
@@ -204,9 +218,10 @@ function drawPhases(view) {
   const picture = shape("svg", { viewBox: "0 0 " + width + " " + shown.length * height, role: "img" });
   shown.forEach((rank, y) => {
     const name = shape("text", { x: 0, y: y * height + 15 });
+    const wrong = anomaly(rank, view.state);
     name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?")
-      + anomaly(rank);
-    if (anomaly(rank)) name.setAttribute("class", "anomalous");
+      + (wrong || (rank.process_state in ANOMALOUS ? " · ended" : ""));
+    if (wrong) name.setAttribute("class", "anomalous");
     picture.append(name);
     let x = left;
     shares(rank).forEach((share, index) => {
@@ -280,7 +295,7 @@ async function load() {
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
   drawIncidents(view.incidents);
-  drawHeatmap(map);
+  drawHeatmap(map, (view.attempts.find((each) => each.attempt === view.attempt) || {}).first_step);
   drawPhases(view);
   drawBreakdown(view, calls);
   drawTables(view);
