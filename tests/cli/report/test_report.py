@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import OK, USAGE, main
+from stepwatch.cli.report.sections import sections
 from stepwatch.cli.verbs import report
 from stepwatch.collector.runtime.evaluation.accounting import EVERY_SECONDS
 from stepwatch.collector.runtime.service import Service
@@ -153,6 +154,27 @@ def test_status_shows_what_device_time_went_to(
     main(["status", JOB, "--store", str(worked), "--json"])
     seconds = json.loads(capsys.readouterr().out)["device_seconds"]
     assert tuple(seconds) == CAUSES and sum(seconds.values()) > 0
+
+
+@pytest.mark.parametrize("tokens", [None, 0])
+def test_tokens_that_a_job_does_not_count_are_unknown(
+    worked: Path, capsys: pytest.CaptureFixture[str], tokens: int | None
+) -> None:
+    assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    job = found["jobs"][0]
+    assert (
+        "those of 1 job unknown"
+        in sections({**found, "jobs": [job, {**job, "tokens": tokens}]})[0].lines[0]
+    )
+    for each in (found["total"], *found["jobs"], *found["days"], *found["classes"]):
+        each["tokens"] = tokens
+    shown = sections(found)
+    assert "60 steps kept, tokens unknown." in shown[0].lines[0]
+    tables = {section.title: section.table for section in shown}
+    for title in ("Jobs", "Days"):
+        table = tables[title]
+        assert table is not None and table.rows[0][table.head.index("tokens")] == "unknown"
 
 
 def test_money_stands_beside_device_time(

@@ -47,5 +47,32 @@ def test_what_is_not_known_to_cost_nothing_is_unknown() -> None:
     }
 
 
+def test_what_the_script_does_is_no_fault_of_its_node() -> None:
+    for kind, cause in (
+        ("pause", "not-arrived"),
+        ("pause", "busy"),
+        ("pause", "unknown"),
+        ("hang", "process-stopped"),
+        ("rank-failed", "exception"),
+    ):
+        assert nodes_of(incident("gpu-1", 3, 9.0, 0.5, kind=kind, cause=cause)) == {}
+    for kind, cause in (
+        ("pause", "storage-fault"),
+        ("hang", "not-arrived"),
+        ("straggler", "slow-compute"),
+    ):
+        found = nodes_of(incident("gpu-1", 3, 9.0, 0.5, kind=kind, cause=cause))
+        assert found == {"gpu-1": (1, 9.0)}
+
+
+def test_tokens_of_steps_that_count_none_are_unknown() -> None:
+    def tokens(**day: int) -> int | None:
+        days = [AccountDay("llama", DAY, "production", {"productive": 1, **day})]
+        found: int | None = report_document(days, [], DAY, 2 * DAY)["total"]["tokens"]
+        return found
+
+    assert (tokens(steps=5, tokens=0), tokens(steps=5, tokens=9), tokens()) == (None, 9, 0)
+
+
 def test_a_node_that_is_only_one_of_those_suspected_is_not_counted() -> None:
     assert nodes_of(incident("gpu-1", -1, 9.0, 1.0, confidence="one of")) == {}

@@ -80,7 +80,7 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
     lines = [
         f"{_span(report)}: {text.counted(len(report['jobs']), 'job')}, {allocated}, "
         f"productive {text.share(total['productive_ratio'])}, {total['steps']:,} steps kept, "
-        f"{total['tokens']:,} tokens."
+        f"{_tokens_words(report)}."
     ]
     if card is None:
         lines.append("Money is unknown: no rate card was given (--rates FILE).")
@@ -93,6 +93,20 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
             )
     lines.append(f"{text.counted(report['incident_count'], 'incident')}.")
     return lines
+
+
+def _tokens(summed: Document) -> str:
+    """Tokens; an earlier collector says 0 of steps that count none."""
+    known = summed["tokens"] or not summed["steps"]
+    return f"{summed['tokens']:,}" if known else text.UNKNOWN
+
+
+def _tokens_words(report: Document) -> str:
+    without = sum(_tokens(job) == text.UNKNOWN for job in report["jobs"])
+    words = f"{_tokens(report['total'])} tokens"
+    if words.startswith(text.UNKNOWN):
+        return "tokens unknown"
+    return f"{words}, those of {text.counted(without, 'job')} unknown" if without else words
 
 
 def _causes(report: Document, card: RateCard | None) -> Table:
@@ -124,7 +138,7 @@ def _classes(report: Document) -> Section:
             f"{each['jobs']:,}",
             text.device_time(each["allocated_seconds"]),
             text.share(each.get("productive_ratio")),
-            f"{each['tokens']:,}",
+            _tokens(each),
         ]
         for each in sorted(report["classes"], key=lambda each: -each["allocated_seconds"])
     ]
@@ -233,7 +247,7 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
             text.device_time(job["allocated_seconds"]),
             text.share(job.get("productive_ratio")),
             _worst(job["seconds"], job["allocated_seconds"]),
-            f"{job['tokens']:,}",
+            _tokens(job),
         ]
         if card:
             money, without = job_cost(job, card)
@@ -251,7 +265,7 @@ def _days(report: Document) -> Table:
             datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d"),
             text.device_time(day["allocated_seconds"]),
             text.share(day.get("productive_ratio")),
-            f"{day['tokens']:,}",
+            _tokens(day),
         ]
         for day in report["days"]
     ]
@@ -334,5 +348,5 @@ def _money(amount: float, card: RateCard) -> str:
     return text.money(amount, card.currency)
 
 
-def _per_tokens(money: float, tokens: int, card: RateCard) -> str:
+def _per_tokens(money: float, tokens: int | None, card: RateCard) -> str:
     return f", {_money(money / tokens * 1e6, card)} per million tokens" if tokens else ""

@@ -11,6 +11,7 @@ from stepwatch.collector.nodes.fleet import Node
 from stepwatch.collector.slo.asked.owners import owner_in
 from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
 from stepwatch.collector.store.accounts import AccountDay
+from stepwatch.signals.names import Cause, FindingKind
 
 WORST = 10
 """Incidents listed, those that cost most device-time; and nodes, those named most often."""
@@ -84,7 +85,8 @@ def _summed(days: Iterable[AccountDay]) -> Document:
         "seconds": seconds,
         "allocated_seconds": allocated / MICROSECONDS,
         "productive_ratio": totals[Spent.PRODUCTIVE] / allocated if allocated else None,
-        "tokens": totals["tokens"],
+        # Steps that say no tokens are of a job that does not count them.
+        "tokens": totals["tokens"] or (None if totals["steps"] else 0),
         "steps": totals["steps"],
     }
 
@@ -122,13 +124,46 @@ def _lost(incident: Mapping[str, Any]) -> float | None:
     return lost if lost or incident.get("throughput_lost_ratio") is not None else None
 
 
+_OF_THE_JOB = frozenset(
+    {
+        Cause.EXCEPTION,
+        Cause.BUSY,
+        Cause.INTERPRETER_BLOCKED,
+        Cause.PROCESS_STOPPED,
+        Cause.MISMATCHED_ORDER,
+        Cause.MISMATCHED_SHAPE,
+        Cause.UNEVEN_SHARDS,
+        Cause.STAGE_IMBALANCE,
+        Cause.FEW_MICROBATCHES,
+        Cause.LOSS_SPIKE,
+        Cause.LOSS_PLATEAU,
+        Cause.LOSS_DIVERGENCE,
+        Cause.IMPORT_ERROR,
+        Cause.ASSERTION,
+        Cause.CHECKPOINT_MISMATCH,
+    }
+)
+"""Causes that lie in what a job runs, whatever node that is on."""
+_WAITS = frozenset({Cause.NOT_ARRIVED, Cause.UNKNOWN})
+"""Causes of a pause of which nothing found on its node says why."""
+
+
+def _is_of_node(incident: Mapping[str, Any]) -> bool:
+    """Whether the node that an incident names may be at fault."""
+    if not incident["node"] or incident.get("cause") in _OF_THE_JOB:
+        return False
+    if incident.get("kind") == FindingKind.PAUSE.value and incident.get("cause") in _WAITS:
+        return False
+    return bool(incident["rank"] >= 0 or incident.get("confidence") != Confidence.ONE_OF)
+
+
 def _nodes(incidents: Iterable[Mapping[str, Any]], known: Sequence[Node]) -> list[Document]:
-    """Nodes that incidents name, or a rank of, those with most first, what these cost, and how
+    """Nodes that may be at fault in incidents, those with most first, what these cost, and how
     often each was at fault; then repeat offenders that none names. What is not known is None."""
     counts: Counter[str] = Counter()
     lost: dict[str, float] = {}
     for each in incidents:
-        if each["node"] and (each["rank"] >= 0 or each.get("confidence") != Confidence.ONE_OF):
+        if _is_of_node(each):
             counts[each["node"]] += 1
             more = _lost(each)
             if more is not None:
