@@ -39,6 +39,9 @@ def response_keys(folder: Path) -> Iterator[str]:
     """`METHOD path` of each route, and below it each key of its JSON; `[]` is an item of a list."""
     store_explained(folder / "store.db")
     store = Store.sqlite(folder / "store.db")
+    slow = next(each for each in store.incidents(JOB) if each["kind"] == "straggler")
+    alone = {**slow, "id": "alone", "merged_into": "", "state": "resolved"}
+    store.save_evaluation(JOB, [], [alone])
     try:
         service = Service(store, HandClock(30.0))
         app = make_api(service, runbook=runbooks.render)
