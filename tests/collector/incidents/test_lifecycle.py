@@ -307,6 +307,23 @@ def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
     assert [item.merged_into for item in story.incidents.values()] == ["", ""]
 
 
+def test_a_lost_node_is_one_incident_as_long_as_it_sends_nothing() -> None:
+    story = Story()
+    lost = finding(FindingKind.HANG, NO_RANK)._replace(cause=Cause.NODE_LOST, node="node-1")
+    silent = finding(FindingKind.TELEMETRY_LOST, NO_RANK)._replace(
+        cause=Cause.NODE_STALE, node="node-1"
+    )
+    story.turn(lost)
+    story.turn(lost, silent)
+    for _ in range(10):  # the launcher ended the ranks that waited; a new node is not here yet
+        story.turn(silent, seconds=60)
+        assert story.states() == [OPEN]
+    elsewhere = silent._replace(node="node-3")
+    assert [item.kind for item in story.turn(elsewhere) if item.state == OPEN] == ["telemetry-lost"]
+    story.turn()
+    assert story.states() == [RESOLVED, RESOLVED]
+
+
 def test_what_a_cause_costs_is_known_from_its_symptoms_where_it_cannot_say() -> None:
     story = Story()
     skew = finding(FindingKind.DATA_SKEW, lost=math.nan)

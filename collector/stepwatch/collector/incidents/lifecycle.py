@@ -7,8 +7,9 @@ resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`,
 merged ──▶ open        the same, once the finding stays and its cause does not
 What is about slowness and costs next to nothing opens none (`cost.toml`).
 A finding that another explains (`grouping.toml`) is a symptom: it is grouped under the incident of
-its cause and opens none. An open incident goes on explaining its symptoms until it resolves; at
-the end of its attempt it explains none, and may still be a symptom of what the end shows.
+its cause and opens none. An open incident explains its symptoms until it resolves; at the end of
+its attempt it explains none, and may still be a symptom of what the end shows. The incident of a
+lost node stays open as long as the node sends nothing.
 While telemetry is lost, incidents about the ranks neither open nor resolve; where part of it is
 lost, those that need what is missing.
 """
@@ -110,7 +111,10 @@ class _Incidents:
         return [
             _finding_of(item)
             for item in quiet
-            if item.last_seen_at > oldest or held.holds(item.kind, item.rank)
+            if item.last_seen_at > oldest
+            or held.holds(item.kind, item.rank)
+            # The ranks that waited for a lost node end at a restart; the node stays lost.
+            or item.cause == Cause.NODE_LOST.value
         ]
 
     def is_open(self, group: Group) -> bool:
