@@ -44,7 +44,7 @@ def test_one_job_with_its_slis(worked: Path, capsys: pytest.CaptureFixture[str])
     assert f"{JOB}  goodput  too early" in shown
     known, unknown = shown.split("not known")
     assert "step-time-p50" in known and "200 ms" in known
-    assert "queue-wait" in unknown and "no scheduler reports" in unknown
+    assert "job-success" in unknown and "it has not ended" in unknown
     assert main(["slo", JOB, "--store", str(worked), "--json"]) == OK
     found = json.loads(capsys.readouterr().out)
     assert (found["job"], found["slos"][0]["state"]) == (JOB, "too-early")

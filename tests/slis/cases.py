@@ -143,12 +143,10 @@ NOT_COMPARED = {
 """What no figure by hand is there for; that all device-time is in one of its parts is tested by
 `tests/collector/slo/test_waste.py`."""
 NOT_MOVED = {
-    "queue-wait": "no scheduler",
     "device-busy": "no GPU",
     "tensor-activity": "no GPU",
     "mfu": "no GPU, so no peak to compare with",
     "network-use": "ranks talk over loopback",
     "scaling-efficiency": "one node",
-    "cost-per-epoch": "no record says where an epoch ends",
 }
 """What is unknown on one machine without a GPU, and why."""

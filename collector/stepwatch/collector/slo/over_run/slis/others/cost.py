@@ -1,4 +1,4 @@
-"""What tokens and epochs cost."""
+"""The cost of a million tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ def _of_tokens(facts: JobFacts) -> Reading:
     )
 
 
-def _epochs(facts: JobFacts) -> Reading:
-    return unknown("no record says where an epoch ends")
-
-
 SLIS = (
     RunSli(
         name="cost-per-million-tokens",
@@ -35,17 +31,5 @@ SLIS = (
         trap="prices change: each day counts at its own rate",
         needs="a rate card, and tokens of steps",
         measure=_of_tokens,
-    ),
-    RunSli(
-        name="cost-per-epoch",
-        mission="M13",
-        what="money for one pass over the data",
-        formula="rate x allocated device-hours / epochs",
-        unit="money",
-        weight="device-time",
-        expected="per organisation",
-        trap="few large runs see their data twice",
-        needs="a rate card, and where epochs end: no record carries that yet",
-        measure=_epochs,
     ),
 )

@@ -1,4 +1,4 @@
-"""How long the job took, and how long it waited before."""
+"""The duration of the job."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ def time_to_complete(facts: JobFacts) -> Reading:
     return Reading(seconds)
 
 
-def queue_wait(facts: JobFacts) -> Reading:
-    """Seconds between submission and start."""
-    return unknown("no scheduler reports when the job was submitted")
-
-
 SLIS = (
     RunSli(
         name="time-to-complete",
@@ -34,17 +29,5 @@ SLIS = (
         trap="preemptions are in it; a job that failed has none",
         needs="starts and steps",
         measure=time_to_complete,
-    ),
-    RunSli(
-        name="queue-wait",
-        mission="M2",
-        what="from submission to the first start",
-        formula="start - submission",
-        unit="seconds",
-        weight="jobs",
-        expected="per class",
-        trap="apart from time to complete: another team answers for it",
-        needs="a scheduler that says when the job was submitted: no source gives that yet",
-        measure=queue_wait,
     ),
 )
