@@ -41,7 +41,7 @@ def triggered(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[s
     for step in range(6):
         for point in POINTS + SAVING:
             where = (point, step)
-            faults.at(point, step)
+            faults.reach(point, step)
     return found
 
 
@@ -80,9 +80,9 @@ def test_an_imbalance_triggers_every_rank_of_the_stage(
 def test_memory_grows_with_every_step_and_stays() -> None:
     faults = injector("memory-growth:rank=1,step=2,nbytes=1000000")
     for step in range(5):
-        faults.at("step", step)
-    assert [len(block) for block in faults._kept] == [1_000_000] * 3
-    assert faults._kept[0][4096] == 1
+        faults.reach("step", step)
+    assert [len(block) for block in faults._grown_memory] == [1_000_000] * 3
+    assert faults._grown_memory[0][4096] == 1
 
 
 def test_a_trainer_commits_once_what_only_it_can() -> None:
@@ -107,7 +107,7 @@ def test_the_log_has_when_a_fault_first_triggered(tmp_path: Path) -> None:
     faults = Injector.from_env(rank=1, environ={**environ, places.ENV_FAULT_LOG: str(log)})
     began = time.time()
     for step in range(5):
-        faults.at("data", step)
+        faults.reach("data", step)
     fact = json.loads(log.read_text())
     assert (fact["fault"], fact["rank"], fact["step"]) == ("slow-data", 1, 2)
     assert began <= fact["at"] <= time.time()
@@ -142,7 +142,7 @@ faults = Injector([parse_fault(sys.argv[1])], rank=1, attempt=0)
 for step in range(4):
     for point in ("step", "checkpoint:stage", "checkpoint:write"):
         print(point, step, flush=True)
-        faults.at(point, step)
+        faults.reach(point, step)
 """
 
 
@@ -238,7 +238,7 @@ def turns_meanwhile(fault: str) -> int:
     beside = threading.Thread(target=turn)
     beside.start()
     before = turns[0]
-    injector(fault).at("forward", 0)
+    injector(fault).reach("forward", 0)
     counted = turns[0] - before
     over.set()
     beside.join()

@@ -57,7 +57,7 @@ class Loop:
         for number in range(first, last):
             if number == first and number and self.plan.epoch_steps:
                 time.sleep(self.plan.epoch_seconds)  # workers start anew
-            self.inject.at("data", number)
+            self.inject.reach("data", number)
             self.work(self.plan.data_seconds)
             inputs = torch.randn(BATCH, WIDTH, generator=self.device)
             yield inputs, (inputs @ self.truth).argmax(1)
@@ -73,7 +73,7 @@ class Loop:
         for number, batch in enumerate(self.epochs()):
             self.number, skew = number, self.inject.skew(number)
             with self.watch.step(tokens=int(TOKENS * skew)) as step:
-                self.inject.at("step", number)
+                self.inject.reach("step", number)
                 self.one(batch, step, skew)
             self.between(number + 1)
 
@@ -81,7 +81,7 @@ class Loop:
         """One step of training."""
         plan, inputs = self.plan, batch[0]
         with step.phase("forward"):
-            self.inject.at("forward", self.number)
+            self.inject.reach("forward", self.number)
             self.work(plan.forward_seconds * skew)
             if self.number == 0:
                 time.sleep(plan.first_seconds)  # compilation
@@ -112,7 +112,7 @@ class Loop:
         if self.inject.due(WrongShape, self.number):
             total = total.repeat(3)
         with self.watch.collective("all_reduce", nbytes=total.nbytes):
-            self.inject.at("transfer", self.number)
+            self.inject.reach("transfer", self.number)
             dist.all_reduce(total)
         return total / self.plan.world
 
@@ -140,7 +140,7 @@ class Loop:
         """Every rank writes its file; nobody goes on before all have."""
         path, began = Path(self.plan.folder, f"checkpoint-{self.rank}.pt"), time.monotonic()
         with self.watch.checkpoint(done) as handle:
-            self.inject.at("checkpoint:begin", done)
+            self.inject.reach("checkpoint:begin", done)
             self.work(self.plan.checkpoint_seconds)
             state = {"model": self.model.module.state_dict(), "step": done}
             torch.save(state, path)

@@ -14,7 +14,7 @@ def test_the_worked_example() -> None:
     anchor.enqueued(100 - 7)
     anchor.enqueued(150 - 60)
     assert (anchor.offset, anchor.error) == (93, None)
-    anchor.seen(104 - 7)
+    anchor.observe(104 - 7)
     assert (anchor.offset, anchor.error) == (93, 4)
 
 
@@ -40,7 +40,7 @@ def test_the_true_offset_lies_within_the_bounds_while_the_clocks_drift(
         host = true + device
         anchor.move_to(host + late)
         anchor.enqueued(host - waited - device)
-        anchor.seen(host + late - device)
+        anchor.observe(host + late - device)
         assert anchor.error is not None
         slack = 2 + round(10**8 * DRIFT)  # an event is read up to 0.1 s after it was passed
         assert anchor.offset - slack <= true <= anchor.offset + anchor.error + slack
@@ -49,10 +49,10 @@ def test_the_true_offset_lies_within_the_bounds_while_the_clocks_drift(
 def test_clocks_that_drift_faster_than_allowed_follow_the_newest_bound() -> None:
     anchor = Anchor()
     anchor.enqueued(100 - 0)
-    anchor.seen(110 - 0)
+    anchor.observe(110 - 0)
     anchor.enqueued(1_130 - 1_000)
     assert (anchor.offset, anchor.error) == (130, 20)
-    anchor.seen(2_100 - 2_000)
+    anchor.observe(2_100 - 2_000)
     assert (anchor.offset, anchor.error) == (70, 30)
 
 
@@ -60,6 +60,6 @@ def test_bounds_widen_with_time() -> None:
     anchor = Anchor()
     anchor.move_to(0)
     anchor.enqueued(100 - 0)
-    anchor.seen(100 - 0)
+    anchor.observe(100 - 0)
     anchor.move_to(10**9)
     assert anchor.error == 2 * 10**9 * DRIFT

@@ -95,7 +95,7 @@ def test_a_phase_right_after_the_end_of_a_step_begins_there(rank: Rank) -> None:
 def test_a_step_that_ends_right_after_the_one_before_has_an_end_of_its_own(rank: Rank) -> None:
     rank.device.host(10**6)
     first, second = rank.end(), rank.end(step=1)
-    assert second.whole
+    assert second.complete
     assert first.boundaries.events[-1] is second.boundaries.events[0]
     assert second.boundaries.events[-1] is not second.boundaries.events[0]
 
@@ -103,7 +103,7 @@ def test_a_step_that_ends_right_after_the_one_before_has_an_end_of_its_own(rank:
 def test_the_end_of_a_step_begins_the_next(rank: Rank) -> None:
     rank.device.host(10)
     closed = rank.end(step=7)
-    assert (closed.step, closed.whole, closed.ended) == (7, True, True)
+    assert (closed.step, closed.complete, closed.ended) == (7, True, True)
     assert closed.boundaries.events[-1] is rank.marks.open.events[0]
     assert rank.buckets() == [OTHER]
 
@@ -208,19 +208,19 @@ def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:
     closed = rank.end()
     assert closed.boundaries.buckets == [OTHER, FORWARD, OTHER]
     assert closed.flags == DeviceFlag.INCOMPLETE
-    assert closed.whole
+    assert closed.complete
 
 
 def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
     rank = Rank(most=RESERVED + 1)
     closed = [rank.end(step) for step in range(RESERVED)]
-    assert all(one.whole for one in closed)
+    assert all(one.complete for one in closed)
     lost = rank.end()
-    assert (lost.whole, lost.ended) == (False, False)
+    assert (lost.complete, lost.ended) == (False, False)
     rank.marks.pool.free.extend(one.boundaries.events[0] for one in closed)
     rank.device.host(10)
     rank.marks.mark(rank.device.now, FORWARD)
-    assert [rank.end().whole, rank.end().whole] == [False, True]
+    assert [rank.end().complete, rank.end().complete] == [False, True]
     assert rank.reasons == []
 
 
@@ -272,5 +272,5 @@ def test_events_that_fail_end_the_timing_with_the_first_reason(rank: Rank) -> No
     rank.marks.mark(rank.device.now, FORWARD)
     rank.marks.mark(rank.device.now, BACKWARD)
     rank.marks.enter_collective(rank.device.now, (1, 1))
-    assert not rank.end().whole
+    assert not rank.end().complete
     assert rank.reasons == ["RuntimeError: device lost"]

@@ -174,7 +174,7 @@ def test_events_are_used_again(rank: Rank) -> None:
         rank.end()
     assert len(rank.rows()) >= 98
     assert rank.marks.pool.made <= 20
-    assert rank.marks.seen == {}
+    assert rank.marks.passed_ns == {}
 
 
 def test_the_position_stays_exact_over_many_steps(rank: Rank) -> None:
@@ -200,7 +200,7 @@ def test_a_loss_that_is_read_keeps_the_clocks_together(rank: Rank) -> None:
 def test_a_step_that_lost_its_end_gives_no_row_and_its_events_return(rank: Rank) -> None:
     rank.phase(FORWARD, MS, MS)
     closed = rank.marks.end_step(rank.device.now, 0, 10**8, OTHER)
-    rank.resolver.add(closed._replace(whole=False))
+    rank.resolver.add(closed._replace(complete=False))
     rank.steps = 1
     rank.device.host(10 * MS)
     rank.end()

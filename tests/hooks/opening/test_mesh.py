@@ -15,14 +15,16 @@ from tests.hooks.conftest import only_ring
 
 
 def test_the_last_axis_changes_from_rank_to_rank() -> None:
-    found = [place_in("pp=2,dp=2", rank, 4).at for rank in range(4)]
+    found = [place_in("pp=2,dp=2", rank, 4).coordinates for rank in range(4)]
     assert [(each["pp"], each["dp_replicate"]) for each in found] == [
         (0, 0),
         (0, 1),
         (1, 0),
         (1, 1),
     ]
-    assert place_in("dp=2, pp=2", 1, 4).at["pp"] == 1, "the order says what lies next to what"
+    assert place_in("dp=2, pp=2", 1, 4).coordinates["pp"] == 1, (
+        "the order says what lies next to what"
+    )
     assert place_in("fsdp=2,cp=2,tp=2", 5, 8) == (
         {"dp_shard": 1, "tp": 1},
         {"dp_shard": 2, "tp": 2},

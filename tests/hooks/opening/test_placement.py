@@ -176,7 +176,7 @@ def test_a_signal_handler_that_closes_the_watch_does_not_wait_for_its_own_thread
     nested: list[bool] = []
 
     def interrupted(*_: Any) -> str:
-        nested.append(place(alone=True))
+        nested.append(place(assume_single=True))
         return "job"
 
     monkeypatch.setattr(placement, "free_name", interrupted)
@@ -342,10 +342,10 @@ def test_a_socket_stays_beside_a_ring_that_cannot_move(
     socket.touch()
     (rings / "job/0/1").mkdir()  # in the way
     by_torch.append(RankInWorld(1, 2))
-    assert not place(alone=True) and watch.guard.errors == 1
+    assert not place(assume_single=True) and watch.guard.errors == 1
     assert ring.identity.worker_socket == str(socket) and socket.exists()
     (rings / "job/0/1").rmdir()
-    assert place(alone=True) and not socket.exists()
+    assert place(assume_single=True) and not socket.exists()
     assert Path(ring.identity.worker_socket).exists()
     watch.close()
 

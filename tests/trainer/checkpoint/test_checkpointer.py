@@ -35,7 +35,7 @@ def open_checkpointer(tmp_path: Path, runtime: Runtime) -> Iterator[Open]:
                 Ranks(runtime.rank, runtime.world, runtime.control_group),
                 2,
                 asynchronous=asynchronous,
-                at=lambda stage, step: None,
+                on_stage=lambda stage, step: None,
                 on_result=results.append,
             )
             return stack.enter_context(closing(checkpointer))

@@ -11,9 +11,9 @@ import os, signal, time
 from stepwatch.trainer.run.preemption import StopRequest
 stop = StopRequest({grace})
 stop.install()
-assert not stop.asked
+assert not stop.is_requested
 os.kill(os.getpid(), signal.SIGTERM)
-assert stop.asked
+assert stop.is_requested
 assert 1.0 <= stop.seconds_left() <= max(1.0, {grace})
 {then}
 """

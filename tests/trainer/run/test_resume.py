@@ -22,7 +22,7 @@ def _steps(history: History | None) -> list[int]:
 def test_a_first_attempt_starts_without_a_resume(
     tmp_path: Path, runtime: Runtime, watch: Watch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start = start_at(0, tmp_path, runtime, watch, anew=False)
+    start = start_at(0, tmp_path, runtime, watch, restart=False)
     assert (start.first, _steps(start.history)) == (0, [])
     assert "resumed" not in capsys.readouterr().err
 
@@ -35,7 +35,7 @@ def test_a_resume_reports_the_lost_steps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     open_history(7)
-    start = start_at(4, tmp_path, runtime, watch, anew=False)
+    start = start_at(4, tmp_path, runtime, watch, restart=False)
     assert _steps(start.history) == [0, 1, 2, 3]
     assert "resumed from step 4: 3 steps lost" in capsys.readouterr().err
 
@@ -44,7 +44,7 @@ def test_a_restart_without_a_checkpoint_is_a_resume_from_step_0(
     open_history: OpenHistory, tmp_path: Path, runtime: Runtime, watch: Watch
 ) -> None:
     open_history(3)
-    start = start_at(0, tmp_path, runtime, watch, anew=False)
+    start = start_at(0, tmp_path, runtime, watch, restart=False)
     assert start.history is not None
     assert [(line.from_step, line.steps_lost) for line in start.history.resumes] == [(0, 3)]
     assert _steps(start.history) == []
@@ -54,7 +54,7 @@ def test_a_new_start_drops_the_history(
     open_history: OpenHistory, tmp_path: Path, runtime: Runtime, watch: Watch
 ) -> None:
     open_history(3)
-    start = start_at(0, tmp_path, runtime, watch, anew=True)
+    start = start_at(0, tmp_path, runtime, watch, restart=True)
     assert start.history is not None
     assert start.history.resumes == []
     assert _steps(start.history) == []

@@ -78,7 +78,7 @@ class DeviceLoop:
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of all steps."""
         for number in range(self.plan.steps):
-            self.inject.at("data", number)
+            self.inject.reach("data", number)
             time.sleep(self.about(self.plan.data_seconds))
             inputs = torch.randn(BATCH, WIDTH, generator=self.samples)
             yield inputs, (inputs @ self.truth).argmax(1)
@@ -99,7 +99,7 @@ class DeviceLoop:
         for number, batch in enumerate(self.loader()):
             self.number = number
             with self.watch.step(tokens=TOKENS) as step:
-                self.inject.at("step", number)
+                self.inject.reach("step", number)
                 self.faults.begin(number)
                 loss = self.one(batch, step)
             self.between(number + 1)
@@ -131,7 +131,7 @@ class DeviceLoop:
 
     def in_forward(self) -> None:
         """What the host does in each forward beside launching kernels."""
-        self.inject.at("forward", self.number)
+        self.inject.reach("forward", self.number)
         time.sleep(self.rank * self.work.launch_seconds)
         if self.number == 0:
             time.sleep(self.plan.first_seconds)  # compilation

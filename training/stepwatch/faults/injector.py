@@ -46,7 +46,7 @@ class Injector:
             fault for fault in faults if self._addressed(fault) and fault.attempt == attempt
         ]
         self._log = log
-        self._kept: list[bytearray] = []
+        self._grown_memory: list[bytearray] = []
         self._spent: set[Fault] = set()
         self._noted: set[Fault] = set()
 
@@ -75,7 +75,7 @@ class Injector:
             log=Path(log) if log else None,
         )
 
-    def at(self, point: str, step: int) -> None:
+    def reach(self, point: str, step: int) -> None:
         """Trigger what is due at this point of this step.
 
         Points: step, data, forward, backward, optimizer, collective (before it is entered),
@@ -84,7 +84,7 @@ class Injector:
         for fault in self._faults:
             if fault.active(step) and _point(fault) == point and fault not in self._spent:
                 self._note(fault, step)
-                if not trigger(fault, self._kept):
+                if not trigger(fault, self._grown_memory):
                     self._spent.add(fault)
 
     def due(self, kind: type[F], step: int) -> F | None:
@@ -132,7 +132,11 @@ class Injector:
             if fault is not None:
                 _poison_once(next(owner.parameters(recurse=False)), fault)
 
-        owners = (one for one in module.modules() if any(True for _ in _own_parameters(one)))
+        owners = (
+            submodule
+            for submodule in module.modules()
+            if any(True for _ in _own_parameters(submodule))
+        )
         next(owners).register_forward_pre_hook(before_forward)
 
     def _addressed(self, fault: Fault) -> bool:
@@ -163,7 +167,7 @@ def _point(fault: Fault) -> str:
 
 
 def _own_parameters(module: Any) -> Iterable[Any]:
-    return (one for one in module.parameters(recurse=False) if one.requires_grad)
+    return (parameter for parameter in module.parameters(recurse=False) if parameter.requires_grad)
 
 
 def _poison_once(parameter: Any, fault: Fault) -> None:

@@ -216,15 +216,15 @@ def parse_fault(text: str, kinds: Mapping[str, type[Fault]] = FAULTS) -> Fault |
     Raises:
         UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
     """
-    name, _, rest = text.partition(":")
-    if name == "none" and not rest:
+    name, _, options = text.partition(":")
+    if name == "none" and not options:
         return None
     kind = kinds.get(name)
     if kind is None:
         raise UsageError(f"no fault {name!r}; {closest_hint(name, [*kinds, 'none'])}")
     types = {field.name: type(field.default) for field in dataclasses.fields(kind)}
     values: dict[str, int | float | str] = {}
-    for pair in filter(None, rest.split(",")):
+    for pair in filter(None, options.split(",")):
         key, separator, value = pair.partition("=")
         if not separator or key not in types:
             raise UsageError(f"fault {name} has no option {key!r}; {closest_hint(key, types)}")

@@ -15,10 +15,10 @@ _PAGE_BYTES = 4096
 _LONGEST_USLEEP = 0xFFFFFFFF
 
 
-def trigger(fault: Fault, kept: list[bytearray]) -> bool:
+def trigger(fault: Fault, grown_memory: list[bytearray]) -> bool:
     """Do what the fault does at its point; returns whether it may trigger again.
 
-    `kept` holds the memory of a rank whose memory grows.
+    `grown_memory` holds the memory of a rank whose memory grows.
     """
     if isinstance(fault, Slowness):
         time.sleep(fault.seconds)
@@ -26,7 +26,7 @@ def trigger(fault: Fault, kept: list[bytearray]) -> bool:
     if isinstance(fault, MemoryGrowth):
         block = bytearray(fault.nbytes)
         block[::_PAGE_BYTES] = b"\x01" * len(block[::_PAGE_BYTES])
-        kept.append(block)
+        grown_memory.append(block)
         return True
     if isinstance(fault, GilLock):
         # PyDLL, unlike CDLL, keeps the interpreter lock during the call.

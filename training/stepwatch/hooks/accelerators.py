@@ -12,10 +12,10 @@ def in_use() -> str | None:
     if torch is None or not hasattr(torch, "accelerator"):
         return None
     # What torch was built for: to ask whether there is one would make a context on some devices.
-    found = torch.accelerator.current_accelerator(check_available=False)
-    if found is None:
+    accelerator = torch.accelerator.current_accelerator(check_available=False)
+    if accelerator is None:
         return None
-    kind = str(found.type)
+    kind = str(accelerator.type)
     initialised = getattr(torch.get_device_module(kind), "is_initialized", None)
     if initialised is None or not initialised():
         return None

@@ -42,9 +42,9 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
         instruments.pauses.follow(root)
         instruments.phases.follow(root)
         instruments.digests.follow(root)
-    for one in _listed(optimizer):
-        watch_optimizer(recorder, instruments.pauses.evaluation, one)
-        instruments.pauses.follow_optimizer(one)
+    for entry in _listed(optimizer):
+        watch_optimizer(recorder, instruments.pauses.evaluation, entry)
+        instruments.pauses.follow_optimizer(entry)
     if schedule is not None:
         watch_schedule(instruments, schedule)
     if has_distributed():
@@ -64,7 +64,7 @@ def report_schedule(recorder: Recorder, schedule: Any) -> None:
     recorder.write_lifecycle(LifecycleEvent.SCHEDULE, millionths, schedule_name(schedule))
 
 
-def _listed(given: Any) -> Iterable[Any]:
-    if given is None:
+def _listed(members: Any) -> Iterable[Any]:
+    if members is None:
         return ()
-    return given if isinstance(given, list | tuple) else (given,)
+    return members if isinstance(members, list | tuple) else (members,)

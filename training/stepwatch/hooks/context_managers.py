@@ -151,11 +151,13 @@ class CollectiveContext:
         self._number = 0
 
     @classmethod
-    def of(cls, instruments: Instruments, op: str, group: Any, nbytes: int) -> CollectiveContext:
+    def from_call(
+        cls, instruments: Instruments, op: str, group: Any, nbytes: int
+    ) -> CollectiveContext:
         """The collective as a trainer describes it; an unknown `op` is `other`, a bad size 0."""
-        known = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
+        operation = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
         usable = type(nbytes) is int and 0 <= nbytes <= _MAX_BYTES
-        return cls(instruments, int(known), group, nbytes if usable else 0)
+        return cls(instruments, int(operation), group, nbytes if usable else 0)
 
     def __enter__(self) -> None:
         recorder = self._instruments.recorder

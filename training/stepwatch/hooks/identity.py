@@ -53,14 +53,14 @@ def is_helper() -> bool:
     return loading is not None and loading.get_worker_info() is not None
 
 
-class Asked(NamedTuple):
+class IdentityRequest(NamedTuple):
     """What the trainer reported of itself; `given` is the rank that a framework knows."""
 
     job: str | None = None
     mesh_index: Mesh = MappingProxyType({})
     mesh_size: Mesh = MappingProxyType({})
     device: int = -1
-    given: RankInWorld | None = None
+    declared: RankInWorld | None = None
 
 
 def under_launcher(environ: Mapping[str, str]) -> bool:
@@ -74,17 +74,17 @@ def is_spawned() -> bool:
     return processes is not None and processes.parent_process() is not None
 
 
-def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
+def read_identity(request: IdentityRequest, environ: Mapping[str, str]) -> Identity:
     """Build the identity of this process; one that nobody numbered is rank 0 of 1.
 
     Raises:
         ConfigurationError: a number is not one, a name cannot be a path, or an axis is unknown.
     """
-    unknown = sorted({*asked.mesh_index, *asked.mesh_size} - set(MESH_AXES))
+    unknown = sorted({*request.mesh_index, *request.mesh_size} - set(MESH_AXES))
     if unknown:
         raise ConfigurationError(f"mesh axis {unknown[0]!r} is not one of {', '.join(MESH_AXES)}")
-    name = environ.get(places.ENV_JOB) or asked.job or "default"
-    rank, world = known_rank(environ, asked.given) or ALONE
+    name = environ.get(places.ENV_JOB) or request.job or "default"
+    rank, world = known_rank(environ, request.declared) or ALONE
     launcher, launcher_start = launcher_of(environ)
     return Identity(
         job=places.checked_name(name, "job name"),
@@ -95,11 +95,11 @@ def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
         pid=os.getpid(),
         ring_id=int.from_bytes(os.urandom(8), "little") >> 1,
         capacity=DEFAULT_CAPACITY,
-        mesh_index=_axes(asked.mesh_index, 0),
-        mesh_size=_axes(asked.mesh_size, 1),
+        mesh_index=_axes(request.mesh_index, 0),
+        mesh_size=_axes(request.mesh_size, 1),
         monotonic_ns=time.monotonic_ns(),
         wall_ns=time.time_ns(),
-        device=asked.device,
+        device=request.device,
         process_start=start_ticks(os.getpid()),
         job_class=_job_class(environ),
         pid_namespace=pid_namespace(),
@@ -125,7 +125,9 @@ def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
     if not named:
         return identity
     place = place_in(named, identity.rank, identity.world)
-    return identity._replace(mesh_index=_axes(place.at, 0), mesh_size=_axes(place.sizes, 1))
+    return identity._replace(
+        mesh_index=_axes(place.coordinates, 0), mesh_size=_axes(place.sizes, 1)
+    )
 
 
 def base_attempt(environ: Mapping[str, str]) -> int:

@@ -54,8 +54,8 @@ class Lifecycle:
         cause = failure.__context__ or failure if exits else failure
         if self._outcome is not None or (isinstance(failure, SystemExit) and not failure.code):
             return
-        asked = isinstance(failure, SystemExit) and failure.code in _ASKED_TO_STOP
-        if isinstance(cause, KeyboardInterrupt) or asked:
+        stop_requested = isinstance(failure, SystemExit) and failure.code in _ASKED_TO_STOP
+        if isinstance(cause, KeyboardInterrupt) or stop_requested:
             self._outcome = (LifecycleEvent.INTERRUPT, "")
             return
         self._outcome = (LifecycleEvent.FAILURE, type(cause).__name__)

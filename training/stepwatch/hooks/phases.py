@@ -31,8 +31,8 @@ class Phases:
         """The phase called `name`, or `other` for what is none; nothing on another thread."""
         phase = self.by_name.get(name) if isinstance(name, str) else None
         if phase is None:
-            known = ", ".join(PHASE_BY_NAME)
-            message = f"phase {name!r:.80} is not one of {known}; counted as other"
+            names = ", ".join(PHASE_BY_NAME)
+            message = f"phase {name!r:.80} is not one of {names}; counted as other"
             self._recorder.guard.misuse(message)
             phase = self.by_name["other"]
         return phase if self._recorder.thread.is_current() else nullcontext()

@@ -40,7 +40,7 @@ class Steps:
         self.instruments.device.changed = self.phases.renew
         self._append = None if self.recorder.ring is None else self.recorder.ring.append
         self._checkpoints = instruments.checkpoints
-        self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
+        self._pending: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
 
     @guarded(fallback=UNKNOWN_FLOAT)
     def scalar(self, value: Any) -> Scalar:
@@ -59,8 +59,8 @@ class Steps:
         number = recorder.step_number
         numerics = self.instruments.numerics
         # A finite number minus itself is 0: only others, and the first one, need a call.
-        known = loss is not UNKNOWN_FLOAT
-        if known and type(loss) is float and (loss - loss or not numerics.knows_loss):
+        has_loss = loss is not UNKNOWN_FLOAT
+        if has_loss and type(loss) is float and (loss - loss or not numerics.knows_loss):
             numerics.note(number, NumericsSource.LOSS, loss)
         if grad_norm is not UNKNOWN_FLOAT and type(grad_norm) is float:
             numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
@@ -80,10 +80,10 @@ class Steps:
         recorder.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
             tokens = self._tokens(tokens)
-        if self._held or not (type(loss) is float and type(grad_norm) is float):
+        if self._pending or not (type(loss) is float and type(grad_norm) is float):
             record = (number, now, duration, *totals, tokens, microbatches, flags)
-            self._held.append((record, loss, grad_norm))
-            self._write_held(everything=False)
+            self._pending.append((record, loss, grad_norm))
+            self._write_pending(everything=False)
         elif self._append is not None:
             self._append(
                 _STEP,
@@ -109,7 +109,7 @@ class Steps:
     def close(self) -> None:
         """Write what is held back; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
-        self._write_held(everything=True)
+        self._write_pending(everything=True)
         self.instruments.device.close()
         self.instruments.pauses.close()
         self.instruments.phases.close()
@@ -124,14 +124,14 @@ class Steps:
         instruments.digests.end_step(step, now)
         instruments.memory.end_step(step, now)
 
-    def _write_held(self, *, everything: bool) -> None:
-        held, ring = self._held, self.recorder.ring
-        while held and ring is not None:
-            record, loss, grad_norm = held[0]
-            late = not (is_ready(loss) and is_ready(grad_norm))
-            if late and not everything and len(held) <= _HELD_STEPS:
+    def _write_pending(self, *, everything: bool) -> None:
+        pending, ring = self._pending, self.recorder.ring
+        while pending and ring is not None:
+            record, loss, grad_norm = pending[0]
+            unresolved = not (is_ready(loss) and is_ready(grad_norm))
+            if unresolved and not everything and len(pending) <= _HELD_STEPS:
                 return
-            held.popleft()
+            pending.popleft()
             ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
             sources = ((NumericsSource.LOSS, loss), (NumericsSource.GRAD_NORM, grad_norm))
             for source, value in sources:

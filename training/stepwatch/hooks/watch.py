@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
-from .identity import Asked
+from .identity import IdentityRequest
 from .instruments import Instruments
 from .lifecycle import Lifecycle, at_exit
 from .links import logs
@@ -90,9 +90,9 @@ class Watch:
         if previous is not None and not previous.closed:
             guard.misuse("this process has a Watch already: use that one, or close() it first")
             return cls(Recorder(None, guard))
-        given = None if rank is None or world is None else RankInWorld(rank, world)
-        asked = Asked(job, mesh_index or {}, mesh_size or {}, device, given)
-        placement = Opener(guard).placement(asked)
+        declared = None if rank is None or world is None else RankInWorld(rank, world)
+        request = IdentityRequest(job, mesh_index or {}, mesh_size or {}, device, declared)
+        placement = Opener(guard).placement(request)
         watch = cls(Recorder(None if placement is None else placement.ring, guard))
         if placement is not None:
             watch._activate(placement)
@@ -199,7 +199,7 @@ class Watch:
         `op` is a name of `records.Op`, `group` a process group (None: the world), `nbytes` its
         input size in bytes. On a thread other than the training thread it counts nothing.
         """
-        return CollectiveContext.of(self.instruments, op, group, nbytes)
+        return CollectiveContext.from_call(self.instruments, op, group, nbytes)
 
     def checkpoint(self, step: int) -> CheckpointHandle:
         """Context manager around the part of a checkpoint that stalls the loop.
@@ -238,7 +238,7 @@ class Watch:
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
         self._last(self._step_calls.close)
-        self._last(partial(recorder.settle, alone=True))
+        self._last(partial(recorder.settle, assume_single=True))
         recorder.closed = True
         for end in (
             self.steps.close,

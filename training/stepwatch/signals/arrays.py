@@ -45,6 +45,6 @@ def joined_rows(parts: Sequence[Rows], dtype: np.dtype[np.void]) -> Rows:
 
     `numpy.concatenate` looks at every field of every part again: 25 us a part, 0.1 us here.
     """
-    whole = (part.data if part.flags.c_contiguous else part.tobytes() for part in parts)
-    found: Rows = np.frombuffer(bytearray().join(whole), dtype=dtype)
-    return found
+    buffers = (part.data if part.flags.c_contiguous else part.tobytes() for part in parts)
+    rows: Rows = np.frombuffer(bytearray().join(buffers), dtype=dtype)
+    return rows

@@ -31,24 +31,24 @@ def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool =
         OSError: the disk is full or gone, or the folder cannot be written; the old content stays.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    beside = Path(f".{path.name}.{os.getpid()}")
-    made = False
+    temporary = Path(f".{path.name}.{os.getpid()}")
+    exists = False
     try:
-        with open(open_new(beside, 0o664 if mode is None else mode, folder), "wb") as file:
-            made = True
+        with open(open_new(temporary, 0o664 if mode is None else mode, folder), "wb") as file:
+            exists = True
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        made = False
+        os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        exists = False
         if durable:
             os.fsync(folder)
     finally:
-        if made:
-            os.unlink(beside, dir_fd=folder)
+        if exists:
+            os.unlink(temporary, dir_fd=folder)
         os.close(folder)
 
 

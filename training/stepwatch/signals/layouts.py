@@ -52,11 +52,11 @@ class Converter(NamedTuple):
         A value that the target's field cannot hold becomes unknown; it never wraps.
         """
         converted = np.empty(len(rows), dtype=self.target)
-        found = self.source.names or ()
+        names = self.source.names or ()
         for name in self.target.names or ():
             unknown = self.unknown[name]
             converted[name] = (
-                _convert(rows[name], self.target[name], unknown) if name in found else unknown
+                _convert(rows[name], self.target[name], unknown) if name in names else unknown
             )
         return converted
 
@@ -110,8 +110,8 @@ def _convert(values: Column, target: np.dtype[np.generic], unknown: int | float 
     if values.dtype == target:
         return values
     if "S" in (values.dtype.kind, target.kind):
-        same = values.dtype.kind == target.kind
-        return values.astype(target) if same else np.full(len(values), unknown, dtype=target)
+        same_kind = values.dtype.kind == target.kind
+        return values.astype(target) if same_kind else np.full(len(values), unknown, dtype=target)
     fits = _fits(values, target)
     with np.errstate(all="ignore"):
         return np.where(fits, values.astype(target), np.asarray(unknown, dtype=target))

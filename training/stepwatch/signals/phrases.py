@@ -32,13 +32,13 @@ def file_problem(error: OSError | ValueError) -> str:
     return _FILE_PROBLEMS.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
-def closest_hint(word: str, known: Iterable[str], *, list_known: bool = True) -> str:
+def closest_hint(word: str, choices: Iterable[str], *, list_known: bool = True) -> str:
     """What to try instead of a word that is not known.
 
     `did you mean 'forward'?` where a known word is close; else `known are ...` with all of them,
     or nothing without `list_known`.
     """
-    words = list(known)
+    words = list(choices)
     close = difflib.get_close_matches(word, words, n=1, cutoff=_CLOSE)
     if close:
         return f"did you mean {close[0]!r}?"

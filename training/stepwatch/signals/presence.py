@@ -70,8 +70,8 @@ def write(folder: Path, presence: Presence) -> None:
 
 def remove(folder: Path, pid: int) -> None:
     """Remove the file if the agent `pid` wrote it; another's stays."""
-    known = read(folder)
-    if known is not None and known.pid == pid:
+    current = read(folder)
+    if current is not None and current.pid == pid:
         (folder / FILE).unlink(missing_ok=True)
 
 
@@ -88,10 +88,14 @@ def read_near(rings: Path) -> Presence | None:
     return read(rings) or read(rings.parent)
 
 
-def _presence(found: Any) -> Presence:
-    counts = {str(job): int(count) for job, count in found.get("incidents", {}).items()}
-    collector, page, link = (_line(found.get(name, "")) for name in ("collector", "page", "link"))
-    return Presence(int(found["pid"]), collector, page, link, int(found["written_ns"]), counts)
+def _presence(document: Any) -> Presence:
+    counts = {str(job): int(count) for job, count in document.get("incidents", {}).items()}
+    collector, page, link = (
+        _line(document.get(name, "")) for name in ("collector", "page", "link")
+    )
+    return Presence(
+        int(document["pid"]), collector, page, link, int(document["written_ns"]), counts
+    )
 
 
 def _line(text: str) -> str:

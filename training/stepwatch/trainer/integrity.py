@@ -49,8 +49,8 @@ def file_error(
         return f"{name} is not a plain file name"
     path = directory / name
     try:
-        if (found := path.stat().st_size) != size:
-            return f"{name} has {found} bytes instead of {size}"
+        if (actual_size := path.stat().st_size) != size:
+            return f"{name} has {actual_size} bytes instead of {size}"
         if file_digest(path, from_storage=from_storage) != sha256:
             return f"{name} does not match its digest"
     except FileNotFoundError as error:
@@ -99,6 +99,6 @@ def read_sealed(path: Path, version: int) -> dict[str, Any]:
     # JSON turns tuples into lists, so the digest is of the parsed form.
     if document.pop("sha256") != content_digest(document):
         raise ValueError("does not match its own digest")
-    if (found := document.pop("version")) != version:
-        raise ValueError(f"has format version {found}, this release reads {version}")
+    if (actual_version := document.pop("version")) != version:
+        raise ValueError(f"has format version {actual_version}, this release reads {version}")
     return document

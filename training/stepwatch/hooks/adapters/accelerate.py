@@ -11,7 +11,7 @@ from stepwatch.hooks.auto import follow
 
 from .batches import count_batches
 from .tokens import Tokens
-from .wrappers import after, before
+from .wrappers import call_after, call_before
 
 
 def watch_accelerator(
@@ -35,7 +35,7 @@ def watch_accelerator(
     def note_norm(norm: Any) -> None:
         observer.record(grad_norm=norm)
 
-    accelerator.backward = before(observer, accelerator.backward, note_loss)
-    accelerator.clip_grad_norm_ = after(observer, accelerator.clip_grad_norm_, note_norm)
+    accelerator.backward = call_before(observer, accelerator.backward, note_loss)
+    accelerator.clip_grad_norm_ = call_after(observer, accelerator.clip_grad_norm_, note_norm)
     count_batches(watch, observer, tokens)
     return watch

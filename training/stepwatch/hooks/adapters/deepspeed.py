@@ -10,7 +10,7 @@ from deepspeed import DeepSpeedEngine
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .wrappers import after, before, in_phase
+from .wrappers import call_after, call_before, in_phase
 
 
 def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
@@ -24,7 +24,7 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     observer = follow(watch, boundaries=False)
     if observer is None:
         return watch
-    done = [engine.global_steps]
+    counted_steps = [engine.global_steps]
 
     def begin(*args: Any, **kwargs: Any) -> None:
         if torch.is_grad_enabled():
@@ -36,12 +36,14 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
         observer.record(loss=loss)
 
     def end(_result: Any) -> None:
-        if engine.global_steps != done[0]:
-            done[0] = engine.global_steps
+        if engine.global_steps != counted_steps[0]:
+            counted_steps[0] = engine.global_steps
             observer.record(grad_norm=engine.get_global_grad_norm())
             observer.end_step()
 
-    engine.forward = before(observer, engine.forward, begin)
-    engine.backward = before(observer, in_phase(observer, "backward", engine.backward), note_loss)
-    engine.step = after(observer, in_phase(observer, "optimizer", engine.step), end)
+    engine.forward = call_before(observer, engine.forward, begin)
+    engine.backward = call_before(
+        observer, in_phase(observer, "backward", engine.backward), note_loss
+    )
+    engine.step = call_after(observer, in_phase(observer, "optimizer", engine.step), end)
     return watch

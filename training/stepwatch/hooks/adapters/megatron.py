@@ -41,7 +41,7 @@ def _watched(observer: LoopObserver, data: Any) -> Any:
     it is, and what it reads from is watched. One whose source is not known stays unwatched.
     """
     if isinstance(data, list):
-        return [_watched(observer, one) for one in data]
+        return [_watched(observer, chunk) for chunk in data]
     if hasattr(data, "rewind"):
         source = getattr(data, "iterable", None)
         if hasattr(source, "__next__") and not isinstance(source, Fetched):

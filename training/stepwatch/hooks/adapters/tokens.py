@@ -29,8 +29,8 @@ def tokens_of(batch: Any) -> int:
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         return 0
     tokens = _size(batch[0])
-    same = tokens and _size(batch[1]) and batch[0].shape == batch[1].shape
-    return tokens if same else 0
+    is_pair = tokens and _size(batch[1]) and batch[0].shape == batch[1].shape
+    return tokens if is_pair else 0
 
 
 def _size(ids: Any) -> int:
@@ -39,5 +39,5 @@ def _size(ids: Any) -> int:
 
     if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
         return 0
-    whole = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
-    return ids.numel() if whole else 0
+    is_integer = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
+    return ids.numel() if is_integer else 0

@@ -11,7 +11,7 @@ from torchtitan.trainer import Trainer
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .wrappers import Fetched, Note, after, before, in_phase
+from .wrappers import Fetched, Note, call_after, call_before, in_phase
 
 
 def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
@@ -45,9 +45,9 @@ def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
             watch.start_at(trainer.step)
 
     trainer.batch_generator = watched_batches
-    trainer.metrics_processor.log = before(observer, log, note_numbers)
-    trainer.train_step = after(
-        observer, before(observer, trainer.train_step, number), lambda _: observer.end_step()
+    trainer.metrics_processor.log = call_before(observer, log, note_numbers)
+    trainer.train_step = call_after(
+        observer, call_before(observer, trainer.train_step, number), lambda _: observer.end_step()
     )
     trainer.checkpointer.save = in_phase(observer, "checkpoint", trainer.checkpointer.save)
     return watch

@@ -36,7 +36,7 @@ class Note:
         self._note(*args, **kwargs)
 
 
-def before(observer: LoopObserver, inner: Function, action: Function) -> Function:
+def call_before(observer: LoopObserver, inner: Function, action: Function) -> Function:
     """`inner`; `action` is called first with the same arguments."""
     note = Note(observer, action)
 
@@ -48,7 +48,7 @@ def before(observer: LoopObserver, inner: Function, action: Function) -> Functio
     return noting
 
 
-def after(observer: LoopObserver, inner: Function, action: Function) -> Function:
+def call_after(observer: LoopObserver, inner: Function, action: Function) -> Function:
     """`inner`; `action` is called with its result, which is returned."""
     note = Note(observer, action)
 

@@ -44,8 +44,8 @@ def _rings_since(job: str, began_ns: int) -> Iterator[RingReader]:
     """Rings of `job`, under whichever number it is recorded, that were made since then."""
     names = re.compile(re.escape(job) + r"(-\d+)?")
     for folder in user_directories(places.ring_dir()):
-        for own in folder.iterdir() if os.access(folder, os.R_OK | os.X_OK) else ():
-            for path in find_rings(own) if names.fullmatch(own.name) else ():
+        for job_directory in folder.iterdir() if os.access(folder, os.R_OK | os.X_OK) else ():
+            for path in find_rings(job_directory) if names.fullmatch(job_directory.name) else ():
                 with contextlib.suppress(RingError):
                     reader = RingReader(path)
                     if reader.identity.wall_ns >= began_ns:

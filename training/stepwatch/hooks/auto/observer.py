@@ -36,7 +36,7 @@ class LoopObserver:
 
     def __init__(self, steps: Steps, *, boundaries: bool = True) -> None:
         self.guard = steps.guard
-        self.reducer = ReducerWait.of(steps.instruments)
+        self.reducer = ReducerWait.for_instruments(steps.instruments)
         self._steps = steps
         self._recorder = steps.recorder
         self._boundaries = boundaries
@@ -203,8 +203,8 @@ class LoopObserver:
     def batch_holds(self, tokens: int) -> None:
         """The trainer got a batch of `tokens`, which count once a backward follows."""
         if self.timeline() is not None and not self._evaluation.inside:
-            before = 0 if self._evaluation.lasting else self._batch_tokens
-            self._batch_tokens = before + tokens
+            earlier_tokens = 0 if self._evaluation.lasting else self._batch_tokens
+            self._batch_tokens = earlier_tokens + tokens
 
     @guarded()
     def end_step(self) -> None:
@@ -216,9 +216,9 @@ class LoopObserver:
 
     def _count_on(self, optimizer: Any) -> None:
         """Number the first step as an optimizer that was loaded has it, unless the trainer did."""
-        done = steps_done(optimizer)
-        if done and not self._recorder.step_number:
-            self._recorder.start_at(done)
+        loaded_steps = steps_done(optimizer)
+        if loaded_steps and not self._recorder.step_number:
+            self._recorder.start_at(loaded_steps)
 
     def _open_forward(self, timeline: Timeline, *, by_model: bool = False) -> None:
         self._leave_after_model(timeline)
@@ -241,10 +241,10 @@ class LoopObserver:
 
     def _drop_forward(self, timeline: Timeline) -> None:
         """Close a forward that had no backward and book its time to what it was."""
-        before, inferred = self._forward_from, self._inferred
+        baseline_ns, inferred = self._forward_from, self._inferred
         self._close_forward(timeline)
-        spent = timeline.totals[_FORWARD] - before
-        if before >= 0 and spent > 0:
+        spent = timeline.totals[_FORWARD] - baseline_ns
+        if baseline_ns >= 0 and spent > 0:
             _move(timeline, spent, _FORWARD, _EVAL if inferred else _OTHER)
 
     def _compare_with_training(self, timeline: Timeline) -> None:
@@ -273,8 +273,8 @@ class LoopObserver:
         self._batch_came = None
         if was and came is not None:
             self._trains_without_gradients |= self._by_fetch
-            step, before = came
-            spent = timeline.totals[_EVAL] - (before if step == timeline.step else 0)
+            step, baseline_ns = came
+            spent = timeline.totals[_EVAL] - (baseline_ns if step == timeline.step else 0)
             _move(timeline, spent, _EVAL, _FORWARD)
 
     def _evaluation_begins(self) -> None:

@@ -87,5 +87,5 @@ def may_record(environ: Mapping[str, str], owner: str = "") -> bool:
     if first not in ("", str(os.getpid())):
         # The launcher numbered a process that starts its ranks itself and trains in none.
         return is_spawned() and not first.endswith(RECORDS) and rank_of_torch() is not None
-    known = known_rank(environ) is not None
-    return known or environ.get("LOCAL_RANK", "0") in ("", "0")
+    is_numbered = known_rank(environ) is not None
+    return is_numbered or environ.get("LOCAL_RANK", "0") in ("", "0")

@@ -71,8 +71,8 @@ class Calls:
         `every_wait`: also waits for works that no call by name began. Without it, they are what the
         hooks of a pipeline or of FSDP2 time.
         """
-        known = self._instruments() if self._instruments is not None else None
-        self._every_wait = every_wait or (self._every_wait and known is instruments)
+        previous = self._instruments() if self._instruments is not None else None
+        self._every_wait = every_wait or (self._every_wait and previous is instruments)
         self._instruments = weakref.ref(instruments)
         instruments.recorder.adopt_thread()
         self.guard = instruments.guard
@@ -158,8 +158,12 @@ class Calls:
     @guarded()
     def _following(self) -> Instruments | None:
         """The instruments, if this is the thread that trains."""
-        known = self._instruments() if self._instruments is not None else None
-        return known if known is not None and known.recorder.thread.is_current() else None
+        instruments = self._instruments() if self._instruments is not None else None
+        return (
+            instruments
+            if instruments is not None and instruments.recorder.thread.is_current()
+            else None
+        )
 
     @guarded()
     def _describe(
@@ -175,7 +179,9 @@ class Calls:
         value = args[position] if 0 <= position < len(args) else kwargs.get(keyword)
         parts = value if isinstance(value, list | tuple) else (value,)
         tensors = [part for part in parts if hasattr(part, "nbytes")]
-        group = next((one for one in (*args, kwargs.get("group")) if _is_group(one)), None)
+        group = next(
+            (argument for argument in (*args, kwargs.get("group")) if _is_group(argument)), None
+        )
         # The hooks check what is started, and leave out what is timed around them.
         if op in REDUCTIONS and not (self._hooked and kwargs.get("async_op") is True):
             instruments.numerics.check_reduction(tensors, name)
@@ -189,10 +195,10 @@ class Calls:
 
     @guarded()
     def _recall(self, instruments: Instruments, work: Any) -> Started | None:
-        known = self._started.pop(work, None) if self._started else None
-        if known is None and self._every_wait:
+        started = self._started.pop(work, None) if self._started else None
+        if started is None and self._every_wait:
             return Started(instruments.groups.number(None), int(Op.OTHER), 0)
-        return known
+        return started
 
 
 def _is_group(value: Any) -> bool:

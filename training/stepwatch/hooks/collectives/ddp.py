@@ -29,14 +29,14 @@ _ALL_REDUCE = int(Op.ALL_REDUCE)
 _INPUT = NumericsSource.COLLECTIVE_INPUT
 _NAME_END = 40
 
-_of_instruments: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary()
+_waits: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary()
 
 
 def watch_ddp(instruments: Instruments, module: Any) -> None:
     """Watch the reducer of `module` if it is DistributedDataParallel; others are left alone."""
     if not hasattr(module, "require_backward_grad_sync") or not hasattr(module, "reducer"):
         return
-    waits = ReducerWait.of(instruments)
+    waits = ReducerWait.for_instruments(instruments)
     if waits.adopt(module):
         handle = module.register_forward_hook(ModuleHook(waits.expect))
         instruments.recorder.attachments.keep(handle)
@@ -53,7 +53,7 @@ class ReducerWait:
         self._recorder = instruments.recorder
         self._instruments = weakref.proxy(instruments)  # the key under which this is found
         self._hooked = has_group_hooks()
-        self._known: weakref.WeakKeyDictionary[Any, list[tuple[str, Any]]] = (
+        self._parameters: weakref.WeakKeyDictionary[Any, list[tuple[str, Any]]] = (
             weakref.WeakKeyDictionary()
         )
         self._pending: list[Any] = []
@@ -61,20 +61,24 @@ class ReducerWait:
         self._arrived = -1
 
     @classmethod
-    def of(cls, instruments: Instruments) -> ReducerWait:
+    def for_instruments(cls, instruments: Instruments) -> ReducerWait:
         """The one that `instruments` has."""
-        known = _of_instruments.get(instruments)
-        if known is None:
-            known = _of_instruments[instruments] = cls(instruments)
-        return known
+        wait = _waits.get(instruments)
+        if wait is None:
+            wait = _waits[instruments] = cls(instruments)
+        return wait
 
     @guarded(fallback=False)
     def adopt(self, module: Any) -> bool:
         """Remember the parameters of `module`; False where it was known already."""
-        if module in self._known:
+        if module in self._parameters:
             return False
-        named = [(name, one) for name, one in module.module.named_parameters() if one.requires_grad]
-        self._known[module] = named
+        named = [
+            (name, parameter)
+            for name, parameter in module.module.named_parameters()
+            if parameter.requires_grad
+        ]
+        self._parameters[module] = named
         self._instruments.numerics.at_source = True
         if module.gradient_as_bucket_view:
             for name, parameter in named:
@@ -99,8 +103,8 @@ class ReducerWait:
         self.adopt(module)
         self._queued = False
         self._abandon()
-        known = functools.partial(self._first_gradient, weakref.ref(module))
-        first = in_eager_backward(known)
+        on_gradient = functools.partial(self._first_gradient, weakref.ref(module))
+        first = in_eager_backward(on_gradient)
         find: Any = _find_tensors
         for tensor in find(output):
             if tensor.grad_fn is not None:
@@ -120,7 +124,7 @@ class ReducerWait:
         module = reference()
         if module is None or not self._recorder.thread.is_current():
             return
-        if all(module is not one for one in self._pending):
+        if all(module is not pending for pending in self._pending):
             self._pending.append(module)
         if not self._queued:
             self._queued = True
@@ -134,7 +138,7 @@ class ReducerWait:
             return
         for module in self._pending:
             if not module.gradient_as_bucket_view:
-                self._check(self._known[module])
+                self._check(self._parameters[module])
         number = self._instruments.groups.number(self._pending[0].process_group)
         if self._hooked:
             timeline.enter_wait(number, _ALL_REDUCE)
@@ -159,13 +163,17 @@ class ReducerWait:
         timeline.leave_collective(number, _ALL_REDUCE, self._nbytes(pending), arrived)
 
     def _nbytes(self, modules: list[Any]) -> int:
-        return sum(one.nbytes for module in modules for _, one in self._known[module])
+        return sum(
+            parameter.nbytes for module in modules for _, parameter in self._parameters[module]
+        )
 
     def _check(self, named: list[tuple[str, Any]]) -> None:
-        held = [(name, one.grad) for name, one in named if one.grad is not None]
-        names = [name for name, _ in held]  # alone: a check outlives the gradients
+        gradients = [
+            (name, parameter.grad) for name, parameter in named if parameter.grad is not None
+        ]
+        names = [name for name, _ in gradients]  # alone: a check outlives the gradients
         self._instruments.numerics.check(
-            [gradient for _, gradient in held], lambda index: _short(names[index]), _INPUT
+            [gradient for _, gradient in gradients], lambda index: _short(names[index]), _INPUT
         )
 
     @guarded()

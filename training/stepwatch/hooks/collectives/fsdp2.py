@@ -77,8 +77,8 @@ class TimedCommunication:
 
     def _is_inside_another(self) -> bool:
         """Whether the trainer put an object of its own around this one, and that is watched now."""
-        held = getattr(self._parameters, _attribute(self._op), self)
-        return held is not self and self._recorder.attachments.has(held)
+        current = getattr(self._parameters, _attribute(self._op), self)
+        return current is not self and self._recorder.attachments.has(current)
 
     def _name_of(self, _index: int) -> str:
         return str(getattr(self._parameters, "_module_fqn", None) or "root module")
@@ -146,7 +146,7 @@ def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
 
     def reduced() -> Awaited:
         pending = getattr(state._comm_ctx, "_last_post_reduce_events", None)
-        groups = (group for one in state._state_ctx.all_states for group in _groups_of(one))
+        groups = (group for member in state._state_ctx.all_states for group in _groups_of(member))
         return next(filter(None, map(_reduction, groups)), None) if pending else None
 
     waits.replace(state, "_end_backward_iteration", reduced)

@@ -45,8 +45,8 @@ class GroupNumbers:
 
     def number(self, group: Any) -> int:
         """Number of `group`, a ProcessGroup; None stands for the world."""
-        known = self._numbers.get(id(group))
-        return self._introduce(group) if known is None else known
+        number = self._numbers.get(id(group))
+        return self._introduce(group) if number is None else number
 
     @guarded(fallback=0)
     def pair(self, group: Any, peer: int) -> int:
@@ -56,12 +56,12 @@ class GroupNumbers:
         ring = self._recorder.ring
         if ring is None:
             return 0
-        other = dist.get_global_rank(group, peer)
-        if other not in self._pairs:
+        peer_rank = dist.get_global_rank(group, peer)
+        if peer_rank not in self._pairs:
             self._recorder.settle()
-            own = ring.identity.rank
-            self._pairs[other] = self._write(sorted((own, other)), own)
-        return self._pairs[other]
+            own_rank = ring.identity.rank
+            self._pairs[peer_rank] = self._write(sorted((own_rank, peer_rank)), own_rank)
+        return self._pairs[peer_rank]
 
     @guarded(fallback=0)
     def _introduce(self, group: Any) -> int:
@@ -78,10 +78,10 @@ class GroupNumbers:
         self._numbers[key] = number
         return number
 
-    def _write(self, ranks: list[int], own: int, name: str = "", purpose: str = "") -> int:
+    def _write(self, ranks: list[int], own_rank: int, name: str = "", purpose: str = "") -> int:
         """Write the GROUP record of these ranks; returns their number."""
         ring, number = self._recorder.ring, group_number(ranks, name)
-        index = ranks.index(own) if own in ranks else 0
+        index = ranks.index(own_rank) if own_rank in ranks else 0
         text = text_bytes(describe(ranks), 48)
         label = text_bytes(_label(name, purpose), 32)
         step, now = self._recorder.step_number, self._recorder.clock()

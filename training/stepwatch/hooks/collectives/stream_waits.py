@@ -73,11 +73,11 @@ class StreamWaits:
             marks = None if compiling() or self._inside else self._device.marks
             if marks is None or self._recorder.timeline is None:
                 return method(*args, **kwargs)
-            known = self._ask(waits_for)
-            if known is None:
+            awaited = self._ask(waits_for)
+            if awaited is None:
                 return method(*args, **kwargs)
             self._inside = True
-            self.begin(*known)
+            self.begin(*awaited)
             try:
                 return method(*args, **kwargs)
             finally:

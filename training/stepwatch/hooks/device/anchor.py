@@ -51,7 +51,7 @@ class Anchor:
             if self._upper is not None and self._upper < bound:
                 self._upper = 2 * bound - self._upper
 
-    def seen(self, bound: int) -> None:
+    def observe(self, bound: int) -> None:
         """At `q` the host saw that the device had passed what it passed at `p`: q - p."""
         if self._upper is None or bound < self._upper:
             self._upper = bound

@@ -22,8 +22,8 @@ class Event(Protocol):
     def query(self) -> bool:
         """Whether the device has passed it; never waits."""
 
-    def elapsed_time(self, other: Any) -> float:
-        """Milliseconds from this event to `other`; both were passed."""
+    def elapsed_time(self, end: Any) -> float:
+        """Milliseconds from this event to `end`; both were passed."""
 
 
 class Backend(NamedTuple):
@@ -46,10 +46,19 @@ def accelerator_of(model: Any) -> Any:
     """Device of the first parameter of `model` that lies on the accelerator; None without one."""
     import torch
 
-    found = torch.accelerator.current_accelerator(check_available=False)
-    parameters = model.parameters() if found is not None and hasattr(model, "parameters") else ()
+    accelerator = torch.accelerator.current_accelerator(check_available=False)
+    parameters = (
+        model.parameters() if accelerator is not None and hasattr(model, "parameters") else ()
+    )
     devices = (parameter.device for parameter in parameters)
-    return next((one for one in devices if found is not None and one.type == found.type), None)
+    return next(
+        (
+            device
+            for device in devices
+            if accelerator is not None and device.type == accelerator.type
+        ),
+        None,
+    )
 
 
 def open_backend(device: Any) -> Backend:

@@ -36,7 +36,7 @@ class ClosedStep(NamedTuple):
     flags: int
     counts: dict[Key, int]
     """Collectives of the step, timed or not."""
-    whole: bool
+    complete: bool
     """Whether its first and its last boundary are those of the step."""
     ended: bool
     """Whether its last boundary is its end."""

@@ -61,7 +61,7 @@ class DeviceMarks:
         self._follow(Boundaries([], [], [], []))
         self.closing: ClosedStep | None = None
         """The step that was closed last, so that another thread finds it before it is resolved."""
-        self.seen: dict[Event, int] = {}
+        self.passed_ns: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
         """The phase that the model's own hooks tell, where the trainer marks none."""
@@ -80,7 +80,7 @@ class DeviceMarks:
         self._stride = 1
         self._collective_ns = 2 * OWN_NS
         self._turn = 0
-        self._whole = False
+        self._complete = False
         self._in_collective = False
 
     def begin(self, now: int, bucket: int) -> None:
@@ -90,7 +90,7 @@ class DeviceMarks:
         self._merged_until = 0
         self._measure()
         self.mark(now, bucket)
-        self._whole = bool(self.open.events)
+        self._complete = bool(self.open.events)
 
     def _follow(self, boundaries: Boundaries) -> None:
         """From now on boundaries are appended here."""
@@ -135,16 +135,16 @@ class DeviceMarks:
             try:
                 event = self.pool.free.pop()
             except IndexError:
-                made = self.pool.make()
-                if made is None:
+                new_event = self.pool.make()
+                if new_event is None:
                     self._flags |= _INCOMPLETE
                     return False
-                event = made
+                event = new_event
             event.record(self.stream)
             moments = self._moments
             # Where the host was blocked, the device may just have come this far.
             if moments and now - moments[-1] > _ASKED_AFTER_NS and self._events[-1].query():
-                self.seen.setdefault(self._events[-1], self.clock())
+                self.passed_ns.setdefault(self._events[-1], self.clock())
         except FAILURES as error:
             self._fail(error)
             return False
@@ -211,11 +211,11 @@ class DeviceMarks:
         self.inferred = _OTHER
         boundaries, counts = self.open, self._counts
         ended = self._end(now, bucket)
-        whole = ended and self._whole and len(boundaries.events) > 1
-        closed = ClosedStep(step, boundaries, self._flags, counts, whole, ended)
+        complete = ended and self._complete and len(boundaries.events) > 1
+        closed = ClosedStep(step, boundaries, self._flags, counts, complete, ended)
         self.closing = closed
         self._follow(boundaries.after_end() if ended else Boundaries([], [], [], []))
-        self._whole = ended
+        self._complete = ended
         self._flags = 0
         self._stride = 1
         if counts:

@@ -116,7 +116,7 @@ def blocks_of(root: Any) -> list[Any]:
     import torch
 
     kinds = (torch.nn.ModuleList, torch.nn.Sequential)
-    lists = [one for one in root.modules() if isinstance(one, kinds)]
+    lists = [module for module in root.modules() if isinstance(module, kinds)]
     members = list(max(lists, key=len, default=()))
     stride = -(-len(members) // MOST_BLOCKS) or 1
     return members[::stride]

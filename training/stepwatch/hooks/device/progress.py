@@ -57,7 +57,7 @@ class Progress:
         self._resolver = resolver
         self._clock = clock
         self._step = step
-        self._known = (-1, -1, DeviceState.UNKNOWN)
+        self._last_position = (-1, -1, DeviceState.UNKNOWN)
         self._since = 0
 
     def look(self) -> DeviceLine | None:
@@ -96,7 +96,7 @@ class Progress:
                 if not self._is_held(boundaries):
                     return
                 if awaited.query():
-                    self._marks.seen.setdefault(awaited, self._clock())
+                    self._marks.passed_ns.setdefault(awaited, self._clock())
                     return
 
     def _steps(self) -> list[tuple[int, Boundaries]]:
@@ -105,13 +105,13 @@ class Progress:
         under_way = (self._step(), self._marks.open)
         closing = self._marks.closing
         closed = tuple(self._resolver.closed)
-        if closing is not None and all(one is not closing for one in closed):
+        if closing is not None and all(closed_step is not closing for closed_step in closed):
             closed = (*closed, closing)
-        return [*((one.step, one.boundaries) for one in closed), under_way]
+        return [*((closed_step.step, closed_step.boundaries) for closed_step in closed), under_way]
 
     def _is_held(self, boundaries: Boundaries) -> bool:
         """Whether these events were not taken back meanwhile: then they are other boundaries'."""
-        return any(one is boundaries for _, one in self._steps())
+        return any(candidate is boundaries for _, candidate in self._steps())
 
     def _find(self) -> Place | None:
         place, phase = None, int(Phase.OTHER)
@@ -126,9 +126,9 @@ class Progress:
 
     def _line(self, place: Place) -> DeviceLine:
         state = self._state(place)
-        known = (place.step, place.number, state)
-        if known != self._known:
-            self._known, self._since = known, self._clock()
+        current = (place.step, place.number, state)
+        if current != self._last_position:
+            self._last_position, self._since = current, self._clock()
         waits = int(Op.RECV) if place.bucket == PIPELINE_WAIT else 0
         group, op = place.boundaries.keys[place.number] or (0, waits)
         return DeviceLine(

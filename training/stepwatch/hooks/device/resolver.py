@@ -73,17 +73,17 @@ class Resolver:
 
     def _note_passed(self) -> None:
         """The moment is taken after the answer: before it, the event may not have been passed."""
-        closed, seen = self.closed, self._marks.seen
+        closed, passed_ns = self.closed, self._marks.passed_ns
         while self._passed < len(closed):
             last = closed[self._passed].boundaries.events[-1]
             if not last.query():
                 return
-            seen.setdefault(last, self._marks.clock())
+            passed_ns.setdefault(last, self._marks.clock())
             self._passed += 1
 
     def _resolve(self, now: int, step: ClosedStep) -> None:
         positions = self._place(now, step.boundaries)
-        if step.whole:
+        if step.complete:
             _, moments, buckets, keys = step.boundaries
             ended_ns = self.anchor.offset + positions[-1]
             spans = spans_of(moments, positions, buckets, keys, self.anchor.offset)
@@ -105,14 +105,14 @@ class Resolver:
             self.anchor, position = Anchor(), 0
         elapsed = base.elapsed_time
         positions = [position]
-        positions += [position + round(elapsed(one) * _NS_PER_MS) for one in events[1:]]
+        positions += [position + round(elapsed(event) * _NS_PER_MS) for event in events[1:]]
         positions = monotone(positions)
         self.anchor.move_to(now)
         self.anchor.enqueued(max(map(operator.sub, moments, positions)))
-        seen = self._marks.seen
-        for event, passed in zip(events, positions, strict=True) if seen else ():
-            if event in seen:
-                self.anchor.seen(seen.pop(event) - passed)
+        passed_ns = self._marks.passed_ns
+        for event, passed in zip(events, positions, strict=True) if passed_ns else ():
+            if event in passed_ns:
+                self.anchor.observe(passed_ns.pop(event) - passed)
         self._base, self._position = events[-1], positions[-1]
         return positions
 
@@ -129,8 +129,8 @@ class Resolver:
     def _collective_rows(self, step: ClosedStep, spans: Spans, ended_ns: int) -> list[Row]:
         rows: list[Row] = []
         for (group, op), count in step.counts.items():
-            found = spans.collectives.get((group, op))
-            timed, exposed, longest, first = found or (0, 0, 0, 0)
+            totals = spans.collectives.get((group, op))
+            timed, exposed, longest, first = totals or (0, 0, 0, 0)
             seconds = (exposed / 1e9, longest / 1e9) if timed else (UNKNOWN_FLOAT, UNKNOWN_FLOAT)
             arrived = max(self.anchor.offset + first, 0) if timed else 0
             body = (group, op, count, timed, *seconds, arrived, self._error())

@@ -64,9 +64,9 @@ def spans_of(
             if host > 0:
                 idle[bucket] += spent if host > spent else host
         elif bucket == COLLECTIVE and key is not None:
-            known = collectives.setdefault(key, [0, 0, 0, position])
-            known[0] += 1
-            known[1] += spent
-            known[2] = max(known[2], spent)
+            sums = collectives.setdefault(key, [0, 0, 0, position])
+            sums[0] += 1
+            sums[1] += spent
+            sums[2] = max(sums[2], spent)
         moment, position = moment_after, position_after
     return Spans(device, idle, collectives)

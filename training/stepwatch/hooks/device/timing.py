@@ -52,7 +52,7 @@ class DeviceTiming:
     @guarded()
     def follow(self, model: Any) -> None:
         """Time the device on which parameters of `model` lie, with marks inside the model."""
-        if all(known() is not model for known in self._models):
+        if all(reference() is not model for reference in self._models):
             self._models.append(weakref.ref(model))
             self._mark(model)
         device = None if self._decided else accelerator_of(model)
@@ -99,15 +99,15 @@ class DeviceTiming:
         if self.changed is not None:
             self.changed()
         self._recorder.write_lifecycle(LifecycleEvent.DEVICE_TIMING, 1, backend.kind)
-        self._beside(self._look)
-        for known in self._models:
-            self._mark(known())
+        self._set_background_call(self._look)
+        for reference in self._models:
+            self._mark(reference())
 
     @guarded()
     def close(self) -> None:
         """Write the steps that the device has passed; the others stay unknown."""
         if self._resolver is not None and self.marks is not None:
-            self._beside(None)
+            self._set_background_call(None)
             most = len(self._resolver.closed)
             self._resolve(self._resolver, self._recorder.clock(), most, CLOSE_PATIENCE_S)
             self.marks.active = False
@@ -119,8 +119,8 @@ class DeviceTiming:
         if timeline is None or resolver is None or marks is None:
             return
         if not self._reason:
-            left = len(resolver.closed) > STEPS_LEFT_BESIDE or not self._may_ask
-            self._resolve(resolver, now, STEPS_AT_ONCE if left else 0)
+            must_resolve = len(resolver.closed) > STEPS_LEFT_BESIDE or not self._may_ask
+            self._resolve(resolver, now, STEPS_AT_ONCE if must_resolve else 0)
         if self._reason:
             self._stop(timeline)
             return
@@ -159,12 +159,12 @@ class DeviceTiming:
         if self.marks is not None:
             self.marks.active = False
 
-    def _beside(self, call: Callable[[], None] | None) -> None:
+    def _set_background_call(self, call: Callable[[], None] | None) -> None:
         if self._recorder.heartbeat is not None:
-            self._recorder.heartbeat.beside = call
+            self._recorder.heartbeat.background_call = call
 
     def _stop(self, timeline: Timeline) -> None:
-        self._beside(None)
+        self._set_background_call(None)
         remove_boundaries(timeline)
         self.marks = self._resolver = self._progress = None
         if self.changed is not None:

@@ -33,11 +33,11 @@ class Announcement:
     @guarded()
     def start(self) -> None:
         """Say once who is watched, and the page; or what is missing, and the command for it."""
-        who = self._who()
-        if who is not None and not self._started:
+        identity = self._speaker()
+        if identity is not None and not self._started:
             self._started = True
             now = time.monotonic_ns()
-            _print(start_line(who, known_agent(), now, Path(_rings())))
+            _print(start_line(identity, known_agent(), now, Path(_rings())))
 
     def begin(self) -> None:
         """The first step begins: from here on the pace is counted."""
@@ -47,15 +47,15 @@ class Announcement:
     @guarded()
     def end(self) -> None:
         """Say what came of the run: steps, pace, incidents if the agent knows them, the page."""
-        who = self._who()
-        if who is not None and self._started and self._began is not None:
+        identity = self._speaker()
+        if identity is not None and self._started and self._began is not None:
             since, first = self._began
             self._began = None
             seconds = (self._recorder.clock() - since) / NANOSECONDS
             steps = self._recorder.step_number - first
-            _print(end_line(who, steps, seconds, known_agent()))
+            _print(end_line(identity, steps, seconds, known_agent()))
 
-    def _who(self) -> Identity | None:
+    def _speaker(self) -> Identity | None:
         """This rank where it is the one that speaks."""
         ring = self._recorder.ring
         if ring is None or ring.identity.rank or self._recorder.is_child():
@@ -63,10 +63,10 @@ class Announcement:
         return None if is_quiet(os.environ) else ring.identity
 
 
-def start_line(who: Identity, agent: Presence | None, now_ns: int, rings: Path) -> str:
+def start_line(identity: Identity, agent: Presence | None, now_ns: int, rings: Path) -> str:
     """`watching rank 0 of 8 as job llama-7b; agent: connected; page: URL`, or the cure."""
-    attempt = f", attempt {who.attempt}" if who.attempt else ""
-    watching = f"watching rank {who.rank} of {who.world} as job {who.job}{attempt}"
+    attempt = f", attempt {identity.attempt}" if identity.attempt else ""
+    watching = f"watching rank {identity.rank} of {identity.world} as job {identity.job}{attempt}"
     if agent is None or not agent.is_fresh(now_ns):
         state = "none runs on this node" if agent is None else "it makes no progress"
         return (
@@ -79,23 +79,23 @@ def start_line(who: Identity, agent: Presence | None, now_ns: int, rings: Path) 
             f"node; start it: {_collector_command(agent.collector)}"
         )
     state = CONNECTED if agent.link == CONNECTED else f"connecting to {agent.collector}"
-    return f"{watching}; agent: {state}; page: {agent.page_of(who.job)}"
+    return f"{watching}; agent: {state}; page: {agent.page_of(identity.job)}"
 
 
-def end_line(who: Identity, steps: int, seconds: float, agent: Presence | None) -> str:
+def end_line(identity: Identity, steps: int, seconds: float, agent: Presence | None) -> str:
     """`job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`.
 
     The agent knows those of the newest attempt: of a later one than the first the line says so.
     """
     if steps <= 0:
-        return f"job {who.job}: no step was completed"
+        return f"job {identity.job}: no step was completed"
     pace = f"{steps / seconds:.3g} steps/s" if seconds > 0 else "pace unknown"
-    counted = agent.incidents.get(who.job) if agent is not None else None
+    counted = agent.incidents.get(identity.job) if agent is not None else None
     incidents = "unknown" if counted is None else str(counted)
-    incidents += f" in attempt {who.attempt}" if who.attempt else ""
-    page = f"; page: {agent.page_of(who.job)}" if agent is not None else ""
+    incidents += f" in attempt {identity.attempt}" if identity.attempt else ""
+    page = f"; page: {agent.page_of(identity.job)}" if agent is not None else ""
     plural = "" if steps == 1 else "s"
-    line = f"job {who.job}: {steps} step{plural} in {_duration(seconds)}, {pace}"
+    line = f"job {identity.job}: {steps} step{plural} in {_duration(seconds)}, {pace}"
     return f"{line}; incidents: {incidents}{page}"
 
 

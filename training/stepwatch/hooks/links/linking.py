@@ -30,7 +30,7 @@ class Linking:
         ring = self._recorder.ring
         if ring is None or ring.identity.rank or self._recorder.is_child():
             return
-        runs = [run for finder in FINDERS for run in self._found(finder)]
+        runs = [run for finder in FINDERS for run in self._runs(finder)]
         for run in runs:
             self._record(run)
         if runs:
@@ -39,7 +39,7 @@ class Linking:
             threading.Thread(target=self._show, args=(runs, facts), name=name, daemon=True).start()
 
     @guarded(fallback=())
-    def _found(self, finder: Callable[[], Iterator[TrackedRun]]) -> tuple[TrackedRun, ...]:
+    def _runs(self, finder: Callable[[], Iterator[TrackedRun]]) -> tuple[TrackedRun, ...]:
         return tuple(finder())
 
     def _record(self, run: TrackedRun) -> None:
@@ -56,5 +56,5 @@ class Linking:
 
 
 def _facts(job: str, attempt: int, agent: Presence | None) -> Facts:
-    known = {"job": job, "attempt": str(attempt)}
-    return known if agent is None else {**known, "page": agent.page_of(job)}
+    facts = {"job": job, "attempt": str(attempt)}
+    return facts if agent is None else {**facts, "page": agent.page_of(job)}

@@ -49,9 +49,9 @@ class LogStamp(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the fields."""
-        known = vars(record)
+        fields = vars(record)
         for name, value in self._fields().items():
-            known.setdefault(name, value)
+            fields.setdefault(name, value)
         return True
 
     def _fields(self) -> dict[str, Any]:
@@ -60,15 +60,15 @@ class LogStamp(logging.Filter):
         if recorder is None or ring is None:
             return _NOBODY
         # The identity changes when the rank is numbered. Another thread replaces the whole tuple.
-        newest, who, step = self._newest, ring.identity, recorder.step_number
-        if newest is None or newest[0] is not who or newest[1] != step:
-            newest = self._newest = (who, step, _stamp(who, step))
+        newest, identity, step = self._newest, ring.identity, recorder.step_number
+        if newest is None or newest[0] is not identity or newest[1] != step:
+            newest = self._newest = (identity, step, _stamp(identity, step))
         return newest[2]
 
 
-def _stamp(who: Identity, step: int) -> dict[str, Any]:
-    trace = f"{traces.trace_id(who.job, who.attempt, step):032x}"
-    values = (who.job, who.attempt, who.rank, step, trace)
+def _stamp(identity: Identity, step: int) -> dict[str, Any]:
+    trace = f"{traces.trace_id(identity.job, identity.attempt, step):032x}"
+    values = (identity.job, identity.attempt, identity.rank, step, trace)
     return dict(zip(FIELDS, values, strict=True))
 
 

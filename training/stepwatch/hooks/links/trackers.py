@@ -74,13 +74,13 @@ def _is_open(writer: Any) -> bool:
 
 
 def _text_of(writer: Any) -> Callable[[Facts], None]:
-    known = weakref.ref(writer)  # the trainer's to keep, or to drop before it is shown
+    reference = weakref.ref(writer)  # the trainer's to keep, or to drop before it is shown
 
     def show(facts: Facts) -> None:
-        there = known()
-        if there is not None and _is_open(there):
+        target = reference()
+        if target is not None and _is_open(target):
             lines = (f"- {name}: {value}" for name, value in facts.items())
-            there.add_text("stepwatch", "\n".join(lines))
+            target.add_text("stepwatch", "\n".join(lines))
 
     return show
 

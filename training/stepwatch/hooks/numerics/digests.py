@@ -44,9 +44,9 @@ _ENDS = 0x369DEA0F31A53F85, 0x27BB2EE687B0B0FD
 
 
 class Piece(NamedTuple):
-    """Elements `start` to `stop` of parameter number `which` of a set."""
+    """Elements `start` to `stop` of parameter number `index` of a set."""
 
-    which: int
+    index: int
     start: int
     stop: int
 
@@ -59,7 +59,7 @@ class _Shared(NamedTuple):
     parts: list[list[Piece]]
 
 
-class _Taken(NamedTuple):
+class _Pending(NamedTuple):
     step: int
     group: int
     part: int
@@ -75,21 +75,23 @@ class Digests:
         self._groups = groups
         self._models: list[weakref.ref[Any]] = []
         self._shared: list[_Shared] | None = None
-        self._taken: deque[_Taken] = deque()
+        self._pending: deque[_Pending] = deque()
         self._out_of_memory = False
 
     def follow(self, model: Any) -> None:
         """Digest the parameters of `model`; which are shared is found out at the first digest."""
-        if all(known() is not model for known in self._models):
-            self._models = [known for known in self._models if known() is not None]
+        if all(reference() is not model for reference in self._models):
+            self._models = [reference for reference in self._models if reference() is not None]
             self._models.append(weakref.ref(model))
             self._shared = None
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
         """Digest this step's part if it has one, and write what has come from devices."""
-        while self._taken and (self._taken[0].digest.ready() or len(self._taken) > HELD_DIGESTS):
-            self._write_taken(self._taken.popleft(), now_ns)
+        while self._pending and (
+            self._pending[0].digest.ready() or len(self._pending) > HELD_DIGESTS
+        ):
+            self._write_pending(self._pending.popleft(), now_ns)
         if (step + 1) % EVERY < REPEATS and step >= EVERY - 1 and self._models:
             self._digest(step, now_ns)
 
@@ -100,7 +102,7 @@ class Digests:
             part = (step + 1) // EVERY % len(shared.parts)
             digest = self._digest_of(shared, part)
             if isinstance(digest, DeviceTensor):
-                self._taken.append(_Taken(step, shared.group, part, digest))
+                self._pending.append(_Pending(step, shared.group, part, digest))
             elif digest is not None:
                 self._write(step, now_ns, shared.group, part, digest)
 
@@ -118,10 +120,10 @@ class Digests:
             self.guard.misuse("no device memory for digests of parameters: they are left out")
             return None
 
-    def _write_taken(self, taken: _Taken, now_ns: int) -> None:
-        if taken.digest.ready():
-            value = int(taken.digest.host())
-            self._write(taken.step, now_ns, taken.group, taken.part, value)
+    def _write_pending(self, pending: _Pending, now_ns: int) -> None:
+        if pending.digest.ready():
+            value = int(pending.digest.host())
+            self._write(pending.step, now_ns, pending.group, pending.part, value)
 
     def _write(self, step: int, now_ns: int, group: int, part: int, digest: int) -> None:
         if self._ring is not None:
@@ -131,20 +133,23 @@ class Digests:
             )
 
     def _find_shared(self) -> Iterator[_Shared]:
-        found: dict[int, list[Any]] = {}
-        seen: set[int] = set()
+        by_group: dict[int, list[Any]] = {}
+        visited: set[int] = set()
         for reference in self._models:
             model = reference()
             for module in model.modules() if model is not None else ():
                 for parameter, group in _replicated(module):
-                    if id(parameter) not in seen and _flat(parameter) is not None:
-                        seen.add(id(parameter))
-                        found.setdefault(self._groups.number(group), []).append(parameter)
-        for number, parameters in sorted(found.items()):
-            sizes = [(_local(one).numel(), _local(one).element_size()) for one in parameters]
+                    if id(parameter) not in visited and _flat(parameter) is not None:
+                        visited.add(id(parameter))
+                        by_group.setdefault(self._groups.number(group), []).append(parameter)
+        for number, parameters in sorted(by_group.items()):
+            sizes = [
+                (_local(parameter).numel(), _local(parameter).element_size())
+                for parameter in parameters
+            ]
             parts = cut(sizes)
             if parts:
-                yield _Shared(number, [weakref.ref(one) for one in parameters], parts)
+                yield _Shared(number, [weakref.ref(parameter) for parameter in parameters], parts)
 
 
 def cut(sizes: Iterable[tuple[int, int]]) -> list[list[Piece]]:
@@ -206,8 +211,8 @@ def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
     import torch
 
     pieces = []
-    for which, start, stop in shared.parts[part]:
-        parameter = shared.tensors[which]()
+    for index, start, stop in shared.parts[part]:
+        parameter = shared.tensors[index]()
         flat = None if parameter is None else _flat(parameter)
         if flat is None:  # gone, or moved to where it is not read
             return None
@@ -234,16 +239,16 @@ def _joined(pieces: Iterable[Any]) -> Iterator[Any]:
     import torch
 
     small: list[Any] = []
-    held = 0
+    copied_bytes = 0
     for piece in pieces:
         if piece.numel() >= COPIED_BYTES:
             yield piece
             continue
         small.append(piece)
-        held += piece.numel()
-        if held >= COPIED_BYTES:
+        copied_bytes += piece.numel()
+        if copied_bytes >= COPIED_BYTES:
             yield torch.cat(small)
-            small, held = [], 0
+            small, copied_bytes = [], 0
     if small:
         yield torch.cat(small)
 
@@ -257,10 +262,10 @@ def digest_of_bytes(octets: Any) -> Any:
 
     if octets.numel() < _ROW:
         octets = torch.cat([octets, octets.new_zeros(-octets.numel() % 8)])
-    before = -octets.storage_offset() % 8
-    behind = before + (octets.numel() - before) // 8 * 8
-    ends = octets[:before], octets[behind:]
-    digest = _digest_of_words(octets[before:behind].view(torch.int64))
+    aligned_begin = -octets.storage_offset() % 8
+    aligned_end = aligned_begin + (octets.numel() - aligned_begin) // 8 * 8
+    ends = octets[:aligned_begin], octets[aligned_end:]
+    digest = _digest_of_words(octets[aligned_begin:aligned_end].view(torch.int64))
     for weight, end in zip(_ENDS, ends, strict=True):
         if end.numel():
             padded = torch.cat([end, end.new_zeros(8 - end.numel())])
@@ -269,16 +274,16 @@ def digest_of_bytes(octets: Any) -> Any:
 
 
 def _digest_of_words(words: Any) -> Any:
-    whole = words.numel() // _ROW * _ROW
-    rows = words[:whole].view(-1, _ROW)
-    rest = words[whole:]
+    row_words = words.numel() // _ROW * _ROW
+    rows = words[:row_words].view(-1, _ROW)
+    tail = words[row_words:]
     # An odd weight for rows plus an even one for columns is odd: no bit can vanish.
-    return _weighted(rows.sum(dim=1)) + _weighted(rows.sum(dim=0)) * 2 + _weighted(rest) * _REST
+    return _weighted(rows.sum(dim=1)) + _weighted(rows.sum(dim=0)) * 2 + _weighted(tail) * _REST
 
 
 def _weighted(words: Any) -> Any:
     """Sum of words times odd numbers that differ by position."""
     import torch
 
-    at = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
-    return (words * ((at * 2 + 1) * _SPREAD)).sum()
+    positions = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
+    return (words * ((positions * 2 + 1) * _SPREAD)).sum()

@@ -30,36 +30,36 @@ class LossScalers:
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self._known: list[weakref.ref[Any]] = []
+        self._scalers: list[weakref.ref[Any]] = []
         self._calls = 0
 
     @guarded(fallback=False)
     def in_use(self) -> bool:
         """Whether one is at work now; call it where gradients were not finite and only there."""
-        self._known = [known for known in self._known if known() is not None]
-        if any(_works(known()) for known in self._known):
+        self._scalers = [reference for reference in self._scalers if reference() is not None]
+        if any(_works(reference()) for reference in self._scalers):
             return True
         if self._calls % SEARCH_EVERY == 0:
-            self._known = [weakref.ref(one) for one in _search()]
+            self._scalers = [weakref.ref(scaler) for scaler in _search()]
         self._calls += 1
-        return any(_works(known()) for known in self._known)
+        return any(_works(reference()) for reference in self._scalers)
 
 
 def _search() -> Iterator[Any]:
     classes: list[type] = []
     for module, name in CLASSES:
-        found = getattr(sys.modules.get(module), name, None)
-        if isinstance(found, type):
-            classes.extend(_with_subclasses(found))
+        scaler_class = getattr(sys.modules.get(module), name, None)
+        if isinstance(scaler_class, type):
+            classes.extend(_with_subclasses(scaler_class))
     # An object refers to its class: asking who refers to the classes is one pass in C.
-    for one in gc.get_referrers(*classes) if classes else ():
-        if issubclass(type(one), tuple(classes)):  # isinstance would ask a stranger's __class__
-            yield one
+    for scaler in gc.get_referrers(*classes) if classes else ():
+        if issubclass(type(scaler), tuple(classes)):  # isinstance would ask a stranger's __class__
+            yield scaler
 
 
-def _with_subclasses(known: type) -> Iterator[type]:
-    yield known
-    subclasses: list[type] = known.__subclasses__()
+def _with_subclasses(base: type) -> Iterator[type]:
+    yield base
+    subclasses: list[type] = base.__subclasses__()
     for derived in subclasses:
         yield from _with_subclasses(derived)
 

@@ -63,7 +63,7 @@ class Numerics:
         """Answers that a device still owes."""
         self.bad: dict[tuple[int, int], Bad] = {}
         """What is found and not written yet, by (step, source)."""
-        self._known: set[NumericsSource] = set()
+        self._sources: set[NumericsSource] = set()
         self.knows_loss = False
         """Whether a finite loss was recorded: only then is one that is not finite news."""
         self._scalers = LossScalers(recorder.guard)
@@ -77,9 +77,9 @@ class Numerics:
         `name_of` is kept until a device has answered: it must hold no tensor.
         """
         by_device: dict[Any, dict[int, Any]] = {}
-        for index, one in enumerate(map(_plain, tensors)):
-            if one is not None and one.is_floating_point() and one.numel():
-                by_device.setdefault(one.device, {})[index] = one
+        for index, tensor in enumerate(map(_plain, tensors)):
+            if tensor is not None and tensor.is_floating_point() and tensor.numel():
+                by_device.setdefault(tensor.device, {})[index] = tensor
         for device, wanted in by_device.items():
             if device.type not in ("cpu", "meta"):
                 self._enqueue(device.type, wanted, name_of, source)
@@ -89,7 +89,7 @@ class Numerics:
 
     def check_reduction(self, tensors: Sequence[Any], name: str) -> None:
         """Check what an own reduction of the trainer takes in, unless it is mixed already."""
-        if self.at_source or sum(one.numel() for one in tensors) < LEAST_ELEMENTS:
+        if self.at_source or sum(tensor.numel() for tensor in tensors) < LEAST_ELEMENTS:
             return
         if tensors[0].device.type == "cpu" or self._has_its_turn():
             self.check(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
@@ -109,9 +109,9 @@ class Numerics:
         Some trainers record a number that is never finite for one that they do not know.
         """
         if math.isfinite(value):
-            self._known.add(source)
+            self._sources.add(source)
             self.knows_loss |= source is NumericsSource.LOSS
-        elif source in self._known:
+        elif source in self._sources:
             self._add(step, source, 1, "")
 
     @guarded()
@@ -143,7 +143,7 @@ class Numerics:
 
     def _confirm(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
         """A sum may overflow where every value is finite: check each value."""
-        bad = [index for index, one in wanted.items() if not bool(one.isfinite().all())]
+        bad = [index for index, tensor in wanted.items() if not bool(tensor.isfinite().all())]
         if bad:
             self._add(self._recorder.step_number, source, len(bad), name_of(bad[0]))
 
@@ -154,9 +154,11 @@ class Numerics:
             self._add(check.step, check.source, len(bad), check.name_of(bad[0]))
 
     def _add(self, step: int, source: int, count: int, name: str) -> None:
-        known = self.bad.get((step, int(source)))
+        previous = self.bad.get((step, int(source)))
         self.bad[step, int(source)] = (
-            Bad(count, name) if known is None else known._replace(tensors=known.tensors + count)
+            Bad(count, name)
+            if previous is None
+            else previous._replace(tensors=previous.tensors + count)
         )
 
     def _write(self, step: int, now_ns: int) -> None:
@@ -167,10 +169,10 @@ class Numerics:
         if ring is not None and not few:
             gradients = any(source != NumericsSource.LOSS for _, source in self.bad)
             scaled = LOSS_SCALED if gradients and self._scalers.in_use() else 0
-            for (at, source), bad in self.bad.items():
+            for (bad_step, source), bad in self.bad.items():
                 text = text_bytes(bad.name, _TEXT_BYTES)
                 source |= scaled if source != NumericsSource.LOSS else 0
-                ring.write(Kind.NUMERICS, at, now_ns, source, bad.tensors, 0, 0, 0, text)
+                ring.write(Kind.NUMERICS, bad_step, now_ns, source, bad.tensors, 0, 0, 0, text)
         self.bad.clear()
 
 

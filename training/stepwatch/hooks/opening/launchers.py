@@ -64,13 +64,15 @@ def rank_of_launcher(environ: Mapping[str, str]) -> RankInWorld | None:
     return None
 
 
-def known_rank(environ: Mapping[str, str], given: RankInWorld | None = None) -> RankInWorld | None:
+def known_rank(
+    environ: Mapping[str, str], declared: RankInWorld | None = None
+) -> RankInWorld | None:
     """Rank and world of this process from the first that knows them; None while nobody does.
 
     Raises:
         ConfigurationError: a number of the launcher is not one.
     """
-    return rank_of_torch() or given or rank_of_launcher(environ)
+    return rank_of_torch() or declared or rank_of_launcher(environ)
 
 
 def launch_key(environ: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ RECORDED = {
 class Place(NamedTuple):
     """A rank's coordinate on each axis of a record, and the size of each axis."""
 
-    at: Mapping[str, int]
+    coordinates: Mapping[str, int]
     sizes: Mapping[str, int]
 
 
@@ -34,7 +34,7 @@ def read_mesh(text: str) -> dict[str, int]:
     Raises:
         ConfigurationError: an axis is unknown or named twice, or a size is no whole number.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for part in text.split(","):
         name, _, size = (piece.strip() for piece in part.partition("="))
         if name not in RECORDED or not size.isascii() or not size.isdigit() or not int(size):
@@ -42,10 +42,10 @@ def read_mesh(text: str) -> dict[str, int]:
                 f"mesh {text!r}: {part.strip()!r} is not an axis and its size; for example "
                 f"pp=2,dp=4 (axes: {', '.join(RECORDED)}; the slowest first)"
             )
-        if RECORDED[name] and RECORDED[name] in map(RECORDED.get, found):
+        if RECORDED[name] and RECORDED[name] in map(RECORDED.get, sizes):
             raise ConfigurationError(f"mesh {text!r}: {name} is named twice")
-        found[name] = int(size)
-    return found
+        sizes[name] = int(size)
+    return sizes
 
 
 def place_in(text: str, rank: int, world: int) -> Place:
@@ -60,9 +60,9 @@ def place_in(text: str, rank: int, world: int) -> Place:
     if math.prod(sizes.values()) != world:
         ranks = math.prod(sizes.values())
         raise ConfigurationError(f"mesh {text!r} is of {ranks} ranks, and the job has {world}")
-    index, size, left = {}, {}, rank
+    index, size, remainder = {}, {}, rank
     for name in reversed(sizes):
-        left, at = divmod(left, sizes[name])
+        remainder, coordinate = divmod(remainder, sizes[name])
         if RECORDED[name]:
-            index[RECORDED[name]], size[RECORDED[name]] = at, sizes[name]
+            index[RECORDED[name]], size[RECORDED[name]] = coordinate, sizes[name]
     return Place(index, size)

@@ -6,7 +6,7 @@ import os
 import time
 
 from stepwatch.hooks.guard import Guard, guarded
-from stepwatch.hooks.identity import Asked, is_disabled, is_helper, read_identity
+from stepwatch.hooks.identity import IdentityRequest, is_disabled, is_helper, read_identity
 from stepwatch.hooks.recorder.worker_server import enable_flight_recorder
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingWriter, cannot_create, own_directory
@@ -27,15 +27,15 @@ class Opener:
         self.guard = guard
 
     @guarded()
-    def placement(self, asked: Asked) -> Placement | None:
+    def placement(self, request: IdentityRequest) -> Placement | None:
         """The ring of this process, in its place or on the way to it; None where there is none."""
         try:
-            identity = read_identity(asked, os.environ)
+            identity = read_identity(request, os.environ)
             enable_flight_recorder(os.environ)
             root = own_directory(places.ring_dir())
             ring = RingWriter(hidden_path(root, identity), identity, time.monotonic_ns())
             remove_left_over(root)
-            return _placed(Placement(ring, root, asked.given, self.guard), ring)
+            return _placed(Placement(ring, root, request.declared, self.guard), ring)
         except StepwatchError as error:
             self.guard.misuse(f"not watching: {error}")
             return None

@@ -42,11 +42,11 @@ class Placement:
     """
 
     def __init__(
-        self, ring: RingWriter, root: Path, given: RankInWorld | None, guard: Guard
+        self, ring: RingWriter, root: Path, declared: RankInWorld | None, guard: Guard
     ) -> None:
         self.guard = guard
         self.ring = ring
-        self._root, self._given = root, given
+        self._root, self._declared = root, declared
         self._opened = time.monotonic()
         self._job = ring.identity.job
         self._placed: RankInWorld | None = None
@@ -63,17 +63,17 @@ class Placement:
             ConfigurationError: too many runs of this name live, or the mesh is of another size.
             OSError: the directory cannot be written.
         """
-        self._follow(alone=False)
+        self._follow(assume_single=False)
 
     @guarded(fallback=False)
-    def settle(self, *, alone: bool = True) -> bool:
+    def settle(self, *, assume_single: bool = True) -> bool:
         """Follow what is known of the rank by now, and tell whether that moved the ring.
 
-        `alone`: a process that nobody has numbered is rank 0 of 1.
+        `assume_single`: a process that nobody has numbered is rank 0 of 1.
         """
         if self.ring.identity.pid != os.getpid():  # a forked child
             return False
-        return self._follow(alone)
+        return self._follow(assume_single)
 
     def wait(self) -> None:
         """Give up waiting for a number; to be called now and then from a thread at the side.
@@ -84,33 +84,33 @@ class Placement:
         if self._placed is None and waited > ALONE_AFTER_SECONDS and not is_spawned():
             self.settle()
 
-    def _follow(self, alone: bool) -> bool:
+    def _follow(self, assume_single: bool) -> bool:
         thread = threading.get_ident()
         if self._placing_thread == thread or not self._turn.acquire(timeout=_TURN_SECONDS):
             return False
         self._placing_thread = thread
         try:
-            known = self._known(alone)
-            if known is None or known == self._placed:
+            place = self._current_place(assume_single)
+            if place is None or place == self._placed:
                 return False
-            if known is ALONE:
+            if place is ALONE:
                 logger.info("stepwatch: no launcher numbered this process: watching as rank 0 of 1")
-            self._place(known)
+            self._place(place)
             return True
         finally:
             self._placing_thread = 0
             self._turn.release()
 
-    def _known(self, alone: bool) -> RankInWorld | None:
+    def _current_place(self, assume_single: bool) -> RankInWorld | None:
         self._by_torch = rank_of_torch() or self._by_torch
-        first = self._by_torch or self._given or _numbered_by_launcher(of_parent=alone)
-        return first or self._placed or (ALONE if alone else None)
+        first = self._by_torch or self._declared or _numbered_by_launcher(of_parent=assume_single)
+        return first or self._placed or (ALONE if assume_single else None)
 
-    def _place(self, known: RankInWorld) -> None:
+    def _place(self, place: RankInWorld) -> None:
         with alone_in(self._root):
             wanted = in_named_mesh(
                 self.ring.identity._replace(
-                    job=self._job, rank=known.rank, world=known.world, launch=launch_key(os.environ)
+                    job=self._job, rank=place.rank, world=place.world, launch=launch_key(os.environ)
                 ),
                 os.environ,
             )
@@ -119,8 +119,8 @@ class Placement:
             socket = self.ring.identity.worker_socket
             self.ring.move(path, with_socket(wanted._replace(job=job), path))
             _move_socket(socket, path)
-            self._placed = known
-        if job != self._job and int(os.environ.get("LOCAL_RANK") or known.rank) == 0:
+            self._placed = place
+        if job != self._job and int(os.environ.get("LOCAL_RANK") or place.rank) == 0:
             logger.warning(
                 "stepwatch: another run is recorded as job %s on this node: this one is %s; "
                 "name each with STEPWATCH_JOB or `stepwatch run --job`",
@@ -169,15 +169,15 @@ def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
     free = ""
     for number in range(1, MOST_NAMES + 1):
         name = wanted.job if number == 1 else f"{wanted.job[: places.NAME_LIMIT - 3]}-{number}"
-        ours, taken = False, False
+        ours, occupied = False, False
         for identity, lives in _rings_of(root / name):
             if identity.ring_id != wanted.ring_id:
                 ours |= identity.launch == wanted.launch
-                taken |= lives and _is_in_the_way(identity, wanted, base)
-                taken |= _is_of_another_rank(identity, wanted)
-        if ours and not taken:
+                occupied |= lives and _is_in_the_way(identity, wanted, base)
+                occupied |= _is_of_another_rank(identity, wanted)
+        if ours and not occupied:
             return name
-        free = free or ("" if taken else name)
+        free = free or ("" if occupied else name)
     if not free:
         raise ConfigurationError(
             f"{MOST_NAMES} runs called {wanted.job} live on this node; name them with STEPWATCH_JOB"
@@ -198,8 +198,8 @@ def _is_of_another_rank(identity: Identity, wanted: Identity) -> bool:
     Its ring may be closed: both are ranks, under one number by mistake, and neither record is lost.
     """
     place = (wanted.launch, wanted.attempt, wanted.rank, wanted.pid_namespace)
-    same = (identity.launch, identity.attempt, identity.rank, identity.pid_namespace) == place
-    started = start_ticks(identity.pid) if same and identity.pid != wanted.pid else 0
+    same_place = (identity.launch, identity.attempt, identity.rank, identity.pid_namespace) == place
+    started = start_ticks(identity.pid) if same_place and identity.pid != wanted.pid else 0
     return started != 0 and started == identity.process_start
 
 
@@ -219,8 +219,8 @@ def with_socket(identity: Identity, ring: Path) -> Identity:
     return identity._replace(worker_socket=path if fits else "")
 
 
-def _move_socket(socket: str, to: Path) -> None:
+def _move_socket(socket: str, target: Path) -> None:
     """Take a socket that listens along; whoever connects finds it by its new path."""
     if socket:
         with contextlib.suppress(OSError):
-            os.rename(socket, socket_beside(to))
+            os.rename(socket, socket_beside(target))

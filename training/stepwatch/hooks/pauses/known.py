@@ -30,7 +30,7 @@ class Known(NamedTuple):
     name: str
 
 
-def _of(interrupts: Interrupts, module: str, *names: str) -> tuple[Known, ...]:
+def _entries(interrupts: Interrupts, module: str, *names: str) -> tuple[Known, ...]:
     """One entry for each name, of a method with its class before a dot."""
     split = (name.rpartition(".") for name in names)
     return tuple(Known(interrupts, module, owner, name) for owner, _, name in split)
@@ -41,33 +41,33 @@ _EVALUATION = Interrupts.EVALUATION
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
 KNOWN: tuple[Known, ...] = (
-    *_of(_SAVE, "torch", "save"),
-    *_of(_SAVE, "torch.serialization", "save"),
-    *_of(_SAVE, "torch.distributed.checkpoint", "save"),
-    *_of(_BESIDE, "torch.distributed.checkpoint", "async_save"),
-    *_of(_LOAD, "torch.distributed.checkpoint", "load"),
-    *_of(_SAVE, "torch.distributed.checkpoint.state_dict_saver", "save", "_save_state_dict"),
-    *_of(_BESIDE, "torch.distributed.checkpoint.state_dict_saver", "async_save"),
-    *_of(_LOAD, "torch.distributed.checkpoint.state_dict_loader", "load", "_load_state_dict"),
-    *_of(_SAVE, "safetensors.torch", "save_file", "save_model", "serialize_file"),
-    *_of(_SAVE, "transformers.modeling_utils", "PreTrainedModel.save_pretrained"),
-    *_of(_EVALUATION, "transformers.generation.utils", "GenerationMixin.generate"),
-    *_of(_SAVE, "transformers.trainer", "Trainer._save_checkpoint", "Trainer.save_model"),
-    *_of(_EVALUATION, "transformers.trainer", "Trainer.evaluate", "Trainer.predict"),
-    *_of(_SAVE, "accelerate.accelerator", "Accelerator.save_state", "Accelerator.save_model"),
-    *_of(_LOAD, "accelerate.accelerator", "Accelerator.load_state"),
-    *_of(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
-    *_of(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
-    *_of(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
-    *_of(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
-    *_of(_EVALUATION, "torchtitan.components.validate", "Validator.validate"),
+    *_entries(_SAVE, "torch", "save"),
+    *_entries(_SAVE, "torch.serialization", "save"),
+    *_entries(_SAVE, "torch.distributed.checkpoint", "save"),
+    *_entries(_BESIDE, "torch.distributed.checkpoint", "async_save"),
+    *_entries(_LOAD, "torch.distributed.checkpoint", "load"),
+    *_entries(_SAVE, "torch.distributed.checkpoint.state_dict_saver", "save", "_save_state_dict"),
+    *_entries(_BESIDE, "torch.distributed.checkpoint.state_dict_saver", "async_save"),
+    *_entries(_LOAD, "torch.distributed.checkpoint.state_dict_loader", "load", "_load_state_dict"),
+    *_entries(_SAVE, "safetensors.torch", "save_file", "save_model", "serialize_file"),
+    *_entries(_SAVE, "transformers.modeling_utils", "PreTrainedModel.save_pretrained"),
+    *_entries(_EVALUATION, "transformers.generation.utils", "GenerationMixin.generate"),
+    *_entries(_SAVE, "transformers.trainer", "Trainer._save_checkpoint", "Trainer.save_model"),
+    *_entries(_EVALUATION, "transformers.trainer", "Trainer.evaluate", "Trainer.predict"),
+    *_entries(_SAVE, "accelerate.accelerator", "Accelerator.save_state", "Accelerator.save_model"),
+    *_entries(_LOAD, "accelerate.accelerator", "Accelerator.load_state"),
+    *_entries(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
+    *_entries(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
+    *_entries(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
+    *_entries(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
+    *_entries(_EVALUATION, "torchtitan.components.validate", "Validator.validate"),
     *(
-        one
+        entry
         for package in _LIGHTNING
-        for one in (
-            *_of(_SAVE, f"{package}.trainer.trainer", "Trainer.save_checkpoint"),
-            *_of(_EVALUATION, f"{package}.loops.evaluation_loop", "_EvaluationLoop.run"),
-            *_of(_EVALUATION, f"{package}.loops.prediction_loop", "_PredictionLoop.run"),
+        for entry in (
+            *_entries(_SAVE, f"{package}.trainer.trainer", "Trainer.save_checkpoint"),
+            *_entries(_EVALUATION, f"{package}.loops.evaluation_loop", "_EvaluationLoop.run"),
+            *_entries(_EVALUATION, f"{package}.loops.prediction_loop", "_PredictionLoop.run"),
         )
     ),
 )

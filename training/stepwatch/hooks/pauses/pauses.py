@@ -44,7 +44,7 @@ class Pauses:
     def start(self) -> None:
         """Recognise pauses from now on; a second call changes nothing."""
         if self._imports is None and self._recorder.timeline is not None:
-            names = {known.module for known in KNOWN} | {_MODELS}
+            names = {entry.module for entry in KNOWN} | {_MODELS}
             self._imports = Imports(names, self._imported)
             self._imports.start()
 
@@ -84,12 +84,12 @@ class Pauses:
     def _imported(self, module: ModuleType) -> None:
         if module.__name__ == _MODELS:
             self._replaced.put(module.Module, "train", self._switched)
-        for known in KNOWN:
-            if known.module == module.__name__:
-                owner = getattr(module, known.owner, None) if known.owner else module
+        for entry in KNOWN:
+            if entry.module == module.__name__:
+                owner = getattr(module, entry.owner, None) if entry.owner else module
                 if owner is not None:
-                    make = functools.partial(self._interrupting, known.interrupts)
-                    self._replaced.put(owner, known.name, make)
+                    make = functools.partial(self._interrupting, entry.interrupts)
+                    self._replaced.put(owner, entry.name, make)
 
     def _interrupting(self, interrupts: Interrupts, inner: Function) -> Function:
         @functools.wraps(inner)

@@ -12,23 +12,25 @@ class Replacements:
     """What was replaced where; each is put back unless somebody replaced it again."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Any, str, Function, Function]] = []
+        self._replaced: list[tuple[Any, str, Function, Function]] = []
 
     def put(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Replace `owner.name` by what `make` returns for it; nothing where there is no such."""
-        found = vars(owner).get(name)
-        if not callable(found):
+        current = vars(owner).get(name)
+        if not callable(current):
             return
         # What is imported from a module where it was replaced already is the replacement.
-        inner = next((made[2] for made in self._made if made[3] is found), found)
+        inner = next((entry[2] for entry in self._replaced if entry[3] is current), current)
         # Two names of one function keep being one: pickle finds a function by its name.
-        outer = next((made[3] for made in self._made if made[2] is inner), None) or make(inner)
+        outer = next((entry[3] for entry in self._replaced if entry[2] is inner), None) or make(
+            inner
+        )
         setattr(owner, name, outer)
-        self._made.append((owner, name, inner, outer))
+        self._replaced.append((owner, name, inner, outer))
 
     def undo(self) -> None:
         """Put everything back, the last first."""
-        while self._made:
-            owner, name, inner, outer = self._made.pop()
+        while self._replaced:
+            owner, name, inner, outer = self._replaced.pop()
             if vars(owner).get(name) is outer:
                 setattr(owner, name, inner)

@@ -30,7 +30,7 @@ class Saves:
         """
         if not self._counts():
             return nullcontext()
-        if any(isinstance(one, io.BytesIO) for one in arguments[:3]):
+        if any(isinstance(argument, io.BytesIO) for argument in arguments[:3]):
             return self._phase()
         return RecognisedSave(self, self._queue, self._recorder.step_number)
 
@@ -40,8 +40,8 @@ class Saves:
 
     def total(self, step: int, stall: Stall) -> Stall:
         """How long the loop stood still for saves of `step`, one more of `stall` included."""
-        before = self._spent[1] if self._spent[0] == step else Stall()
-        total = Stall(before.stall_ns + stall.stall_ns, before.blocked_ns + stall.blocked_ns)
+        previous = self._spent[1] if self._spent[0] == step else Stall()
+        total = Stall(previous.stall_ns + stall.stall_ns, previous.blocked_ns + stall.blocked_ns)
         self._spent = step, total
         return total
 

@@ -20,7 +20,7 @@ class Trained:
 
     def add_model(self, model: Any) -> None:
         """`model` trains."""
-        self._models = _with(self._models, model)
+        self._models = _with_reference(self._models, model)
         self._answers.clear()
 
     def add_optimizer(self, optimizer: Any) -> None:
@@ -28,9 +28,9 @@ class Trained:
         if self._latest is not None and self._latest() is optimizer:
             return
         self._latest = weakref.ref(optimizer)
-        known = len(self._optimizers)
-        self._optimizers = _with(self._optimizers, optimizer)
-        if len(self._optimizers) != known:
+        count = len(self._optimizers)
+        self._optimizers = _with_reference(self._optimizers, optimizer)
+        if len(self._optimizers) != count:
             self._answers.clear()
 
     def holds(self, module: Any) -> bool:
@@ -41,31 +41,35 @@ class Trained:
         return answer
 
     def _compare(self, module: Any) -> bool:
-        roots = [root for known in self._models if (root := known()) is not None]
+        roots = [root for reference in self._models if (root := reference()) is not None]
         if any(root is module for root in roots):
             return True
-        mine = {id(one) for one in module.parameters()}
-        for sizes in (*map(_of_model, roots), *map(_of_optimizer, self._optimizers)):
+        module_ids = {id(parameter) for parameter in module.parameters()}
+        for sizes in (*map(_model_sizes, roots), *map(_optimizer_sizes, self._optimizers)):
             total = sum(sizes.values())
-            held = sum(size for one, size in sizes.items() if one in mine)
-            if total and held >= SHARE * total:
+            shared_size = sum(size for key, size in sizes.items() if key in module_ids)
+            if total and shared_size >= SHARE * total:
                 return True
         return False
 
 
-def _with(known: list[weakref.ref[Any]], one: Any) -> list[weakref.ref[Any]]:
-    alive = [reference for reference in known if reference() is not None]
-    if any(reference() is one for reference in alive):
+def _with_reference(references: list[weakref.ref[Any]], target: Any) -> list[weakref.ref[Any]]:
+    alive = [reference for reference in references if reference() is not None]
+    if any(reference() is target for reference in alive):
         return alive
-    return [*alive, weakref.ref(one)]
+    return [*alive, weakref.ref(target)]
 
 
-def _of_model(root: Any) -> dict[int, int]:
+def _model_sizes(root: Any) -> dict[int, int]:
     """Elements of each parameter that trains, by its id."""
-    return {id(one): one.numel() for one in root.parameters() if one.requires_grad}
+    return {
+        id(parameter): parameter.numel()
+        for parameter in root.parameters()
+        if parameter.requires_grad
+    }
 
 
-def _of_optimizer(reference: weakref.ref[Any]) -> dict[int, int]:
+def _optimizer_sizes(reference: weakref.ref[Any]) -> dict[int, int]:
     optimizer = reference()
     groups = getattr(optimizer, "param_groups", ())
-    return {id(one): one.numel() for group in groups for one in group["params"]}
+    return {id(parameter): parameter.numel() for group in groups for parameter in group["params"]}

@@ -51,8 +51,8 @@ class PointToPoint:
 
     def waits_for(self, timeline: Timeline, work: Any) -> Transfer | None:
         """The transfer that `work` stands for, if the wait for it is timed; it is forgotten."""
-        found = self._started.pop(work, None) if self._started else None
-        return None if timeline.bucket in _RUNNING else found
+        transfer = self._started.pop(work, None) if self._started else None
+        return None if timeline.bucket in _RUNNING else transfer
 
     def wait(
         self,

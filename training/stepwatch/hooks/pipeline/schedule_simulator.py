@@ -39,20 +39,20 @@ def simulated_bubble(order: Mapping[int, Sequence[Work]]) -> float:
         ValueError: the lists wait for each other for ever.
     """
     last_stage = max(work.stage for row in order.values() for work in row)
-    done: dict[tuple[str, int, int], int] = {}
+    end_times: dict[tuple[str, int, int], int] = {}
     clock = dict.fromkeys(order, 0)
-    left = {rank: list(row) for rank, row in order.items()}
-    while any(left.values()):
+    queues = {rank: list(row) for rank, row in order.items()}
+    while any(queues.values()):
         moved = False
-        for rank, row in left.items():
-            while row and all(need in done for need in _needs(row[0], last_stage)):
+        for rank, row in queues.items():
+            while row and all(need in end_times for need in _needs(row[0], last_stage)):
                 work = row.pop(0)
-                ready = max((done[need] for need in _needs(work, last_stage)), default=0)
+                ready = max((end_times[need] for need in _needs(work, last_stage)), default=0)
                 clock[rank] = max(clock[rank], ready) + _UNITS[work.kind]
                 # A full backward also gives the input gradient that the stage before waits for.
-                done["I" if work.kind in "BI" else work.kind, work.stage, work.microbatch] = clock[
-                    rank
-                ]
+                end_times["I" if work.kind in "BI" else work.kind, work.stage, work.microbatch] = (
+                    clock[rank]
+                )
                 moved = True
         if not moved:
             raise ValueError("the schedule's ranks wait for each other for ever")
@@ -61,15 +61,15 @@ def simulated_bubble(order: Mapping[int, Sequence[Work]]) -> float:
 
 
 def _flattened(actions: Iterable[Any]) -> list[Work]:
-    found: list[Work] = []
+    works: list[Work] = []
     for action in actions:
         if action is None:
             continue
         if parts := getattr(action, "sub_actions", None):
-            found += _flattened(parts)
+            works += _flattened(parts)
         elif (kind := action.computation_type.value) in _UNITS:
-            found.append(Work(kind, action.stage_index, action.microbatch_index))
-    return found
+            works.append(Work(kind, action.stage_index, action.microbatch_index))
+    return works
 
 
 def _renumbered(row: list[Work]) -> list[Work]:
@@ -105,8 +105,8 @@ def schedule_bubble(schedule: Any) -> float | None:
 def schedule_name(schedule: Any) -> str:
     """Class, stages and microbatches of a torch pipeline schedule, as far as it has them."""
     counts = [
-        f"{number} {what}"
-        for what, name in (("stages", "_num_stages"), ("microbatches", "_n_microbatches"))
+        f"{number} {unit}"
+        for unit, name in (("stages", "_num_stages"), ("microbatches", "_n_microbatches"))
         if isinstance(number := getattr(schedule, name, None), int)
     ]
     return ", ".join([type(schedule).__name__, *counts])

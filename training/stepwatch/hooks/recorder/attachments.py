@@ -70,11 +70,11 @@ class _Replaced:
         owner, marked = self._owner(), self._marked()
         if owner is None or marked is None:
             return
-        held = owner.__dict__.get(self._name)
-        if getattr(held, "__func__", held) is not marked:
+        current = owner.__dict__.get(self._name)
+        if getattr(current, "__func__", current) is not marked:
             return
-        before = marked.stepwatch_stead
-        if before is _ABSENT:
+        original = marked.stepwatch_stead
+        if original is _ABSENT:
             delattr(owner, self._name)
         else:
-            setattr(owner, self._name, before)
+            setattr(owner, self._name, original)

@@ -27,9 +27,9 @@ def words_of(failure: BaseException) -> str:
     torch.save to a full disk raises `unexpected pos 704 vs 598` while it handles `[Errno 28]`, and
     DCP puts the tracebacks of all ranks into the words of its own exception.
     """
-    found = _exhausted(failure)
-    said = found if found is not None else _line(failure)
-    return without_secrets(said, known_secrets(os.environ))
+    exhausted = _exhausted(failure)
+    text = exhausted if exhausted is not None else _line(failure)
+    return without_secrets(text, known_secrets(os.environ))
 
 
 def _exhausted(failure: BaseException) -> str | None:
@@ -39,10 +39,10 @@ def _exhausted(failure: BaseException) -> str | None:
     lines = [
         line.strip() for linked in _chain(failure) for line in _line(linked).splitlines() if line
     ]
-    found = explain(lines)
-    if found is None or found.pattern.weight is not Weight.SPECIFIC:
+    explained = explain(lines)
+    if explained is None or explained.pattern.weight is not Weight.SPECIFIC:
         return None
-    return found.line if found.pattern.cause in _EXHAUSTED else None
+    return explained.line if explained.pattern.cause in _EXHAUSTED else None
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:

@@ -29,7 +29,7 @@ class Heartbeat:
         self._ring = weakref.ref(ring)
         self._removed_beats = 0
         self._wait_beats = 0
-        self.beside: Callable[[], None] | None = None
+        self.background_call: Callable[[], None] | None = None
         """Called after each beat, on this thread; it must not raise."""
         self.wait: Callable[[], None] | None = None
         """The same, for whoever waits for something that may never come."""
@@ -80,7 +80,7 @@ class Heartbeat:
             except ValueError:  # the ring is closed: its memory is released
                 return
             del ring
-            for called in (self.wait, self.beside):
+            for called in (self.wait, self.background_call):
                 if called is not None:
                     called()
             time.sleep(HEARTBEAT_SECONDS)

@@ -70,12 +70,12 @@ class Recorder:
         if self.heartbeat is not None:
             self.heartbeat.start()
 
-    def settle(self, *, alone: bool = False) -> None:
-        """Follow what is known of the rank by now; `alone`: nobody will number it any more.
+    def settle(self, *, assume_single: bool = False) -> None:
+        """Follow what is known of the rank by now; `assume_single`: nobody will number it any more.
 
         On the training thread only: a ring that moved gets another START record.
         """
-        if self.place is not None and self.place(alone=alone):
+        if self.place is not None and self.place(assume_single=assume_single):
             self._write_start()
 
     def _write_start(self) -> None:
@@ -93,7 +93,7 @@ class Recorder:
             return None
         if not self.began:
             self.began = True
-            self.settle(alone=True)
+            self.settle(assume_single=True)
             self.server.start()
             self.timeline.step = self.step_number
             self.timeline.begin()

@@ -33,5 +33,7 @@ def _is_autograd_worker() -> bool:
     if torch is None or torch._C._current_graph_task_id() < 0:
         return False
     ident = threading.get_ident()
-    known = next((one for one in threading.enumerate() if one.ident == ident), None)
-    return known is None or isinstance(known, threading._DummyThread)
+    thread = next(
+        (candidate for candidate in threading.enumerate() if candidate.ident == ident), None
+    )
+    return thread is None or isinstance(thread, threading._DummyThread)

@@ -12,13 +12,13 @@ def is_on_device(value: Any) -> bool:
     return device is not None and getattr(device, "type", "cpu") != "cpu"
 
 
-def whole_number(value: Any, what: str) -> int:
-    """`value` as an int; `what` names it in the error.
+def whole_number(value: Any, name: str) -> int:
+    """`value` as an int; `name` names it in the error.
 
     Raises:
         TypeError: it is no whole number.
         ValueError: it lies on a device, for which reading it would wait.
     """
     if is_on_device(value):
-        raise ValueError(f"{what} lies on a device and would be waited for: give an int")
+        raise ValueError(f"{name} lies on a device and would be waited for: give an int")
     return operator.index(value)

@@ -113,12 +113,12 @@ def _without_warnings() -> Iterator[None]:
     except (OSError, ValueError):
         yield
         return
-    before = level.value
-    level.value = max(before, _ERRORS_ONLY)
+    previous = level.value
+    level.value = max(previous, _ERRORS_ONLY)
     try:
         yield
     finally:
-        level.value = before
+        level.value = previous
 
 
 def _listen(server: Any, path: Path) -> Any:

@@ -22,7 +22,7 @@ class Describing:
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
-        self._kept: list[tuple[str, str]] = []
+        self._facts: list[tuple[str, str]] = []
         self._is_known = False
         self._records = 0
         """Written so far."""
@@ -35,7 +35,7 @@ class Describing:
             return
         for part, values in parts.items():
             if part in PARTS:
-                self._kept += self._flat(part, values) or []
+                self._facts += self._flat(part, values) or []
             else:
                 self.guard.misuse(f"describe(): no part {part!r}; write {', '.join(PARTS)}")
         if self._is_known:
@@ -48,12 +48,12 @@ class Describing:
         if self._is_first() and self._recorder.timeline is not None:
             from .found import FINDERS  # not loaded on other ranks
 
-            found = [
+            facts = [
                 fact
                 for part, finder in FINDERS.items()
                 for fact in self._flat(part, self._find(finder) or {}) or []
             ]
-            self._kept = found + self._kept  # what somebody describes is newer
+            self._facts = facts + self._facts  # what somebody describes is newer
         self._write()
 
     @guarded()
@@ -67,11 +67,11 @@ class Describing:
         return dict(finder(os.environ))
 
     def _write(self) -> None:
-        kept, self._kept = self._kept, []
+        facts, self._facts = self._facts, []
         if not self._is_first():
             return
         left_out = 0
-        for fact in kept:
+        for fact in facts:
             texts = piece_texts(fact)
             if self._records + len(texts) > MOST_RECORDS:
                 left_out += 1

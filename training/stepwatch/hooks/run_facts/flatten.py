@@ -62,8 +62,8 @@ def _shown(name: str, value: Any) -> str:
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
     try:
-        found = None if depth == _MOST_DEPTH else _children(value)
-        children = None if found is None else [*islice(found.items(), MOST_FACTS + 1)]
+        members = None if depth == _MOST_DEPTH else _children(value)
+        children = None if members is None else [*islice(members.items(), MOST_FACTS + 1)]
         named = [(f"{name}.{key}", child) for key, child in children or ()]
     except _RAISED:
         yield name, _Unreadable()
@@ -84,7 +84,7 @@ def _children(value: Any) -> Mapping[Any, Any] | None:
     if isinstance(value, Mapping):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if type(value).__name__ == "Namespace":  # argparse's, and what looks like it
         return dict(vars(value))
     return None
@@ -124,7 +124,7 @@ def _text(value: Any, depth: int) -> str:
     if value is None or isinstance(value, bool | Number | PurePath) or _is_kind(value):
         return str(value)
     if isinstance(value, Set) and len(value) <= _MOST_SORTED:
-        return _listed(sorted(_text(each, depth + 1) for each in value), len(value), depth)
+        return _listed(sorted(_text(element, depth + 1) for element in value), len(value), depth)
     if isinstance(value, list | tuple):
         return _listed(value[:_MOST_LISTED], len(value), depth)
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
@@ -133,7 +133,7 @@ def _text(value: Any, depth: int) -> str:
 def _listed(values: Any, size: int, depth: int) -> str:
     if depth == _MOST_DEPTH:
         return f"[{size} in all]"
-    shown = [_text(each, depth + 1) for each in values[:_MOST_LISTED]]
+    shown = [_text(element, depth + 1) for element in values[:_MOST_LISTED]]
     more = "" if len(shown) == size else f", {size} in all"
     return f"[{', '.join(shown)}{more}]"
 

@@ -135,9 +135,9 @@ def _commit(place: Path) -> str:
     name = head.removeprefix("ref:").strip()
     shared = place / "commondir"
     common = place / _read(shared).strip() if shared.is_file() else place
-    for each in (place, common):
-        if (each / name).is_file():
-            return _read(each / name).strip()
+    for directory in (place, common):
+        if (directory / name).is_file():
+            return _read(directory / name).strip()
     return _packed(common / "packed-refs", name)
 
 

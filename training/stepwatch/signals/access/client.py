@@ -36,9 +36,9 @@ class Access:
     @classmethod
     def of(cls, token_file: str | None, ca: str | None) -> Access:
         """From an option's values, else from `STEPWATCH_TOKEN_FILE` and `STEPWATCH_CA`."""
-        found = token_file or os.environ.get(places.ENV_TOKEN_FILE)
+        path = token_file or os.environ.get(places.ENV_TOKEN_FILE)
         trusted = ca or os.environ.get(places.ENV_CA)
-        return cls(Path(found) if found else None, Path(trusted) if trusted else None)
+        return cls(Path(path) if path else None, Path(trusted) if trusted else None)
 
     @property
     def presents_token(self) -> bool:

@@ -39,8 +39,8 @@ def compressed(file: int, size: int) -> bytes:
         OSError: it cannot be read.
     """
     packer, parts = zlib.compressobj(_FAST), []
-    for at in range(0, size, _AT_ONCE):
-        parts.append(packer.compress(os.pread(file, min(_AT_ONCE, size - at), at)))
+    for offset in range(0, size, _AT_ONCE):
+        parts.append(packer.compress(os.pread(file, min(_AT_ONCE, size - offset), offset)))
     return b"".join([*parts, packer.flush()])
 
 
@@ -60,11 +60,11 @@ def open_copy(path: Path, flags: int) -> int:
         raise ValueError(f"it is damaged ({error})") from error
     if not unpacker.eof:
         raise ValueError("it is cut short, or holds more than a ring may")
-    held = os.memfd_create("ring", os.MFD_CLOEXEC)
+    descriptor = os.memfd_create("ring", os.MFD_CLOEXEC)
     try:
-        with open(held, "wb", closefd=False) as file:
+        with open(descriptor, "wb", closefd=False) as file:
             file.write(content)
     except OSError:
-        os.close(held)
+        os.close(descriptor)
         raise
-    return held
+    return descriptor

@@ -85,11 +85,11 @@ def read_layout(read: Read) -> RingLayout:
         return RingLayout(LayoutCondition.ABSENT, _oldest())
     try:
         texts = _described(block, read)
-        found = {kind: _converter(kind, text) for kind, text in texts.items()}
+        converters = {kind: _converter(kind, text) for kind, text in texts.items()}
     except LayoutError:
         return RingLayout(LayoutCondition.DAMAGED, _oldest())
-    known = {kind: convert for kind, convert in found.items() if convert is not None}
-    return RingLayout(LayoutCondition.DESCRIBED, known)
+    readable = {kind: convert for kind, convert in converters.items() if convert is not None}
+    return RingLayout(LayoutCondition.DESCRIBED, readable)
 
 
 def _described(block: bytes, read: Read) -> dict[int, bytes]:
@@ -100,13 +100,13 @@ def _described(block: bytes, read: Read) -> dict[int, bytes]:
     crc = int.from_bytes(block[_BLOCK.size :], "little")
     if zlib.crc32(content, zlib.crc32(block[: _BLOCK.size])) != crc:
         raise LayoutError("the layout block does not match its checksum")
-    at = count * _ENTRY.size
+    begin = count * _ENTRY.size
     texts: dict[int, bytes] = {}
-    for kind, text_size in _ENTRY.iter_unpack(content[:at]):
+    for kind, text_size in _ENTRY.iter_unpack(content[:begin]):
         if kind in texts:
             raise LayoutError(f"kind {kind} is described twice")
-        texts[kind] = content[at : at + text_size]
-        at += text_size
+        texts[kind] = content[begin : begin + text_size]
+        begin += text_size
     return texts
 
 

@@ -53,24 +53,24 @@ def new_file(path: Path, size: int) -> Iterator[int]:
         os.close(handle)
 
 
-def renew(mapped: mmap.mmap, kept: bytes | None, path: Path) -> None:
+def renew(mapped: mmap.mmap, content: bytes | None, path: Path) -> None:
     """Map a new file at `path` over `mapped`, whose address stays.
 
-    It holds `kept`; where that is None, the file of `mapped` is whole, and its content is copied.
+    It holds `content`. If that is None, the file behind `mapped` is whole and is copied.
 
     Raises:
-        OSError: no file can be made; with `kept`, `mapped` is private memory then.
+        OSError: no file can be made; with `content`, `mapped` is private memory then.
     """
     try:
         with new_file(path, len(mapped)) as handle, mmap.mmap(handle, len(mapped)) as fresh:
             map_over = _mapper(mapped)
             # From here on nothing gives up the interpreter's lock on purpose.
-            fresh[:] = mapped[:] if kept is None else kept
+            fresh[:] = mapped[:] if content is None else content
             map_over(handle, mmap.MAP_SHARED)
     except OSError:
-        if kept is not None:
+        if content is not None:
             _mapper(mapped)(-1, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            mapped[:] = kept
+            mapped[:] = content
         raise
 
 

@@ -22,14 +22,14 @@ def is_elsewhere(identity: Identity) -> bool:
     here. One of the same node's name is of an earlier boot, or of a container with a kernel of its
     own.
     """
-    other = identity.boot not in (0, boot_number()) and boot_number() != 0
-    return other and identity.node != node_name()
+    boot_differs = identity.boot not in (0, boot_number()) and boot_number() != 0
+    return boot_differs and identity.node != node_name()
 
 
 def launcher_lives(identity: Identity) -> bool:
     """Whether the process that starts a rank again may still do so, as far as it is seen here."""
-    known = identity.launcher != 0 and _is_here(identity)
-    return known and not has_ended(identity.launcher, identity.launcher_start)
+    is_visible = identity.launcher != 0 and _is_here(identity)
+    return is_visible and not has_ended(identity.launcher, identity.launcher_start)
 
 
 def owner_lives(reader: RingReader, now_ns: int) -> bool:

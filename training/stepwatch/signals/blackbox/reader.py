@@ -99,9 +99,9 @@ class RingReader:
         # The kernel tells what it opened: a path checked before may change until it is opened.
         if below is None or self.path == below:
             return
-        found = os.readlink(f"/proc/self/fd/{self._file}")
-        if found != str(below.resolve() / self.path.relative_to(below)):
-            raise ValueError(f"its path leads to {found}")
+        target = os.readlink(f"/proc/self/fd/{self._file}")
+        if target != str(below.resolve() / self.path.relative_to(below)):
+            raise ValueError(f"its path leads to {target}")
 
     def _checked(self) -> tuple[Identity, int, int]:
         status = os.fstat(self._file)
@@ -183,8 +183,8 @@ class RingReader:
             )  # fmt: skip
         words = memoryview(block).cast("Q")
         live, beat, errors, collective, device, head = (
-            (at - layout.LIVE_AT) // 8
-            for at in (
+            (offset - layout.LIVE_AT) // 8
+            for offset in (
                 *(layout.LIVE_AT, layout.HEARTBEAT_AT, layout.HOOK_ERRORS_AT),
                 *(layout.COLLECTIVE_AT, layout.DEVICE_AT, layout.HEAD_AT),
             )
@@ -203,9 +203,9 @@ class RingReader:
 
         A cursor past the head (the ring is not the one it was made for) starts over.
         """
-        found = self.take(next_seq, limit)
-        rows = {kind: rows_of([slots]) for kind, slots in found.slots.items()}
-        return RingRows(rows, found.next_seq, found.overruns, found.torn)
+        result = self.take(next_seq, limit)
+        rows = {kind: rows_of([slots]) for kind, slots in result.slots.items()}
+        return RingRows(rows, result.next_seq, result.overruns, result.torn)
 
     def take(self, next_seq: int = 1, limit: int = 65_536) -> TakenSlots:
         """Like `read`, but the records stay as they are: `rows_of` converts those of many rings."""
@@ -221,18 +221,18 @@ class RingReader:
                     slots.setdefault(kind, []).append(raw)
                 continue
             for seq, slot in _one_by_one(begun, chunk):
-                found = int.from_bytes(slot[:8], "little")
-                if found == seq and is_whole(slot):
+                stored_seq = int.from_bytes(slot[:8], "little")
+                if stored_seq == seq and is_whole(slot):
                     slots.setdefault(int.from_bytes(slot[8:10], "little"), []).append(slot)
-                elif found > seq or self._is_lapped(seq):
+                elif stored_seq > seq or self._is_lapped(seq):
                     overruns += 1
                 else:
                     torn += 1
-        known = {Kind(kind): self._slots(kind, raw) for kind, raw in slots.items()
+        readable = {Kind(kind): self._slots(kind, raw) for kind, raw in slots.items()
                  if kind in self._converters}  # fmt: skip
-        others = (each for kind, raw in slots.items() if kind not in known for each in raw)
-        self.unknown_kinds += sum(map(len, others)) // layout.SLOT_SIZE
-        return TakenSlots(known, last + 1 if last >= oldest else oldest, overruns, torn)
+        unreadable = (block for kind, raw in slots.items() if kind not in readable for block in raw)
+        self.unknown_kinds += sum(map(len, unreadable)) // layout.SLOT_SIZE
+        return TakenSlots(readable, last + 1 if last >= oldest else oldest, overruns, torn)
 
     def _slots(self, kind: int, raw: list[bytes]) -> RingSlots:
         return RingSlots(self.identity.rank, self._converters[kind], b"".join(raw))
@@ -263,22 +263,22 @@ class RingReader:
         # The writer may be inside the slot already: its head moves only when it has left.
         return self.head + 1 >= seq + self.identity.capacity
 
-    def _bytes(self, at: int, size: int) -> bytes:
-        return os.pread(self._file, size, at).ljust(size, b"\0")
+    def _bytes(self, offset: int, size: int) -> bytes:
+        return os.pread(self._file, size, offset).ljust(size, b"\0")
 
-    def _steady(self, at: int, size: int) -> bytes:
+    def _steady(self, offset: int, size: int) -> bytes:
         for _ in range(8):
-            found = self._bytes(at, size)
-            if found == self._bytes(at, size):
+            content = self._bytes(offset, size)
+            if content == self._bytes(offset, size):
                 break
-        return found
+        return content
 
-    def _word(self, at: int) -> int:
-        return self._words(at, 1)[0]
+    def _word(self, offset: int) -> int:
+        return self._words(offset, 1)[0]
 
-    def _words(self, at: int, count: int) -> tuple[int, ...]:
-        found = memoryview(self._steady(at, 8 * count)).cast("Q")
-        return tuple(found)
+    def _words(self, offset: int, count: int) -> tuple[int, ...]:
+        words = memoryview(self._steady(offset, 8 * count)).cast("Q")
+        return tuple(words)
 
 
 _SLOTS_AT_ONCE = 256

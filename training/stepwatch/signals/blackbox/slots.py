@@ -40,15 +40,15 @@ class RingSlots(NamedTuple):
         return len(self.raw) // SLOT_SIZE
 
 
-def rows_of(found: Sequence[RingSlots]) -> Rows:
+def rows_of(ring_slots: Sequence[RingSlots]) -> Rows:
     """Rows of slots of one kind, in their order."""
     parts = []
-    for _, alike in groupby(found, key=lambda each: id(each.convert)):
+    for _, alike in groupby(ring_slots, key=lambda slots: id(slots.convert)):
         group = list(alike)
         convert = group[0].convert
-        raw = b"".join(each.raw for each in group)
+        raw = b"".join(slots.raw for slots in group)
         rows = convert(np.frombuffer(raw, dtype=convert.source))
-        rows["rank"] = np.repeat([each.rank for each in group], [len(each) for each in group])
+        rows["rank"] = np.repeat([slots.rank for slots in group], [len(slots) for slots in group])
         parts.append(rows)
     return parts[0] if len(parts) == 1 else joined_rows(parts, parts[0].dtype)
 
@@ -59,7 +59,9 @@ def are_whole(chunk: bytes, first: int) -> bool:
     if not np.array_equal(slots["seq"], np.arange(first, first + len(slots), dtype=np.uint64)):
         return False
     view = memoryview(chunk)
-    sums = [zlib.crc32(view[at : at + _CRC_AT]) for at in range(0, len(chunk), SLOT_SIZE)]
+    sums = [
+        zlib.crc32(view[offset : offset + _CRC_AT]) for offset in range(0, len(chunk), SLOT_SIZE)
+    ]
     return bool(sums == slots["crc"].tolist())
 
 

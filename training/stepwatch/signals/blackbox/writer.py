@@ -55,8 +55,8 @@ class RingWriter:
         """Append one record: step, moment in ns, then the fields of `records.BODIES[kind]`."""
         seq = self._seq + 1
         slot = _PACK[kind](seq, kind, 0, *record)
-        at = _HEADER + self._seq % self._capacity * _SLOT
-        self._map[at : at + _SLOT] = slot + zlib.crc32(slot).to_bytes(4, "little")
+        offset = _HEADER + self._seq % self._capacity * _SLOT
+        self._map[offset : offset + _SLOT] = slot + zlib.crc32(slot).to_bytes(4, "little")
         self._seq = seq
         self.words[_HEAD] = seq
 
@@ -66,8 +66,8 @@ class RingWriter:
 
     def set_device(self, line: DeviceLine) -> None:
         """Publish what the device was last seen at; only one thread at a time may."""
-        at = layout.DEVICE_AT // 8
-        self.words[at], self.words[at + 1], self.words[at + 2] = layout.pack_device(line)
+        index = layout.DEVICE_AT // 8
+        self.words[index], self.words[index + 1], self.words[index + 2] = layout.pack_device(line)
 
     def set_hook_errors(self, count: int) -> None:
         """Publish how many hook errors were swallowed so far."""
@@ -85,14 +85,14 @@ class RingWriter:
         Raises:
             OSError: the directory cannot be written; the ring stays what and where it was.
         """
-        before = self.identity
+        previous = self.identity
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._moving:
             self.set_identity(identity)
             try:
                 os.rename(self.path, path)
             except OSError:
-                self.set_identity(before)
+                self.set_identity(previous)
                 raise
             self.path = path
 
@@ -117,20 +117,20 @@ class RingWriter:
                 sees: the next store into it would end the process.
         """
         with self._moving:
-            renew(self._map, self._kept(condition), self.path)
+            renew(self._map, self._remaining_content(condition), self.path)
             if self.words[_HEAD] < self._seq:
                 self.words[_HEAD] = self._seq
 
-    def _kept(self, condition: FileCondition) -> bytes | None:
+    def _remaining_content(self, condition: FileCondition) -> bytes | None:
         """What is left of a file that was cut; to look at the rest through the map is fatal."""
         if condition is not FileCondition.CUT:
             return None
-        kept = b""
+        content = b""
         with contextlib.suppress(OSError):
-            kept = self.path.read_bytes()
-        if len(kept) < _HEADER:
-            kept = _header(self.identity, 0)
-        return kept.ljust(len(self._map), b"\0")
+            content = self.path.read_bytes()
+        if len(content) < _HEADER:
+            content = _header(self.identity, 0)
+        return content.ljust(len(self._map), b"\0")
 
     @property
     def written(self) -> int:
@@ -145,8 +145,8 @@ class RingWriter:
 
 
 def _header(identity: Identity, heartbeat_ns: int) -> bytes:
-    before = layout.pack_identity(identity).ljust(layout.HEARTBEAT_AT, b"\0")
-    beaten = before + heartbeat_ns.to_bytes(8, sys.byteorder)
+    head = layout.pack_identity(identity).ljust(layout.HEARTBEAT_AT, b"\0")
+    beaten = head + heartbeat_ns.to_bytes(8, sys.byteorder)
     return beaten.ljust(LAYOUT_AT, b"\0") + pack_layout()
 
 

@@ -73,8 +73,8 @@ def explain(lines: Sequence[str]) -> Explained | None:
     >>> explain(["CUDA out of memory.", "Connection reset by peer", "done"]).pattern.id
     'device-memory'
     """
-    found = [each for each in map(_explained, lines) if each is not None]
-    return max(reversed(found), key=lambda each: each.pattern.weight, default=None)
+    explanations = [explained for explained in map(_explained, lines) if explained is not None]
+    return max(reversed(explanations), key=lambda explained: explained.pattern.weight, default=None)
 
 
 def telling(lines: Sequence[str], most: int) -> list[str]:
@@ -86,12 +86,12 @@ def telling(lines: Sequence[str], most: int) -> list[str]:
     ['MemoryError', 'done']
     """
     weighed = [
-        (found.pattern.weight, at)
-        for at, found in enumerate(map(_explained, lines[:-1]))
-        if found is not None
+        (explained.pattern.weight, index)
+        for index, explained in enumerate(map(_explained, lines[:-1]))
+        if explained is not None
     ]
-    chosen = sorted(at for _, at in sorted(weighed, reverse=True)[: most - 1])
-    return [lines[at] for at in chosen] + list(lines[-1:])
+    chosen = sorted(index for _, index in sorted(weighed, reverse=True)[: most - 1])
+    return [lines[index] for index in chosen] + list(lines[-1:])
 
 
 def _explained(line: str) -> Explained | None:

@@ -73,12 +73,12 @@ def xid_of(code: int, line: str = "") -> Xid:
 
     One that is not in the table is a fault to look at.
     """
-    known = _table().get(code)
-    if known is None:
+    entry = _table().get(code)
+    if entry is None:
         return Xid(code, "", "", Severity.DEGRADED, Action.DRAIN, ())
     if code == _RECOVERY_CHANGED:
-        return _with_recovery(known, line)
-    return _decoded(known, line) if code in _NVLINK5 else known
+        return _with_recovery(entry, line)
+    return _decoded(entry, line) if code in _NVLINK5 else entry
 
 
 def known_xids() -> tuple[int, ...]:
@@ -86,40 +86,40 @@ def known_xids() -> tuple[int, ...]:
     return tuple(sorted(_table()))
 
 
-def _with_recovery(known: Xid, line: str) -> Xid:
+def _with_recovery(entry: Xid, line: str) -> Xid:
     """XID 154 says what is to be done from now on: the number counts, its words changed once."""
-    found = _RECOVERY.search(line)
-    if found is None:
-        return known
-    number = int(found[1], 16)
+    match = _RECOVERY.search(line)
+    if match is None:
+        return entry
+    number = int(match[1], 16)
     action = _RECOVERY_ACTIONS[number] if number < len(_RECOVERY_ACTIONS) else Action.DRAIN
     severity = Severity.EVIDENCE if action is Action.NONE else Severity.FATAL
-    return known._replace(severity=severity, action=action)
+    return entry._replace(severity=severity, action=action)
 
 
-def _decoded(known: Xid, line: str) -> Xid:
+def _decoded(entry: Xid, line: str) -> Xid:
     """An NVLink 5 error as its line says; `0x0409a0c2 0x00000008` has the status 8."""
-    found = _NVLINK5_LINE.search(line)
-    if found is None:
-        return known
-    words = [int(word, 16) for word in found["words"].split()]
-    where = f"{found['unit']}, link {found['link']}" if found["link"] != "-1" else found["unit"]
+    match = _NVLINK5_LINE.search(line)
+    if match is None:
+        return entry
+    words = [int(word, 16) for word in match["words"].split()]
+    where = f"{match['unit']}, link {match['link']}" if match["link"] != "-1" else match["unit"]
     unit = next(
         (
-            each
-            for each in _units()
-            if each.code == known.code and found["unit"].startswith(each.unit)
+            candidate
+            for candidate in _units()
+            if candidate.code == entry.code and match["unit"].startswith(candidate.unit)
         ),
         None,
     )
     if unit is None or len(words) < 2:
-        resets = found["how"] == "Fatal"
+        resets = match["how"] == "Fatal"
     else:
         resets = words[1] in unit.reset or (
             words[1] in unit.promoted and bool(words[0] & _PROMOTED)
         )
-    return known._replace(
-        meaning=f"{known.meaning}; {where}",
+    return entry._replace(
+        meaning=f"{entry.meaning}; {where}",
         severity=Severity.FATAL if resets else Severity.EVIDENCE,
         action=Action.RESET_DEVICE if resets else Action.NONE,
     )
@@ -156,10 +156,10 @@ def _xid(item: dict[str, Any]) -> Xid:
         Advice(
             name,
             document["authority"][name]["version"],
-            said,
-            Action(document["word"][name][said]),
+            phrase,
+            Action(document["word"][name][phrase]),
         )
-        for name, said in item["advice"].items()
+        for name, phrase in item["advice"].items()
     )
     return Xid(
         item["code"],

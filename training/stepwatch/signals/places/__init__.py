@@ -62,7 +62,7 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def checked_name(name: str, what: str) -> str:
+def checked_name(name: str, kind: str) -> str:
     """Return `name` if it may be a path component and a label value.
 
     Raises:
@@ -70,7 +70,7 @@ def checked_name(name: str, what: str) -> str:
     """
     if not is_name(name):
         raise ConfigurationError(
-            f"{what} {name[:80]!r} must be 1-{NAME_LIMIT} letters, digits, '.', '_' or '-', "
+            f"{kind} {name[:80]!r} must be 1-{NAME_LIMIT} letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"
         )
     return name

@@ -59,18 +59,18 @@ def own_directory(root: Path) -> Path:
             # The one that the user named: the superuser may have made it for all, by a mount.
             _refuse(root, {0, os.geteuid()}, root.stat(), 0)
             return root
-        own = root / f"{USER_PREFIX}{os.geteuid()}"
+        directory = root / f"{USER_PREFIX}{os.geteuid()}"
         with contextlib.suppress(FileExistsError):
-            own.mkdir(mode=PRIVATE_MODE)
-        _refuse(own, {os.geteuid()}, own.lstat(), 0o022)
+            directory.mkdir(mode=PRIVATE_MODE)
+        _refuse(directory, {os.geteuid()}, directory.lstat(), 0o022)
     except OSError as error:
         raise cannot_create(root, error) from error
-    return own
+    return directory
 
 
 def _refuse(path: Path, owners: set[int], status: os.stat_result, closed: int) -> None:
-    kept = stat.S_ISDIR(status.st_mode) and status.st_uid in owners
-    if not kept or status.st_mode & closed:
+    is_owned = stat.S_ISDIR(status.st_mode) and status.st_uid in owners
+    if not is_owned or status.st_mode & closed:
         raise RingError(f"{path} is not a directory of this user alone: remove it, or {_CURE}")
 
 
@@ -88,10 +88,10 @@ def user_directories(root: Path) -> Iterator[Path]:
         yield root
         return
     try:
-        found = sorted(root.glob(f"{USER_PREFIX}*"))
+        directories = sorted(root.glob(f"{USER_PREFIX}*"))
     except OSError:  # removed meanwhile, or there are no descriptors left
         return
-    for path in found:
+    for path in directories:
         if path.is_dir() and not path.is_symlink():
             yield path
 

@@ -114,9 +114,9 @@ def _checked(path: Path) -> Path:
     """
     trusted = {0, os.geteuid()} | _unmapped_users()
     place, links = Path("/"), 0
-    left = list(reversed(path.absolute().parts[1:]))
-    while left:
-        name = left.pop()
+    remaining = list(reversed(path.absolute().parts[1:]))
+    while remaining:
+        name = remaining.pop()
         if name == "..":
             place = place.parent
             continue
@@ -124,7 +124,7 @@ def _checked(path: Path) -> Path:
         try:
             status = entry.lstat()
         except FileNotFoundError:
-            return entry.joinpath(*reversed(left))
+            return entry.joinpath(*reversed(remaining))
         if status.st_uid not in trusted:
             raise refusal(entry, f"it belongs to user {status.st_uid}")
         if stat.S_ISLNK(status.st_mode):
@@ -133,10 +133,10 @@ def _checked(path: Path) -> Path:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
             target = Path(os.readlink(entry))
             place = Path("/") if target.is_absolute() else place
-            left += reversed([part for part in target.parts if part != "/"])
+            remaining += reversed([part for part in target.parts if part != "/"])
             continue
         mode = status.st_mode
-        if left and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        if remaining and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise refusal(entry, "all users may write it")
         place = entry
     return place

@@ -38,16 +38,16 @@ def piece_texts(parts: Iterable[str]) -> list[str]:
     lost."""
     text = "\t".join(part.replace("\t", " ") for part in parts)
     if text.isascii():
-        return [text[at : at + PIECE_BYTES] for at in range(0, len(text), PIECE_BYTES)][
+        return [text[start : start + PIECE_BYTES] for start in range(0, len(text), PIECE_BYTES)][
             :MOST_PIECES
         ]
     pieces: list[str] = []
     begins = size = 0
-    for at, character in enumerate(text):
+    for position, character in enumerate(text):
         more = len(character.encode("utf-8", "replace"))
         if size + more > PIECE_BYTES:
-            pieces.append(text[begins:at])
-            begins, size = at, 0
+            pieces.append(text[begins:position])
+            begins, size = position, 0
             if len(pieces) == MOST_PIECES:
                 return pieces
         size += more

@@ -78,11 +78,11 @@ def _is_secret(part: str, is_number: bool) -> bool:
         return True
     if words[-1] == "data":  # `client-key-data` of a kubeconfig
         words = words[:-1] or words
-    before = words[-2] if len(words) > 1 else ""
+    previous = words[-2] if len(words) > 1 else ""
     if words[-1] == "key":
-        return before in _OF_KEYS
+        return previous in _OF_KEYS
     if is_number:
         return False
     if words[-1] == "pass":
-        return before not in _PASSES
+        return previous not in _PASSES
     return words[-1].endswith("token") or words == ["tokens"]

@@ -33,8 +33,8 @@ class Rule(NamedTuple):
 
     def _replaced(self, match: re.Match[str]) -> str:
         begin, end = match.span(_SECRET if _SECRET in match.re.groupindex else 0)
-        before = match.string[match.start() : begin]
-        return f"{before}(withheld: {self.name}){match.string[end : match.end()]}"
+        prefix = match.string[match.start() : begin]
+        return f"{prefix}(withheld: {self.name}){match.string[end : match.end()]}"
 
 
 @cache

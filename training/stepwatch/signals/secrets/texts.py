@@ -46,8 +46,8 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda value: (-len(value), value)))
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """One line of text without its secrets and without all of `known`; it says what was withheld.
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+    """One line of text without its secrets and without all of `secrets`; it says what was withheld.
 
     A value that is assigned to the name of a secret is withheld to the end of the line: it may be
     of any form. Numbers are kept.
@@ -57,7 +57,7 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     >>> without_secrets("train.py --hub-token x7 --lr 3")
     'train.py --hub-token (withheld) --lr 3'
     """
-    for secret in known:
+    for secret in secrets:
         text = text.replace(secret, WITHHELD)
     for match in _ASSIGNED.finditer(text):
         if is_secret_name(match[1], is_number=_is_number(text[match.end() :])):

@@ -71,13 +71,13 @@ def make_folder(root: Path) -> Path:
     return folder
 
 
-def write(path: Path, kept: Kept) -> None:
+def write(path: Path, record: Kept) -> None:
     """Write the file at once.
 
     Raises:
         OSError: the folder is full or gone.
     """
-    replace(path, json.dumps(kept._asdict()).encode(), mode=0o600)
+    replace(path, json.dumps(record._asdict()).encode(), mode=0o600)
 
 
 def read(path: Path, owner: int | None = None) -> Kept:
@@ -88,11 +88,11 @@ def read(path: Path, owner: int | None = None) -> Kept:
         OSError: it cannot be read.
         ValueError: it is none of ours.
     """
-    found = json.loads(read_bytes(path, _MOST_BYTES, owner))
-    if not isinstance(found, dict) or not isinstance(found.get("lines"), list):
+    document = json.loads(read_bytes(path, _MOST_BYTES, owner))
+    if not isinstance(document, dict) or not isinstance(document.get("lines"), list):
         raise ValueError("no kept lines")
-    lines = (_shown(line) for line in found["lines"][-KEPT_LINES:])
-    return Kept(tuple(lines), found.get("final") is True)
+    lines = (_shown(line) for line in document["lines"][-KEPT_LINES:])
+    return Kept(tuple(lines), document.get("final") is True)
 
 
 def _shown(line: object) -> str:
@@ -114,8 +114,8 @@ def _sweep(folder: Path) -> None:
 
 def _lives(name: str) -> bool:
     """Whether the process behind a file may live: one of another pid namespace always may."""
-    namespace, _, rest = name.lstrip(".").partition("-")  # one that is half written is hidden
-    pid, _, start = rest.partition("-")
+    namespace, _, process = name.lstrip(".").partition("-")  # one that is half written is hidden
+    pid, _, start = process.partition("-")
     if namespace != str(pid_namespace()):
         return True
     return pid.isdigit() and str(start_ticks(int(pid))) == start

@@ -29,8 +29,8 @@ def last_lines(data: bytes, cut: bool, secrets: Iterable[str] = ()) -> list[str]
     ['step 1', 'step 2', 'OSError: no']
     """
     parts = _BREAKS.split(data)[1 if cut else 0 :]
-    known = tuple(secrets)
-    lines = [_harmless(part, known) for part in parts]
+    secret_values = tuple(secrets)
+    lines = [_harmless(part, secret_values) for part in parts]
     return [line for line in _without_keys(lines) if line.strip()][-KEPT_LINES:]
 
 
@@ -47,10 +47,10 @@ def _without_keys(lines: list[str]) -> list[str]:
     """`lines` with those of keys in PEM form (RFC 7468) withheld, also where the beginning or the
     end of one is missing."""
     inside = False
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if _KEY_ENDS in line and not inside:
-            lines[:at] = [WITHHELD] * at
+            lines[:index] = [WITHHELD] * index
         inside = (inside or _KEY_BEGINS in line) and _KEY_ENDS not in line
         if inside or _KEY_ENDS in line:
-            lines[at] = WITHHELD
+            lines[index] = WITHHELD
     return lines

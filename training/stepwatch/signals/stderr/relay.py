@@ -43,8 +43,8 @@ def detach(ends: Ends) -> Ends:
         signal.signal(number, signal.SIG_IGN)
     copies = [fcntl.fcntl(end, fcntl.F_DUPFD, 16) for end in ends]
     nothing = os.open(os.devnull, os.O_RDWR)
-    for at, end in enumerate([nothing, nothing, nothing, *copies]):
-        os.dup2(end, at)
+    for target, end in enumerate([nothing, nothing, nothing, *copies]):
+        os.dup2(end, target)
     os.closerange(_KEPT_OPEN, os.sysconf("SC_OPEN_MAX"))
     os.chdir("/")
     return Ends(3, 4, 5)
@@ -74,10 +74,10 @@ def relay(ends: Ends, store: Store) -> None:
 
 def pass_on(data: bytes, target: int) -> None:
     """Write all of `data`; what the target refuses (a closed pipe, a full disk) is lost."""
-    left = memoryview(data)
-    while len(left):
+    remaining = memoryview(data)
+    while len(remaining):
         try:
-            left = left[os.write(target, left) :]
+            remaining = remaining[os.write(target, remaining) :]
         except BlockingIOError:  # somebody else made it non-blocking
             poll = select.poll()
             poll.register(target, select.POLLOUT)

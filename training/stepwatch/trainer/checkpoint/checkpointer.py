@@ -66,7 +66,7 @@ class Checkpointer:
         ranks: the ranks that write together.
         keep: number of checkpoints to keep.
         asynchronous: write on a thread while training goes on.
-        at: called with a stage and a step at each stage of a checkpoint (fault injection).
+        on_stage: called with a stage and a step at each stage of a checkpoint (fault injection).
         on_result: called with the result of every checkpoint, verified or failed.
     """
 
@@ -77,14 +77,14 @@ class Checkpointer:
         keep: int,
         *,
         asynchronous: bool,
-        at: Callable[[str, int], None],
+        on_stage: Callable[[str, int], None],
         on_result: Callable[[CheckpointResult], None],
     ) -> None:
         self._root = root
         self._ranks = ranks
         self._keep = keep
         self._asynchronous = asynchronous
-        self._at = at
+        self._on_stage = on_stage
         self._on_result = on_result
         self._stager = _stager()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stepwatch-checkpoint")
@@ -108,7 +108,7 @@ class Checkpointer:
         with handle:
             self.wait(None)
             self.results.append(result)
-            self._at("begin", manifest.step)
+            self._on_stage("begin", manifest.step)
             if _is_spent(self._stager):
                 self._stager = _stager()
             staged: Any = self._stager.stage(tensors)
@@ -151,14 +151,14 @@ class Checkpointer:
     ) -> None:
         step = manifest.step
 
-        def at(stage: str) -> None:
-            self._at(stage, step)
+        def on_stage(stage: str) -> None:
+            self._on_stage(stage, step)
 
         try:
-            written = write_checkpoint(self._root, manifest, staged, self._ranks, at)
+            written = write_checkpoint(self._root, manifest, staged, self._ranks, on_stage)
             result.durable_seconds, result.bytes = written.seconds, written.size
             handle.written(nbytes=written.size, durable_seconds=written.seconds)
-            verify_checkpoint(self._root, step, self._ranks, at)
+            verify_checkpoint(self._root, step, self._ranks, on_stage)
             result.verified = True
             handle.verified()
             if self._ranks.rank == 0:

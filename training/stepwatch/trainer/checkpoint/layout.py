@@ -32,8 +32,8 @@ def published_steps(root: Path) -> list[int]:
     """Steps of all published checkpoints, newest first; empty where the directory is missing."""
     if not root.is_dir():
         return []
-    found = (_PUBLISHED.fullmatch(path.name) for path in root.iterdir())
-    return sorted((int(match[1]) for match in found if match), reverse=True)
+    matches = (_PUBLISHED.fullmatch(path.name) for path in root.iterdir())
+    return sorted((int(match[1]) for match in matches if match), reverse=True)
 
 
 def remove_unfinished(root: Path) -> list[str]:
@@ -81,6 +81,6 @@ def is_marked_verified(root: Path, step: int) -> bool:
 def steps_to_delete(steps: list[int], verified: set[int], keep: int) -> list[int]:
     """Steps that retention deletes: all but the newest `keep` and the newest verified one."""
     ordered = sorted(steps, reverse=True)
-    kept = set(ordered[: max(1, keep)])
+    retained = set(ordered[: max(1, keep)])
     newest_verified = max((step for step in ordered if step in verified), default=None)
-    return [step for step in ordered if step not in kept and step != newest_verified]
+    return [step for step in ordered if step not in retained and step != newest_verified]

@@ -58,11 +58,11 @@ class MetadataReader(FileSystemReader):
         data = self._metadata.read_bytes()
         if self._entry is None or hashlib.sha256(data).hexdigest() != self._entry.sha256:
             raise ValueError(f"{METADATA_NAME} does not match its digest")
-        found = read_metadata(data)
-        if getattr(found, "storage_meta", None) is None:
-            found.storage_meta = StorageMeta()
-        found.storage_meta.load_id = self.load_id  # type: ignore[union-attr]
-        return found
+        metadata = read_metadata(data)
+        if getattr(metadata, "storage_meta", None) is None:
+            metadata.storage_meta = StorageMeta()
+        metadata.storage_meta.load_id = self.load_id  # type: ignore[union-attr]
+        return metadata
 
 
 def read_metadata(data: bytes) -> Metadata:
@@ -72,12 +72,12 @@ def read_metadata(data: bytes) -> Metadata:
         ValueError: it is no metadata, or names anything else.
     """
     try:
-        found = _Unpickler(io.BytesIO(data)).load()
+        metadata = _Unpickler(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, EOFError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{METADATA_NAME} is refused: {error}") from error
-    if not isinstance(found, Metadata):
+    if not isinstance(metadata, Metadata):
         raise ValueError(f"{METADATA_NAME} is refused: it holds no metadata")
-    return found
+    return metadata
 
 
 class _Unpickler(pickle.Unpickler):
@@ -85,8 +85,8 @@ class _Unpickler(pickle.Unpickler):
         """A type of torch's metadata, or a dtype."""
         if (module, name) in _TYPES:
             return super().find_class(module, name)
-        if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):
-            return found
+        if module == "torch" and isinstance(dtype := getattr(torch, name, None), torch.dtype):
+            return dtype
         if (module, name) == ("builtins", "getattr"):  # Python 3.11.0 to 3.11.3 name members so
             return _member
         raise pickle.UnpicklingError(f"it names {module}.{name}")

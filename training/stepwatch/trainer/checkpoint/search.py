@@ -97,9 +97,9 @@ def require_same_identity(manifest: CheckpointManifest, identity: Mapping[str, A
         CheckpointError: the message names the first key that differs, with both values.
     """
     for key in sorted({*manifest.identity, *identity}):
-        theirs, ours = manifest.identity.get(key), identity.get(key)
-        if theirs != ours:
+        stored, ours = manifest.identity.get(key), identity.get(key)
+        if stored != ours:
             raise CheckpointError(
-                f"the checkpoint of step {manifest.step} has {key} = {theirs!r}, this run has "
+                f"the checkpoint of step {manifest.step} has {key} = {stored!r}, this run has "
                 f"{ours!r}: use the same value, or --resume never with another --run-dir"
             )

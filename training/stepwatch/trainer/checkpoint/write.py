@@ -64,7 +64,7 @@ class Written:
     seconds: float
 
 
-def _on_all_ranks(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
+def _on_all_ranks(ranks: Ranks, action: str, work: Callable[[], None]) -> None:
     """Run `work` on every rank; if one rank fails, all raise.
 
     Raises:
@@ -74,14 +74,14 @@ def _on_all_ranks(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
     try:
         work()
     except (OSError, ValueError) as error:
-        reason = f"{what}: {error}"
+        reason = f"{action}: {error}"
     if not ranks.all_succeeded(reason is None):
-        raise CheckpointError(reason or f"{what}: another rank failed")
+        raise CheckpointError(reason or f"{action}: another rank failed")
 
 
-def _on_leader(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
+def _on_leader(ranks: Ranks, action: str, work: Callable[[], None]) -> None:
     """Run `work` on rank 0; if it fails, all ranks raise CheckpointError."""
-    _on_all_ranks(ranks, what, work if ranks.rank == 0 else lambda: None)
+    _on_all_ranks(ranks, action, work if ranks.rank == 0 else lambda: None)
 
 
 def _is_own(name: str, rank: int) -> bool:
@@ -93,11 +93,11 @@ def _digest_note(directory: Path, rank: int) -> Path:
 
 
 def _note_digests(directory: Path, rank: int) -> None:
-    own = sorted(path for path in directory.iterdir() if _is_own(path.name, rank))
-    for path in own:
+    paths = sorted(path for path in directory.iterdir() if _is_own(path.name, rank))
+    for path in paths:
         path.chmod(path.stat().st_mode & _NOT_FOR_ALL)
         sync(path)
-    entries = {path.name: asdict(entry_of(path)) for path in own}
+    entries = {path.name: asdict(entry_of(path)) for path in paths}
     write_durably(_digest_note(directory, rank), json_bytes(entries))
 
 
@@ -113,9 +113,9 @@ def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
 class _Writer(FileSystemWriter):
     """DCP's writer, which calls `at("files")` before it writes this rank's files."""
 
-    def __init__(self, directory: Path, at: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, on_stage: Callable[[str], None]) -> None:
         super().__init__(directory, sync_files=True)
-        self._at = at
+        self._on_stage = on_stage
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write this rank's files.
@@ -123,7 +123,7 @@ class _Writer(FileSystemWriter):
         Raises:
             OSError: the storage refuses them.
         """
-        self._at("files")
+        self._on_stage("files")
         try:
             return super().write_data(plan, planner)
         except RuntimeError as error:
@@ -134,10 +134,15 @@ class _Writer(FileSystemWriter):
 
 
 def _write_tensors(
-    tensors: dict[str, Any], directory: Path, group: dist.ProcessGroup, at: Callable[[str], None]
+    tensors: dict[str, Any],
+    directory: Path,
+    group: dist.ProcessGroup,
+    on_stage: Callable[[str], None],
 ) -> None:
     try:
-        save(tensors, storage_writer=_Writer(directory, at), process_group=group, no_dist=False)
+        save(
+            tensors, storage_writer=_Writer(directory, on_stage), process_group=group, no_dist=False
+        )
     except CheckpointException as error:  # a BaseException; raised on every rank alike
         causes = [cause for cause, _ in error.failures.values()]
         raise CheckpointError(f"writing: {causes[0] if causes else error}") from error
@@ -163,7 +168,7 @@ def write_checkpoint(
     manifest: CheckpointManifest,
     tensors: dict[str, Any],
     ranks: Ranks,
-    at: Callable[[str], None],
+    on_stage: Callable[[str], None],
 ) -> Written:
     """Write `tensors` and publish them as the checkpoint of `manifest.step`.
 
@@ -172,24 +177,24 @@ def write_checkpoint(
         manifest: without files; they are added here.
         tensors: staged on the host; they must not change meanwhile.
         ranks: the ranks that write together.
-        at: called at the points `staged`, `files`, `written` and `renamed` (fault injection).
+        on_stage: called at the points `staged`, `files`, `written` and `renamed` (fault injection).
     Raises:
         CheckpointError: a rank cannot write; nothing is published.
     """
     begun = time.monotonic()
     saving = layout.saving_path(root, manifest.step)
     _on_leader(ranks, "begin", lambda: _clear(saving))
-    at("staged")
-    _write_tensors(tensors, saving, ranks.group, at)
+    on_stage("staged")
+    _write_tensors(tensors, saving, ranks.group, on_stage)
     _on_all_ranks(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
-    at("written")
+    on_stage("written")
     _on_leader(ranks, "publish", lambda: _publish(root, manifest, ranks.world))
-    at("renamed")
+    on_stage("renamed")
     size = read_manifest(layout.published_path(root, manifest.step)).size
     return Written(size, time.monotonic() - begun)
 
 
-def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], None]) -> None:
+def verify_checkpoint(root: Path, step: int, ranks: Ranks, on_stage: Callable[[str], None]) -> None:
     """Read the checkpoint back, each rank its own files, and mark it verified.
 
     Raises:
@@ -203,7 +208,7 @@ def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], N
             if reason is not None:
                 raise ValueError(reason)
 
-    at("verifying")
+    on_stage("verifying")
     _on_all_ranks(ranks, "verify", compare)
     if ranks.rank == 0:
         write_durably(directory / layout.VERIFIED_NAME, b"")

@@ -89,11 +89,11 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
             )
         if not isinstance(body, dict):
             raise UsageError(f"{path}: {section!r} is a section; write [{section}] above its keys")
-        known = [entry.name for entry in dataclasses.fields(sections[section])]
+        names = [entry.name for entry in dataclasses.fields(sections[section])]
         for key in body:
-            if key not in known:
+            if key not in names:
                 raise UsageError(
-                    f"{path}: no option {key!r} in [{section}]; {closest_hint(key, known)}"
+                    f"{path}: no option {key!r} in [{section}]; {closest_hint(key, names)}"
                 )
     return table
 
@@ -149,14 +149,14 @@ def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
 
 
 def _checked_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    known, extra = parser.parse_known_args(arguments)
+    namespace, extra = parser.parse_known_args(arguments)
     for word in extra:
         if word.startswith("--"):
             flags = [name for action in parser._actions for name in action.option_strings]
             raise UsageError(f"no option {word.split('=')[0]}; {closest_hint(word, flags)}")
     if extra:
         raise UsageError(f"unexpected argument {extra[0]!r}; see --help")
-    return known
+    return namespace
 
 
 def resolve(flags: argparse.Namespace) -> Options:
@@ -171,8 +171,8 @@ def resolve(flags: argparse.Namespace) -> Options:
     for section, kind in _sections():
         values = dict(table.get(section, {}))
         for entry in dataclasses.fields(kind):
-            if (given := getattr(flags, entry.name)) is not None:
-                values[entry.name] = given
+            if (flag := getattr(flags, entry.name)) is not None:
+                values[entry.name] = flag
         converted = {
             entry.name: _converted(entry, values[entry.name])
             for entry in dataclasses.fields(kind)

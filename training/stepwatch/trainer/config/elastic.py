@@ -24,8 +24,8 @@ def fit_mesh(options: Options, world: int) -> MeshShape:
     fixed = shape.pp * shape.tp
     if world == shape.world:
         return shape
-    data, rest = divmod(world, fixed)
-    if rest or parallel.batch % (data * parallel.microbatches):
+    data, remainder = divmod(world, fixed)
+    if remainder or parallel.batch % (data * parallel.microbatches):
         raise UsageError(
             f"{world} ranks cannot carry pp={shape.pp}, tp={shape.tp} with --batch "
             f"{parallel.batch} in {parallel.microbatches} micro-batches: change --nodes"

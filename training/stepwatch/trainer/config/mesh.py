@@ -84,16 +84,11 @@ def parse_mesh(text: str) -> MeshShape:
     Raises:
         UsageError: an unknown axis, an axis given twice, or a size that is not a whole number >= 1.
     """
-    known = {field.name for field in fields(MeshShape)}
+    axes = {field.name for field in fields(MeshShape)}
     sizes: dict[str, int] = {}
     for item in filter(None, text.replace(" ", "").split(",")):
         axis, _, size = item.partition("=")
-        if (
-            axis not in known
-            or axis in sizes
-            or not size.isdecimal()
-            or not 1 <= int(size) <= 10**6
-        ):
+        if axis not in axes or axis in sizes or not size.isdecimal() or not 1 <= int(size) <= 10**6:
             raise UsageError(
                 f"mesh entry {item!r}: write axis=size once each, axes are {', '.join(AXES)}"
             )

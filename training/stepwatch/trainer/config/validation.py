@@ -73,9 +73,9 @@ def _division_errors(options: Options) -> list[str]:
             f"{size.layers} layers of {size.name} cannot be divided into {stages} stages "
             f"(pp={mesh.pp}, {STAGES_PER_RANK[parallel.schedule]} per rank in {parallel.schedule})"
         )
-    for what, count in (("heads", size.heads), ("key-value heads", size.kv_heads)):
+    for part, count in (("heads", size.heads), ("key-value heads", size.kv_heads)):
         if count % mesh.tp:
-            errors.append(f"{count} {what} of {size.name} cannot be divided by tp={mesh.tp}")
+            errors.append(f"{count} {part} of {size.name} cannot be divided by tp={mesh.tp}")
     if options.model.length % mesh.tp:
         errors.append(f"--length {options.model.length} cannot be divided by tp={mesh.tp}")
     if parallel.batch % pieces:

@@ -71,18 +71,18 @@ def read_source(source: Source, limit_bytes: int) -> Iterator[tuple[SourceFile, 
     Raises:
         DataError: a file cannot be read.
     """
-    left = limit_bytes
+    remaining = limit_bytes
     for path in _walk(source):
-        if left <= 0:
+        if remaining <= 0:
             return
         try:
             with path.open("rb") as file:
-                content = file.read(left)
+                content = file.read(remaining)
         except OSError as error:
             raise DataError(
                 f"cannot read {path}: {error.strerror}; fix it or leave it out"
             ) from error
         if _is_text(content):
-            left -= len(content)
+            remaining -= len(content)
             name = str(path.relative_to(source.root)) if path != source.root else path.name
             yield SourceFile(name, len(content), hashlib.sha256(content).hexdigest()), content

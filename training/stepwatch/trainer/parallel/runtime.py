@@ -84,9 +84,9 @@ def _device(wanted: str, environment: Mapping[str, str]) -> torch.device:
     if wanted == "cpu":
         torch.set_num_threads(1)
         return torch.device("cpu")
-    found = torch.accelerator.current_accelerator(check_available=True)
-    if found is None or found.type != wanted:
-        raise UsageError(f"--device {wanted}: torch finds {found or 'no accelerator'} here")
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None or accelerator.type != wanted:
+        raise UsageError(f"--device {wanted}: torch finds {accelerator or 'no accelerator'} here")
     index = local % torch.accelerator.device_count()
     torch.accelerator.set_device_index(index)
     return torch.device(wanted, index)
@@ -121,11 +121,11 @@ def wait_for_all_ranks(store: Store, rank: int, world: int, limit: timedelta) ->
     """
     if store.add(f"stepwatch/rank/{rank}", 1) > 1:
         raise ConfigurationError(f"rank {rank} was started twice: give every process its own RANK")
-    keys = {other: f"stepwatch/rank/{other}" for other in range(world)}
+    keys = {peer: f"stepwatch/rank/{peer}" for peer in range(world)}
     try:
         store.wait(list(keys.values()), limit)
     except dist.DistError as error:
-        missing = [str(other) for other, key in keys.items() if not store.check([key])]
+        missing = [str(peer) for peer, key in keys.items() if not store.check([key])]
         raise ConfigurationError(
             f"rank {', '.join(missing)} did not join within {limit.total_seconds():.0f} s: start "
             f"all {world} ranks, and see why those died"

@@ -38,14 +38,14 @@ def _make_temporary() -> Path:
 
 
 @contextmanager
-def launcher_directory(given: str) -> Iterator[Path]:
+def launcher_directory(directory: str) -> Iterator[Path]:
     """Yield the given directory, or a temporary one that is removed afterwards.
 
     Raises:
         ConfigurationError: it cannot be created or written.
     """
-    if given:
-        path = _make(Path(given).absolute(), 0o777)
+    if directory:
+        path = _make(Path(directory).absolute(), 0o777)
         if not os.access(path, os.W_OK):
             raise ConfigurationError(f"cannot write to {path}: choose another --run-dir")
         yield path
@@ -57,7 +57,7 @@ def launcher_directory(given: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def rank_directory(given: str) -> Path:
+def rank_directory(directory: str) -> Path:
     """Return the given directory, or a temporary one with the same path on all ranks of a launch.
 
     The path of the temporary one can be guessed, so it must be this user's alone.
@@ -65,8 +65,8 @@ def rank_directory(given: str) -> Path:
     Raises:
         ConfigurationError: it cannot be created, or another user made it.
     """
-    if given:
-        return _make(Path(given).absolute(), 0o700)
+    if directory:
+        return _make(Path(directory).absolute(), 0o700)
     launch = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     path = Path(tempfile.gettempdir(), f"stepwatch-train-{os.geteuid()}-{launch}")
     try:

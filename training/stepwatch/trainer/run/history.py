@@ -86,10 +86,10 @@ class History:
     def resume(self, from_step: int, now: float | None = None) -> ResumeLine:
         """Drop the steps from `from_step` on, which are trained again, and add the resume."""
         now = time.time() if now is None else now
-        kept = [line for line in self.steps if line.step < from_step]
+        retained = [line for line in self.steps if line.step < from_step]
         waited = now - self.steps[-1].wall_seconds if self.steps else 0.0
-        line = ResumeLine(from_step, len(self.steps) - len(kept), max(0.0, waited))
-        self.steps = kept
+        line = ResumeLine(from_step, len(self.steps) - len(retained), max(0.0, waited))
+        self.steps = retained
         self.resumes.append(line)
         self._rewrite()
         return line

@@ -29,30 +29,30 @@ def _require_finite(session: Session, outcome: Outcome, number: int) -> None:
         )
 
 
-def checkpoint_due(done: int, steps: int, every: int, *, overdue: bool) -> bool:
-    """Whether to start a checkpoint after `done` completed steps of `steps`.
+def checkpoint_due(completed_steps: int, steps: int, every: int, *, overdue: bool) -> bool:
+    """Whether to start a checkpoint after `completed_steps` completed steps of `steps`.
 
     Args:
-        done: completed steps.
+        completed_steps: completed steps.
         steps: steps of the run.
         every: steps between checkpoints; 0 means only after the last step.
         overdue: whether an earlier checkpoint was due and could not start.
     """
-    return overdue or done == steps or (every > 0 and done % every == 0)
+    return overdue or completed_steps == steps or (every > 0 and completed_steps % every == 0)
 
 
-def _checkpoint(session: Session, done: int, outcome: Outcome, *, overdue: bool) -> bool:
+def _checkpoint(session: Session, completed_steps: int, outcome: Outcome, *, overdue: bool) -> bool:
     """Start a checkpoint if one is due; returns whether it is overdue.
 
     A due checkpoint does not start while another one is being written, except the last, nor while
     the loss is not finite. All ranks decide alike, because `outcome` is equal on all ranks.
     """
     steps, every = session.options.run.steps, session.options.checkpoint.checkpoint_every
-    if outcome.stop or not checkpoint_due(done, steps, every, overdue=overdue):
+    if outcome.stop or not checkpoint_due(completed_steps, steps, every, overdue=overdue):
         return False
-    if not math.isfinite(outcome.loss) or (done < steps and outcome.saving):
+    if not math.isfinite(outcome.loss) or (completed_steps < steps and outcome.saving):
         return True
-    session.save(done)
+    session.save(completed_steps)
     return False
 
 
@@ -65,14 +65,15 @@ def _record(session: Session, line: StepLine) -> None:
     )
 
 
-def _evaluate(session: Session, done: int) -> None:
-    result = session.evaluator.run(done, lambda: session.stop.asked)
+def _evaluate(session: Session, completed_steps: int) -> None:
+    result = session.evaluator.run(completed_steps, lambda: session.stop.is_requested)
     if result is None:
         return
     if session.history is not None:
         session.history.evaluation(result)
     session.runtime.log(
-        f"evaluation after step {done - 1}  loss {result.loss:.4f}  {result.seconds:.3f} s"
+        f"evaluation after step {completed_steps - 1}  "
+        f"loss {result.loss:.4f}  {result.seconds:.3f} s"
     )
 
 
@@ -86,7 +87,11 @@ def _train(session: Session) -> tuple[bool, list[StepLine]]:
             session.busy.reset()
         with session.watch.step(tokens=sequences * options.model.length) as step:
             outcome = session.steps.run(
-                number, batch, step, stop=session.stop.asked, saving=session.checkpointer.busy
+                number,
+                batch,
+                step,
+                stop=session.stop.is_requested,
+                saving=session.checkpointer.busy,
             )
         begun, ended = ended, time.monotonic()
         line = StepLine(
@@ -107,16 +112,16 @@ def _train(session: Session) -> tuple[bool, list[StepLine]]:
     return False, lines
 
 
-def _finish_preempted(session: Session, run_dir: Path, done: int) -> None:
+def _finish_preempted(session: Session, run_dir: Path, completed_steps: int) -> None:
     """Write the last checkpoint within the grace period, and the marker for the launcher."""
-    session.save(done)
+    session.save(completed_steps)
     in_time = session.checkpointer.wait(session.stop.seconds_left())
     session.watch.preempted()
     if session.runtime.is_leader:
         (run_dir / PREEMPTED_MARKER).touch()
     verified = in_time and session.checkpointer.results[-1].verified
     session.runtime.log(
-        f"asked to stop: checkpoint of step {done} "
+        f"asked to stop: checkpoint of step {completed_steps} "
         + ("verified" if verified else "NOT verified within the grace period")
     )
 

@@ -22,9 +22,9 @@ from .directory import SHARDS_DIRECTORY
 
 def shards_directory(options: Options, run_dir: Path) -> Path:
     """Return the directory of the shards: `--data` if it holds a manifest, else below `run_dir`."""
-    given = options.data.data
-    if given and (Path(given) / MANIFEST_NAME).is_file():
-        return Path(given)
+    directory = options.data.data
+    if directory and (Path(directory) / MANIFEST_NAME).is_file():
+        return Path(directory)
     return run_dir / SHARDS_DIRECTORY
 
 

@@ -30,7 +30,7 @@ class StopRequest:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     @property
-    def asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether SIGTERM was received."""
         return self.since is not None
 

@@ -54,10 +54,10 @@ def load_newest(
     return manifest.step
 
 
-def _open_history(run_dir: Path, first: int, *, anew: bool) -> tuple[History, int]:
+def _open_history(run_dir: Path, first: int, *, restart: bool) -> tuple[History, int]:
     """Open the history; returns it and the steps lost by resuming at `first`."""
     history = History(run_dir)
-    if anew:
+    if restart:
         history.restart()
         return history, 0
     if not first and not history.steps:
@@ -72,7 +72,7 @@ def _open_history(run_dir: Path, first: int, *, anew: bool) -> tuple[History, in
     return history, line.steps_lost
 
 
-def start_at(first: int, run_dir: Path, runtime: Runtime, watch: Watch, *, anew: bool) -> Start:
+def start_at(first: int, run_dir: Path, runtime: Runtime, watch: Watch, *, restart: bool) -> Start:
     """Open the history on rank 0 and report the first step to the hooks of every rank.
 
     Args:
@@ -80,12 +80,12 @@ def start_at(first: int, run_dir: Path, runtime: Runtime, watch: Watch, *, anew:
         run_dir: directory of the history.
         runtime: of this rank.
         watch: hooks of this rank.
-        anew: drop the history of earlier attempts.
+        restart: drop the history of earlier attempts.
     """
     watch.start_at(first)
     history, lost = None, torch.zeros(1, dtype=torch.int64)
     if runtime.is_leader:
-        history, steps_lost = _open_history(run_dir, first, anew=anew)
+        history, steps_lost = _open_history(run_dir, first, restart=restart)
         lost.fill_(steps_lost)
     dist.broadcast(lost, group=runtime.control_group, group_src=0)
     if first or lost.item():

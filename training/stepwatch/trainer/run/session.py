@@ -70,21 +70,21 @@ class Session:
     history: History | None
     first: int
 
-    def save(self, done: int) -> None:
-        """Start the checkpoint of `done` completed steps."""
+    def save(self, completed_steps: int) -> None:
+        """Start the checkpoint of `completed_steps` completed steps."""
         options = self.options
         progress = {
             "world": self.runtime.world,
             "mesh": options.parallel.mesh.flag,
             "optimizer_steps": optimizer_steps(self.model),
-            "sequences": done * options.parallel.batch,
+            "sequences": completed_steps * options.parallel.batch,
         }
         identity = run_identity(options, self.data.digest)
-        manifest = CheckpointManifest(done, identity, progress, self.manifest)
+        manifest = CheckpointManifest(completed_steps, identity, progress, self.manifest)
         materialise_moments(self.model)
         tensors = state_tensors(self.model)
         states = random_state(self.runtime.rank, self.runtime.device)
-        self.checkpointer.save(manifest, tensors | states, self.watch.checkpoint(done))
+        self.checkpointer.save(manifest, tensors | states, self.watch.checkpoint(completed_steps))
 
 
 def _watch(options: Options, runtime: Runtime) -> Watch:
@@ -150,13 +150,13 @@ def _slice(options: Options, runtime: Runtime) -> BatchSlice:
 
 
 def _held_out(options: Options, run_dir: Path, runtime: Runtime) -> HeldOut | None:
-    asked = options.evaluation
-    if not asked.eval_every:
+    settings = options.evaluation
+    if not settings.eval_every:
         return None
     return HeldOut(
         run_dir / SHARDS_DIRECTORY,
         _slice(options, runtime),
-        batches=asked.eval_batches,
+        batches=settings.eval_batches,
         length=options.model.length,
     )
 
@@ -170,7 +170,7 @@ def _loader(
         first,
         options.run.steps,
         ahead=options.data.ahead,
-        before_next=lambda step: injector.at("data", step),
+        before_next=lambda step: injector.reach("data", step),
     )
 
 
@@ -186,7 +186,7 @@ def _checkpointer(
         Ranks(runtime.rank, runtime.world, runtime.control_group),
         options.checkpoint.checkpoint_keep,
         asynchronous=options.checkpoint.checkpoint_mode == "async",
-        at=lambda stage, step: injector.at(f"checkpoint:{stage}", step),
+        on_stage=lambda stage, step: injector.reach(f"checkpoint:{stage}", step),
         on_result=record,
     )
 
@@ -203,7 +203,7 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
     if resuming:
         identity = run_identity(options, data.digest)
         first = load_newest(root, runtime, model, identity=identity, watch=watch)
-    start = start_at(first, run_dir, runtime, watch, anew=not resuming)
+    start = start_at(first, run_dir, runtime, watch, restart=not resuming)
     manifest = run_manifest(options, data.digest)
     peak = peak_of(runtime.device, options.model.precision)
     _describe(watch, manifest, model.size.flops_per_token(options.model.length), peak)
@@ -272,6 +272,6 @@ def open_session(options: Options, run_dir: Path) -> Iterator[Session]:
         stop.install()
         yield session
         stop.remove()
-        if not stop.asked:
+        if not stop.is_requested:
             session.watch.finish()
         session.watch.close()

@@ -51,10 +51,10 @@ def squared_norm_share(
         stage_ranks: ranks that hold the same pipeline stage.
     """
     total = torch.zeros((), dtype=torch.float64, device=device)
-    for whole, local in gradients:
+    for gradient, local in gradients:
         if local.numel():
             norm = torch.linalg.vector_norm(local, dtype=torch.float32)
-            total += norm.double().square() / _copies(whole, stage_ranks)
+            total += norm.double().square() / _copies(gradient, stage_ranks)
     return total
 
 

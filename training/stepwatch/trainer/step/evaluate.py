@@ -55,12 +55,12 @@ class Evaluator:
         shape = runtime.coordinates.shape
         self._copies = shape.data_ranks * shape.tp
 
-    def run(self, done: int, stop: Callable[[], bool]) -> Evaluated | None:
-        """Evaluate if it is due after `done` steps; None if it is not, or any rank is to `stop`."""
+    def run(self, completed_steps: int, stop: Callable[[], bool]) -> Evaluated | None:
+        """Evaluate if it is due; return None if it is not due or any rank has to `stop`."""
         every, unmarked_every = self._options.eval_every, self._options.eval_unmarked_every
-        if self._held_out is None or done % every:
+        if self._held_out is None or completed_steps % every:
             return None
-        marked = not unmarked_every or bool(done // every % unmarked_every)
+        marked = not unmarked_every or bool(completed_steps // every % unmarked_every)
         begun = time.monotonic()
         with self._phase(marked), torch.no_grad():
             losses = self._losses(self._held_out, stop)
@@ -71,7 +71,7 @@ class Evaluator:
         if len(losses) < self._options.eval_batches:
             return None
         seconds = time.monotonic() - begun
-        return Evaluated(done, sum(losses) / len(losses), seconds, len(losses), marked)
+        return Evaluated(completed_steps, sum(losses) / len(losses), seconds, len(losses), marked)
 
     def _phase(self, marked: bool) -> AbstractContextManager[object]:
         return self._watch.phase("eval") if marked else nullcontext()
@@ -79,17 +79,17 @@ class Evaluator:
     def _losses(self, held_out: HeldOut, stop: Callable[[], bool]) -> list[float]:
         losses = []
         for batch in held_out:
-            loss, stops = self._one(batch, stop())
+            loss, stops = self._evaluate_batch(batch, stop())
             if stops:
                 break
             losses.append(loss)
         return losses
 
-    def _one(self, batch: Batch, stop: bool) -> tuple[float, bool]:
+    def _evaluate_batch(self, batch: Batch, stop: bool) -> tuple[float, bool]:
         inputs, targets = (tensor.to(self._runtime.device) for tensor in batch)
         share = self._passes.evaluate((inputs, targets)).double() / self._copies
-        both = torch.stack((share, share.new_tensor(float(stop))))
+        sums = torch.stack((share, share.new_tensor(float(stop))))
         if self._runtime.world > 1:
-            dist.all_reduce(both)
-        loss, stops = both.tolist()
+            dist.all_reduce(sums)
+        loss, stops = sums.tolist()
         return loss, stops > 0

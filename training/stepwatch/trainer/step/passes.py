@@ -84,7 +84,7 @@ class PlainPasses:
         inputs, targets = (tensor.chunk(self._microbatches) for tensor in batch)
         total = batch[0].new_zeros((), dtype=torch.float32)
         for number, (part, target) in enumerate(zip(inputs, targets, strict=True), start=1):
-            total += self._one(part, target, step, last=number == self._microbatches)
+            total += self._run_microbatch(part, target, step, last=number == self._microbatches)
         return total
 
     def evaluate(self, batch: Batch) -> Tensor:
@@ -93,7 +93,9 @@ class PlainPasses:
         losses = [next_byte_loss(self._module(inputs), targets) for inputs, targets in parts]
         return torch.stack(losses).mean()
 
-    def _one(self, inputs: Tensor, targets: Tensor, step: StepContext, *, last: bool) -> Tensor:
+    def _run_microbatch(
+        self, inputs: Tensor, targets: Tensor, step: StepContext, *, last: bool
+    ) -> Tensor:
         module = self._module
         if isinstance(module, FSDPModule):
             module.set_requires_gradient_sync(last)

@@ -55,6 +55,6 @@ class StatsReducer:
         if self._runtime.world > 1:
             nbytes = vector.numel() * vector.element_size()
             with self._watch.collective("all_reduce", group=None, nbytes=nbytes):
-                self._injector.at("transfer", number)
+                self._injector.reach("transfer", number)
                 dist.all_reduce(vector)
         return ReducedStats(vector[0], vector[1].sqrt(), vector[2], vector[3])

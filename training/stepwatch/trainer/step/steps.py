@@ -41,10 +41,10 @@ class Outcome:
 
 
 def _inject_into(module: nn.Module, injector: Injector, steps: Steps) -> None:
-    def before(_module: nn.Module, _inputs: object) -> None:
-        injector.at("forward", steps.number)
+    def inject_forward(_module: nn.Module, _inputs: object) -> None:
+        injector.reach("forward", steps.number)
 
-    module.register_forward_pre_hook(before)
+    module.register_forward_pre_hook(inject_forward)
     injector.poison(module, lambda: steps.number)
 
 
@@ -86,16 +86,16 @@ class Steps:
             saving: whether this rank still writes a checkpoint.
         """
         self.number = number
-        self._injector.at("step", number)
+        self._injector.reach("step", number)
         inputs, targets = (tensor.to(self._runtime.device, non_blocking=True) for tensor in batch)
         loss = self._passes.run((inputs, targets), step)
-        self._injector.at("backward", number)
+        self._injector.reach("backward", number)
         with step.phase("optimizer"):
             redistribute_gradients(self._parameters)
             gradients = local_gradients(self._parameters)
             squares = squared_norm_share(gradients, self._runtime.stage_ranks, self._runtime.device)
             step.record(grad_norm_share=squares)
-            self._injector.at("collective", number)
+            self._injector.reach("collective", number)
             stats = self._stats.run(number, loss, squares, stop=stop, saving=saving)
             outcome = self._update(number, gradients, stats)
         step.record(loss=outcome.loss, grad_norm=outcome.grad_norm)
@@ -105,7 +105,7 @@ class Steps:
         self, number: int, gradients: list[tuple[torch.Tensor, torch.Tensor]], stats: ReducedStats
     ) -> Outcome:
         options = self._options.optimizer
-        self._injector.at("optimizer", number)
+        self._injector.reach("optimizer", number)
         # The only wait of the host for the device: whether to update depends on these values.
         loss, norm, stop, saving = torch.stack(
             (stats.loss, stats.norm, stats.stop, stats.saving)

@@ -125,8 +125,10 @@ def report_no_step(began_ns: int) -> None:
 
 def run_next() -> None:
     """Run the `sitecustomize` that ours hides, if there is one."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    site_directory = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [
+        entry for entry in sys.path if os.path.abspath(entry or os.curdir) != site_directory
+    ]
     del sys.modules["sitecustomize"]
     try:
         import sitecustomize  # type: ignore[import-not-found] # noqa: F401
