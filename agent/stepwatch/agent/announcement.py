@@ -79,12 +79,12 @@ class Announcement:
             return
         self._written_ns = now
         collector, page = self._options.collector, self._options.page_url
-        known = self.incidents.by_job
-        own = presence.Presence(
-            os.getpid(), collector, page or collector, self._relay.link, now, known
+        incident_counts = self.incidents.by_job
+        announcement = presence.Presence(
+            os.getpid(), collector, page or collector, self._relay.link, now, incident_counts
         )
         try:
-            presence.write(self._options.ring_dir, own)
+            presence.write(self._options.ring_dir, announcement)
         except (OSError, RingError) as error:
             if not self._failed:
                 logger.warning("ranks cannot learn that this agent runs: %s", error)

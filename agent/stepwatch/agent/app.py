@@ -93,7 +93,7 @@ class Agent:
             dcgm=options.dcgm,
         )
         self.readings = Readings(
-            (probe.build(context) for probe in kinds if probe.asked_for(context)),
+            (probe.build(context) for probe in kinds if probe.is_enabled(context)),
             self.clock,
             self._rank_processes,
         )
@@ -108,14 +108,14 @@ class Agent:
         self.ended_rings = self._ended_rings()
         self.non_finite = NonFinite()
         self.exits = ProcessExits(self.clock)
-        self.ended_ranks = EndedRanks(self.exits.of)
+        self.ended_ranks = EndedRanks(self.exits.exit_of)
         self.stalls = StallInspector(self.clock, find_py_spy())
         client = make_client(options)
         self.relay = Relay(self.spool, client, clock=self.clock)
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
-        self.sender.beside = self.announcement.incidents.ask
+        self.sender.after_drain = self.announcement.incidents.ask
         self.tracer = make_tracer(options)
         self.metrics = make_metrics(options, self._points, self.clock)
         self._ranks: list[WatchedRank] = []
@@ -162,8 +162,8 @@ class Agent:
     @property
     def threads(self) -> tuple[SupervisedThread, ...]:
         """Those that are started again after an error."""
-        others = () if self.metrics is None else (self.metrics.thread,)
-        return self.sender.thread, self.exits.thread, *others
+        telemetry_threads = () if self.metrics is None else (self.metrics.thread,)
+        return self.sender.thread, self.exits.thread, *telemetry_threads
 
     def close(self) -> None:
         """Release the spool, the probes, the connections and the watched processes."""
@@ -186,9 +186,9 @@ class Agent:
         with self.errors.survived("look for rings"):
             self.tail.discover()
             identities = self.tail.identities()
-            for who in identities:
-                self.exits.watch(who.ring_id, who.pid, who.process_start)
-            self.exits.forget({who.ring_id for who in identities})
+            for identity in identities:
+                self.exits.watch(identity.ring_id, identity.pid, identity.process_start)
+            self.exits.forget({identity.ring_id for identity in identities})
         self.polled_ns = self.clock.monotonic_ns()
 
     def flush(self) -> None:
@@ -217,7 +217,7 @@ class Agent:
             self._write_segment(batch)
         with self.errors.survived("report the node"):
             self._report_node()
-        self.stalls.forget(set(attempts), {who.ring_id for who in self.tail.identities()})
+        self.stalls.forget(set(attempts), {identity.ring_id for identity in self.tail.identities()})
         with self.errors.survived("let rings of ended ranks go"):
             self.tail.forget_missing(self.clock.monotonic_ns())
         self.sender.wake()
@@ -263,9 +263,9 @@ class Agent:
 
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY
-        own = self_report(self.options, self.pace, self.spool, now)
+        agent_row = self_report(self.options, self.pace, self.spool, now)
         facts, is_read = self.readings.node_facts(), self.relay.reads_nodes
-        self.node_report.update(facts, own, now, collector_away=away, is_read=is_read)
+        self.node_report.update(facts, agent_row, now, collector_away=away, is_read=is_read)
 
     def _ended_rings(self) -> EndedRings:
         self.tail.ended = EndedRings(
@@ -289,9 +289,9 @@ class Agent:
         return points_of(self.readings, self.readings.facts.present())
 
     def _close_telemetry(self) -> None:
-        for each in (self.tracer, self.metrics):
-            if each is not None:
-                each.close()
+        for exporter in (self.tracer, self.metrics):
+            if exporter is not None:
+                exporter.close()
 
     def _serve(self, port: int) -> WSGIServer:
         options = self.options

@@ -131,7 +131,7 @@ class NodeExporter:
         yield unknown
         yield self._crashes()
         yield self._facts()
-        gauges = [each for gauges in list(readings.gauges.values()) for each in gauges]
+        gauges = [gauge for gauges in list(readings.gauges.values()) for gauge in gauges]
         yield from self._families([*gauges, *device_gauges(readings.devices())])
 
     def _crashes(self) -> CounterMetricFamily:
@@ -152,7 +152,7 @@ class NodeExporter:
     def _facts(self) -> GaugeMetricFamily:
         family = _family(names.NODE_FACTS)
         present = self._view.readings.facts.present()
-        counts = Counter((each.name, each.severity.value) for each in present)
+        counts = Counter((fact.name, fact.severity.value) for fact in present)
         for (fact, severity), count in sorted(counts.items()):
             family.add_metric([self._view.node, fact, severity], float(count))
         return family
@@ -177,11 +177,11 @@ def _traced(node: str, tracer: Tracer) -> Iterator[CounterMetricFamily]:
 
 
 def _exemplar(traced: Traced) -> Exemplar | None:
-    found = traced.example
-    if found is None:
+    example = traced.example
+    if example is None:
         return None
-    labels = {"trace_id": found.trace_id, "rank": str(found.rank)}
-    return Exemplar(labels, found.seconds, found.at_s)
+    labels = {"trace_id": example.trace_id, "rank": str(example.rank)}
+    return Exemplar(labels, example.seconds, example.at_s)
 
 
 def _family_of(metric: names.Metric) -> GaugeMetricFamily | CounterMetricFamily:

@@ -35,7 +35,7 @@ class KernelFiles:
         Raises:
             OSError: it is not there, or cannot be read now.
         """
-        return self._read(path, whole=False).strip()
+        return self._read(path, is_table=False).strip()
 
     def text(self, path: str) -> str:
         """A whole table, such as `/proc/meminfo`.
@@ -43,7 +43,7 @@ class KernelFiles:
         Raises:
             OSError: it is not there, or cannot be read now.
         """
-        return self._read(path, whole=True)
+        return self._read(path, is_table=True)
 
     def number(self, path: str) -> int | None:
         """A counter of up to 20 digits; None where there is none."""
@@ -71,17 +71,17 @@ class KernelFiles:
         """Close every file."""
         _close_all(self._open)
 
-    def _read(self, path: str, *, whole: bool) -> str:
+    def _read(self, path: str, *, is_table: bool) -> str:
         self._read_again.add(path)
-        known = self._open.get(path)
-        if known is not None:
+        descriptor = self._open.get(path)
+        if descriptor is not None:
             try:
-                return _content(known, whole).decode("utf-8", "replace")
+                return _content(descriptor, is_table).decode("utf-8", "replace")
             except OSError:  # the device or the process is gone; another may have its name
                 os.close(self._open.pop(path))
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            data = _content(opened, whole)
+            data = _content(opened, is_table)
         except OSError:
             os.close(opened)
             raise
@@ -103,15 +103,15 @@ def read_once(path: str) -> str:
     """
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        return _content(opened, whole=True).decode("utf-8", "replace")
+        return _content(opened, is_table=True).decode("utf-8", "replace")
     finally:
         os.close(opened)
 
 
-def _content(opened: int, whole: bool) -> bytes:
+def _content(opened: int, is_table: bool) -> bytes:
     """A value comes at once. A table ends only where nothing more comes: the kernel hands out no
     more than whole lines that fit into a page."""
-    if not whole:
+    if not is_table:
         return os.pread(opened, _PAGE, 0)
     data = os.pread(opened, _AT_ONCE, 0)
     while len(data) < MOST_BYTES:

@@ -29,11 +29,11 @@ def cursors_of(rows: Rows | None) -> Cursors:
     return {int(row["ring_id"]): int(row["next_seq"]) for row in rows}
 
 
-def advance(known: Cursors, rows: Rows | None) -> None:
-    """Move `known` on to the cursors in CURSOR rows; the newest are last in it.
+def advance(cursors: Cursors, rows: Rows | None) -> None:
+    """Move `cursors` on to the cursors in CURSOR rows; the newest are last in it.
 
     A segment that was held comes after newer ones: it leads no cursor back, or what those held
     would be read, and sent, again.
     """
     for ring_id, next_seq in cursors_of(rows).items():
-        known[ring_id] = max(next_seq, known.pop(ring_id, 0))
+        cursors[ring_id] = max(next_seq, cursors.pop(ring_id, 0))

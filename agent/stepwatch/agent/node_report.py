@@ -38,13 +38,13 @@ class NodeReport:
     def update(
         self,
         facts: Rows,
-        own: Rows,
+        agent_row: Rows,
         now: ClockPair,
         *,
         collector_away: bool = False,
         is_read: bool | None = None,
     ) -> None:
-        """Report NODE_FACT rows, with the agent's `own` AGENT row, if it is time or there are any.
+        """Report NODE_FACT rows, with `agent_row`, if it is time or there are any.
 
         `is_read` is whether the collector reads such reports, None where it has not said so yet.
         What cannot be spooled goes into the next report.
@@ -58,7 +58,7 @@ class NodeReport:
         is_due = now.monotonic_ns - self._reported_ns >= NODE_REPORT_SECONDS * NANOSECONDS
         if not len(self._waiting) and (collector_away or not is_due):
             return
-        tables: Tables = {Kind.AGENT: own}
+        tables: Tables = {Kind.AGENT: agent_row}
         if len(self._waiting):
             tables[Kind.NODE_FACT] = self._waiting
         try:

@@ -42,13 +42,13 @@ class NonFinite:
         self.counts: dict[str, int] = {}
         """Records that count, of the jobs that are followed now; replaced, never changed, since
         another thread reads it."""
-        self._known: dict[str, int] = {}
+        self._totals: dict[str, int] = {}
         self._runs: dict[AttemptKey, _Run] = {}
 
     def follow(self, attempts: Collection[AttemptKey]) -> None:
         """Show the jobs of these attempts."""
         self._runs = {key: run for key, run in self._runs.items() if key in attempts}
-        self.counts = {key.job: self._known.get(key.job, 0) for key in attempts}
+        self.counts = {key.job: self._totals.get(key.job, 0) for key in attempts}
 
     def count(self, key: AttemptKey, rows: Rows | None) -> None:
         """Count NUMERICS rows of one attempt; call it once they are kept, so that none is twice."""
@@ -57,21 +57,21 @@ class NonFinite:
         rows = rows[rows["nonfinite"] > 0]
         scaled = rows["source"] & LOSS_SCALED > 0
         lasting = self._lasting(key, rows["step"][scaled])
-        known = np.isin(rows["source"] & ~np.uint16(LOSS_SCALED), _SOURCES)
-        counted = int((known & (~scaled | np.isin(rows["step"], lasting))).sum())
-        self._known[key.job] = self._known.pop(key.job, 0) + counted
-        if len(self._known) > MOST_JOBS:
-            del self._known[next(iter(self._known))]
-        self.counts = {**self.counts, key.job: self._known[key.job]}
+        evaluated = np.isin(rows["source"] & ~np.uint16(LOSS_SCALED), _SOURCES)
+        counted = int((evaluated & (~scaled | np.isin(rows["step"], lasting))).sum())
+        self._totals[key.job] = self._totals.pop(key.job, 0) + counted
+        if len(self._totals) > MOST_JOBS:
+            del self._totals[next(iter(self._totals))]
+        self.counts = {**self.counts, key.job: self._totals[key.job]}
 
     def _lasting(self, key: AttemptKey, steps: np.ndarray) -> list[int]:
         """Of these steps with a scaled loss, those after so many in a row that no scaler explains
         them."""
-        run, found = self._runs.get(key, _Run()), []
+        run, lasting = self._runs.get(key, _Run()), []
         for step in np.unique(steps).tolist():
             if step > run.newest:
                 run = _Run(step, run.length + 1 if step == run.newest + 1 else 1)
             if step > run.newest - run.length + SCALER_STEPS:
-                found.append(step)
+                lasting.append(step)
         self._runs[key] = run
-        return found
+        return lasting

@@ -39,8 +39,8 @@ def _free_bytes(folder: Path) -> int:
     """Room for the rings of ranks that start; a folder that no rank made yet is in its parent."""
     for place in (folder, folder.parent):
         try:
-            found = os.statvfs(place)
+            volume = os.statvfs(place)
         except OSError:
             continue
-        return found.f_bavail * found.f_frsize
+        return volume.f_bavail * volume.f_frsize
     return _UNKNOWN_BYTES

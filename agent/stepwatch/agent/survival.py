@@ -35,21 +35,21 @@ class SurvivedErrors:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def survived(self, what: str) -> Iterator[None]:
-        """Survive an error of the system in the work that `what` names, a verb and its object."""
+    def survived(self, task: str) -> Iterator[None]:
+        """Survive an error of the system in the work that `task` names, a verb and its object."""
         try:
             yield
         except (OSError, MemoryError) as error:
             if self.count(error):
-                logger.warning("cannot %s (%s); trying again", what, error or name_of(error))
+                logger.warning("cannot %s (%s); trying again", task, error or name_of(error))
 
     def count(self, error: BaseException) -> bool:
         """Count an error; returns whether it is new, or comes again after a while."""
         name, now = name_of(error), self._clock.monotonic_ns()
         with self._lock:
             self.counts = {**self.counts, name: self.counts.get(name, 0) + 1}
-            before, self._seen_ns[name] = self._seen_ns.get(name), now
-        return before is None or now - before >= QUIET_SECONDS * NANOSECONDS
+            previous_ns, self._seen_ns[name] = self._seen_ns.get(name), now
+        return previous_ns is None or now - previous_ns >= QUIET_SECONDS * NANOSECONDS
 
 
 def name_of(error: BaseException) -> str:

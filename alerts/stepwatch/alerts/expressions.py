@@ -58,17 +58,17 @@ def either(*conditions: str) -> str:
     return "\nor\n".join(_block(condition) for condition in conditions)
 
 
-def both(one: str, other: str) -> str:
+def and_on_job(left_condition: str, right_condition: str) -> str:
     """Jobs for which both conditions hold."""
-    return f"{_block(one)}\nand on ({JOB})\n{_block(other)}"
+    return f"{_block(left_condition)}\nand on ({JOB})\n{_block(right_condition)}"
 
 
 def while_running(condition: str) -> str:
     """Jobs for which the condition holds and which are expected to make progress."""
-    return both(condition, RUNNING)
+    return and_on_job(condition, RUNNING)
 
 
-def looks(condition: str, seconds: int) -> str:
+def subquery(condition: str, seconds: int) -> str:
     """What a condition was at several moments of so many seconds, ten seconds apart, whatever the
     scrape interval."""
     return f"{condition}[{seconds}s:{_LOOK_SECONDS}s]"
@@ -79,7 +79,7 @@ def lasting(condition: str, seconds: int) -> str:
 
     Of thirty seconds it is looked at three moments or four, by where they fall.
     """
-    return f"count_over_time({looks(_block(condition), seconds)}) >= {seconds // _LOOK_SECONDS}"
+    return f"count_over_time({subquery(_block(condition), seconds)}) >= {seconds // _LOOK_SECONDS}"
 
 
 def while_evaluated(condition: str, seconds: int) -> str:
@@ -88,7 +88,7 @@ def while_evaluated(condition: str, seconds: int) -> str:
     Before it has scraped anything all is absent, and has been at each look back; its own alert
     that always fires shows since when it looks.
     """
-    always = looks(f'ALERTS{{alertname="{ALERT_WATCHDOG}"}}', seconds)
+    always = subquery(f'ALERTS{{alertname="{ALERT_WATCHDOG}"}}', seconds)
     least = seconds // _LOOK_SECONDS
     return f"{_block(condition)}\nand on ()\n(max(count_over_time({always})) >= {least})"
 
@@ -96,7 +96,7 @@ def while_evaluated(condition: str, seconds: int) -> str:
 def without_page(condition: str, paged: Iterable[str], series: Iterable[str]) -> str:
     """Jobs for which the condition holds and whose class, of those series, is known and is none of
     `paged`."""
-    return both(condition, _unpaged(paged, series))
+    return and_on_job(condition, _unpaged(paged, series))
 
 
 def with_page(condition: str, paged: Iterable[str], series: Iterable[str]) -> str:
@@ -108,12 +108,12 @@ def _unpaged(paged: Iterable[str], series: Iterable[str]) -> str:
     # Empty at the end: a series without the label says nothing of the class either.
     classes = "|".join(map(re.escape, (*paged, UNKNOWN_CLASS, "")))
 
-    def of(sign: str) -> str:
-        known = " or ".join(f'{each}{{{JOB_CLASS}{sign}"{classes}"}}' for each in series)
-        return f"max {BY_JOB} ({known}) > 0"
+    def jobs_with(sign: str) -> str:
+        class_series = " or ".join(f'{metric}{{{JOB_CLASS}{sign}"{classes}"}}' for metric in series)
+        return f"max {BY_JOB} ({class_series}) > 0"
 
     # A job of two classes is between two attempts: where one of them pages, it does.
-    return f"{of('!~')}\nunless on ({JOB})\n{of('=~')}"
+    return f"{jobs_with('!~')}\nunless on ({JOB})\n{jobs_with('=~')}"
 
 
 def _block(condition: str) -> str:

@@ -27,7 +27,7 @@ from stepwatch.signals.names import (
     Metric,
 )
 
-from .expressions import BY_JOB, both, either
+from .expressions import BY_JOB, and_on_job, either
 from .spec import Recording
 from .thresholds import LOOPING_SECONDS, VANISHED_SECONDS
 
@@ -72,10 +72,10 @@ def _last_classes() -> Recording:
     now = f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name}) * time()"
     recent = f"{name} > time() - {VANISHED_SECONDS}"
     # Hardly ever a job: where one side of `and` is empty, Prometheus does not compare them.
-    trains_unseen = both(f"{name} <= time() - {VANISHED_SECONDS}", f"{NODE_RANKS.name} > 0")
-    kept = either(recent, trains_unseen)
+    trains_unseen = and_on_job(f"{name} <= time() - {VANISHED_SECONDS}", f"{NODE_RANKS.name} > 0")
+    remembered = either(recent, trains_unseen)
     # A job that has another class by now does not keep the one before.
-    return Recording(name, f"({now})\nor on ({JOB})\n(\n{indent(kept, '  ')}\n)")
+    return Recording(name, f"({now})\nor on ({JOB})\n(\n{indent(remembered, '  ')}\n)")
 
 
 LAST_RUNNING = _last_running()

@@ -93,7 +93,7 @@ def _group(name: str, rules: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _recorded(recordings: Iterable[Recording]) -> list[dict[str, Any]]:
-    return [{"record": each.name, "expr": each.expr} for each in recordings]
+    return [{"record": recording.name, "expr": recording.expr} for recording in recordings]
 
 
 def _severities(alert: Alert) -> tuple[Severity, ...]:
@@ -179,7 +179,7 @@ def _tests_text(tests: list[dict[str, Any]], interval_seconds: int) -> str:
 def _of_classes(alert: Alert, classes: Classes) -> Iterator[Case]:
     """The first case in which it fires on a job, with jobs of known classes."""
     fires = next(
-        (case for case in alert.cases if any(JOB in each.labels for each in case.fired)), None
+        (case for case in alert.cases if any(JOB in fired.labels for fired in case.fired)), None
     )
     if fires is not None and alert.of_jobs:
         for job_class in (*classes.paged[:1], UNPAGED):
@@ -205,14 +205,14 @@ def _test(alert: Alert, case: Case, links: Links, classes: Classes) -> dict[str,
 def _with_class(case: Case) -> dict[str, str]:
     """Its series, with the class of the job in those that carry it."""
     label = f'{JOB_CLASS}="{case.job_class}"'
-    found = {
+    series = {
         name.replace("}", f",{label}}}") if name.startswith(JOB_INFO.name) else name: values
         for name, values in case.series.items()
     }
-    if not any(name.startswith(JOB_INFO.name) for name in found):
+    if not any(name.startswith(JOB_INFO.name) for name in series):
         for job in sorted({fired.labels.get(JOB, "") for fired in case.fired}):
-            found[f'{JOB_INFO.name}{{{JOB}="{job}",{label}}}'] = "1x400"
-    return found
+            series[f'{JOB_INFO.name}{{{JOB}="{job}",{label}}}'] = "1x400"
+    return series
 
 
 def _expected(

@@ -22,16 +22,16 @@ _SINCE_RESTART = 8
 
 def cases_of(alert: Alert) -> tuple[Case, ...]:
     """The cases of an alert, and those that are made of them."""
-    return (*alert.cases, *_made(alert))
+    return (*alert.cases, *_derived(alert))
 
 
-def _made(alert: Alert) -> Iterator[Case]:
+def _derived(alert: Alert) -> Iterator[Case]:
     present = {case.situation for case in alert.cases}
     firing = [case for case in alert.cases if case.fired]
     first = firing[0]
-    lasting = next((each for each in firing if _restart_at(each) > 0), first)
+    lasting = next((case for case in firing if _restart_at(case) > 0), first)
     if Situation.LATE not in present:
-        yield _changed(first, Situation.LATE, "its newest samples are late", _late)
+        yield _changed(first, Situation.LATE, "its newest samples are late", _delayed)
     if Situation.RESTART not in present:
         yield _changed(lasting, Situation.RESTART, "what exports it restarts", _restarted)
     if Situation.MISSING not in present and not alert.never_silent:
@@ -40,14 +40,14 @@ def _made(alert: Alert) -> Iterator[Case]:
 
 
 def _changed(
-    case: Case, situation: Situation, what: str, change: Callable[[list[str], int], list[str]]
+    case: Case, situation: Situation, suffix: str, change: Callable[[list[str], int], list[str]]
 ) -> Case:
     last = case.at_seconds // case.interval_seconds
     series = {name: " ".join(change(samples(values), last)) for name, values in case.series.items()}
-    return replace(case, name=f"{case.name}; {what}", situation=situation, series=series)
+    return replace(case, name=f"{case.name}; {suffix}", situation=situation, series=series)
 
 
-def _late(values: list[str], last: int) -> list[str]:
+def _delayed(values: list[str], last: int) -> list[str]:
     first = last - _LATE_SCRAPES + 1
     missed = values[first : last + 1]
     return values[:first] + [_MISSING] * len(missed) + values[last + 1 :]
@@ -71,11 +71,11 @@ def samples(values: str) -> list[str]:
 
 
 def _samples(part: str) -> Iterator[str]:
-    found = re.fullmatch(r"(-?[\d.]+)([+-][\d.]+)?x(\d+)", part)
-    if found is None:
+    match = re.fullmatch(r"(-?[\d.]+)([+-][\d.]+)?x(\d+)", part)
+    if match is None:
         missing = re.fullmatch(r"_x(\d+)", part)
         yield from [_MISSING] * int(missing[1]) if missing else [part]
         return
-    first, step = float(found[1]), float(found[2] or 0.0)
-    for number in range(int(found[3]) + 1):
+    first, step = float(match[1]), float(match[2] or 0.0)
+    for number in range(int(match[3]) + 1):
         yield f"{first + number * step:.10g}"

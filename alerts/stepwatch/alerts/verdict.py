@@ -15,7 +15,7 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import RUNNING, both, either, incident, while_running
+from .expressions import RUNNING, and_on_job, either, incident, while_running
 from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity, Situation
 
@@ -48,7 +48,7 @@ def alert(text: AlertText) -> Alert:
     condition = incident(text.kind)
     return Alert(
         name=ALERT_OF[text.kind],
-        expr=both(condition, _ALIVE) if text.when_failed else while_running(condition),
+        expr=and_on_job(condition, _ALIVE) if text.when_failed else while_running(condition),
         severity=text.severity,
         for_seconds=0 if text.severity is Severity.PAGE else LASTING_SECONDS,
         keep_firing_seconds=KEEP_FIRING_SECONDS,
@@ -86,7 +86,11 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
             fired,
             situation=Situation.RESTART,
         ),
-        Case("no alert while only another kind is open", _series(_other(text.kind), "1x80"), 300),
+        Case(
+            "no alert while only another kind is open",
+            _series(_different_kind(text.kind), "1x80"),
+            300,
+        ),
         Case("no alert after the job ended", _series(text.kind, "1x80", running="0x80"), 300),
         Case(
             "no alert while nothing is known",
@@ -113,7 +117,7 @@ def _restarted(kind: FindingKind) -> dict[str, str]:
     return _series(kind, "0x3 1x7 stale _x3 1x60", running="1x10 stale _x3 1x60")
 
 
-def _other(kind: FindingKind) -> FindingKind:
+def _different_kind(kind: FindingKind) -> FindingKind:
     kinds = list(FindingKind)
     return kinds[(kinds.index(kind) + 1) % len(kinds)]
 

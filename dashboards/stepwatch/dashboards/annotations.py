@@ -47,24 +47,26 @@ def annotated(page: builders.Dashboard, *, several: bool) -> builders.Dashboard:
 
 def attempt_began(chosen: str = _ONE) -> str:
     """Attempts that were not there a minute ago; `chosen` is a label matcher."""
-    now, before = (_newest(JOB_INFO, chosen, at, ATTEMPT) for at in ("", _BEFORE))
-    return f"{now} unless {before}"
+    now, previous = (_newest(JOB_INFO, chosen, offset, ATTEMPT) for offset in ("", _BEFORE))
+    return f"{now} unless {previous}"
 
 
 def incident_opened(chosen: str = _ONE) -> str:
     """Kinds of incidents of which none was open a minute ago."""
-    now, before = (f"{_newest(INCIDENT_OPEN, chosen, at, KIND)} > 0" for at in ("", _BEFORE))
-    return f"{now} unless {before}"
+    now, previous = (
+        f"{_newest(INCIDENT_OPEN, chosen, offset, KIND)} > 0" for offset in ("", _BEFORE)
+    )
+    return f"{now} unless {previous}"
 
 
 def checkpoint_verified(chosen: str = _ONE) -> str:
     """Jobs whose newest verified checkpoint is another than a minute ago."""
-    now, before = (_newest(CHECKPOINT_VERIFIED_STEP, chosen, at) for at in ("", _BEFORE))
-    return f"{now} unless {now} == {before}"
+    now, previous = (_newest(CHECKPOINT_VERIFIED_STEP, chosen, offset) for offset in ("", _BEFORE))
+    return f"{now} unless {now} == {previous}"
 
 
-def _newest(metric: Metric, chosen: str, offset: str, *by: str) -> str:
-    return f"max by ({', '.join((JOB, *by))}) ({metric.name}{{{chosen}}}{offset})"
+def _newest(metric: Metric, chosen: str, offset: str, *labels: str) -> str:
+    return f"max by ({', '.join((JOB, *labels))}) ({metric.name}{{{chosen}}}{offset})"
 
 
 def _of_metrics(name: str, color: str, expr: str, label: str) -> builders.AnnotationQuery:

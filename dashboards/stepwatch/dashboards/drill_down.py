@@ -39,9 +39,13 @@ def page_of_row(thresholds: Thresholds) -> str:
     return f"{thresholds.page}/jobs/${{__data.fields.job:percentencode}}"
 
 
-def job_table(metadata: Metadata, expr: str, heading: str, *by: str) -> Panel:
+def job_table(metadata: Metadata, expr: str, heading: str, *labels: str) -> Panel:
     """A table of jobs and one value; each job leads to its dashboard."""
-    columns = {JOB: "job", **{label: _HEADINGS.get(label, label) for label in by}, "Value": heading}
+    columns = {
+        JOB: "job",
+        **{label: _HEADINGS.get(label, label) for label in labels},
+        "Value": heading,
+    }
     return linked(rows(metadata, Line(expr), columns=columns), "job", *JOB_LINK)
 
 

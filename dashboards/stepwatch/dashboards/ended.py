@@ -84,8 +84,8 @@ def _durations() -> Panel:
         16,
         _NONE_ENDED,
     )
-    each = _with_class(fleet.of_jobs(names.JOB_DURATION))
-    usual = f"quantile by ({JOB_CLASS}) (0.5, {each})"
-    longest = f"max by ({JOB_CLASS}) ({each})"
+    duration = _with_class(fleet.of_jobs(names.JOB_DURATION))
+    usual = f"quantile by ({JOB_CLASS}) (0.5, {duration})"
+    longest = f"max by ({JOB_CLASS}) ({duration})"
     columns = {JOB_CLASS: "class", "Value #A": "median", "Value #B": "longest"}
     return rows(metadata, Line(usual), Line(longest), columns=columns)

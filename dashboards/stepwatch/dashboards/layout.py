@@ -26,15 +26,15 @@ def place(page: builders.Dashboard, sections: Sequence[Section]) -> builders.Das
         row = builders.Row(section.title)
         page = page.with_row(row.grid_pos(dashboard.GridPos(x=0, y=top, w=COLUMNS, h=1)))
         top += 1
-        left = tallest = 0
+        column = tallest = 0
         for panel in section.panels:
             size = _size(panel)
-            if left + size.w > COLUMNS:
-                top, left, tallest = top + tallest, 0, 0
+            if column + size.w > COLUMNS:
+                top, column, tallest = top + tallest, 0, 0
             page = page.with_panel(
-                panel.grid_pos(dashboard.GridPos(x=left, y=top, w=size.w, h=size.h))
+                panel.grid_pos(dashboard.GridPos(x=column, y=top, w=size.w, h=size.h))
             )
-            left, tallest = left + size.w, max(tallest, size.h)
+            column, tallest = column + size.w, max(tallest, size.h)
         top += tallest
     return page
 

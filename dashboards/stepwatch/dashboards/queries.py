@@ -97,17 +97,17 @@ def of_job(series: str, *matchers: str) -> str:
     return f"{series}{{{chosen}}}"
 
 
-def _newest(metric: Metric, how: str, *by: str) -> str:
-    return f"{how} by ({', '.join((JOB, *by))}) ({of_job(metric.name)})"
+def _newest(metric: Metric, how: str, *labels: str) -> str:
+    return f"{how} by ({', '.join((JOB, *labels))}) ({of_job(metric.name)})"
 
 
-def _job_rate(series: str, *by: str) -> str:
+def _job_rate(series: str, *labels: str) -> str:
     # `max`, not `sum`: a second collector exports the same counter again.
-    return f"max by ({', '.join((JOB, *by))}) (rate({of_job(series)}{_WINDOW}))"
+    return f"max by ({', '.join((JOB, *labels))}) (rate({of_job(series)}{_WINDOW}))"
 
 
-def _rate(metric: Metric, by: str) -> str:
-    return f"sum by ({by}) (rate({metric.name}{_WINDOW}))"
+def _rate(metric: Metric, label: str) -> str:
+    return f"sum by ({label}) (rate({metric.name}{_WINDOW}))"
 
 
 def step_quantile(quantile: float) -> str:
@@ -115,14 +115,14 @@ def step_quantile(quantile: float) -> str:
     return f"histogram_quantile({quantile}, {_job_rate(_STEP_BUCKETS, LE)})"
 
 
-def _share_of_time(part: Metric, *by: str) -> str:
+def _share_of_time(part: Metric, *labels: str) -> str:
     """Share of all rank-seconds: self time of the phases, exposed collectives, pipeline waits."""
     phases = f"sum by ({JOB}) ({_job_rate(PHASE_SECONDS.name, PHASE)})"
     collectives = _job_rate(COLLECTIVE_EXPOSED_SECONDS.name)
     waits = _job_rate(PIPELINE_WAIT_SECONDS.name)
     # `> 0` drops a moment in which nothing was measured instead of dividing 0 by 0.
-    whole = f"({phases} + {collectives} + {waits}) > 0"
-    return f"{_job_rate(part.name, *by)} / on ({JOB}) group_left () ({whole})"
+    measured = f"({phases} + {collectives} + {waits}) > 0"
+    return f"{_job_rate(part.name, *labels)} / on ({JOB}) group_left () ({measured})"
 
 
 _STEP_BUCKETS = STEP_DURATION.series_names[0]
@@ -160,8 +160,8 @@ STRAGGLERS = _newest(STRAGGLER_RANK, "max", SLOT, PHASE, CAUSE)
 SLOWDOWN = _newest(STRAGGLER_SLOWDOWN, "max", SLOT, PHASE, CAUSE)
 
 _TRACED_SECONDS, _TRACED_STEPS = (
-    f"sum by ({JOB}) (rate({of_job(each.name)}{_WINDOW}))"
-    for each in (AGENT_TRACED_STEP_SECONDS, AGENT_TRACED_STEPS)
+    f"sum by ({JOB}) (rate({of_job(metric.name)}{_WINDOW}))"
+    for metric in (AGENT_TRACED_STEP_SECONDS, AGENT_TRACED_STEPS)
 )
 TRACED_STEP_LENGTH = f"{_TRACED_SECONDS} / ({_TRACED_STEPS} > 0)"
 STEP_HEAT = f"max by ({LE}) (increase({of_job(_STEP_BUCKETS)}{_WINDOW}))"

@@ -31,11 +31,11 @@ def boards(package: ModuleType = shipped) -> list[Board]:
     Raises:
         TypeError: a module there has no `FILE` or no `build`.
     """
-    found = []
+    modules = []
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
         missing = [name for name in ("FILE", "build") if not hasattr(module, name)]
         if missing:
             raise TypeError(f"dashboard {module.__name__} lacks {' and '.join(missing)}")
-        found.append(cast(Board, module))
-    return found
+        modules.append(cast(Board, module))
+    return modules

@@ -18,7 +18,7 @@ SUFFIX = ".md"
 class Family(NamedTuple):
     """Pages of one sort: what one is called, their folder, their sections, what lists them."""
 
-    what: str
+    noun: str
     folder: str
     sections: tuple[str, ...]
     listed_by: str
@@ -34,11 +34,11 @@ def directory(family: Family = RUNBOOKS) -> Path:
     Raises:
         ConfigurationError: there is neither.
     """
-    here = Path(__file__).resolve()
-    for folder in (here.parent / family.folder, here.parents[2] / family.folder):
+    module_path = Path(__file__).resolve()
+    for folder in (module_path.parent / family.folder, module_path.parents[2] / family.folder):
         if folder.is_dir():
             return folder
-    raise ConfigurationError(f"the {family.what} pages are missing; install stepwatch again")
+    raise ConfigurationError(f"the {family.noun} pages are missing; install stepwatch again")
 
 
 def names(folder: Path | None = None, family: Family = RUNBOOKS) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ def load(name: str, folder: Path | None = None, family: Family = RUNBOOKS) -> Pa
         ConfigurationError: the page cannot be read or used.
     """
     folder = folder or directory(family)
-    known = names(folder, family)
-    if name not in known:
-        hint = closest_hint(name[:80], known, list_known=False)
+    page_names = names(folder, family)
+    if name not in page_names:
+        hint = closest_hint(name[:80], page_names, list_known=False)
         raise UsageError(
-            f"no {family.what} {name[:80]!r}; {f'{hint} ' if hint else ''}"
+            f"no {family.noun} {name[:80]!r}; {f'{hint} ' if hint else ''}"
             f"`{family.listed_by}` lists all"
         )
     page = read(folder / f"{name}{SUFFIX}", family)
@@ -77,7 +77,7 @@ def read(path: Path, family: Family = RUNBOOKS) -> Page:
         return Page(path.stem, str(path), path.read_text(encoding="utf-8"), family.sections)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"cannot read the {family.what} {path}: {file_problem(error)}"
+            f"cannot read the {family.noun} {path}: {file_problem(error)}"
         ) from error
 
 
@@ -95,6 +95,6 @@ def render(
     """
     for key in values:
         if key not in placeholders.NAMES:
-            known = ", ".join(placeholders.NAMES)
-            raise UsageError(f"no placeholder {key!r} in runbooks; there are: {known}")
+            allowed = ", ".join(placeholders.NAMES)
+            raise UsageError(f"no placeholder {key!r} in runbooks; there are: {allowed}")
     return placeholders.fill(load(name, folder, family).markdown, values)

@@ -52,7 +52,7 @@ class Page:
         """Yield line number and text of all that keeps the page from being used."""
         yield from self._shape()
         for number, name in placeholders.unknown(self.markdown):
-            allowed = " ".join(f"{{{known}}}" for known in placeholders.NAMES)
+            allowed = " ".join(f"{{{placeholder}}}" for placeholder in placeholders.NAMES)
             yield number, f"unknown placeholder {{{name}}}; use one of {allowed}"
         if self.markdown.count("```") % 2:
             yield 1, "a code fence is not closed; close it"
@@ -62,8 +62,8 @@ class Page:
         lines = self.markdown.splitlines()
         if not lines or lines[0] != f"# {self.name}":
             yield 1, f"the first line must be '# {self.name}'"
-        found = [line[3:].strip() for line in lines if line.startswith("## ")]
-        if found != list(self.sections):
+        headings = [line[3:].strip() for line in lines if line.startswith("## ")]
+        if headings != list(self.sections):
             yield 1, f"sections must be, in this order: {', '.join(self.sections)}"
         yield from _empty_sections(lines)
 

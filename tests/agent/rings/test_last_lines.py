@@ -45,7 +45,7 @@ class Process:
         """End it, and wait until the agent has seen it."""
         self.popen.communicate(timeout=60)
         ring_id = self.rank.ring.identity.ring_id
-        until("the end is seen", lambda: agent.exits.of(ring_id), 30.0)
+        until("the end is seen", lambda: agent.exits.exit_of(ring_id), 30.0)
 
 
 def texts(agent: Agent) -> list[tuple[int, int, str]]:

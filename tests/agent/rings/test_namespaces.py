@@ -87,12 +87,14 @@ def test_only_the_very_process_is_taken(tmp_path: Path) -> None:
     """A ring names a process: one with the same number, or the same start, is another."""
     pid, start = os.getpid(), start_ticks(os.getpid())
     identity = Identity("job", 0, 0, 1, "node", pid, 7, process_start=start, pid_namespace=5)
-    assert LocalProcesses(own=6).here(identity) == identity, "no process is in namespace 5"
+    assert LocalProcesses(namespace=6).localise(identity) == identity, (
+        "no process is in namespace 5"
+    )
     real = identity._replace(pid_namespace=pid_namespace())
-    assert LocalProcesses(own=6).here(real).pid == pid
+    assert LocalProcesses(namespace=6).localise(real).pid == pid
     for lie in (real._replace(pid=pid + (1 << 22)), real._replace(process_start=start + 1)):
-        assert LocalProcesses(own=6).here(lie) == lie
-    assert LocalProcesses(tmp_path, own=6).here(real) == real, "an empty /proc"
+        assert LocalProcesses(namespace=6).localise(lie) == lie
+    assert LocalProcesses(tmp_path, namespace=6).localise(real) == real, "an empty /proc"
 
 
 def test_its_launcher_is_found_with_it() -> None:
@@ -101,11 +103,13 @@ def test_its_launcher_is_found_with_it() -> None:
         "job", 0, 0, 1, "node", pid, 7, process_start=start_ticks(pid),
         pid_namespace=pid_namespace(), launcher=parent, launcher_start=start_ticks(parent),
     )  # fmt: skip
-    assert LocalProcesses(own=6).here(identity).launcher == parent
+    assert LocalProcesses(namespace=6).localise(identity).launcher == parent
     gone = identity._replace(launcher_start=1)
-    assert LocalProcesses(own=6).here(gone).launcher == 0, "another process has that number here"
+    assert LocalProcesses(namespace=6).localise(gone).launcher == 0, (
+        "another process has that number here"
+    )
 
 
 def test_a_ring_that_does_not_say_where_its_process_is_is_left_as_it_is() -> None:
     identity = Identity("job", 0, 0, 1, "node", 1, 7)
-    assert LocalProcesses().here(identity) == identity
+    assert LocalProcesses().localise(identity) == identity

@@ -31,7 +31,7 @@ def process(text: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def seen(exits: ProcessExits, ring_id: int, seconds: float = 20.0) -> ProcessExit:
-    return waited(lambda: exits.of(ring_id), seconds)
+    return waited(lambda: exits.exit_of(ring_id), seconds)
 
 
 def waited(find: Callable[[], ProcessExit | None], seconds: float) -> ProcessExit:
@@ -43,7 +43,7 @@ def test_the_order_of_deaths_and_how_each_ended() -> None:
     with process("input()") as first, process("input()") as second:
         for ring_id, child in ((1, first), (2, second)):
             exits.watch(ring_id, child.pid, 0)
-        assert exits.of(1) is None and exits.of(2) is None
+        assert exits.exit_of(1) is None and exits.exit_of(2) is None
         began = time.monotonic_ns()
         second.send_signal(signal.SIGKILL)
         killed = seen(exits, 2)
@@ -93,7 +93,7 @@ def test_a_pid_taken_over_by_another_process_is_not_watched() -> None:
         assert not exits.thread.started, "nobody waits for it"
         child.kill()
         child.wait()
-        assert exits.of(1) is None
+        assert exits.exit_of(1) is None
     exits.close()
 
 
@@ -105,13 +105,13 @@ def test_what_is_forgotten_holds_nothing_open() -> None:
         exits.forget({2})
         child.kill()
         assert seen(exits, 2).exit_code == 128 + signal.SIGKILL
-        assert exits.of(1) is None
+        assert exits.exit_of(1) is None
 
 
 def test_a_number_that_no_process_can_have_is_not_watched() -> None:
     exits = ProcessExits(SystemClock())
     exits.watch(1, 1 << 32, 0)
-    assert exits.of(1) is None
+    assert exits.exit_of(1) is None
 
 
 def test_closing_leaves_no_thread_and_nothing_open() -> None:

@@ -124,7 +124,7 @@ def test_a_rank_whose_parent_never_waits_for_it_is_gone_and_its_exit_code_is_sen
     agent.poll()
     agent.flush()
     child.kill()
-    until("its end is seen", lambda: agent.exits.of(rank.ring.identity.ring_id), 20.0)
+    until("its end is seen", lambda: agent.exits.exit_of(rank.ring.identity.ring_id), 20.0)
     for _ in range(3):
         round_of(agent)
     *_, rows = (part[Kind.RANK_STATE] for part in spooled(agent) if Kind.RANK_STATE in part)

@@ -43,7 +43,9 @@ def test_every_file_is_sorted_by_what_it_is(spool: Path) -> None:
     third.write_bytes(third.read_bytes()[:-1])
     (spool / "notes.seg").write_bytes(b"not ours")
     found = adopt(spool)
-    assert [(each.sequence, each.format) for each in found.held.values()] == [(1, number + 1)]
+    assert [(each.sequence, each.format) for each in found.held_segments.values()] == [
+        (1, number + 1)
+    ]
     assert [(each.sequence, each.format) for each in found.waiting.values()] == [(2, 2)]
     assert cursors_of(found.waiting[2].cursors) == {97: 9}
     assert found.damaged == 2
@@ -75,7 +77,7 @@ def test_a_file_that_cannot_be_read_holds_up_no_other(spool: Path) -> None:
     (spool / "0000000000000004.seg").mkdir()
     (spool / "0000000000000005.held").symlink_to(spool / "nothing")
     found = adopt(spool)
-    assert (list(found.waiting), list(found.held), found.damaged) == ([1, 2, 3], [], 2)
+    assert (list(found.waiting), list(found.held_segments), found.damaged) == ([1, 2, 3], [], 2)
     assert [path.stem[-1] for path in sorted(spool.glob("*.damaged"))] == ["4", "5"]
 
 

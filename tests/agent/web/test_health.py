@@ -81,7 +81,7 @@ def test_a_thread_that_ended_is_not_alive_until_it_is_started_again(node: Node) 
         if broken.is_set():
             raise RuntimeError("no work today")
 
-    node.agent.sender.beside = fail
+    node.agent.sender.after_drain = fail
     thread = node.agent.sender.thread
     thread.start()
     assert thread.join(60.0)

@@ -46,16 +46,16 @@ class ValueFaults:
         if np.isfinite(replays):
             counters = {"pcie_replays_a_minute": int(replays)}
             most = {"pcie_replays_a_minute": MOST["pcie_replays_a_minute"]}
-            if self._growth.of(name, counters, now).beyond(most):
+            if self._growth.measure(name, counters, now).beyond(most):
                 text = f"{int(replays)} since its driver was loaded"
                 yield Sighting(NodeFact.PCIE_REPLAYS, name, text)
 
     def _clocks(self, name: str, row: np.void, ceiling: float) -> Iterator[Sighting]:
         reasons = Throttle(max(0, int(row["throttle"])))
         clock = float(row["clock_hertz"])
-        held = [words for reason, words in _REASONS.items() if reason & reasons]
-        text = f"{clock_drop(clock, ceiling)}: {', '.join(held)}"
-        if held and clock < ceiling * (1.0 - MOST["clock_drop_ratio"]):
+        causes = [words for reason, words in _REASONS.items() if reason & reasons]
+        text = f"{clock_drop(clock, ceiling)}: {', '.join(causes)}"
+        if causes and clock < ceiling * (1.0 - MOST["clock_drop_ratio"]):
             yield Sighting(NodeFact.DEVICE_THROTTLED, name, text)
         if reasons & Throttle.HARDWARE_POWER_BRAKE:
             yield Sighting(NodeFact.POWER_BRAKE, name, text)

@@ -29,36 +29,38 @@ def joined(readings: Sequence[Rows]) -> Rows:
     """
     rows: list[np.void] = []
     for reading in readings:
-        known = list(rows)  # of the probes before: two rows of one probe are two devices
+        earlier_rows = list(rows)  # of the probes before: two rows of one probe are two devices
         for row in reading:
-            same = next((each for each in known if _is_same(each, row)), None)
-            if same is None:
+            match = next(
+                (candidate for candidate in earlier_rows if _is_same(candidate, row)), None
+            )
+            if match is None:
                 rows.append(_numbered(row.copy(), rows))
-            elif int(same["lost"]) != 1:
-                _fill(same, row)
+            elif int(match["lost"]) != 1:
+                _fill(match, row)
     return np.array(rows, dtype=_FIELDS)
 
 
-def _is_same(one: np.void, other: np.void) -> bool:
-    if one["address"] and other["address"]:
-        return bool(one["address"] == other["address"])
-    return bool(one["device"] == other["device"])
+def _is_same(left_row: np.void, right_row: np.void) -> bool:
+    if left_row["address"] and right_row["address"]:
+        return bool(left_row["address"] == right_row["address"])
+    return bool(left_row["device"] == right_row["device"])
 
 
-def _numbered(row: np.void, others: Sequence[np.void]) -> np.void:
+def _numbered(row: np.void, rows: Sequence[np.void]) -> np.void:
     """The row, with a number that none of the others has: two sources may count differently."""
-    taken = {int(each["device"]) for each in others}
-    if int(row["device"]) in taken:
-        row["device"] = max(taken) + 1
+    numbers = {int(device_row["device"]) for device_row in rows}
+    if int(row["device"]) in numbers:
+        row["device"] = max(numbers) + 1
     return row
 
 
-def _fill(row: np.void, other: np.void) -> None:
+def _fill(row: np.void, source: np.void) -> None:
     for name, unknown in _FILLED.items():
         if _is_unknown(row[name], unknown):
-            row[name] = other[name]
-    if int(row["activity"]) not in MEASURED and int(other["activity"]):
-        row["activity"] = other["activity"]
+            row[name] = source[name]
+    if int(row["activity"]) not in MEASURED and int(source["activity"]):
+        row["activity"] = source["activity"]
 
 
 def _is_unknown(value: Any, unknown: Any) -> bool:

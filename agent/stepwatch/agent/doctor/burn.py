@@ -34,13 +34,13 @@ class Meeting(NamedTuple):
 def check(seconds: float, meeting: Meeting | None = None) -> Iterator[Result]:
     """Test devices and ranks of this node for `seconds`, then as long the pairs of nodes."""
     try:
-        found = answers("selftest", [f"{seconds:g}"], seconds + START_SECONDS)
+        records = answers("selftest", [f"{seconds:g}"], seconds + START_SECONDS)
     except (ChildError, ValueError) as error:
         yield _unknown("burn", error)
-        found = []
-    if devices := [each for each in found if "device" in each]:
+        records = []
+    if devices := [record for record in records if "device" in record]:
         yield from _of_devices(devices)
-    yield from (_of_reduction(each) for each in found if "ranks" in each)
+    yield from (_of_reduction(record) for record in records if "ranks" in record)
     if meeting is not None:
         yield from _between(seconds, meeting)
 
@@ -52,20 +52,22 @@ def _unknown(name: str, error: Exception) -> Result:
     return Result(name, Outcome.UNKNOWN, str(error), remedy, problem=problem)
 
 
-def _of_devices(found: Sequence[Mapping[str, Any]]) -> Iterator[Result]:
-    usual = {name: statistics.median(each[name] for each in found) for name in ("flops", "copied")}
-    for each in found:
-        share = min(each[name] / usual[name] for name in usual)
+def _of_devices(devices: Sequence[Mapping[str, Any]]) -> Iterator[Result]:
+    usual = {
+        name: statistics.median(device[name] for device in devices) for name in ("flops", "copied")
+    }
+    for device in devices:
+        share = min(device[name] / usual[name] for name in usual)
         text = (
-            f"{each['device']}: {each['flops'] / 1e12:.3g} TFLOP/s, "
-            f"{each['copied'] / 1e9:.3g} GB/s of copies, "
-            f"{each['tested_bytes'] >> 20} MiB of memory hold what is written"
+            f"{device['device']}: {device['flops'] / 1e12:.3g} TFLOP/s, "
+            f"{device['copied'] / 1e9:.3g} GB/s of copies, "
+            f"{device['tested_bytes'] >> 20} MiB of memory hold what is written"
         )
-        if each["wrong"] or each["wrong_bytes"]:
-            wrong = f"{each['wrong']} products and {each['wrong_bytes']} bytes are wrong"
+        if device["wrong"] or device["wrong_bytes"]:
+            wrong = f"{device['wrong']} products and {device['wrong_bytes']} bytes are wrong"
             remedy = "drain the node and have the device replaced"
             source = "the same product of the same numbers is the same, bit for bit; so is memory"
-            yield Result("burn", Outcome.FAIL, f"{each['device']}: {wrong}", remedy, source)
+            yield Result("burn", Outcome.FAIL, f"{device['device']}: {wrong}", remedy, source)
         elif share < _SLOW_RATIO:
             source = "compared with the other devices of the node in the same run"
             remedy = "look at its clocks, heat and PCIe link"
@@ -75,12 +77,13 @@ def _of_devices(found: Sequence[Mapping[str, Any]]) -> Iterator[Result]:
             yield Result("burn", Outcome.PASS, text)
 
 
-def _of_reduction(found: Mapping[str, Any]) -> Result:
-    text = f"{found['ranks']} ranks of this node reduce {found['bytes_per_second'] / 1e9:.3g} GB/s"
-    text += f" ({found['backend']})"
-    if found["wrong"]:
+def _of_reduction(reduction: Mapping[str, Any]) -> Result:
+    rate = reduction["bytes_per_second"]
+    text = f"{reduction['ranks']} ranks of this node reduce {rate / 1e9:.3g} GB/s"
+    text += f" ({reduction['backend']})"
+    if reduction["wrong"]:
         remedy = "drain the node: look at its links, and at memory between its ranks"
-        wrong = f"{text}; {found['wrong']} sums of whole numbers are wrong"
+        wrong = f"{text}; {reduction['wrong']} sums of whole numbers are wrong"
         return Result("all-reduce", Outcome.FAIL, wrong, remedy, "sums of whole numbers are exact")
     return Result("all-reduce", Outcome.PASS, text)
 
@@ -88,14 +91,14 @@ def _of_reduction(found: Mapping[str, Any]) -> Result:
 def _between(seconds: float, meeting: Meeting) -> Iterator[Result]:
     words = [f"{seconds:g}", *map(str, meeting)]
     try:
-        (found,) = answers("pairs", words, seconds + START_SECONDS + MEET_SECONDS)
+        (report,) = answers("pairs", words, seconds + START_SECONDS + MEET_SECONDS)
     except (ChildError, ValueError) as error:
-        others = f"{meeting.nodes} nodes at {meeting.host}:{meeting.port}"
+        destination = f"{meeting.nodes} nodes at {meeting.host}:{meeting.port}"
         remedy = "start the doctor on all of them within a minute; look at routes and firewalls"
-        text = f"no test between {others}: {error}"
+        text = f"no test between {destination}: {error}"
         yield Result("pairs", Outcome.UNKNOWN, text, remedy, problem=Problem.NODE)
         return
-    yield from ranked(found["names"], found["pairs"])
+    yield from ranked(report["names"], report["pairs"])
 
 
 def ranked(names: Sequence[str], pairs: Sequence[Sequence[float]]) -> Iterator[Result]:
@@ -105,8 +108,8 @@ def ranked(names: Sequence[str], pairs: Sequence[Sequence[float]]) -> Iterator[R
     their one rate: which of them is slow is not known.
     """
     best: dict[int, float] = {}
-    for one, other, rate in pairs:
-        for node in (int(one), int(other)):
+    for first, second, rate in pairs:
+        for node in (int(first), int(second)):
             best[node] = max(rate, best.get(node, 0.0))
     usual = statistics.median(best.values())
     source = "each node's best rate with a peer, compared with the median of all nodes in this run"

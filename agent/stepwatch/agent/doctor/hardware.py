@@ -39,7 +39,7 @@ def check(around: Surroundings) -> Iterator[Result]:
     context = ProbeContext(
         around.clock, proc=around.proc, sys=around.sys, kernel_log=around.kernel_log
     )
-    kinds = [kind for kind in discover() if kind.isolated and kind.asked_for(context)]
+    kinds = [kind for kind in discover() if kind.isolated and kind.is_enabled(context)]
     probes = [kind.build(context) for kind in kinds]
     readings = Readings(probes, around.clock)
     try:
@@ -47,7 +47,7 @@ def check(around: Surroundings) -> Iterator[Result]:
             time.sleep(seconds)
             readings.read()
         present = readings.facts.present()
-        guilty = {source for known in present for source in known.sources}
+        guilty = {source for fact in present for source in fact.sources}
         yield from map(_of_fact, present)
         for probe in probes:
             if probe.name not in guilty:
@@ -56,39 +56,39 @@ def check(around: Surroundings) -> Iterator[Result]:
         readings.close()
 
 
-def _of_fact(known: KnownFact) -> Result:
-    kind, action = CATALOGUE[known.key.fact], CATALOGUE[known.key.fact].action
+def _of_fact(fact: KnownFact) -> Result:
+    kind, action = CATALOGUE[fact.key.fact], CATALOGUE[fact.key.fact].action
     name = kind.name
-    if known.key.fact is NodeFact.XID:
-        xid = xid_of(known.key.code, known.text)
+    if fact.key.fact is NodeFact.XID:
+        xid = xid_of(fact.key.code, fact.text)
         name, action = xid.because, xid.action
-    often = f", {known.count} times" if known.count > 1 else ""
-    outcome = _OUTCOMES[known.severity]
+    often = f", {fact.count} times" if fact.count > 1 else ""
+    outcome = _OUTCOMES[fact.severity]
     remedy = "" if outcome is Outcome.PASS or action is Action.NONE else ACTIONS[action]
     return Result(
         kind.name,
         outcome,
-        f"{name} of {known.key.subject}{often}: {known.text}",
+        f"{name} of {fact.key.subject}{often}: {fact.text}",
         remedy,
         kind.source,
     )
 
 
 def _of_probe(name: str, readings: Readings) -> Result:
-    what = _LOOKED_AT.get(name, name)
+    subject = _LOOKED_AT.get(name, name)
     if (reason := readings.unknown.get(name)) is not None:
         return Result(
             name,
             Outcome.UNKNOWN,
-            f"{what}: unknown ({reason}): {readings.details.get(name, '')}",
+            f"{subject}: unknown ({reason}): {readings.details.get(name, '')}",
             _CURES.get(name, "look at why it cannot be read"),
         )
     if not readings.up.get(name):
         detail = readings.details.get(name)
         if detail:
-            return Result(name, Outcome.UNKNOWN, f"{what}: {detail}", _CURES.get(name, ""))
-        return Result(name, Outcome.PASS, f"{what}: there is none here")
-    return Result(name, Outcome.PASS, f"{what}: nothing wrong")
+            return Result(name, Outcome.UNKNOWN, f"{subject}: {detail}", _CURES.get(name, ""))
+        return Result(name, Outcome.PASS, f"{subject}: there is none here")
+    return Result(name, Outcome.PASS, f"{subject}: nothing wrong")
 
 
 _CURES = {

@@ -112,58 +112,65 @@ def _known_variables() -> Mapping[str, str]:
 
 def _nccl(around: Surroundings) -> Iterator[Result]:
     source = "NVIDIA, NCCL user guide, environment variables"
-    own = {name: value for name, value in around.environ.items() if name.startswith("NCCL_")}
-    known = _known_variables()
+    variables = {name: value for name, value in around.environ.items() if name.startswith("NCCL_")}
+    documented = _known_variables()
     odd = False
-    for name, value in sorted(own.items()):
-        if name not in known:
+    for name, value in sorted(variables.items()):
+        if name not in documented:
             odd = True
-            hint = closest_hint(name, known, list_known=False)
+            hint = closest_hint(name, documented, list_known=False)
             text = f"{name} is no variable of NCCL's guide{f'; {hint}' if hint else ''}"
             remedy = "NCCL ignores what it does not know: correct or unset it"
             yield Result("nccl", Outcome.WARN, text, remedy, source, Problem.USER)
-        elif known[name] and value not in ("", "0"):
+        elif documented[name] and value not in ("", "0"):
             odd = True
             yield Result(
                 "nccl",
                 Outcome.WARN,
-                f"{name}={value[:40]}: {known[name]}",
+                f"{name}={value[:40]}: {documented[name]}",
                 "",
                 source,
                 Problem.USER,
             )
-    missing = _missing_interface(around, own.get("NCCL_SOCKET_IFNAME", ""))
+    missing = _missing_interface(around, variables.get("NCCL_SOCKET_IFNAME", ""))
     if missing:
         odd = True
         remedy = "name one that `ip link` shows on every node"
         yield Result("nccl", Outcome.FAIL, missing, remedy, source, Problem.USER)
     if not odd:
-        yield Result("nccl", Outcome.PASS, _timeouts(own), "", source, Problem.USER)
+        yield Result("nccl", Outcome.PASS, _timeouts(variables), "", source, Problem.USER)
 
 
-def _missing_interface(around: Surroundings, asked: str) -> str:
+def _missing_interface(around: Surroundings, pattern: str) -> str:
     """`NCCL_SOCKET_IFNAME` is a list of prefixes, `=eth0` of whole names, `^docker` of others."""
-    if not asked or asked.startswith("^"):
+    if not pattern or pattern.startswith("^"):
         return ""
-    whole, names = asked.startswith("="), asked.lstrip("=").split(",")
+    exact, names = pattern.startswith("="), pattern.lstrip("=").split(",")
     try:
-        there = [path.name for path in (around.sys / "class" / "net").iterdir()]
+        interfaces = [path.name for path in (around.sys / "class" / "net").iterdir()]
     except OSError:
         return ""
-    fits = any(each == name if whole else each.startswith(name) for name in names for each in there)
+    fits = any(
+        interface == name if exact else interface.startswith(name)
+        for name in names
+        for interface in interfaces
+    )
     return (
-        "" if fits else f"NCCL_SOCKET_IFNAME={asked[:40]}: this node has {', '.join(sorted(there))}"
+        ""
+        if fits
+        else f"NCCL_SOCKET_IFNAME={pattern[:40]}: this node has {', '.join(sorted(interfaces))}"
     )
 
 
-def _timeouts(own: Mapping[str, str]) -> str:
+def _timeouts(variables: Mapping[str, str]) -> str:
     """How long NCCL tries before it gives a connection up: 4.096 µs times 2 to the timeout, and as
     many retries as it has, each of which the card may take up to four times as long for."""
-    texts = own.get("NCCL_IB_TIMEOUT", ""), own.get("NCCL_IB_RETRY_CNT", "")
+    texts = variables.get("NCCL_IB_TIMEOUT", ""), variables.get("NCCL_IB_RETRY_CNT", "")
     exponent = int(texts[0]) if texts[0].isdecimal() and int(texts[0]) < 32 else _IB_TIMEOUT
     retries = int(texts[1]) if texts[1].isdecimal() and int(texts[1]) < 8 else _IB_RETRIES
     seconds = 4.096e-6 * 2**exponent * (retries + 1)
-    return f"{len(own)} variables set; an InfiniBand peer is given up after {seconds:.0f} s or more"
+    count = len(variables)
+    return f"{count} variables set; an InfiniBand peer is given up after {seconds:.0f} s or more"
 
 
 def _needed(name: str, environ: Mapping[str, str]) -> Result:

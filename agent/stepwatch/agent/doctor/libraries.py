@@ -22,25 +22,25 @@ def check(around: Surroundings) -> Iterator[Result]:
     """Packages, then the driver beside torch."""
     yield _packages()
     try:
-        (found,) = answers("libraries", (), CHILD_SECONDS)
+        (versions,) = answers("libraries", (), CHILD_SECONDS)
     except (ChildError, ValueError) as error:
         text = f"versions of driver and torch are not known: {error}"
         remedy = "try `nvidia-smi` and `python -c 'import torch'` by hand"
         yield Result("libraries", Outcome.UNKNOWN, text, remedy)
         return
-    yield from compared(found, len(read_devices(around.sys)))
+    yield from compared(versions, len(read_devices(around.sys)))
 
 
-def compared(found: Mapping[str, Any], on_bus: int = 0) -> Iterator[Result]:
+def compared(versions: Mapping[str, Any], on_bus: int = 0) -> Iterator[Result]:
     """What `children.libraries` found, evaluated; `on_bus` devices are on the PCI bus."""
-    yield _of_driver(found, on_bus)
-    if found.get("torch") is None:
+    yield _of_driver(versions, on_bus)
+    if versions.get("torch") is None:
         text = "torch is not installed: its CUDA and NCCL are not known"
         remedy = "run the doctor in the job's own environment"
         yield Result("torch", Outcome.UNKNOWN, text, remedy, problem=Problem.USER)
         return
-    yield _of_torch(found)
-    nccl = found.get("torch_nccl")
+    yield _of_torch(versions)
+    nccl = versions.get("torch_nccl")
     if nccl is not None:
         yield _of_nccl(nccl, installed_nccl())
 
@@ -56,42 +56,42 @@ def installed_nccl() -> str:
 
 
 @cache
-def _known() -> dict[str, Any]:
+def _requirements() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("libraries.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def _packages() -> Result:
-    found = []
+    packages = []
     for name in ("stepwatch", "torch", "nvidia-ml-py"):
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            packages.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-    return Result("versions", Outcome.PASS, ", ".join(found), problem=Problem.USER)
+            packages.append(f"no {name}")
+    return Result("versions", Outcome.PASS, ", ".join(packages), problem=Problem.USER)
 
 
-def _of_driver(found: Mapping[str, Any], on_bus: int) -> Result:
-    mismatch = _known()["mismatch"]
-    if found.get("driver_error") == mismatch["code"]:
+def _of_driver(versions: Mapping[str, Any], on_bus: int) -> Result:
+    mismatch = _requirements()["mismatch"]
+    if versions.get("driver_error") == mismatch["code"]:
         text = "the driver in the kernel and its library are of different versions"
         remedy = "reboot, or load the driver's modules anew: it was upgraded while it ran"
         return Result("driver", Outcome.FAIL, text, remedy, mismatch["source"])
-    if found.get("driver") is None and on_bus:
-        why = found.get("driver_says") or "nvidia-ml-py is not installed"
+    if versions.get("driver") is None and on_bus:
+        why = versions.get("driver_says") or "nvidia-ml-py is not installed"
         text = f"{on_bus} NVIDIA device(s) on the PCI bus, and no driver that answers: {why}"
         return Result("driver", Outcome.FAIL, text, "load NVIDIA's driver, or install it")
-    if found.get("driver") is None:
+    if versions.get("driver") is None:
         return Result("driver", Outcome.PASS, "there is no NVIDIA driver here")
-    text = f"NVIDIA {found['driver']}, CUDA up to {found['driver_cuda']}"
+    text = f"NVIDIA {versions['driver']}, CUDA up to {versions['driver_cuda']}"
     return Result("driver", Outcome.PASS, text)
 
 
-def _of_torch(found: Mapping[str, Any]) -> Result:
-    torch, cuda, driver = (found.get(name) for name in ("torch", "torch_cuda", "driver"))
-    source = _known()["source"]
+def _of_torch(versions: Mapping[str, Any]) -> Result:
+    torch, cuda, driver = (versions.get(name) for name in ("torch", "torch_cuda", "driver"))
+    source = _requirements()["source"]
     if cuda is None:
-        if not found.get("driver_devices"):
+        if not versions.get("driver_devices"):
             return Result("torch", Outcome.PASS, f"torch {torch} without CUDA; no device needs it")
         text = f"torch {torch} is built without CUDA, and this node has NVIDIA devices"
         return Result("torch", Outcome.WARN, text, "install a build of torch for CUDA", source,
@@ -99,7 +99,7 @@ def _of_torch(found: Mapping[str, Any]) -> Result:
     if driver is None:
         text = f"torch {torch} for CUDA {cuda}: no driver to compare it with"
         return Result("torch", Outcome.UNKNOWN, text, "look at why there is none", source)
-    least = _known()["least_driver"].get(cuda.partition(".")[0])
+    least = _requirements()["least_driver"].get(cuda.partition(".")[0])
     if least is None:
         text = f"torch {torch} for CUDA {cuda}: the oldest driver for it is not known here"
         return Result("torch", Outcome.UNKNOWN, text, "compare by hand", source)
@@ -107,8 +107,8 @@ def _of_torch(found: Mapping[str, Any]) -> Result:
     if _numbers(driver) < _numbers(least):
         remedy = "upgrade the driver, install NVIDIA's cuda-compat, or a build of torch for it"
         return Result("torch", Outcome.FAIL, text, remedy, source)
-    if found.get("devices", 0) < found.get("driver_devices", 0):
-        text = f"torch uses {found['devices']} of {found['driver_devices']} devices of the driver"
+    if versions.get("devices", 0) < (count := versions.get("driver_devices", 0)):
+        text = f"torch uses {versions['devices']} of {count} devices of the driver"
         remedy = "look at CUDA_VISIBLE_DEVICES, and at /dev/nvidia* in the container"
         return Result("torch", Outcome.WARN, text, remedy, source, Problem.USER)
     return Result("torch", Outcome.PASS, text, "", source)
@@ -126,4 +126,4 @@ def _of_nccl(loaded: str, installed: str) -> Result:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(each[:9]) for each in re.findall(r"\d+", version)[:8])
+    return tuple(int(digits[:9]) for digits in re.findall(r"\d+", version)[:8])

@@ -41,10 +41,10 @@ def _shared_memory(around: Surroundings) -> Result:
         "through it, and a gibibyte is the least that serves a node of eight ranks"
     )
     try:
-        known = os.statvfs(around.shared_memory)
+        volume = os.statvfs(around.shared_memory)
     except OSError as error:
         return Result("shared-memory", Outcome.UNKNOWN, f"{around.shared_memory}: {error.strerror}")
-    total = known.f_blocks * known.f_frsize
+    total = volume.f_blocks * volume.f_frsize
     text = f"{around.shared_memory} has {total / (1 << 30):.2f} GiB"
     remedy = "start the container with --shm-size=8g, or mount a larger tmpfs"
     if total > ENOUGH_SHARED_BYTES:
@@ -93,20 +93,20 @@ class _Timex(ctypes.Structure):
 
 
 def _clock() -> Result:
-    known = _Timex()
+    timex = _Timex()
     source = "adjtimex(2): the kernel's own word on whether something disciplines its clock"
     try:
-        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(known))
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
     except AttributeError:
         state = -1
     if state < 0:
         return Result("clock", Outcome.UNKNOWN, "the kernel does not say", "", source)
-    if known.status & _UNSYNCHRONISED:
+    if timex.status & _UNSYNCHRONISED:
         remedy = (
             "start chronyd or systemd-timesyncd; in a virtual machine, ask for the host's clock"
         )
         return Result("clock", Outcome.WARN, "nothing keeps the clock right", remedy, source)
-    error = known.maxerror / 1e6
+    error = timex.maxerror / 1e6
     return Result("clock", Outcome.PASS, f"kept right to {error:.3f} s at most", "", source)
 
 

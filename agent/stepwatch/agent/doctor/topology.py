@@ -30,9 +30,9 @@ def check(around: Surroundings) -> Iterator[Result]:
     devices = read_devices(around.sys)
     yield _of_node(nodes, cards, devices)
     ways = [nearest(device, cards)[0] for device in devices]
-    known = [way for way in ways if way is not Nearness.UNKNOWN]
+    known_ways = [way for way in ways if way is not Nearness.UNKNOWN]
     for device, way in zip(devices, ways, strict=True):
-        yield _of_device(device, way, cards, min(known, default=Nearness.UNKNOWN), nodes)
+        yield _of_device(device, way, cards, min(known_ways, default=Nearness.UNKNOWN), nodes)
 
 
 def read_devices(sys: Path) -> list[Function]:
@@ -41,9 +41,9 @@ def read_devices(sys: Path) -> list[Function]:
         names = sorted(path.name for path in (sys / "bus/pci/devices").iterdir())
     except OSError:
         return []
-    own = [name for name in names if _is_device(sys / "bus/pci/devices" / name)]
-    found = (function_at(sys, name) for name in own[:MAX_DEVICES])
-    return [each for each in found if each is not None]
+    device_names = [name for name in names if _is_device(sys / "bus/pci/devices" / name)]
+    functions = (function_at(sys, name) for name in device_names[:MAX_DEVICES])
+    return [function for function in functions if function is not None]
 
 
 def _is_device(folder: Path) -> bool:

@@ -13,11 +13,11 @@ from .result import Outcome, Problem, Result, Surroundings
 
 def check(around: Surroundings) -> Iterator[Result]:
     """A line for what is switched off or no number, or one with the effective times."""
-    known = _known()
-    source = known["source"]
+    watchdogs = _load_watchdogs()
+    source = watchdogs["source"]
     values: dict[str, int] = {}
     odd = False
-    for name, default in known["default"].items():
+    for name, default in watchdogs["default"].items():
         value = around.environ.get(name, str(default))
         if not value.isdecimal() or len(value) > 9:
             odd = True
@@ -26,16 +26,16 @@ def check(around: Surroundings) -> Iterator[Result]:
                          Problem.USER)  # fmt: skip
             continue
         values[name] = int(value)
-        if not values[name] and name in known["off"]:
+        if not values[name] and name in watchdogs["off"]:
             odd = True
-            text = f"{name}=0: {known['off'][name]}"
+            text = f"{name}=0: {watchdogs['off'][name]}"
             yield Result("watchdogs", Outcome.WARN, text, f"unset {name}", source, Problem.USER)
     if not odd:
-        yield Result("watchdogs", Outcome.PASS, _times(known, values), "", source, Problem.USER)
+        yield Result("watchdogs", Outcome.PASS, _times(watchdogs, values), "", source, Problem.USER)
 
 
-def _times(known: Mapping[str, Any], values: Mapping[str, int]) -> str:
-    seconds, beat = known["collective_seconds"], values["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"]
+def _times(watchdogs: Mapping[str, Any], values: Mapping[str, int]) -> str:
+    seconds, beat = watchdogs["collective_seconds"], values["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"]
     return (
         f"a collective that hangs is given up after {seconds} s unless the job sets another timeout"
         f", a watchdog that hangs after {beat} s"
@@ -43,6 +43,6 @@ def _times(known: Mapping[str, Any], values: Mapping[str, int]) -> str:
 
 
 @cache
-def _known() -> dict[str, Any]:
+def _load_watchdogs() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("watchdogs.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -73,7 +73,7 @@ class FactBook:
     def __init__(self) -> None:
         self.refused = 0
         """Sightings that were not kept, as there were too many facts."""
-        self._known: dict[_Key, KnownFact] = {}
+        self._facts: dict[_Key, KnownFact] = {}
         self._due: list[KnownFact] = []
 
     def take(self, source: str, sightings: Iterable[Sighting], now_ns: int) -> None:
@@ -83,66 +83,66 @@ class FactBook:
         """
         for sighting in sightings:
             self._take(source, sighting, now_ns)
-        for known in list(self._known.values()):
-            quiet = CATALOGUE[known.key.fact].quiet_seconds * NANOSECONDS
-            if source in known.sources and now_ns - known.seen_ns >= quiet:
-                self._end(known)
+        for fact in list(self._facts.values()):
+            quiet = CATALOGUE[fact.key.fact].quiet_seconds * NANOSECONDS
+            if source in fact.sources and now_ns - fact.seen_ns >= quiet:
+                self._end(fact)
 
     def present(self) -> list[KnownFact]:
         """The facts that are present."""
         # A copy at once: threads that serve and send ask while the loop takes facts.
-        return [known for known in list(self._known.values()) if known.present]
+        return [fact for fact in list(self._facts.values()) if fact.present]
 
     def settle(self, now_ns: int) -> None:
         """Choose what is reported until the next call: what changed, and now and then all."""
-        again = AGAIN_SECONDS * NANOSECONDS
+        interval_ns = AGAIN_SECONDS * NANOSECONDS
         self._due = [
-            known
-            for known in self._known.values()
-            if known.reported_ns is None
-            or now_ns - known.reported_ns >= again
-            or known.count >= 2 * known.reported_count  # a storm: as it doubles, not every line
+            fact
+            for fact in self._facts.values()
+            if fact.reported_ns is None
+            or now_ns - fact.reported_ns >= interval_ns
+            or fact.count >= 2 * fact.reported_count  # a storm: as it doubles, not every line
         ]
-        for known in self._due:
-            known.reported_ns, known.reported_count = now_ns, known.count
-            if not known.present:
-                del self._known[known.key]
+        for fact in self._due:
+            fact.reported_ns, fact.reported_count = now_ns, fact.count
+            if not fact.present:
+                del self._facts[fact.key]
 
     def rows(self, now_ns: int, ranks: Mapping[int, int]) -> Rows:
         """What is to be reported, as NODE_FACT rows; `ranks` of an attempt are by process."""
         rows = np.zeros(len(self._due), dtype=_ROW)
-        for row, known in zip(rows, self._due, strict=True):
-            row["rank"], row["time_ns"] = ranks.get(known.pid, UNKNOWN_RANK), now_ns
-            row["fact"], row["present"] = known.key.fact, known.present
-            row["code"], row["count"] = known.key.code, known.count
-            row["began_ns"] = known.began_ns
-            for name, text in (("subject", known.key.subject), ("text", known.text)):
+        for row, fact in zip(rows, self._due, strict=True):
+            row["rank"], row["time_ns"] = ranks.get(fact.pid, UNKNOWN_RANK), now_ns
+            row["fact"], row["present"] = fact.key.fact, fact.present
+            row["code"], row["count"] = fact.key.code, fact.count
+            row["began_ns"] = fact.began_ns
+            for name, text in (("subject", fact.key.subject), ("text", fact.text)):
                 row[name] = text_bytes(text, _ROW[name].itemsize)
         return rows
 
     def _take(self, source: str, sighting: Sighting, now_ns: int) -> None:
         key = _Key(sighting.fact, sighting.subject, sighting.code)
-        known = self._known.get(key)
+        fact = self._facts.get(key)
         if sighting.over:
-            if known is not None:
-                self._end(known)
+            if fact is not None:
+                self._end(fact)
             return
-        at = min(sighting.at_ns or now_ns, now_ns)
-        if now_ns - at >= CATALOGUE[key.fact].quiet_seconds * NANOSECONDS:
+        moment_ns = min(sighting.at_ns or now_ns, now_ns)
+        if now_ns - moment_ns >= CATALOGUE[key.fact].quiet_seconds * NANOSECONDS:
             return  # long over: a log holds what was before this agent
-        if known is None:
-            if len(self._known) >= MAX_FACTS:
+        if fact is None:
+            if len(self._facts) >= MAX_FACTS:
                 self.refused += 1
                 return
-            known = self._known[key] = KnownFact(key, at, at, "", 0)
-            logger.warning("%s: %s %s", known.name, key.subject, sighting.text)
-        known.present = True
-        known.seen_ns = max(known.seen_ns, at)
-        known.text, known.pid = sighting.text or known.text, sighting.pid or known.pid
-        known.sources.add(source)
-        known.counts[source] += sighting.happened
+            fact = self._facts[key] = KnownFact(key, moment_ns, moment_ns, "", 0)
+            logger.warning("%s: %s %s", fact.name, key.subject, sighting.text)
+        fact.present = True
+        fact.seen_ns = max(fact.seen_ns, moment_ns)
+        fact.text, fact.pid = sighting.text or fact.text, sighting.pid or fact.pid
+        fact.sources.add(source)
+        fact.counts[source] += sighting.happened
 
-    def _end(self, known: KnownFact) -> None:
-        if known.present:
-            known.present, known.reported_ns = False, None
-            logger.info("%s of %s is over", known.name, known.key.subject)
+    def _end(self, fact: KnownFact) -> None:
+        if fact.present:
+            fact.present, fact.reported_ns = False, None
+            logger.info("%s of %s is over", fact.name, fact.key.subject)

@@ -30,21 +30,23 @@ class Growth:
     """Counters of subjects over the newest minute."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[float, Mapping[str, int]]]] = {}
+        self._readings: dict[str, deque[tuple[float, Mapping[str, int]]]] = {}
 
-    def of(self, subject: str, counters: Mapping[str, int], now: float) -> Grown:
+    def measure(self, subject: str, counters: Mapping[str, int], now: float) -> Grown:
         """How much the counters of `subject` grew, at `now` in seconds.
 
         A counter that was not there did not grow. Where one went back (a reset, a driver that was
         loaded anew, 32 bits that are full) all are counted from there on.
         """
-        seen = self._seen.setdefault(subject, deque())
-        if seen and any(counters.get(name, 0) < count for name, count in seen[-1][1].items()):
-            seen.clear()
-        while len(seen) > 1 and now - seen[1][0] >= WINDOW_SECONDS:
-            seen.popleft()
-        if not seen or now - seen[-1][0] >= _BETWEEN_SECONDS:
-            seen.append((now, counters))
-        begun, first = seen[0]
+        readings = self._readings.setdefault(subject, deque())
+        if readings and any(
+            counters.get(name, 0) < count for name, count in readings[-1][1].items()
+        ):
+            readings.clear()
+        while len(readings) > 1 and now - readings[1][0] >= WINDOW_SECONDS:
+            readings.popleft()
+        if not readings or now - readings[-1][0] >= _BETWEEN_SECONDS:
+            readings.append((now, counters))
+        begun, first = readings[0]
         grown = {name: max(0, count - first.get(name, count)) for name, count in counters.items()}
         return Grown(grown, now - begun)

@@ -70,7 +70,7 @@ def decode(data: bytes, kind: Kind) -> Answer:
     head = json.loads(text)
     try:
         owners = tuple(frozenset(map(int, pids)) for pids in head["owners"])
-        facts = tuple(_sighting(each) for each in head["facts"])
+        facts = tuple(_sighting(fields) for fields in head["facts"])
         unknown = None if head["unknown"] is None else Unknown(head["unknown"])
         detail = str(head["detail"])
     except (KeyError, TypeError) as error:
@@ -80,5 +80,5 @@ def decode(data: bytes, kind: Kind) -> Answer:
 
 
 def _sighting(fields: list[Any]) -> Sighting:
-    fact, *others = fields
-    return Sighting(NodeFact(fact), *others)
+    fact, *values = fields
+    return Sighting(NodeFact(fact), *values)

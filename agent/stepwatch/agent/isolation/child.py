@@ -23,8 +23,8 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def fork(probe: Probe, ranks: RankProcesses, theirs: Connection) -> int:
-    """Start the process of `probe`, which serves `theirs`; returns its id.
+def fork(probe: Probe, ranks: RankProcesses, connection: Connection) -> int:
+    """Start the process of `probe`, which serves `connection`; returns its id.
 
     `ranks` is what the probe was built with: each question brings the newest process ids.
 
@@ -34,17 +34,17 @@ def fork(probe: Probe, ranks: RankProcesses, theirs: Connection) -> int:
     parent = os.getpid()
     child = os.fork()
     if child:
-        theirs.close()
+        connection.close()
         return child
     try:
-        _alone(parent, theirs.fileno())
-        _serve(probe, ranks, theirs)
+        _isolate(parent, connection.fileno())
+        _serve(probe, ranks, connection)
     finally:
         os._exit(0)
 
 
-def _alone(parent: int, kept: int) -> None:
-    """Leave everything of the parent behind but the file `kept`."""
+def _isolate(parent: int, descriptor: int) -> None:
+    """Leave everything of the parent behind but the file `descriptor`."""
     gc.disable()  # what the parent owns must not be finalised here
     gc.freeze()
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -57,7 +57,7 @@ def _alone(parent: int, kept: int) -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C reaches the whole group; the agent ends us
     for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != kept:
+        if number > 2 and number != descriptor:
             with contextlib.suppress(OSError):  # that of the list itself
                 os.close(number)
     nothing = os.open(os.devnull, os.O_RDWR)

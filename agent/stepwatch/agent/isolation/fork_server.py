@@ -77,14 +77,14 @@ class ForkServer:
                 importlib.import_module(name)
         self._say({"loaded": True})
 
-    def _start(self, number: int, recipe: dict[str, Any], theirs: Connection) -> None:
+    def _start(self, number: int, recipe: dict[str, Any], connection: Connection) -> None:
         ranks = RankProcesses()
         try:
             probe = build_probe(recipe, ranks)
             gc.freeze()  # a collection writes to the pages that it looks through
-            pid = child.fork(probe, ranks, theirs)
+            pid = child.fork(probe, ranks, connection)
         except (OSError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:
-            theirs.close()
+            connection.close()
             self._say({"failed": number, "why": f"{type(error).__name__}: {error}"})
             return
         handle = os.pidfd_open(pid)
@@ -93,8 +93,8 @@ class ForkServer:
         self._say({"started": number})
 
     def _kill(self, number: int) -> None:
-        for handle, (known, _) in self._numbers.items():
-            if known == number:
+        for handle, (child_number, _) in self._numbers.items():
+            if child_number == number:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
 

@@ -78,7 +78,7 @@ class ProbeProcess:
             return None
         try:
             if not self._connection.poll():
-                return self._late()
+                return self._overdue_answer()
             answer = decode(self._connection.recv_bytes(MAX_BYTES), self.probe.kind)
         except (EOFError, OSError):
             self._starter.await_end(self._number, KNOWN_SECONDS)
@@ -104,16 +104,16 @@ class ProbeProcess:
         self._end(0.0)
 
     def _begin(self) -> None:
-        self._connection, theirs = Pipe()
-        with theirs:
+        self._connection, child_end = Pipe()
+        with child_end:
             try:
-                self._number = self._starter.start(self.probe, theirs.fileno())
+                self._number = self._starter.start(self.probe, child_end.fileno())
             except (OSError, TypeError):
                 self._end(self._back_off())
                 raise
         self._answers, self._began = 0, False
 
-    def _late(self) -> Answer | None:
+    def _overdue_answer(self) -> Answer | None:
         """What to say of an answer that is not there."""
         assert self._asked_ns is not None
         if not self._began:

@@ -89,7 +89,7 @@ class Readings:
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
         """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
-        of_process = {each.reader.identity.pid: each.reader.identity.rank for each in ranks}
+        of_process = {rank.reader.identity.pid: rank.reader.identity.rank for rank in ranks}
         parts: dict[int, list[Rows]] = {}
         named: dict[str, Rows] = {}
         for probe in self.probes:
@@ -103,7 +103,9 @@ class Readings:
         if len(facts):
             parts[Kind.NODE_FACT] = [facts]
         if Kind.DEVICE in parts:
-            parts[Kind.DEVICE] = [joined([named[each] for each in DEVICE_PROBES if each in named])]
+            parts[Kind.DEVICE] = [
+                joined([named[probe_name] for probe_name in DEVICE_PROBES if probe_name in named])
+            ]
         return {
             Kind(kind): joined_rows(tables, DTYPES[Kind(kind)]) for kind, tables in parts.items()
         }
@@ -114,8 +116,8 @@ class Readings:
 
     def devices(self) -> Rows:
         """The newest DEVICE row of each device that can be read now."""
-        found = [self.latest.get(each) for each in DEVICE_PROBES]
-        return joined([rows for rows in found if rows is not None])
+        tables = [self.latest.get(probe_name) for probe_name in DEVICE_PROBES]
+        return joined([rows for rows in tables if rows is not None])
 
     def close(self) -> None:
         """Close every probe, and end its process."""
@@ -128,12 +130,12 @@ class Readings:
 
     def _unread(self) -> Iterator[Sighting]:
         """Probes that hang, and sources that cannot be read; not those that never were there."""
-        late = {name for name, reason in self.unknown.items() if reason is Unknown.LATE}
-        yielding = {probe.name for probe in self.probes if probe.yields_to in late}
+        late_probes = {name for name, reason in self.unknown.items() if reason is Unknown.LATE}
+        yielding = {probe.name for probe in self.probes if probe.yields_to in late_probes}
         for name in {**self.details, **self.unknown}:
-            if name in late - yielding:
+            if name in late_probes - yielding:
                 yield Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT)
-            elif name not in late:
+            elif name not in late_probes:
                 reason = self.details.get(name) or self.unknown[name].value
                 yield Sighting(NodeFact.SOURCE_UNREAD, name, reason)
 
@@ -147,12 +149,14 @@ class Readings:
     def _await(self, processes: Sequence[ProbeProcess]) -> None:
         """Wait until all have answered, at most `GRACE_SECONDS`."""
         end = self._clock.monotonic_ns() + round(GRACE_SECONDS * NANOSECONDS)
-        awaited = {each.awaited for each in processes if each.awaited is not None}
+        awaited = {process.awaited for process in processes if process.awaited is not None}
         while awaited:
             answered = wait(list(awaited), (end - self._clock.monotonic_ns()) / NANOSECONDS)
             if not answered:
                 return
-            awaited.difference_update(each for each in answered if isinstance(each, Connection))
+            awaited.difference_update(
+                connection for connection in answered if isinstance(connection, Connection)
+            )
 
     def _take(self, process: ProbeProcess) -> None:
         answer = process.take()
@@ -164,8 +168,8 @@ class Readings:
         if answer.rows is None:
             if answer.unknown is not Unknown.NO_SOURCE:
                 self.details[probe.name] = answer.detail
-            known = probe.name in self.up
-            if known or answer.unknown in (Unknown.LATE, Unknown.FAILED):
+            was_read = probe.name in self.up
+            if was_read or answer.unknown in (Unknown.LATE, Unknown.FAILED):
                 self._forget(probe, answer.unknown or Unknown.INVALID, answer.detail)
             return
         if self.unknown.pop(probe.name, None) is not None:
@@ -177,16 +181,18 @@ class Readings:
         if probe.kind is Kind.DEVICE and answer.owners:
             self.ranks.devices = used_devices(answer)
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
-        self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
+        self.facts.take(
+            probe.name, self._primary_sightings(probe, answer), self._clock.monotonic_ns()
+        )
 
-    def _of_its_own(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
+    def _primary_sightings(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
         """The facts of an answer, but not of devices that a better source reads, or may read:
         as long as it has not answered at all."""
-        better = {each.name for each in self.probes} & {probe.yields_to}
+        better = {candidate.name for candidate in self.probes} & {probe.yields_to}
         if better - self._answered:
             return ()
         covered = {name_of(row) for row in self.latest.get(probe.yields_to, ())}
-        return [each for each in answer.facts if each.subject not in covered]
+        return [sighting for sighting in answer.facts if sighting.subject not in covered]
 
     def _forget(self, probe: Probe, reason: Unknown, detail: str) -> None:
         if self.unknown.get(probe.name) is not reason:
@@ -200,12 +206,12 @@ class Readings:
 
 def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
     """Addresses of the devices that each process computes on, of a reading of devices."""
-    found: dict[int, tuple[str, ...]] = {}
+    addresses: dict[int, tuple[str, ...]] = {}
     for row, pids in zip(() if answer.rows is None else answer.rows, answer.owners, strict=False):
         address = bytes(row["address"]).decode("ascii", "replace")
         for pid in pids if address else ():
-            found[pid] = (*found.get(pid, ()), address)
-    return found
+            addresses[pid] = (*addresses.get(pid, ()), address)
+    return addresses
 
 
 def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, int]) -> Rows:
@@ -217,7 +223,7 @@ def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, i
         return rows
     rows = rows.copy()
     for row, pids in zip(rows, owners, strict=False):
-        mine = {ranks[pid] for pid in pids if pid in ranks}
-        if len(mine) == 1:
-            row["rank"] = mine.pop()
+        owner_ranks = {ranks[pid] for pid in pids if pid in ranks}
+        if len(owner_ranks) == 1:
+            row["rank"] = owner_ranks.pop()
     return rows

@@ -26,8 +26,8 @@ def recipe_of(probe: Probe) -> Recipe:
     return {
         "module": type(probe).__module__,
         "name": type(probe).__qualname__,
-        "arguments": [_described(each) for each in arguments],
-        "named": {name: _described(each) for name, each in named.items()},
+        "arguments": [_described(argument) for argument in arguments],
+        "named": {name: _described(argument) for name, argument in named.items()},
     }
 
 
@@ -37,12 +37,12 @@ def build_probe(recipe: Recipe, ranks: RankProcesses) -> Probe:
     Raises:
         Exception: its module cannot be imported, or its class refuses what it is given.
     """
-    found: Any = importlib.import_module(recipe["module"])
+    target: Any = importlib.import_module(recipe["module"])
     for name in recipe["name"].split("."):
-        found = getattr(found, name)
-    arguments = [_restored(each, ranks) for each in recipe["arguments"]]
-    named = {name: _restored(each, ranks) for name, each in recipe["named"].items()}
-    probe = found(*arguments, **named)
+        target = getattr(target, name)
+    arguments = [_restored(argument, ranks) for argument in recipe["arguments"]]
+    named = {name: _restored(argument, ranks) for name, argument in recipe["named"].items()}
+    probe = target(*arguments, **named)
     if not isinstance(probe, Probe):
         raise TypeError(f"{recipe['name']} is no probe")
     return probe

@@ -68,8 +68,8 @@ class Starter:
                 "probes begin late: their process is not ready after %g s", READY_SECONDS
             )
 
-    def start(self, probe: Probe, theirs: int) -> int:
-        """Ask for a process of `probe` that serves the socket `theirs`; returns its number.
+    def start(self, probe: Probe, descriptor: int) -> int:
+        """Ask for a process of `probe` that serves the socket `descriptor`; returns its number.
 
         Raises:
             OSError: it cannot be asked for now.
@@ -81,7 +81,7 @@ class Starter:
         assert self._control is not None
         self._newest += 1
         question = json.dumps({"start": self._newest, "probe": recipe}).encode()
-        socket.send_fds(self._control, [question], [theirs])
+        socket.send_fds(self._control, [question], [descriptor])
         self._names[self._newest] = probe.name
         return self._newest
 
@@ -124,8 +124,8 @@ class Starter:
         end = self._clock.monotonic_ns() + round(seconds * NANOSECONDS)
         self.collect()
         while self.lives(number):
-            left = (end - self._clock.monotonic_ns()) / NANOSECONDS
-            if left <= 0 or not self._readable(left):
+            remaining_s = (end - self._clock.monotonic_ns()) / NANOSECONDS
+            if remaining_s <= 0 or not self._readable(remaining_s):
                 return False
             self.collect()
         return True
@@ -144,14 +144,14 @@ class Starter:
             self._server = None
 
     def _begin(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = "from stepwatch.agent.isolation.fork_server import main"
         try:
-            with theirs:
+            with child_end:
                 self._server = subprocess.Popen(
-                    [sys.executable, "-P", "-c", f"{program}; main({theirs.fileno()})"],
+                    [sys.executable, "-P", "-c", f"{program}; main({child_end.fileno()})"],
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()], env=_environment(),
+                    pass_fds=[child_end.fileno()], env=_environment(),
                 )  # fmt: skip
         except OSError:
             ours.close()

@@ -36,7 +36,7 @@ def _document() -> dict[str, Any]:
 
 
 _DOCUMENT = _document()
-CONVENTIONS: tuple[Convention, ...] = tuple(Convention(**each) for each in _DOCUMENT["metric"])
+CONVENTIONS: tuple[Convention, ...] = tuple(Convention(**entry) for entry in _DOCUMENT["metric"])
 STATUS_TYPES: Mapping[str, str] = {
     fact: kind for kind, facts in _DOCUMENT["status"].items() for fact in facts
 }

@@ -139,10 +139,10 @@ class MetricsExporter:
 def interval_seconds() -> float:
     """Seconds between requests, from the SDK's variable; its default where that is no number."""
     try:
-        asked = float(os.environ.get(ENV_INTERVAL, "")) / 1000.0
+        seconds = float(os.environ.get(ENV_INTERVAL, "")) / 1000.0
     except ValueError:
         return DEFAULT_SECONDS
-    return max(LEAST_SECONDS, asked) if 0.0 < asked < float("inf") else DEFAULT_SECONDS
+    return max(LEAST_SECONDS, seconds) if 0.0 < seconds < float("inf") else DEFAULT_SECONDS
 
 
 def metrics_data(points: Iterable[Point], resource: Resource, now_ns: int) -> MetricsData:

@@ -53,14 +53,14 @@ def points_of(
     """All points of a node, at most `MOST_POINTS`; `sys` says which interfaces are cards."""
     present = list(facts)
     devices = readings.devices()
-    found = [
+    points = [
         *_of_devices(devices),
         *_of_interfaces(readings.latest.get("nic"), sys),
         *_of_host(readings.latest.get("host")),
         *_status_of_devices(devices, present),
         *_status_of_parts(present),
     ]
-    return found[:MOST_POINTS]
+    return points[:MOST_POINTS]
 
 
 def _of_devices(rows: Rows) -> Iterator[Point]:
@@ -84,11 +84,11 @@ def _of_host(rows: Rows | None) -> Iterator[Point]:
         yield from _points("host", rows[-1], {})
 
 
-def _points(of: str, row: np.void, identity: dict[str, str]) -> Iterator[Point]:
+def _points(entity: str, row: np.void, identity: dict[str, str]) -> Iterator[Point]:
     for convention in CONVENTIONS:
-        if convention.of == of:
+        if convention.of == entity:
             value = float(row[convention.field])
-            if math.isfinite(value) and value != UNKNOWN[_KINDS[of]][convention.field]:
+            if math.isfinite(value) and value != UNKNOWN[_KINDS[entity]][convention.field]:
                 yield _point(convention, identity, value)
 
 
@@ -109,10 +109,10 @@ def _status_of_devices(rows: Rows, facts: list[KnownFact]) -> Iterator[Point]:
         lost = int(row["lost"])
         if lost == UNKNOWN[Kind.DEVICE]["lost"]:
             continue
-        about = [_STATE_OF.get(each.severity, "ok") for each in facts if _is_of(each, row)]
+        about = [_STATE_OF.get(fact.severity, "ok") for fact in facts if _is_of(fact, row)]
         state = "failed" if lost else max(["ok", *about], key=STATES.index)
-        for each in STATES:
-            yield _status({**_device(row), "hw.state": each}, float(each == state))
+        for candidate in STATES:
+            yield _status({**_device(row), "hw.state": candidate}, float(candidate == state))
 
 
 def _status_of_parts(facts: list[KnownFact]) -> Iterator[Point]:

@@ -19,9 +19,9 @@ ANSWER_SECONDS = 10.0
 class BoundedSession(requests.Session):
     """Gives each answer to `seen` as (status, body) before the exporter looks at it."""
 
-    def __init__(self, seen: Callable[[int, bytes], None]) -> None:
+    def __init__(self, observe: Callable[[int, bytes], None]) -> None:
         super().__init__()
-        self._seen = seen
+        self._observe = observe
         self.headers["accept-encoding"] = "identity"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
@@ -31,8 +31,8 @@ class BoundedSession(requests.Session):
             body = _read(answer)
         finally:
             answer.close()
-        self._seen(answer.status_code, body)
-        return _like(answer, body)
+        self._observe(answer.status_code, body)
+        return _copied(answer, body)
 
 
 def _read(answer: requests.Response) -> bytes:
@@ -46,9 +46,9 @@ def _read(answer: requests.Response) -> bytes:
         return error.data
 
 
-def _like(answer: requests.Response, body: bytes) -> requests.Response:
-    made = requests.Response()
-    made.status_code, made.reason = answer.status_code, answer.reason
-    made.headers, made.url, made.request = answer.headers, answer.url, answer.request
-    made.raw = io.BytesIO(body)
-    return made
+def _copied(answer: requests.Response, body: bytes) -> requests.Response:
+    response = requests.Response()
+    response.status_code, response.reason = answer.status_code, answer.reason
+    response.headers, response.url, response.request = answer.headers, answer.url, answer.request
+    response.raw = io.BytesIO(body)
+    return response

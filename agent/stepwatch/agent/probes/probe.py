@@ -49,14 +49,14 @@ class RankProcesses:
 
     def encode(self) -> bytes:
         """For the process of a probe."""
-        devices = {pid: found for pid, found in self.devices.items() if pid in self.pids}
+        devices = {pid: addresses for pid, addresses in self.devices.items() if pid in self.pids}
         return json.dumps([sorted(self.pids), sorted(devices.items())]).encode()
 
     def decode(self, data: bytes) -> None:
         """Take what `encode` made."""
         pids, devices = json.loads(data)
         self.pids = frozenset(pids)
-        self.devices = {pid: tuple(found) for pid, found in devices}
+        self.devices = {pid: tuple(addresses) for pid, addresses in devices}
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class Probe(ABC):
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
         """Make a probe, and remember of what."""
-        made = super().__new__(cls)
-        made.built_with = arguments, named
-        return made
+        probe = super().__new__(cls)
+        probe.built_with = arguments, named
+        return probe
 
     @classmethod
-    def asked_for(cls, context: ProbeContext) -> bool:
+    def is_enabled(cls, context: ProbeContext) -> bool:
         """Whether this node is to have the probe."""
         return True
 

@@ -25,22 +25,22 @@ def discover() -> list[type[Probe]]:
         TypeError: a folder defines no probe or several, or two probes have one name or one kind of
             record.
     """
-    found: dict[str, type[Probe]] = {}
+    probes_by_name: dict[str, type[Probe]] = {}
     for module in pkgutil.iter_modules(probes.__path__, f"{probes.__name__}."):
         if module.ispkg:
             probe = _probe_of(importlib.import_module(module.name))
-            if probe.name in found:
+            if probe.name in probes_by_name:
                 raise TypeError(f"{module.name} defines a second probe named {probe.name!r}")
-            _refuse_second_of_kind(probe, found.values())
-            found[probe.name] = probe
-    return [found[name] for name in sorted(found)]
+            _refuse_second_of_kind(probe, probes_by_name.values())
+            probes_by_name[probe.name] = probe
+    return [probes_by_name[name] for name in sorted(probes_by_name)]
 
 
-def _refuse_second_of_kind(probe: type[Probe], others: Iterable[type[Probe]]) -> None:
-    for other in others:
-        if other.kind is probe.kind and probe.kind not in _SHARED:
+def _refuse_second_of_kind(probe: type[Probe], registered: Iterable[type[Probe]]) -> None:
+    for peer in registered:
+        if peer.kind is probe.kind and probe.kind not in _SHARED:
             raise TypeError(
-                f"probe {probe.name!r} reads {probe.kind.name}, as probe {other.name!r} does: "
+                f"probe {probe.name!r} reads {probe.kind.name}, as probe {peer.name!r} does: "
                 "readers take the newest row of a kind, so one value would stand for the other; "
                 "add a kind of record"
             )

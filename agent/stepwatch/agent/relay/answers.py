@@ -85,17 +85,21 @@ def read_asked_seconds(headers: Mapping[str, str]) -> float:
 _FOREIGN = "the answer is not a collector's; check --collector"
 
 
-def _verdicts(found: Any) -> list[Verdict]:
-    if not isinstance(found, list):
+def _verdicts(entries: Any) -> list[Verdict]:
+    if not isinstance(entries, list):
         raise ValueError(_FOREIGN)
-    if not all(isinstance(item, dict) and isinstance(item.get("verdict"), str) for item in found):
+    if not all(isinstance(item, dict) and isinstance(item.get("verdict"), str) for item in entries):
         raise ValueError(_FOREIGN)
-    return [Verdict(item["verdict"], str(item.get("reason"))[:MAX_REASON]) for item in found]
+    return [Verdict(item["verdict"], str(item.get("reason"))[:MAX_REASON]) for item in entries]
 
 
-def _formats(found: Any) -> frozenset[int]:
-    if found is None:
+def _formats(numbers: Any) -> frozenset[int]:
+    if numbers is None:
         return LEGACY_FORMATS
-    if not isinstance(found, list) or not found or not all(type(item) is int for item in found):
+    if (
+        not isinstance(numbers, list)
+        or not numbers
+        or not all(type(item) is int for item in numbers)
+    ):
         raise ValueError(_FOREIGN)
-    return frozenset(found)
+    return frozenset(numbers)

@@ -51,9 +51,9 @@ def of_error(error: Exception, url: httpx.URL) -> Problem:
     return Problem(ANSWER, str(error))
 
 
-def of_status(status: int, said: str) -> Problem:
-    """What an answer other than 200 means; `said` is the beginning of its body."""
-    text = f"HTTP {status}: {said}"
+def of_status(status: int, body: str) -> Problem:
+    """What an answer other than 200 means; `body` is the beginning of its body."""
+    text = f"HTTP {status}: {body}"
     if status == httpx.codes.UNAUTHORIZED:
         return Problem(TOKEN, f"{text}; look at --token-file, which is read again when it changes")
     if status == httpx.codes.FORBIDDEN:
@@ -62,17 +62,19 @@ def of_status(status: int, said: str) -> Problem:
 
 
 def _of_certificate(error: ssl.SSLCertVerificationError, url: httpx.URL) -> str:
-    whose = f"the certificate of {_place(url)}"
+    subject = f"the certificate of {_place(url)}"
     code = error.verify_code
     if code == _EXPIRED:
-        return f"{whose} has expired: renew it at the collector, or set this node's clock"
+        return f"{subject} has expired: renew it at the collector, or set this node's clock"
     if code == _NOT_YET:
-        return f"{whose} is not valid yet: set the clock of this node or of who signed it"
+        return f"{subject} is not valid yet: set the clock of this node or of who signed it"
     if code in (_OTHER_NAME, _OTHER_ADDRESS):
-        return f"{whose} is for another name: use that name in --collector, or have it signed anew"
+        return (
+            f"{subject} is for another name: use that name in --collector, or have it signed anew"
+        )
     if code in _UNKNOWN_SIGNER:
-        return f"{whose} is signed by nobody trusted here: pass --ca FILE with the signer's"
-    return f"{whose} is refused: {error.verify_message}"
+        return f"{subject} is signed by nobody trusted here: pass --ca FILE with the signer's"
+    return f"{subject} is refused: {error.verify_message}"
 
 
 def _tls_error(error: BaseException | None) -> ssl.SSLError | None:

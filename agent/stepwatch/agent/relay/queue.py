@@ -20,11 +20,11 @@ class SegmentQueue(Protocol):
         """Up to `count` of the oldest segments as (number, bytes)."""
         ...
 
-    def acknowledge(self, done: Collection[int], refused: Collection[int] = ...) -> None:
+    def acknowledge(self, sequences: Collection[int], refused: Collection[int] = ...) -> None:
         """The collector is done with these; it will never take those in `refused`."""
         ...
 
-    def hold(self, held: Iterable[int], announced: Collection[int]) -> None:
+    def hold(self, sequences: Iterable[int], announced: Collection[int]) -> None:
         """Keep these, unsent, until the collector reads more than `announced`."""
         ...
 

@@ -85,7 +85,7 @@ class Relay:
         if not outgoing:
             return 0.0
         try:
-            body = b"".join(each.data for each in outgoing)
+            body = b"".join(segment.data for segment in outgoing)
             with self._post(body) as response:
                 answer = read_body(response)
             if response.status_code != 200:
@@ -132,21 +132,21 @@ class Relay:
         return outgoing
 
     def _apply(self, outgoing: list[Outgoing], answer: Answer) -> float:
-        understood = all(each.format in answer.formats for each in outgoing)
+        understood = all(segment.format in answer.formats for segment in outgoing)
         self._learn(answer)
         if not understood:
             return self._send_again()
         if len(answer.verdicts) != len(outgoing):
             raise ValueError(f"{len(answer.verdicts)} verdicts for {len(outgoing)} segments")
         refused, unread = {}, {}
-        for each, verdict in zip(outgoing, answer.verdicts, strict=True):
+        for segment, verdict in zip(outgoing, answer.verdicts, strict=True):
             if verdict.word == REFUSED:
-                refused[each.sequence] = verdict.reason
+                refused[segment.sequence] = verdict.reason
             elif verdict.word not in DONE:
-                unread[each.sequence] = f"{verdict.word}: {verdict.reason}"
+                unread[segment.sequence] = f"{verdict.word}: {verdict.reason}"
         self.repeated += sum(verdict.word == DUPLICATE for verdict in answer.verdicts)
-        done = [each.sequence for each in outgoing if each.sequence not in unread]
-        self.spool.acknowledge(done, refused)
+        acknowledged = [segment.sequence for segment in outgoing if segment.sequence not in unread]
+        self.spool.acknowledge(acknowledged, refused)
         self._hold(unread)
         self._report(refused)
         self._misunderstood, self._delay = False, 0.0
@@ -169,7 +169,7 @@ class Relay:
         innocent = problem.reason == problems.TOKEN or response.status_code in _OF_NO_SEGMENT
         if not innocent and self.batches.failed(len(outgoing)):
             # Held under no formats: the next release, whatever brings it, tries them again.
-            self._hold({each.sequence: problem.text for each in outgoing}, announced=())
+            self._hold({segment.sequence: problem.text for segment in outgoing}, announced=())
         return self._back_off(problem, response.headers.get("retry-after"))
 
     def _learn(self, answer: Answer) -> None:
@@ -197,8 +197,8 @@ class Relay:
             sequence, reason = next(iter(reasons.items()))
             logger.warning("the collector cannot read segment %d (held): %s", sequence, reason)
         if reasons:
-            known = self.formats.announced or ()
-            self.spool.hold(reasons, known if announced is None else announced)
+            formats = self.formats.announced or ()
+            self.spool.hold(reasons, formats if announced is None else announced)
 
     def _report(self, reasons: dict[int, str]) -> None:
         self.refused += len(reasons)
@@ -210,13 +210,13 @@ class Relay:
     def _note(self, problem: problems.Problem) -> None:
         """Remember why nothing is taken; the log says it once, and again for another reason."""
         if self.problem is None or self.problem.reason != problem.reason:
-            said = " ".join(problem.text.split())
-            what = (
+            reason = " ".join(problem.text.split())
+            state = (
                 "nothing is sent"
                 if problem.reason == problems.SPOOL
                 else "the collector refuses segments or is away"
             )
-            logger.warning("%s (%s); spooling", what, said)
+            logger.warning("%s (%s); spooling", state, reason)
         self.problem = problem
         self.link = AWAY
 
@@ -224,14 +224,14 @@ class Relay:
         self.failures += 1
         self._note(problem)
         self._delay = min(max(self._delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
-        known = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
-        asked = float(retry_after or 0) if known else 0.0
-        return max(min(asked, 60.0), self._delay * random.uniform(0.5, 1.0))
+        is_seconds = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
+        retry_s = float(retry_after or 0) if is_seconds else 0.0
+        return max(min(retry_s, 60.0), self._delay * random.uniform(0.5, 1.0))
 
 
 def _of_answer(response: httpx.Response, body: bytes) -> problems.Problem:
     try:
-        said = str(json.loads(body)["error"])  # as a collector says it
+        message = str(json.loads(body)["error"])  # as a collector says it
     except (ValueError, TypeError, KeyError, RecursionError):
-        said = body[:_MOST_SAID].decode("utf-8", "replace")
-    return problems.of_status(response.status_code, said[:_MOST_SAID])
+        message = body[:_MOST_SAID].decode("utf-8", "replace")
+    return problems.of_status(response.status_code, message[:_MOST_SAID])

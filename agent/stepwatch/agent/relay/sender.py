@@ -32,7 +32,7 @@ class Sender:
         self._last_written = threading.Event()
         self._clock = clock
         self._asked_ns = self._retried_ns = self._greeted_ns = clock.monotonic_ns()
-        self.beside: Callable[[], None] | None = None
+        self.after_drain: Callable[[], None] | None = None
         """Called in the thread after everything was sent; it must not raise."""
 
     def wake(self) -> None:
@@ -83,7 +83,7 @@ class Sender:
             self._retry_failed()
             self.relay.drain(self._stopping.wait)
             self._greet()
-            if self.beside is not None:
-                self.beside()
+            if self.after_drain is not None:
+                self.after_drain()
         self._last_written.wait()  # or the last segment would stay until an agent runs here again
         self.relay.drain(lambda _: True)

@@ -56,30 +56,30 @@ class RingBounds:
         self._refused: dict[Path, _Refused] = {}
         self._count: Counter[int] = Counter()
         self._elsewhere: Counter[int] = Counter()
-        self._asked: set[Path] = set()
+        self._visited: set[Path] = set()
         self._beyond = 0
         self._reported: set[int] = set()
         self.unread: Counter[str] = Counter()
         """Rings that the newest search did not read, by reason; replaced as a whole."""
 
-    def begin(self, kept: Container[Path]) -> None:
-        """Begin a search; `kept` are the rings that are open."""
-        self._owners = {path: owner for path, owner in self._owners.items() if path in kept}
-        self._refused = {path: it for path, it in self._refused.items() if path in self._asked}
+    def begin(self, open_rings: Container[Path]) -> None:
+        """Begin a search; `open_rings` are the rings that are open."""
+        self._owners = {path: owner for path, owner in self._owners.items() if path in open_rings}
+        self._refused = {path: it for path, it in self._refused.items() if path in self._visited}
         self._count = Counter(self._owners.values())
         refused = self._refused.values()
         self._count.update(it.owner for it in refused if it.reason != ELSEWHERE)
         self._elsewhere = Counter(it.owner for it in refused if it.reason == ELSEWHERE)
         self.unread = Counter(it.reason for it in self._refused.values())
         self.unread[BEYOND] = self._beyond
-        self._asked.clear()
+        self._visited.clear()
         self._beyond = 0
 
     def admits(self, path: Path) -> bool:
         """Whether the ring at `path` may be opened now."""
         refused = self._refused.get(path)
         if refused is not None:
-            self._asked.add(path)
+            self._visited.add(path)
             if self._clock.monotonic_ns() < refused.again_ns:
                 return False
             owner = refused.owner
@@ -105,7 +105,7 @@ class RingBounds:
             self._count[owner] -= 1
             self._elsewhere[owner] += 1
         self._refused[path] = _Refused(owner, reason, again_ns)
-        self._asked.add(path)
+        self._visited.add(path)
 
     def share(self, limit: int, attempts: Counter[int], owner: int) -> int:
         """Records of one attempt of `owner` that are read at once, of `limit` a user has twice.

@@ -35,8 +35,8 @@ class RingCopies:
     ) -> None:
         self.folder = folder
         self._most_bytes, self._most_copies = most_bytes, most_copies
-        self._copies = deque(sorted(_found(folder)))
-        self.size = sum(each.size for each in self._copies)
+        self._copies = deque(sorted(_existing(folder)))
+        self.size = sum(copy.size for copy in self._copies)
         """Bytes of all copies."""
 
     def __len__(self) -> int:
@@ -48,12 +48,12 @@ class RingCopies:
         Raises:
             OSError: the disk is full or gone; there is no copy.
         """
-        who = reader.identity
-        path = copy_path(self.folder, job, who.attempt, who.rank)
+        identity = reader.identity
+        path = copy_path(self.folder, job, identity.attempt, identity.rank)
         data = reader.copy()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace(path, data, mode=0o600)
-        for replaced in [each for each in self._copies if each.path == str(path)]:
+        for replaced in [copy for copy in self._copies if copy.path == str(path)]:
             self._copies.remove(replaced)
             self.size -= replaced.size
         self._copies.append(_Copy(time.time(), len(data), str(path)))
@@ -79,16 +79,16 @@ class RingCopies:
         return old or self.size > self._most_bytes or len(self) > self._most_copies
 
 
-def _found(folder: Path) -> list[_Copy]:
+def _existing(folder: Path) -> list[_Copy]:
     """What an earlier agent left, without what it had not written to its end."""
-    found = []
+    copies = []
     for place, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(place, name)
             with contextlib.suppress(OSError):
                 if is_copy(name):
                     status = os.stat(path)
-                    found.append(_Copy(status.st_mtime, status.st_size, path))
+                    copies.append(_Copy(status.st_mtime, status.st_size, path))
                 elif not is_copy(name):  # what was not written to its end
                     os.unlink(path)
-    return found
+    return copies

@@ -75,7 +75,7 @@ class EndedRings:
         self._acknowledged, self._forget_cursor = acknowledged, forget_cursor
         self._localise = localise
         self._rings: dict[Path, EndedRing] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._rings)
@@ -91,11 +91,11 @@ class EndedRings:
 
     def holds(self, path: Path, inode: int) -> bool:
         """Whether that ring is one of these; one that was replaced since is none any more."""
-        known = self._rings.get(path)
-        if known is not None and known.inode != inode:
+        ring = self._rings.get(path)
+        if ring is not None and ring.inode != inode:
             del self._rings[path]
             return False
-        return known is not None
+        return ring is not None
 
     def tidy(self) -> Iterator[tuple[RingReader, int]]:
         """Look at rings that are due: copy and remove those that can go.
@@ -166,8 +166,8 @@ class EndedRings:
     def _tell(self, folder: Path, error: OSError) -> None:
         self._errors.count(error)
         message = f"cannot remove rings of ended ranks in {folder}: {error.strerror}"
-        if message not in self._told and len(self._told) < 100:
-            self._told.add(message)
+        if message not in self._logged and len(self._logged) < 100:
+            self._logged.add(message)
             logger.warning(
                 "%s; each holds 512 KiB of memory: run the agent as their user, or as root with "
                 "CAP_DAC_OVERRIDE",

@@ -45,7 +45,7 @@ class RingFolders:
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self._root = root
         self._clock = clock or SystemClock()
-        self._known: dict[str, _Folder] = {}
+        self._listed: dict[str, _Folder] = {}
 
     def rings(self) -> Iterator[Path]:
         """Files that are named by a number, folder after folder."""
@@ -53,10 +53,10 @@ class RingFolders:
 
     def entries(self) -> Iterator[tuple[Path, int]]:
         """`rings`, each with the inode that it had when its folder was listed."""
-        left: dict[str, _Folder] = {}
+        listed: dict[str, _Folder] = {}
         counts: Counter[int] = Counter()
         waiting = [os.fspath(self._root)]
-        while waiting and len(left) < MAX_FOLDERS:
+        while waiting and len(listed) < MAX_FOLDERS:
             path = waiting.pop()
             folder = self._folder(path)
             if folder is None:
@@ -64,10 +64,10 @@ class RingFolders:
             counts[folder.owner] += 1
             if counts[folder.owner] > MAX_FOLDERS_OF_USER:
                 continue
-            left[path] = folder
+            listed[path] = folder
             yield from folder.rings.items()
             waiting += folder.folders
-        self._known = left
+        self._listed = listed
 
     def _folder(self, path: str) -> _Folder | None:
         now = self._clock.monotonic_ns()
@@ -75,17 +75,17 @@ class RingFolders:
             # Below the root no link is followed: users write there.
             status = os.stat(path, follow_symlinks=path == os.fspath(self._root))
             changed = (status.st_dev, status.st_ino, status.st_mtime_ns)
-            known = self._known.get(path)
-            if known is None or known.changed != changed:
-                known = _Folder(changed, now, status.st_uid)
-            elif now - known.seen_ns > SETTLED_SECONDS * NANOSECONDS:
-                return known
-            _list(path, known, shared=path == os.fspath(self._root) and is_shared(self._root))
+            folder = self._listed.get(path)
+            if folder is None or folder.changed != changed:
+                folder = _Folder(changed, now, status.st_uid)
+            elif now - folder.seen_ns > SETTLED_SECONDS * NANOSECONDS:
+                return folder
+            _list(path, folder, shared=path == os.fspath(self._root) and is_shared(self._root))
         except OSError as error:
             if error.errno in _OF_THE_AGENT:
                 raise
             return None  # removed meanwhile, or closed to this user: others are listed all the same
-        return known
+        return folder
 
 
 def _list(path: str, folder: _Folder, *, shared: bool) -> None:
@@ -93,24 +93,24 @@ def _list(path: str, folder: _Folder, *, shared: bool) -> None:
 
     Users add what they like to a shared folder: that must not hide the folder of another one.
     """
-    known = {each.name: each for each in folder.rings}
+    known_paths = {path_of_ring.name: path_of_ring for path_of_ring in folder.rings}
     names: list[tuple[str, int]] = []
     folders: list[str] = []
-    others = 0
+    other_entries = 0
     with os.scandir(path) as entries:
         for entry in entries:
             if shared and entry.name.startswith(USER_PREFIX):
                 folders += [entry.path] if _is_of_user(entry) else []
                 continue
-            others += 1
-            if others > MAX_ENTRIES:
+            other_entries += 1
+            if other_entries > MAX_ENTRIES:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             elif entry.name.isdigit():
                 names.append((entry.name, entry.inode()))
-    names.sort(key=lambda found: (len(found[0]), found[0]))
-    folder.rings = {known.get(name) or Path(path, name): inode for name, inode in names}
+    names.sort(key=lambda ring: (len(ring[0]), ring[0]))
+    folder.rings = {known_paths.get(name) or Path(path, name): inode for name, inode in names}
     folder.folders = sorted(folders, reverse=True)
 
 

@@ -44,16 +44,18 @@ class EndedRanks:
         parts = [np.zeros(0, dtype=_DTYPE)]
         for tail in tails:
             exited = self._exit_of(tail.ring_id)
-            if tail.reported or (exited is None and not any(tail is each for each in ended)):
+            if tail.reported or (
+                exited is None and not any(tail is ended_tail for ended_tail in ended)
+            ):
                 continue
             since_ns = exited.at_ns if exited is not None else 0
             wanted = exited is None or exited.exit_code != 0
-            found = _lines(tail.reader) if wanted else None
-            if found is not None and not found.final and _is_fresh(since_ns, now_ns):
+            stored = _lines(tail.reader) if wanted else None
+            if stored is not None and not stored.final and _is_fresh(since_ns, now_ns):
                 continue
             tail.reported = True
             if wanted:
-                parts.append(_rows(tail.reader.identity.rank, found, now_ns))
+                parts.append(_rows(tail.reader.identity.rank, stored, now_ns))
         return np.concatenate(parts)
 
 
@@ -72,14 +74,14 @@ def _lines(reader: RingReader) -> kept.Kept | None:
         return None
 
 
-def _rows(rank: int, found: kept.Kept | None, now_ns: int) -> Rows:
-    lines = [] if found is None else telling(found.lines, MOST_LINES)
+def _rows(rank: int, stored: kept.Kept | None, now_ns: int) -> Rows:
+    lines = [] if stored is None else telling(stored.lines, MOST_LINES)
     if lines:
         rows = np.zeros(len(lines), dtype=_DTYPE)
         rows["text"] = [text_bytes(line, _TEXT_SIZE) for line in lines]
         rows["kept"], rows["place"] = 1, np.arange(len(lines))
     else:
         rows = np.zeros(1, dtype=_DTYPE)
-        rows["text"] = text_bytes(NOT_KEPT if found is None else EMPTY, _TEXT_SIZE)
+        rows["text"] = text_bytes(NOT_KEPT if stored is None else EMPTY, _TEXT_SIZE)
     rows["rank"], rows["time_ns"] = rank, now_ns
     return rows

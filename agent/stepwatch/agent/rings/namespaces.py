@@ -23,15 +23,15 @@ class LocalProcesses:
     """Finds the processes behind identities; `proc` is where `/proc` lies, `own` the number of this
     process's namespace. Each is searched for once: a search reads one file a process."""
 
-    def __init__(self, proc: Path = Path("/proc"), own: int | None = None) -> None:
+    def __init__(self, proc: Path = Path("/proc"), namespace: int | None = None) -> None:
         self._proc = proc
-        self._own = pid_namespace() if own is None else own
-        self._found: dict[_Named, int | None] = {}
+        self._namespace = pid_namespace() if namespace is None else namespace
+        self._local_pids: dict[_Named, int | None] = {}
 
-    def here(self, identity: Identity) -> Identity:
+    def localise(self, identity: Identity) -> Identity:
         """`identity` with the number that its process has here, and this namespace; as it is where
         that is not known: an agent in a container sees no process outside."""
-        if identity.pid_namespace in (0, self._own):
+        if identity.pid_namespace in (0, self._namespace):
             return identity
         local = self._local(_named(identity))
         if local is None:
@@ -39,16 +39,16 @@ class LocalProcesses:
         launcher = (identity.launcher, identity.pid_namespace, identity.launcher_start)
         return identity._replace(
             pid=local,
-            pid_namespace=self._own,
+            pid_namespace=self._namespace,
             launcher=(self._local(launcher) if identity.launcher else None) or 0,
         )
 
     def _local(self, named: _Named) -> int | None:
-        if len(self._found) >= MAX_RANKS:
-            self._found.clear()
-        if named not in self._found:
-            self._found[named] = next(self._search(named), None)
-        return self._found[named]
+        if len(self._local_pids) >= MAX_RANKS:
+            self._local_pids.clear()
+        if named not in self._local_pids:
+            self._local_pids[named] = next(self._search(named), None)
+        return self._local_pids[named]
 
     def _search(self, named: _Named) -> Iterator[int]:
         pid, namespace, start = named
@@ -57,8 +57,8 @@ class LocalProcesses:
                 continue
             if start_ticks(int(name), self._proc) != start:
                 continue
-            found = (_innermost(self._proc / name), _namespace_of(self._proc / name))
-            if found == (pid, namespace):
+            candidate = (_innermost(self._proc / name), _namespace_of(self._proc / name))
+            if candidate == (pid, namespace):
                 yield int(name)
 
 

@@ -63,7 +63,7 @@ class ProcessExits:
         if not self.thread.started:
             self.thread.start()
 
-    def of(self, ring_id: int) -> ProcessExit | None:
+    def exit_of(self, ring_id: int) -> ProcessExit | None:
         """How the process behind a ring ended; None while it lives or if it was never watched."""
         return self._ended.get(ring_id)
 
@@ -74,9 +74,11 @@ class ProcessExits:
     def forget(self, ring_ids: set[int]) -> None:
         """Keep only these rings."""
         with self._lock:
-            for ring_id in [known for known in self._watched if known not in ring_ids]:
+            for ring_id in [
+                watched_id for watched_id in self._watched if watched_id not in ring_ids
+            ]:
                 self._release(ring_id)
-            for ring_id in [known for known in self._ended if known not in ring_ids]:
+            for ring_id in [ended_id for ended_id in self._ended if ended_id not in ring_ids]:
                 del self._ended[ring_id]
 
     def close(self) -> None:

@@ -115,9 +115,9 @@ _OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d{1,15}) kB$", re.MULTILINE)
 def own_bytes(files: KernelFiles, folder: str, resident: int = 0) -> int:
     """Anonymous and shared memory in bytes of the process with this folder; `resident` where the
     kernel does not report them."""
-    own = _OWN.findall(files.word_or(f"{folder}/status"))
+    sizes_kib = _OWN.findall(files.word_or(f"{folder}/status"))
     # A kernel before 4.5 has none of the two, a zombie neither.
-    return sum(map(int, own)) * 1024 if len(own) == 2 else resident
+    return sum(map(int, sizes_kib)) * 1024 if len(sizes_kib) == 2 else resident
 
 
 def _run_queue_seconds(files: KernelFiles, folder: str) -> float:

@@ -109,7 +109,7 @@ class RingTail:
                 return True
         if exits.lives(self.ring_id):
             return False
-        exited = exits.of(self.ring_id)
+        exited = exits.exit_of(self.ring_id)
         return state_of(self.reader, now_ns, exited)[0] is ProcessState.GONE
 
 
@@ -139,14 +139,14 @@ class Tail:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
         self.bounds.begin(self._tails)
         for path, inode in self._folders.entries():
-            known = self._tails.get(path)
-            if known is None and self.ended is not None and self.ended.holds(path, inode):
+            tail = self._tails.get(path)
+            if tail is None and self.ended is not None and self.ended.holds(path, inode):
                 continue
-            if known is not None and not known.reader.is_replaced():
+            if tail is not None and not tail.reader.is_replaced():
                 continue
-            if known is not None and known.next_seq <= known.reader.head:
+            if tail is not None and tail.next_seq <= tail.reader.head:
                 continue
-            if known is not None:
+            if tail is not None:
                 self._drop(path)
             reader = self._open(path)
             if reader is not None and not self._has_moved(reader):
@@ -222,21 +222,21 @@ class Tail:
 
         Advances the rings; call `rewind` if the segment could not be kept.
         """
-        found: dict[Kind, list[RingSlots]] = {}
+        slots_by_kind: dict[Kind, list[RingSlots]] = {}
         gaps: list[Rows] = []
         limit = self.bounds.share(READ_LIMIT, self._attempts, tails[0].reader.owner) // len(tails)
         limit = max(1, limit)
         for tail in tails:
-            before = tail.next_seq
+            first_seq = tail.next_seq
             slots, tail.next_seq, overruns, torn = tail.reader.take(tail.next_seq, limit)
             tail.records += sum(map(len, slots.values()))
             tail.overruns += overruns
             tail.torn += torn
-            for kind, each in slots.items():
-                found.setdefault(kind, []).append(each)
+            for kind, ring_slots in slots.items():
+                slots_by_kind.setdefault(kind, []).append(ring_slots)
             if overruns or torn:
-                gaps.append(_gap(tail, before, before + overruns + torn - 1))
-        tables = {kind: rows_of(slots) for kind, slots in found.items()}
+                gaps.append(_gap(tail, first_seq, first_seq + overruns + torn - 1))
+        tables = {kind: rows_of(slots) for kind, slots in slots_by_kind.items()}
         if gaps:
             tables[Kind.GAP] = joined_rows(gaps, DTYPES[Kind.GAP])
         if tables:
@@ -259,9 +259,9 @@ class Tail:
 
     def commit(self, positions: list[Position]) -> None:
         """Count what was read since `positions`: it is kept now."""
-        for before in positions:
-            self.records_read += before.tail.records - before.records
-            self.overruns += before.tail.overruns - before.overruns
+        for position in positions:
+            self.records_read += position.tail.records - position.records
+            self.overruns += position.tail.overruns - position.overruns
 
     def _drop(self, path: Path) -> None:
         tail = self._tails.pop(path)
@@ -294,7 +294,7 @@ class Tail:
 
     def localise(self, reader: RingReader) -> Identity:
         """Read who writes a ring again, with its process as this agent counts processes."""
-        reader.identity = self._processes.here(reader.refresh_identity())
+        reader.identity = self._processes.localise(reader.refresh_identity())
         return reader.identity
 
     def _log_once(self, message: str) -> None:
@@ -306,7 +306,8 @@ class Tail:
 def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:
     """The rings as probes read them."""
     return [
-        WatchedRank(tail.reader, tail.overruns, tail.torn, exits.of(tail.ring_id)) for tail in tails
+        WatchedRank(tail.reader, tail.overruns, tail.torn, exits.exit_of(tail.ring_id))
+        for tail in tails
     ]
 
 

@@ -8,7 +8,7 @@ from stepwatch.signals.places import NAME_LIMIT
 
 logger = logging.getLogger(__name__)
 
-_MOST_TOLD = 1000
+_MOST_LOGGED = 1000
 """Names that the log says once; users make as many as they like."""
 MOST_NAMES = 1024
 """Names of ended jobs whose user is remembered."""
@@ -22,7 +22,7 @@ class UserJobs:
 
     def __init__(self) -> None:
         self._owner: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def name_of(self, job: str, owner: int) -> str:
         """The name under which `job` of user id `owner` is sent."""
@@ -30,8 +30,8 @@ class UserJobs:
             return job
         suffix = f"-uid-{owner}"
         name = f"{job[: NAME_LIMIT - len(suffix)]}{suffix}"
-        if name not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(name)
+        if name not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(name)
             logger.warning("two users train as job %s: that of user %s is %s", job, owner, name)
         return name
 
@@ -43,5 +43,5 @@ class UserJobs:
         ended = [job for job in self._owner if job not in jobs]
         for job in ended[: max(0, len(ended) - MOST_NAMES)]:
             del self._owner[job]
-        if len(self._told) > MOST_NAMES:
-            self._told.clear()
+        if len(self._logged) > MOST_NAMES:
+            self._logged.clear()

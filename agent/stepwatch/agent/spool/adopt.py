@@ -34,7 +34,7 @@ class Adopted:
     """
 
     waiting: dict[int, Spooled] = field(default_factory=dict)
-    held: dict[int, Spooled] = field(default_factory=dict)
+    held_segments: dict[int, Spooled] = field(default_factory=dict)
     damaged: int = 0
     lost: list[AttemptKey] = field(default_factory=list)
 
@@ -46,30 +46,30 @@ def adopt(folder: Path) -> Adopted:
         OSError: the folder cannot be read or written.
     """
     remove_unfinished(folder)
-    found = Adopted()
+    adopted = Adopted()
     for path in sorted([*folder.glob(f"*{WAITING}"), *folder.glob(f"*{HELD}")]):
         sequence = sequence_of(path)
         if sequence is None:
-            _set_aside(path, "its name is no sequence number", found)
+            _set_aside(path, "its name is no sequence number", adopted)
             continue
-        _sort(path, sequence, found)
+        _sort(path, sequence, adopted)
     # A damaged header may name a job that never was: it counts where other segments name it, too.
-    attempts = {each.attempt for each in found.waiting.values()}
-    found.lost = [key for key in found.lost if key in attempts]
-    return found
+    attempts = {spooled.attempt for spooled in adopted.waiting.values()}
+    adopted.lost = [key for key in adopted.lost if key in attempts]
+    return adopted
 
 
-def _sort(path: Path, sequence: int, found: Adopted) -> None:
+def _sort(path: Path, sequence: int, adopted: Adopted) -> None:
     try:
         data = read_segment(path)
     except SegmentError as error:
-        _set_aside(path, str(error), found)
+        _set_aside(path, str(error), adopted)
         return
     except OSError as error:
         if error.errno in SHORTAGES:
             raise
         logger.warning("%s waits, it cannot be read: %s", path, error)
-        found.held[sequence] = Spooled(
+        adopted.held_segments[sequence] = Spooled(
             sequence, path, _size(path), wire.WRITTEN_FORMAT, unreadable=True
         )
         return
@@ -77,34 +77,34 @@ def _sort(path: Path, sequence: int, found: Adopted) -> None:
         segment = wire.decode(data)
         key, cursors = segment.key, segment.tables.get(Kind.CURSOR)
     except UnsupportedFormatError as error:
-        if not found.held:
+        if not adopted.held_segments:
             logger.warning("%s: %s; kept for a collector that reads it", path, error)
-        kept = _moved(path, HELD)
-        found.held[sequence] = Spooled(sequence, kept, len(data), error.format)
+        held_path = _moved(path, HELD)
+        adopted.held_segments[sequence] = Spooled(sequence, held_path, len(data), error.format)
     except SegmentError as error:
-        _set_aside(path, str(error), found)
-        _name(data, found)
+        _set_aside(path, str(error), adopted)
+        _name(data, adopted)
     else:
         # What was held before the restart is tried again: the collector may be another by now.
         waiting, number = _moved(path, WAITING), wire.format_of(data)
         attempt = AttemptKey(key.job, key.attempt)
-        found.waiting[sequence] = Spooled(
+        adopted.waiting[sequence] = Spooled(
             sequence, waiting, len(data), number, cursors, attempt=attempt
         )
 
 
-def _set_aside(path: Path, reason: str, found: Adopted) -> None:
+def _set_aside(path: Path, reason: str, adopted: Adopted) -> None:
     quarantine(path, reason)
-    found.damaged += 1
+    adopted.damaged += 1
 
 
-def _name(data: bytes, found: Adopted) -> None:
+def _name(data: bytes, adopted: Adopted) -> None:
     """Note what a damaged segment belonged to, where its header says it."""
     try:
         key = wire.peek_key(data)
     except SegmentError:
         return
-    found.lost.append(AttemptKey(key.job, key.attempt))
+    adopted.lost.append(AttemptKey(key.job, key.attempt))
 
 
 def _size(path: Path) -> int:

@@ -64,10 +64,10 @@ def superseded(segments: Iterable[Spooled]) -> list[int]:
     superseded, by 2.
     """
     later: Cursors = {}
-    found = []
-    for spooled in sorted(segments, key=lambda each: each.sequence, reverse=True):
+    superseding = []
+    for spooled in sorted(segments, key=lambda segment: segment.sequence, reverse=True):
         cursors = cursors_of(spooled.cursors)
         if all(later.get(ring, 0) >= seq for ring, seq in cursors.items()):
-            found.append(spooled.sequence)
+            superseding.append(spooled.sequence)
         later |= {ring: seq for ring, seq in cursors.items() if ring not in later}
-    return found
+    return superseding

@@ -23,12 +23,12 @@ def downsample(data: bytes, expendable: Collection[Kind]) -> bytes:
     """
     segment = wire.decode(data)
     dropped = IN_RINGS.union(expendable)
-    kept = {kind: rows for kind, rows in segment.tables.items() if kind not in dropped}
+    tables = {kind: rows for kind, rows in segment.tables.items() if kind not in dropped}
     lost = [segment.tables[kind] for kind in sorted(IN_RINGS) if kind in segment.tables]
     gaps = [_gap(rows[rows["rank"] == rank]) for rows in lost for rank in set(rows["rank"])]
     if gaps:
-        kept[Kind.GAP] = np.concatenate([kept.get(Kind.GAP, gaps[0][:0]), *gaps])
-    return wire.encode(segment._replace(tables=kept))
+        tables[Kind.GAP] = np.concatenate([tables.get(Kind.GAP, gaps[0][:0]), *gaps])
+    return wire.encode(segment._replace(tables=tables))
 
 
 def _gap(rows: Rows) -> Rows:

@@ -100,9 +100,9 @@ def keep_newest(folder: Path, suffix: str, limit_bytes: int) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    left = limit_bytes
-    found = [path for path in folder.glob(f"*{suffix}") if path.is_file()]
-    for number, path in enumerate(sorted(found, reverse=True)):
-        left -= path.stat().st_size
-        if number >= MOST_FILES or left < 0:
+    remaining_bytes = limit_bytes
+    files = [path for path in folder.glob(f"*{suffix}") if path.is_file()]
+    for number, path in enumerate(sorted(files, reverse=True)):
+        remaining_bytes -= path.stat().st_size
+        if number >= MOST_FILES or remaining_bytes < 0:
             path.unlink()

@@ -15,16 +15,16 @@ from .files import Spooled
 LOST_TEXT = b"a spooled segment was damaged"
 
 
-def gap_rows(lost: Spooled, others: Iterable[Spooled], acknowledged: Cursors) -> Rows:
+def gap_rows(lost: Spooled, segments: Iterable[Spooled], acknowledged: Cursors) -> Rows:
     """A row for each ring that `lost` had read on; one of no rank where its cursors are not known.
 
     Ring A was acknowledged up to 5, a segment before `lost` read it up to 9, `lost` up to 14: the
     row names records 9 to 13.
     """
     begun = dict(acknowledged)
-    for each in others:
-        if each.sequence < lost.sequence:
-            for ring, next_seq in cursors_of(each.cursors).items():
+    for segment in segments:
+        if segment.sequence < lost.sequence:
+            for ring, next_seq in cursors_of(segment.cursors).items():
                 begun[ring] = max(next_seq, begun.get(ring, 1))
     if lost.cursors is None:
         return _gap(UNKNOWN_RANK, 0, 0)

@@ -20,8 +20,8 @@ def excess(segments: Collection[Spooled], limit: int) -> int:
 
     Of a limit of 100, 130 that cannot be read take 30, and 60 others leave 10.
     """
-    others = sum(each.size for each in segments if not each.unreadable)
-    return others + max(0, _unread_bytes(segments) - limit) - limit
+    readable_bytes = sum(segment.size for segment in segments if not segment.unreadable)
+    return readable_bytes + max(0, _unread_bytes(segments) - limit) - limit
 
 
 def marked(spooled: Spooled, error: OSError) -> Spooled:
@@ -38,4 +38,4 @@ def what_fills(segments: Collection[Spooled], limit: int) -> str:
 
 
 def _unread_bytes(segments: Collection[Spooled]) -> int:
-    return sum(each.size for each in segments if each.unreadable)
+    return sum(segment.size for segment in segments if segment.unreadable)

@@ -145,7 +145,7 @@ class Spool:
     @property
     def unreadable(self) -> int:
         """Segments whose files could not be read when they were tried last."""
-        return sum(each.unreadable for each in self._all())
+        return sum(segment.unreadable for segment in self._all())
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -169,20 +169,22 @@ class Spool:
         Raises:
             OSError: this process or node lacks what it takes to read; none is held for that.
         """
-        found: list[tuple[int, bytes]] = []
+        batch: list[tuple[int, bytes]] = []
         size = 0
         with self._lock:
             for sequence in sorted(self._queue)[:count]:
                 spooled = self._queue[sequence]
                 size += spooled.size
-                if found and size > BATCH_BYTES:
+                if batch and size > BATCH_BYTES:
                     break
                 data = self._read(spooled)
                 if data is not None:
-                    found.append((sequence, data))
-        return found
+                    batch.append((sequence, data))
+        return batch
 
-    def acknowledge(self, done: Collection[int], refused: Collection[int] = frozenset()) -> None:
+    def acknowledge(
+        self, sequences: Collection[int], refused: Collection[int] = frozenset()
+    ) -> None:
         """The collector is done with these sequences: remember their cursors, then delete them.
 
         Those that are in `refused` are moved aside instead, within a bound.
@@ -191,7 +193,7 @@ class Spool:
             OSError: the disk is full or gone; the segments stay, and may be sent again.
         """
         with self._lock:
-            segments = [self._queue[sequence] for sequence in done if sequence in self._queue]
+            segments = [self._queue[sequence] for sequence in sequences if sequence in self._queue]
             self._acknowledged.advance(segments)
             try:
                 self._acknowledged.save()
@@ -203,16 +205,16 @@ class Spool:
             for sequence in refused:
                 if sequence in self._queue:
                     self._refused.keep(self._queue[sequence].path)
-            self._delete(done)
+            self._delete(sequences)
 
-    def hold(self, held: Iterable[int], announced: Collection[int]) -> None:
+    def hold(self, sequences: Iterable[int], announced: Collection[int]) -> None:
         """Keep these sequences, unsent, until the collector reads more than `announced`.
 
         Raises:
             OSError: the disk is full or gone; some of the segments still wait to be sent.
         """
         with self._lock:
-            segments = [self._queue[sequence] for sequence in held if sequence in self._queue]
+            segments = [self._queue[sequence] for sequence in sequences if sequence in self._queue]
             self._acknowledged.advance(segments)
             self._acknowledged.save()
             for spooled in segments:
@@ -259,34 +261,38 @@ class Spool:
                 self._lose(spooled, reason)
 
     def _adopt(self) -> None:
-        found = adopt(self.folder)
-        self._queue, self._held, self.dropped = found.waiting, found.held, found.damaged
-        for key in found.lost:
+        adopted = adopt(self.folder)
+        self._queue, self._held, self.dropped = (
+            adopted.waiting,
+            adopted.held_segments,
+            adopted.damaged,
+        )
+        for key in adopted.lost:
             self._gaps.setdefault(key, []).append(gap_rows(_UNREAD, (), {}))
         self._cursors = dict(self._acknowledged.cursors)
-        for sequence in sorted(found.waiting):
-            advance(self._cursors, found.waiting[sequence].cursors)
+        for sequence in sorted(adopted.waiting):
+            advance(self._cursors, adopted.waiting[sequence].cursors)
 
     def _put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
-        own = SegmentKey(key.job, key.attempt, self._node, self.number, self._next)
-        parts = encode_parts(own, clock, tables)
+        segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, self._next)
+        parts = encode_parts(segment_key, clock, tables)
         own_folder(self.folder)
         self._make_room(sum(len(data) for _, data in parts))
-        made: dict[int, Spooled] = {}
+        written: dict[int, Spooled] = {}
         try:
             for sequence, (part, data) in enumerate(parts, self._next):
                 path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
                 write_durably(path, data)
                 cursors, size = part.get(Kind.CURSOR), len(data)
-                made[sequence] = Spooled(
+                written[sequence] = Spooled(
                     sequence, path, size, wire.WRITTEN_FORMAT, cursors, attempt=key
                 )
         except OSError:
-            for each in made.values():
-                each.path.unlink(missing_ok=True)
+            for segment in written.values():
+                segment.path.unlink(missing_ok=True)
             raise
-        self._queue |= made
-        self._next += len(made)
+        self._queue |= written
+        self._next += len(written)
 
     def _report_gaps(self) -> None:
         """Spool what lost segments held, each gap once."""
@@ -313,8 +319,8 @@ class Spool:
             return data
         return None
 
-    def _delete(self, done: Iterable[int]) -> None:
-        for sequence in done:
+    def _delete(self, sequences: Iterable[int]) -> None:
+        for sequence in sequences:
             spooled = self._queue.pop(sequence, None)
             self._downsampled.discard(sequence)
             if spooled is not None:
@@ -345,12 +351,12 @@ class Spool:
         for sequence in sorted(set(segments) - self._downsampled):
             if excess <= 0:
                 return
-            each = segments[sequence]
-            if each.format in wire.READABLE_FORMATS and not each.unreadable:
-                self._downsample(each)
-                after = self._queue.get(sequence, self._held.get(sequence))
-                excess -= each.size - (0 if after is None else after.size)
-                if after is not None and after.unreadable:
+            segment = segments[sequence]
+            if segment.format in wire.READABLE_FORMATS and not segment.unreadable:
+                self._downsample(segment)
+                downsampled = self._queue.get(sequence, self._held.get(sequence))
+                excess -= segment.size - (0 if downsampled is None else downsampled.size)
+                if downsampled is not None and downsampled.unreadable:
                     excess = limit.excess(self._all(), self._limit) + needed
         for sequence in sorted(segments):
             if excess <= 0:
@@ -360,8 +366,8 @@ class Spool:
                 excess -= segments[sequence].size
                 self._forget(segments[sequence])
         if excess > 0:
-            what = limit.what_fills(self._all(), self._limit)
-            raise OSError(errno.ENOSPC, f"the spool is full of {what}")
+            occupants = limit.what_fills(self._all(), self._limit)
+            raise OSError(errno.ENOSPC, f"the spool is full of {occupants}")
 
     def _downsample(self, spooled: Spooled) -> None:
         """Drop a segment's expendable rows."""

@@ -73,9 +73,9 @@ def parse(body: bytes) -> Flight:
         raise ValueError("its entries are no list")
     status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
     groups = _dict(document.get("pg_config"))
-    found = (_entry(raw, groups) for raw in entries)
+    parsed = (_entry(raw, groups) for raw in entries)
     return Flight(
-        _newest([entry for entry in found if entry is not None]),
+        _newest([entry for entry in parsed if entry is not None]),
         _number(status.get("last_enqueued_collective")),
         _number(status.get("last_completed_collective")),
     )
@@ -90,31 +90,31 @@ def parse_nccl(body: bytes) -> Flight:
     Raises:
         ValueError: it is not JSON, or no flight recorder wrote it.
     """
-    found = parse(body)
-    oldest = max(found.completed, 0) + 1  # torch counts from 1, and says -1 of none
-    numbers = {found.enqueued, min(oldest, found.enqueued)} - {-1}
+    flight = parse(body)
+    oldest = max(flight.completed, 0) + 1  # torch counts from 1, and says -1 of none
+    numbers = {flight.enqueued, min(oldest, flight.enqueued)} - {-1}
     entries = (
-        Entry(_NCCL_GROUP, number, "collective", "", _state(number <= found.completed))
+        Entry(_NCCL_GROUP, number, "collective", "", _state(number <= flight.completed))
         for number in sorted(numbers)
     )
-    return found._replace(entries=tuple(entries))
+    return flight._replace(entries=tuple(entries))
 
 
-def merged(nccl: Flight, others: Flight) -> Flight:
+def merged(nccl: Flight, backends: Flight) -> Flight:
     """Both; of what is beyond a bound, the last entries are kept, and NCCL's are last."""
-    numbers = nccl if nccl.enqueued >= 0 else others
-    return Flight((*others.entries, *nccl.entries), numbers.enqueued, numbers.completed)
+    numbers = nccl if nccl.enqueued >= 0 else backends
+    return Flight((*backends.entries, *nccl.entries), numbers.enqueued, numbers.completed)
 
 
 def _newest(entries: list[Entry]) -> tuple[Entry, ...]:
-    kept: dict[str, list[Entry]] = {}
+    by_group: dict[str, list[Entry]] = {}
     for entry in reversed(entries):
-        if entry.group not in kept and len(kept) == MAX_GROUPS:
+        if entry.group not in by_group and len(by_group) == MAX_GROUPS:
             continue
-        of_group = kept.setdefault(entry.group, [])
+        of_group = by_group.setdefault(entry.group, [])
         if len(of_group) < PER_GROUP:
             of_group.append(entry)
-    return tuple(entry for group in kept.values() for entry in reversed(group))
+    return tuple(entry for group in by_group.values() for entry in reversed(group))
 
 
 def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
@@ -158,7 +158,9 @@ def _sizes(value: Any) -> str:
     """Input sizes as `1000,3;5`: one tensor after the other."""
     tensors = value if isinstance(value, list) else []
     parts = [tensor if isinstance(tensor, list) else [tensor] for tensor in tensors[:64]]
-    return ";".join(",".join(str(each)[:20] for each in part[:16]) for part in parts)[:512]
+    return ";".join(",".join(str(dimension)[:20] for dimension in part[:16]) for part in parts)[
+        :512
+    ]
 
 
 def _dict(value: Any) -> dict[str, Any]:

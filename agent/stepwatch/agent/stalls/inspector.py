@@ -88,7 +88,7 @@ class StallInspector:
         if not any(stalled) or since < AGAIN_SECONDS * NANOSECONDS or self._is_asking():
             return
         self._asked_ns[key] = now
-        ranks = [_asked(reader, now) for reader in running]
+        ranks = [_rank_to_ask(reader, now) for reader in running]
         self._round = threading.Thread(
             target=self._ask_all, args=(key, ranks), name="stall-inspector", daemon=True
         )
@@ -106,7 +106,7 @@ class StallInspector:
 
     def forget(self, keys: set[AttemptKey], ring_ids: set[int]) -> None:
         """Keep only these attempts and rings."""
-        self._asked_ns = {key: at for key, at in self._asked_ns.items() if key in keys}
+        self._asked_ns = {key: asked_ns for key, asked_ns in self._asked_ns.items() if key in keys}
         with self._lock:
             for key in self._answers.keys() - keys:
                 del self._answers[key]
@@ -149,16 +149,16 @@ class StallInspector:
             self._answers[key] = tables
 
     def _ask(self, rank: AskedRank) -> Answer:
-        found, note = ask_recorders(rank.socket, rank.owner)
-        return Answer(rank, found, self._stack(rank), note)
+        recorders, note = ask_recorders(rank.socket, rank.owner)
+        return Answer(rank, recorders, self._stack(rank), note)
 
     def _stack(self, rank: AskedRank) -> stack.Stack:
         """The rank's stack; nothing of a process that is not the ring's."""
         pid, start = rank.identity.pid, rank.identity.process_start
         if is_process_of(rank.owner, pid, start):
-            found = stack.dump(pid, self._py_spy)
+            dumped = stack.dump(pid, self._py_spy)
             if is_process_of(rank.owner, pid, start):
-                return found
+                return dumped
         return stack.Stack(note=stack.FOREIGN)
 
 
@@ -176,12 +176,12 @@ def ask_recorders(socket: Path, owner: int | None = None) -> tuple[flight.Flight
     except (OSError, ValueError) as error:
         return None, _silent(error)
     try:
-        others = flight.parse(server.ask(socket, flight.OTHERS, owner))
+        backends = flight.parse(server.ask(socket, flight.OTHERS, owner))
     except (OSError, ValueError) as error:
         if nccl.enqueued < 0:
             return None, _silent(error)
-        others = flight.Flight()
-    return flight.merged(nccl, others), ""
+        backends = flight.Flight()
+    return flight.merged(nccl, backends), ""
 
 
 _NEVER = 1 << 62
@@ -191,7 +191,7 @@ def _silent(error: OSError | ValueError) -> str:
     return f"its flight recorder did not answer: {file_problem(error)}"
 
 
-def _asked(reader: RingReader, now: int) -> AskedRank:
+def _rank_to_ask(reader: RingReader, now: int) -> AskedRank:
     identity = reader.identity
     # The name alone: the agent may see the directory under another path, and asks nobody else.
     name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
@@ -203,10 +203,10 @@ def _asked(reader: RingReader, now: int) -> AskedRank:
 def _tables(answers: list[Answer], now_ns: Callable[[], int]) -> Tables:
     rows = np.zeros(len(answers), dtype=DTYPES[Kind.DIAGNOSIS])
     for row, answer in zip(rows, answers, strict=True):
-        known = answer.flight or flight.Flight()
+        recorded = answer.flight or flight.Flight()
         _fill(row, answer.rank, now_ns())
-        row["worker_answered"], row["enqueued"] = answer.flight is not None, known.enqueued
-        row["completed"], row["gil"] = known.completed, _gil(answer)
+        row["worker_answered"], row["enqueued"] = answer.flight is not None, recorded.enqueued
+        row["completed"], row["gil"] = recorded.completed, _gil(answer)
         row["stack_read"] = answer.stack.owner is not None
         for name in ("function", "line"):
             row[name] = _text(getattr(answer.stack, name), Kind.DIAGNOSIS, name)
@@ -239,8 +239,8 @@ def _flight_rows(answer: Answer, now_ns: int) -> Rows:
 def _gil(answer: Answer) -> GilState:
     if answer.stack.owner is None:
         return GilState.UNKNOWN
-    held = answer.stack.owner and answer.rank.heartbeat_age > GIL_SECONDS
-    return GilState.HELD if held else GilState.FREE
+    is_held = answer.stack.owner and answer.rank.heartbeat_age > GIL_SECONDS
+    return GilState.HELD if is_held else GilState.FREE
 
 
 def _text(text: str, kind: Kind, field: str) -> bytes:

@@ -43,8 +43,8 @@ class Stack(NamedTuple):
 
 def find_py_spy() -> str | None:
     """The py-spy beside this Python, else the one on PATH."""
-    beside = Path(sys.executable).with_name("py-spy")
-    return str(beside) if beside.exists() else shutil.which("py-spy")
+    sibling = Path(sys.executable).with_name("py-spy")
+    return str(sibling) if sibling.exists() else shutil.which("py-spy")
 
 
 def dump(pid: int, py_spy: str | None, seconds: float = SECONDS) -> Stack:
@@ -86,9 +86,11 @@ def parse(body: bytes) -> Stack:
     mains = [item for item in threads if item.get("thread_name") == "MainThread"]
     chosen = (owners or mains or threads)[0]
     frames = [frame for frame in chosen["frames"][:MAX_FRAMES] if isinstance(frame, dict)]
-    own = [frame for frame in frames if not _is_library(frame)]
-    at = next(iter(own or frames), {})
-    return Stack(_name(at), _place(at) if at else "", _chain(frames), bool(owners))
+    user_frames = [frame for frame in frames if not _is_library(frame)]
+    innermost = next(iter(user_frames or frames), {})
+    return Stack(
+        _name(innermost), _place(innermost) if innermost else "", _chain(frames), bool(owners)
+    )
 
 
 def _chain(frames: list[dict[str, Any]]) -> str:

@@ -91,14 +91,14 @@ class Checkpoints:
         """Spans of CHECKPOINT records."""
         for row in rows:
             key = int(row["rank"]), int(row["step"])
-            known, moment = self._begun.get(key), int(row["time_ns"])
+            begun, moment = self._begun.get(key), int(row["time_ns"])
             if int(row["event"]) == CheckpointEvent.BEGIN and not row["stall_ns"]:
-                earlier = known.earlier + 1 if known else 0
+                earlier = begun.earlier + 1 if begun else 0
                 _remember(self._begun, key, Save(earlier, moment))
             else:
                 durable = _possible(row, "durable_ns") or 0
                 yield from _save_spans(
-                    source, row, known or Save(0, moment - durable, traced=False)
+                    source, row, begun or Save(0, moment - durable, traced=False)
                 )
 
 
@@ -133,8 +133,8 @@ def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
 
 def _possible(row: np.void, name: str) -> int | None:
     """A duration in nanoseconds; None where it is longer than the machine was up."""
-    found = int(row[name])
-    return found if found <= min(MAX_DURATION_NS, int(row["time_ns"])) else None
+    duration_ns = int(row[name])
+    return duration_ns if duration_ns <= min(MAX_DURATION_NS, int(row["time_ns"])) else None
 
 
 def _resume(source: Source, row: np.void, step: int, parent_id: int) -> Span:
@@ -158,9 +158,9 @@ def _text(row: np.void) -> str:
     return bytes(row["text"]).decode("utf-8", "replace")
 
 
-def _remember(held: dict[K, V], key: K, value: V) -> V:
-    held.pop(key, None)
-    held[key] = value
-    if len(held) > MOST_HELD:
-        del held[next(iter(held))]
+def _remember(beginnings: dict[K, V], key: K, value: V) -> V:
+    beginnings.pop(key, None)
+    beginnings[key] = value
+    if len(beginnings) > MOST_HELD:
+        del beginnings[next(iter(beginnings))]
     return value

@@ -69,20 +69,20 @@ class Sampler:
         fresh = tables.get(Kind.STEP)
         reasons = {} if fresh is None else self._reasons(fresh)
         for key in _nonfinite_keys(window[Kind.NUMERICS]):
-            known = reasons.get(key, ())
-            reasons[key] = known if _NON_FINITE in known else (*known, _NON_FINITE)
+            names = reasons.get(key, ())
+            reasons[key] = names if _NON_FINITE in names else (*names, _NON_FINITE)
         steps = window[Kind.STEP]
         keys = _keys(steps)
         wanted = reasons.keys() - self._sampled
-        found = [index for index, key in enumerate(keys) if key in wanted]
-        if len(found) > MOST_STEPS and not self.left_out:
+        indices = [index for index, key in enumerate(keys) if key in wanted]
+        if len(indices) > MOST_STEPS and not self.left_out:
             logger.warning("more than %d anomalous steps at once; some are not traced", MOST_STEPS)
-        self.left_out += max(len(found) - MOST_STEPS, 0)
-        self._sampled = (self._sampled | {keys[index] for index in found}) & set(keys)
+        self.left_out += max(len(indices) - MOST_STEPS, 0)
+        self._sampled = (self._sampled | {keys[index] for index in indices}) & set(keys)
         rows = window[Kind.COLLECTIVE]
         return [
-            Chosen(steps[index], reasons[keys[index]], _of(rows, keys[index]))
-            for index in found[:MOST_STEPS]
+            Chosen(steps[index], reasons[keys[index]], _rows_of(rows, keys[index]))
+            for index in indices[:MOST_STEPS]
         ]
 
     def _reasons(self, steps: Rows) -> dict[Key, tuple[str, ...]]:
@@ -104,22 +104,22 @@ class Sampler:
         # A checkpoint or an evaluation makes a step long, not slow.
         fields = ("duration_ns", "checkpoint_ns", "eval_ns")
         total, saving, evaluating = (steps[field].astype(np.float64) for field in fields)
-        own = total - saving - evaluating
+        step_ns = total - saving - evaluating
         slow = np.zeros(len(steps), dtype=np.bool_)
         for rank in np.unique(steps["rank"]).tolist():
-            mine = steps["rank"] == rank
+            of_rank = steps["rank"] == rank
             past = self._durations.setdefault(rank, deque(maxlen=MEDIAN_STEPS))
-            fresh = own[mine & usual][-MEDIAN_STEPS:].tolist()
+            fresh = step_ns[of_rank & usual][-MEDIAN_STEPS:].tolist()
             # An agent that starts late finds earlier steps in its first flush.
-            known = past if len(past) >= FEWEST_STEPS else fresh
-            if len(known) >= FEWEST_STEPS:
-                slow |= mine & (own > SLOW_RATIO * float(np.median(known)))
+            durations = past if len(past) >= FEWEST_STEPS else fresh
+            if len(durations) >= FEWEST_STEPS:
+                slow |= of_rank & (step_ns > SLOW_RATIO * float(np.median(durations)))
             past.extend(fresh)
         return slow
 
 
-def _joined(held: Rows, fresh: Rows | None) -> Rows:
-    return held if fresh is None else np.concatenate([held, fresh])
+def _joined(window: Rows, fresh: Rows | None) -> Rows:
+    return window if fresh is None else np.concatenate([window, fresh])
 
 
 def _newest(rows: Rows) -> Rows:
@@ -136,6 +136,6 @@ def _nonfinite_keys(numerics: Rows) -> list[Key]:
     return _keys(numerics[numerics["nonfinite"] > 0])
 
 
-def _of(rows: Rows, key: Key) -> Rows:
-    found: Rows = rows[(rows["rank"] == key[0]) & (rows["step"] == key[1])]
-    return found
+def _rows_of(rows: Rows, key: Key) -> Rows:
+    selected: Rows = rows[(rows["rank"] == key[0]) & (rows["step"] == key[1])]
+    return selected

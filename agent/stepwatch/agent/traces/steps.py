@@ -41,24 +41,26 @@ def step_spans(
 ) -> Iterator[Span]:
     """Spans of a STEP record and the COLLECTIVE records of the same rank and step, root first."""
     number, rank, end = int(step["step"]), int(step["rank"]), int(step["time_ns"])
-    at = end - int(step["duration_ns"])
+    start_ns = end - int(step["duration_ns"])
     attributes = {traces.REASONS: reasons, traces.START_MEASURED: True, **_numbers(step)}
-    root = source.span(number, rank, ROOT, (at, end), attributes, error=_error(step, reasons))
+    root = source.span(number, rank, ROOT, (start_ns, end), attributes, error=_error(step, reasons))
     yield root
     rows = list(collectives)
     for name, field in PARTS:
         spent = int(step[field])
         if not spent and not (name == COLLECTIVES and rows):
             continue
-        part = source.span(number, rank, name, (at, at + spent), _SUM, parent_id=root.span_id)
+        part = source.span(
+            number, rank, name, (start_ns, start_ns + spent), _SUM, parent_id=root.span_id
+        )
         yield part
         if name == COLLECTIVES:
-            yield from _collective_spans(source, part.span_id, at, rows)
-        at += spent
+            yield from _collective_spans(source, part.span_id, start_ns, rows)
+        start_ns += spent
 
 
 def _collective_spans(
-    source: Source, parent_id: int, at: int, rows: Iterable[np.void]
+    source: Source, parent_id: int, start_ns: int, rows: Iterable[np.void]
 ) -> Iterator[Span]:
     for row in rows:
         op, group, spent = int(row["op"]), int(row["group"]), int(row["exposed_ns"])
@@ -73,25 +75,25 @@ def _collective_spans(
             int(row["step"]),
             int(row["rank"]),
             OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0],
-            (at, at + spent),
+            (start_ns, start_ns + spent),
             attributes,
             parent_id=parent_id,
             index=group,
         )
         first = Moment("first arrival", source.wall_ns(int(row["first_arrival_ns"])))
         yield span._replace(moments=(first,))
-        at += spent
+        start_ns += spent
 
 
 def _numbers(step: np.void) -> dict[str, Value]:
-    found: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         traces.TOKENS: int(step["tokens"]),
         traces.MICROBATCHES: int(step["microbatches"]),
     }
     for name, field in ((traces.LOSS, "loss"), (traces.GRAD_NORM, "grad_norm")):
         if math.isfinite(step[field]):  # NaN: never recorded
-            found[name] = float(step[field])
-    return found
+            attributes[name] = float(step[field])
+    return attributes
 
 
 def _error(step: np.void, reasons: tuple[str, ...]) -> str:

@@ -25,10 +25,10 @@ class Example(NamedTuple):
     at_s: float
     unusual: bool
 
-    def yields_to(self, other: Example) -> bool:
-        """Whether `other` is shown from now on."""
-        later = other.at_s - self.at_s
-        return later > (0.0 if other.unusual or not self.unusual else PREFERRED_SECONDS)
+    def yields_to(self, candidate: Example) -> bool:
+        """Whether `candidate` is shown from now on."""
+        later = candidate.at_s - self.at_s
+        return later > (0.0 if candidate.unusual or not self.unusual else PREFERRED_SECONDS)
 
 
 class Traced(NamedTuple):
@@ -44,10 +44,10 @@ class Traced(NamedTuple):
         for span in spans:
             if span.parent_id or span.name != ROOT:
                 continue
-            found = _example(span)
-            steps, seconds = steps + 1, seconds + found.seconds
-            if example is None or example.yields_to(found):
-                example = found
+            candidate = _example(span)
+            steps, seconds = steps + 1, seconds + candidate.seconds
+            if example is None or example.yields_to(candidate):
+                example = candidate
         return Traced(steps, seconds, example)
 
 

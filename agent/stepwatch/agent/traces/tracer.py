@@ -101,10 +101,10 @@ class Tracer:
 
     def _count(self, job: str, spans: list[Span]) -> None:
         # A new table for each: an exporter in another thread reads while this one counts.
-        before = dict(self._traced)
-        now = before.pop(job, Traced()).and_spans(spans)
-        first = len(before) - (MOST_ATTEMPTS - 1)
-        self._traced = {**dict(list(before.items())[max(first, 0) :]), job: now}
+        counts = dict(self._traced)
+        now = counts.pop(job, Traced()).and_spans(spans)
+        first = len(counts) - (MOST_ATTEMPTS - 1)
+        self._traced = {**dict(list(counts.items())[max(first, 0) :]), job: now}
 
     def _resource(self, key: AttemptKey) -> dict[str, str | int]:
         return {

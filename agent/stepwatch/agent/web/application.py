@@ -59,8 +59,8 @@ class Application:
     def _may_read(self, environ: WSGIEnvironment) -> bool:
         if self._expected is None:
             return True
-        given = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1", "replace")
-        return hmac.compare_digest(given, self._expected)
+        presented = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1", "replace")
+        return hmac.compare_digest(presented, self._expected)
 
 
 def _answer(start_response: StartResponse, good: bool, text: str) -> list[bytes]:

@@ -123,9 +123,9 @@ class Health:
     def _collector(self) -> Check:
         answered = self._agent.relay.answered_ns
         if answered is None:
-            asked = self._agent.relay.link != CONNECTING
-            reason = "it has not answered yet" if asked else "it was not asked yet"
-            return Check("collector", False if asked else None, reason + self._why())
+            was_asked = self._agent.relay.link != CONNECTING
+            reason = "it has not answered yet" if was_asked else "it was not asked yet"
+            return Check("collector", False if was_asked else None, reason + self._why())
         age = self._seconds_since(answered)
         if age > ANSWERED_SECONDS:
             return Check("collector", False, f"it has not answered for {age:.0f} s{self._why()}")

@@ -77,7 +77,9 @@ class _Connections:
     def end_one(self) -> None:
         """Close the oldest that has sent no request; the oldest where all have."""
         with self._changing:
-            waiting = (each for each in self._opened if each not in self._answered)
+            waiting = (
+                connection for connection in self._opened if connection not in self._answered
+            )
             oldest = next(waiting, None) or next(iter(self._opened), None)
             if oldest is not None:
                 _end(oldest)

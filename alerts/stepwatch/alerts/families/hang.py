@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.alerts.expressions import BY_JOB, above, both, either, incident, while_running
+from stepwatch.alerts.expressions import BY_JOB, above, and_on_job, either, incident, while_running
 from stepwatch.alerts.memory import classes_of_left
 from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
 from stepwatch.alerts.thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
@@ -82,10 +82,10 @@ ALERT = Alert(
             either(
                 incident(FindingKind.HANG),
                 above(SECONDS_WITHOUT_PROGRESS, STALLED_SECONDS),
-                both(incident(*LOST), above(SECONDS_WITHOUT_PROGRESS, NOT_RESTARTED_SECONDS)),
+                and_on_job(incident(*LOST), above(SECONDS_WITHOUT_PROGRESS, NOT_RESTARTED_SECONDS)),
             )
         ),
-        both(both(_STILL_HANGS, _NO_STEP), _HAS_RANKS),
+        and_on_job(and_on_job(_STILL_HANGS, _NO_STEP), _HAS_RANKS),
     ),
     severity=Severity.PAGE,
     # The detector has waited already; waiting again costs the whole cluster.

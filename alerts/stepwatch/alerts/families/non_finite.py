@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwatch.alerts.expressions import BY_JOB, both, either, while_evaluated
+from stepwatch.alerts.expressions import BY_JOB, and_on_job, either, while_evaluated
 from stepwatch.alerts.memory import classes_of_left, last_seen, recorded_name
 from stepwatch.alerts.spec import (
     INTERVAL_SECONDS,
@@ -53,7 +53,7 @@ _RISEN = last_seen(
     recorded_name(_NODE, NODE_RANK_NON_FINITE, "risen_timestamp_seconds"),
 )
 # The agents count while ranks of the job are there: what they say needs no collector.
-_BACK_STOP = both(f"max {BY_JOB} ({_RISEN.name})", _COUNT)
+_BACK_STOP = and_on_job(f"max {BY_JOB} ({_RISEN.name})", _COUNT)
 _CLASSES = classes_of_left("left_not_finite")
 
 # Every further step is wasted, and a checkpoint taken now holds the damage.

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from stepwatch.alerts.expressions import BY_JOB, RUNNING, above, both, incident, open_incidents
+from stepwatch.alerts.expressions import (
+    BY_JOB,
+    RUNNING,
+    above,
+    and_on_job,
+    incident,
+    open_incidents,
+)
 from stepwatch.alerts.links import JOB_TEMPLATE
 from stepwatch.alerts.memory import LAST_ATTEMPTS, last_seen, recorded_name
 from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
@@ -123,7 +130,7 @@ _LAST_FAILED = last_seen(
 )
 # All kinds are exported together: one tells whether they are known. Of a first attempt nobody asks.
 _LAST_WATCHED = last_seen(
-    both(f"max {BY_JOB} ({open_incidents(FindingKind.RANK_FAILED)})", f"{_ATTEMPTS} > 1"),
+    and_on_job(f"max {BY_JOB} ({open_incidents(FindingKind.RANK_FAILED)})", f"{_ATTEMPTS} > 1"),
     LOOPING_SECONDS,
     recorded_name((JOB,), INCIDENT_OPEN, "last_known_timestamp_seconds"),
 )

@@ -35,14 +35,17 @@ def _dropped(value: str) -> dict[str, str]:
     return {f'{AGENT_SPOOL_DROPPED.name}{{{NODE}="gpu-07"}}': value}
 
 
-def _fired(seen: str = "") -> tuple[Fired, ...]:
-    return (Fired({NODE: "gpu-07"}, f"Node gpu-07: {_WHAT}", f"{seen}{_TEXT}"),)
+def _fired(sentence: str = "") -> tuple[Fired, ...]:
+    return (Fired({NODE: "gpu-07"}, f"Node gpu-07: {_WHAT}", f"{sentence}{_TEXT}"),)
 
 
 ALERT = Alert(
     name=ALERT_AGENT_DEGRADED,
     expr=either(
-        *(f"max by ({NODE}) (increase({each.name}[{RECENT_SECONDS}s])) > 0" for each in _COUNTERS),
+        *(
+            f"max by ({NODE}) (increase({counter.name}[{RECENT_SECONDS}s])) > 0"
+            for counter in _COUNTERS
+        ),
         f"max by ({NODE}) ({PROBE_UNKNOWN.name}) > 0",
     ),
     severity=Severity.TICKET,

@@ -85,8 +85,8 @@ _CONDITIONS = (
 )
 
 
-def _fired(seen: str) -> tuple[Fired, ...]:
-    return (Fired({}, _WHAT, f"{seen} {_TEXT}"),)
+def _fired(sentence: str) -> tuple[Fired, ...]:
+    return (Fired({}, _WHAT, f"{sentence} {_TEXT}"),)
 
 
 ALERT = Alert(
@@ -97,7 +97,7 @@ ALERT = Alert(
     for_seconds=120,
     keep_firing_seconds=300,
     summary=_WHAT,
-    description="".join(_sentence(*each) for each in _CONDITIONS) + _TEXT,
+    description="".join(_sentence(*condition) for condition in _CONDITIONS) + _TEXT,
     impact="Verdicts, metrics or notices are late or missing for some jobs; training goes on.",
     first_action="Read the description, then the collector's log: `stepwatch status` says who.",
     cases=(

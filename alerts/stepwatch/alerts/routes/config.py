@@ -56,7 +56,7 @@ def config_text(site: Site, source: str) -> str:
         "inhibit_rules": inhibition.inhibit_rules(alerting.labels),
         "receivers": _receivers(alerting),
         "time_intervals": [
-            schedules.intervals(name, each) for name, each in alerting.schedules.items()
+            schedules.intervals(name, schedule) for name, schedule in alerting.schedules.items()
         ],
     }
     return yaml_text(document, _NOTE)
@@ -68,12 +68,13 @@ def template_text() -> str:
 
 
 def _receivers(alerting: Alerting) -> list[dict[str, Any]]:
-    given = alerting.receivers
-    found = [
-        receivers.receiver(name, each, alerting, resolved=True) for name, each in given.items()
+    declared = alerting.receivers
+    entries = [
+        receivers.receiver(name, declaration, alerting, resolved=True)
+        for name, declaration in declared.items()
     ]
-    heartbeat = given[alerting.dead_man.receiver]
-    return [*found, receivers.receiver(DEAD_MAN, heartbeat, alerting, resolved=False)]
+    heartbeat = declared[alerting.dead_man.receiver]
+    return [*entries, receivers.receiver(DEAD_MAN, heartbeat, alerting, resolved=False)]
 
 
 def _dead_man(alerting: Alerting) -> dict[str, Any]:
@@ -97,11 +98,11 @@ def _default(alerting: Alerting) -> list[dict[str, Any]]:
 
 def _routes(site: Site, alerting: Alerting) -> Iterator[dict[str, Any]]:
     for route in alerting.routes:
-        for whose in _jobs_of_team(route, site.owners):
+        for team_matchers in _jobs_of_team(route, site.owners):
             yield {
                 "matchers": [
                     _ON_A_JOB,
-                    *whose,
+                    *team_matchers,
                     *_fits(JOB, map(pattern, route.jobs)),
                     *_classes(route),
                 ],
@@ -118,12 +119,12 @@ def _children(route: Route, alerting: Alerting) -> Iterator[dict[str, Any]]:
 
 
 def _child(severity: Severity, receiver: str, mute: Collection[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    child: dict[str, Any] = {
         "matchers": [f'{SEVERITY}="{severity.value}"'],
         "receiver": receiver,
         **(_PAGE if severity is Severity.PAGE else _TICKET),
     }
-    return {**found, "mute_time_intervals": list(mute)} if mute else found
+    return {**child, "mute_time_intervals": list(mute)} if mute else child
 
 
 def _classes(route: Route) -> list[str]:
@@ -136,28 +137,28 @@ def _jobs_of_team(route: Route, owners: Sequence[Owner]) -> Iterator[list[str]]:
     if route.team is None:
         yield []
         return
-    others: list[str] = []
+    earlier_patterns: list[str] = []
     for owner in owners:
         if owner.team == route.team:
-            yield [*_fits(JOB, [pattern(owner.jobs)]), *_fits(JOB, others, sign="!~")]
+            yield [*_fits(JOB, [pattern(owner.jobs)]), *_fits(JOB, earlier_patterns, sign="!~")]
         elif owner.team:
-            others.append(pattern(owner.jobs))
+            earlier_patterns.append(pattern(owner.jobs))
 
 
 def _fits(label: str, patterns: Collection[str] | Iterator[str], sign: str = "=~") -> list[str]:
-    found = "|".join(patterns)
-    quoted = found.replace("\\", "\\\\").replace('"', '\\"')
-    return [f'{label}{sign}"{quoted}"'] if found else []
+    expression = "|".join(patterns)
+    quoted = expression.replace("\\", "\\\\").replace('"', '\\"')
+    return [f'{label}{sign}"{quoted}"'] if expression else []
 
 
 def pattern(shell: str) -> str:
     """A pattern of names, such as `llama-*`, as a regular expression of Prometheus (RE2)."""
-    found = ""
+    expression = ""
     for part in re.findall(r"\[[^\]]+\]|.", shell):
         if part in "*?":
-            found += {"*": ".*", "?": "."}[part]
+            expression += {"*": ".*", "?": "."}[part]
         elif len(part) > 1:
-            found += part.replace("[!", "[^", 1).replace("\\", "\\\\")
+            expression += part.replace("[!", "[^", 1).replace("\\", "\\\\")
         else:
-            found += re.escape(part)
-    return found
+            expression += re.escape(part)
+    return expression

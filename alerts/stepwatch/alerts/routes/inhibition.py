@@ -39,14 +39,14 @@ _BEYOND_FINDINGS = {
 
 def symptoms_of() -> dict[str, tuple[str, ...]]:
     """Each alert with those it explains, sorted. It explains nothing that explains it."""
-    found: dict[str, set[str]] = {name: set(those) for name, those in _BEYOND_FINDINGS.items()}
+    symptoms: dict[str, set[str]] = {name: set(names) for name, names in _BEYOND_FINDINGS.items()}
     for rule in RULES:
         # A rule that holds for some causes or places only: no label of an alert shows those.
         if rule.because or rule.of or rule.where != "anywhere":
             continue
         cause = ALERT_OF[rule.cause]
-        found.setdefault(cause, set()).update(ALERT_OF[each] for each in rule.symptoms)
-    return {name: tuple(sorted(those - {name})) for name, those in sorted(found.items())}
+        symptoms.setdefault(cause, set()).update(ALERT_OF[symptom] for symptom in rule.symptoms)
+    return {name: tuple(sorted(names - {name})) for name, names in sorted(symptoms.items())}
 
 
 def inhibit_rules(labels: Iterable[str] = ()) -> list[dict[str, Any]]:
@@ -56,14 +56,14 @@ def inhibit_rules(labels: Iterable[str] = ()) -> list[dict[str, Any]]:
     """
     equal = [JOB, *labels]
     pages = {alert.name for alert in ALERTS if alert.severity is Severity.PAGE}
-    found = []
+    rules = []
     for cause, symptoms in symptoms_of().items():
         paging = [name for name in symptoms if name in pages]
         if symptoms:
-            found.append(_rule(cause, symptoms, [], [_only(Severity.TICKET)], equal))
+            rules.append(_rule(cause, symptoms, [], [_only(Severity.TICKET)], equal))
         if cause in pages and paging:
-            found.append(_rule(cause, paging, [_only(Severity.PAGE)], [], equal))
-    return found
+            rules.append(_rule(cause, paging, [_only(Severity.PAGE)], [], equal))
+    return rules
 
 
 def _rule(

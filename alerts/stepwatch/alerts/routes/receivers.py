@@ -14,34 +14,36 @@ def _template(name: str) -> str:
     return f'{{{{ template "stepwatch.{name}" . }}}}'
 
 
-def receiver(name: str, given: Receiver, alerting: Alerting, *, resolved: bool) -> dict[str, Any]:
+def receiver(
+    name: str, declaration: Receiver, alerting: Alerting, *, resolved: bool
+) -> dict[str, Any]:
     """One entry of `receivers`; `resolved`: an alert that ended is sent, too."""
-    found: dict[str, Any] = {"name": name}
-    if given.pagerduty is not None:
-        found["pagerduty_configs"] = [_pagerduty(given.pagerduty)]
-    if given.slack is not None:
-        found["slack_configs"] = [_slack(given.slack)]
-    if given.email is not None:
-        found["email_configs"] = [_email(given.email)]
-    webhooks = [] if given.webhook is None else [_webhook(given.webhook)]
-    if given.incident_io is not None:
+    entry: dict[str, Any] = {"name": name}
+    if declaration.pagerduty is not None:
+        entry["pagerduty_configs"] = [_pagerduty(declaration.pagerduty)]
+    if declaration.slack is not None:
+        entry["slack_configs"] = [_slack(declaration.slack)]
+    if declaration.email is not None:
+        entry["email_configs"] = [_email(declaration.email)]
+    webhooks = [] if declaration.webhook is None else [_webhook(declaration.webhook)]
+    if declaration.incident_io is not None:
         if alerting.at_least("0.29"):
-            found["incidentio_configs"] = [_incident_io(given.incident_io)]
+            entry["incidentio_configs"] = [_incident_io(declaration.incident_io)]
         else:
-            webhooks.append(_incident_io_by_webhook(given.incident_io))
+            webhooks.append(_incident_io_by_webhook(declaration.incident_io))
     if webhooks:
-        found["webhook_configs"] = webhooks
-    for integrations in found.values():
+        entry["webhook_configs"] = webhooks
+    for integrations in entry.values():
         if isinstance(integrations, list):
-            for each in integrations:
-                each["send_resolved"] = resolved
-    return found
+            for integration in integrations:
+                integration["send_resolved"] = resolved
+    return entry
 
 
-def _pagerduty(given: PagerDuty) -> dict[str, Any]:
+def _pagerduty(pagerduty: PagerDuty) -> dict[str, Any]:
     return {
-        "routing_key_file": given.routing_key_file,
-        **({} if given.url is None else {"url": given.url}),
+        "routing_key_file": pagerduty.routing_key_file,
+        **({} if pagerduty.url is None else {"url": pagerduty.url}),
         "description": _template("title"),
         "severity": _template("severity"),
         "class": "{{ .CommonLabels.alertname }}",
@@ -65,10 +67,10 @@ def _pagerduty(given: PagerDuty) -> dict[str, Any]:
     }
 
 
-def _slack(given: Slack) -> dict[str, Any]:
+def _slack(slack: Slack) -> dict[str, Any]:
     return {
-        "api_url_file": given.api_url_file,
-        "channel": given.channel,
+        "api_url_file": slack.api_url_file,
+        "channel": slack.channel,
         "title": _template("title"),
         "title_link": _template("dashboard"),
         "text": _template("text"),
@@ -81,36 +83,36 @@ def _slack(given: Slack) -> dict[str, Any]:
     }
 
 
-def _email(given: Email) -> dict[str, Any]:
-    found: dict[str, Any] = {"to": given.to, "from": given.from_, "smarthost": given.smarthost}
-    if given.auth_password_file is not None:
-        found["auth_username"] = given.auth_username
-        found["auth_password_file"] = given.auth_password_file
+def _email(email: Email) -> dict[str, Any]:
+    fields: dict[str, Any] = {"to": email.to, "from": email.from_, "smarthost": email.smarthost}
+    if email.auth_password_file is not None:
+        fields["auth_username"] = email.auth_username
+        fields["auth_password_file"] = email.auth_password_file
     else:
         # A relay that takes mail without a password has, as a rule, no certificate either.
-        found["require_tls"] = False
+        fields["require_tls"] = False
     return {
-        **found,
+        **fields,
         "headers": {"Subject": _template("title")},
         "html": _template("html"),
         "text": _template("text"),
     }
 
 
-def _webhook(given: Webhook) -> dict[str, Any]:
-    found: dict[str, Any] = (
-        {"url": given.url} if given.url_file is None else {"url_file": given.url_file}
+def _webhook(webhook: Webhook) -> dict[str, Any]:
+    address: dict[str, Any] = (
+        {"url": webhook.url} if webhook.url_file is None else {"url_file": webhook.url_file}
     )
-    return {**found, **_bearer(given.credentials_file)}
+    return {**address, **_bearer(webhook.credentials_file)}
 
 
-def _incident_io(given: IncidentIo) -> dict[str, Any]:
-    return {"url": given.url, "alert_source_token_file": given.token_file}
+def _incident_io(incident_io: IncidentIo) -> dict[str, Any]:
+    return {"url": incident_io.url, "alert_source_token_file": incident_io.token_file}
 
 
-def _incident_io_by_webhook(given: IncidentIo) -> dict[str, Any]:
+def _incident_io_by_webhook(incident_io: IncidentIo) -> dict[str, Any]:
     """It takes Alertmanager's own JSON with a bearer token."""
-    return {"url": given.url, **_bearer(given.token_file)}
+    return {"url": incident_io.url, **_bearer(incident_io.token_file)}
 
 
 def _bearer(file: str | None) -> dict[str, Any]:

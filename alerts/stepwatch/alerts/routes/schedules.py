@@ -22,13 +22,13 @@ def problems(name: str, schedule: Schedule) -> Iterator[tuple[Place, str]]:
     try:
         ZoneInfo(schedule.zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        what = f"there is no time zone {schedule.zone[:80]!r}; write such as Europe/Berlin"
-        yield ("zone",), what
+        problem = f"there is no time zone {schedule.zone[:80]!r}; write such as Europe/Berlin"
+        yield ("zone",), problem
     wrong = list(_wrong_times(schedule))
     yield from wrong
     if not wrong and _always(schedule):
-        what = f"schedule {name} never ends: nobody would ever be notified; leave some hours out"
-        yield ("times",), what
+        problem = f"schedule {name} never ends: nobody would ever be notified; leave some hours out"
+        yield ("times",), problem
 
 
 def _wrong_times(schedule: Schedule) -> Iterator[tuple[Place, str]]:
@@ -84,15 +84,15 @@ def _spans_of(times: Times) -> Iterator[Span]:
 
 def never_end(schedules: Collection[Schedule]) -> bool:
     """Do schedules of one time zone that have no problems cover the whole week together?"""
-    return len({each.zone for each in schedules}) == 1 and _always(*schedules)
+    return len({schedule.zone for schedule in schedules}) == 1 and _always(*schedules)
 
 
 def _always(*schedules: Schedule) -> bool:
     """Do they cover the whole week?"""
     covered = {
         day * _DAY + minute
-        for each in schedules
-        for day, first, until in _spans(each)
+        for schedule in schedules
+        for day, first, until in _spans(schedule)
         for minute in range(first, until)
     }
     return len(covered) == 7 * _DAY

@@ -72,44 +72,50 @@ def parse_site(text: str, source: str, slos: Path | None = None) -> Site:
         UsageError: as `read_site`.
     """
     try:
-        document, found = validated(_SiteDocument, text, source, _HINTS)
-        refuse(class_problems(found, slo_names(slos)), document, source)
-        refuse(_named(found), document, source)
+        document, site = validated(_SiteDocument, text, source, _HINTS)
+        refuse(class_problems(site, slo_names(slos)), document, source)
+        refuse(_named(site), document, source)
     except ConfigurationError as error:
         raise UsageError(str(error)) from error
-    return Site(_paged(found), tuple(found.owners), found.alerting)
+    return Site(_paged(site), tuple(site.owners), site.alerting)
 
 
-def _paged(found: _SiteDocument) -> tuple[str, ...]:
-    chosen = {name: each.pages for name, each in found.classes.items() if each.pages is not None}
+def _paged(site: _SiteDocument) -> tuple[str, ...]:
+    chosen = {
+        name: job_class.pages
+        for name, job_class in site.classes.items()
+        if job_class.pages is not None
+    }
     usual = {name: True for name in PAGED}
     return tuple(name for name, pages in {**usual, **chosen}.items() if pages)
 
 
-def _named(found: _SiteDocument) -> Iterator[tuple[Place, str]]:
+def _named(site: _SiteDocument) -> Iterator[tuple[Place, str]]:
     """The same problems with the names of their places."""
-    return ((place, f"{'.'.join(map(str, place))}: {what}") for place, what in _problems(found))
+    return (
+        (place, f"{'.'.join(map(str, place))}: {problem}") for place, problem in _problems(site)
+    )
 
 
-def _problems(found: _SiteDocument) -> Iterator[tuple[Place, str]]:
+def _problems(site: _SiteDocument) -> Iterator[tuple[Place, str]]:
     """What is wrong in a site file that has the right shape: places, and what to do."""
-    if found.alerting is None:
+    if site.alerting is None:
         return
-    for place, what in (
-        *_labels(found.alerting),
-        *_targets(found.alerting),
-        *_schedules(found.alerting),
-        *_routes(found.alerting, found),
-        *_receivers(found.alerting),
+    for place, problem in (
+        *_labels(site.alerting),
+        *_targets(site.alerting),
+        *_schedules(site.alerting),
+        *_routes(site.alerting, site),
+        *_receivers(site.alerting),
     ):
-        yield ("alerting", *place), what
+        yield ("alerting", *place), problem
 
 
 def _labels(alerting: Alerting) -> Iterator[tuple[Place, str]]:
     for name, value in alerting.labels.items():
         if re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) is None or name.startswith("__"):
-            what = "it is no name of a label; write letters, digits and _, a letter first"
-            yield ("labels", name), what
+            problem = "it is no name of a label; write letters, digits and _, a letter first"
+            yield ("labels", name), problem
         elif name in _RESERVED:
             yield ("labels", name), "alerts have this label already; write another name"
         elif not value or "{{" in value or not value.isprintable():
@@ -120,66 +126,73 @@ def _targets(alerting: Alerting) -> Iterator[tuple[Place, str]]:
     for name, receiver in alerting.receivers.items():
         hook = receiver.webhook
         if hook is not None and hook.url_file is not None and not alerting.at_least("0.26"):
-            what = (
+            problem = (
                 f"Alertmanager {alerting.target} reads no address from a file; write "
                 'target: "0.26" where yours is, or url with credentials_file'
             )
-            yield ("receivers", name, "webhook", "url_file"), what
+            yield ("receivers", name, "webhook", "url_file"), problem
 
 
 def _schedules(alerting: Alerting) -> Iterator[tuple[Place, str]]:
     for name, schedule in alerting.schedules.items():
-        for place, what in schedules.problems(name, schedule):
-            yield ("schedules", name, *place), what
+        for place, problem in schedules.problems(name, schedule):
+            yield ("schedules", name, *place), problem
 
 
-def _routes(alerting: Alerting, found: _SiteDocument) -> Iterator[tuple[Place, str]]:
-    classes = {*CLASSES, UNKNOWN_CLASS, *found.classes}
-    teams = {owner.team for owner in found.owners if owner.team}
+def _routes(alerting: Alerting, site: _SiteDocument) -> Iterator[tuple[Place, str]]:
+    classes = {*CLASSES, UNKNOWN_CLASS, *site.classes}
+    teams = {owner.team for owner in site.owners if owner.team}
     for number, route in enumerate(alerting.routes):
         place: Place = ("routes", number)
         if route.page is None and route.ticket is None:
             yield place, "nobody receives it; give it page, ticket or both"
         if route.team is not None and route.team not in teams:
-            what = f"no owner has the team {route.team[:80]!r}; {closest_hint(route.team, teams)}"
-            yield (*place, "team"), f"{what}; name it under owners"
+            problem = (
+                f"no owner has the team {route.team[:80]!r}; {closest_hint(route.team, teams)}"
+            )
+            yield (*place, "team"), f"{problem}; name it under owners"
         yield from _unknown((*place, "classes"), "class", route.classes, classes)
         for key, names in (("mute", route.mute), ("mute_pages", route.mute_pages)):
             unknown = list(_unknown((*place, key), "schedule", names, alerting.schedules))
             yield from unknown
             if not unknown:
                 yield from _never_ending((*place, key), names, alerting)
-        for before, other in enumerate(alerting.routes[:number]):
-            if _takes_all(other, route):
-                yield place, f"no alert reaches it: route {before} takes them all; change the order"
+        for earlier, earlier_route in enumerate(alerting.routes[:number]):
+            if _takes_all(earlier_route, route):
+                yield (
+                    place,
+                    f"no alert reaches it: route {earlier} takes them all; change the order",
+                )
                 break
 
 
 def _never_ending(
     place: Place, names: Collection[str], alerting: Alerting
 ) -> Iterator[tuple[Place, str]]:
-    given = [alerting.schedules[name] for name in names]
-    wrong = any(True for each in given for _ in schedules.problems("", each))
-    if len(given) > 1 and not wrong and schedules.never_end(given):
-        what = f"{', '.join(names)} leave no hour out together: nobody would ever be notified"
-        yield place, f"{what}; leave one out"
+    muting = [alerting.schedules[name] for name in names]
+    wrong = any(True for schedule in muting for _ in schedules.problems("", schedule))
+    if len(muting) > 1 and not wrong and schedules.never_end(muting):
+        problem = f"{', '.join(names)} leave no hour out together: nobody would ever be notified"
+        yield place, f"{problem}; leave one out"
 
 
 def _unknown(
-    place: Place, what: str, names: Collection[str], known: Collection[str]
+    place: Place, noun: str, names: Collection[str], declared: Collection[str]
 ) -> Iterator[tuple[Place, str]]:
     for name in names:
-        if name not in known:
-            hint = closest_hint(name, known) or "declare it"
-            yield place, f"there is no {what} {name[:80]!r}; {hint}"
+        if name not in declared:
+            hint = closest_hint(name, declared) or "declare it"
+            yield place, f"there is no {noun} {name[:80]!r}; {hint}"
 
 
-def _takes_all(before: Route, route: Route) -> bool:
-    """Does every alert of `route` fit `before`, too?"""
+def _takes_all(earlier: Route, route: Route) -> bool:
+    """Does every alert of `route` fit `earlier`, too?"""
     return (
-        before.team in (None, route.team)
-        and (not before.classes or (bool(route.classes) and {*route.classes} <= {*before.classes}))
-        and (not before.jobs or (bool(route.jobs) and {*route.jobs} <= {*before.jobs}))
+        earlier.team in (None, route.team)
+        and (
+            not earlier.classes or (bool(route.classes) and {*route.classes} <= {*earlier.classes})
+        )
+        and (not earlier.jobs or (bool(route.jobs) and {*route.jobs} <= {*earlier.jobs}))
     )
 
 

@@ -122,7 +122,7 @@ class Receiver(Strict):
     webhook: Webhook | None = None
 
     @model_validator(mode="after")
-    def _some(self) -> Self:
+    def _has_integration(self) -> Self:
         if not self.model_fields_set:
             raise ValueError("it is notified in no way")
         return self

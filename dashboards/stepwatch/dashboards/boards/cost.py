@@ -30,7 +30,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     )
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page).link(runbook(thresholds, names.ALERT_COST_ANOMALY))
-    return place(page, [_waste(), _money(), _each()])
+    return place(page, [_waste(), _money(), _token_costs()])
 
 
 def _waste() -> Section:
@@ -80,7 +80,7 @@ def _money() -> Section:
     )
 
 
-def _each() -> Section:
+def _token_costs() -> Section:
     token = Metadata(
         "Money for a million tokens",
         "Dearest first. Tokens that a restart made again count twice here.",

@@ -38,11 +38,18 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     page = page.with_variable(frame.choice(queries.JOB_VARIABLE, "Job", queries.JOBS)).link(
         link("Ranks, collectives, stages", f"{thresholds.page}/jobs/{queries.CHOSEN_JOB}")
     )
-    sections = [_who(thresholds), _steps(), where_time_goes(), _spent(), _nodes(), _records()]
+    sections = [
+        _slow_ranks(thresholds),
+        _steps(),
+        where_time_goes(),
+        _spent(),
+        _nodes(),
+        _records(),
+    ]
     return place(page, sections)
 
 
-def _who(thresholds: Thresholds) -> Section:
+def _slow_ranks(thresholds: Thresholds) -> Section:
     return Section("Who is slow", [stragglers(thresholds), facts_of_job(), _slowest_nodes()])
 
 

@@ -76,8 +76,8 @@ def _ratios() -> list[Panel]:
     ratio = Metadata(
         "Good share", "Good over counted device-seconds since the jobs began.", "percentunit", 6
     )
-    both = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
-    return [number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI)))]
+    seconds = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
+    return [number(ratio, Line(f"{seconds[0]} / ({seconds[1]} > 0)", legend(SLI)))]
 
 
 def _slos() -> Section:
@@ -85,14 +85,14 @@ def _slos() -> Section:
     burn = Metadata(
         "Burning budgets", "How many times too fast.", "none", empty="none known to burn"
     )
-    left = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
+    remaining = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
     rate = fleet.of_jobs(names.SLO_BURN_RATE, SLO, SEVERITY)
     return Section(
         "SLOs",
         [
             slos_in(SloState.EXHAUSTED, "Budgets gone", "Targets missed.", 4).height(6),
             slos_in(SloState.BURNING, "Budgets burning", "Too fast.", 4).height(6),
-            job_table(spent, fleet.worst(f"1 - {left}"), "spent", SLO),
+            job_table(spent, fleet.worst(f"1 - {remaining}"), "spent", SLO),
             job_table(burn, fleet.worst(rate), "rate", SLO, SEVERITY),
         ],
     )

@@ -44,12 +44,13 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 def _wrong() -> Section:
     slow = Metadata("Jobs with slow collectives", "Open incidents, chosen jobs.", "none", 6)
-    found = Metadata("Faults of links", "Of ports, NVLink and PCIe, found by probes.", "none", 6,
-                     NONE_KNOWN)  # fmt: skip
+    link_faults = Metadata(
+        "Faults of links", "Of ports, NVLink and PCIe, found by probes.", "none", 6, NONE_KNOWN
+    )
     shared = Metadata(
         "Faults shared by many", "A switch or a rail: look for what nodes share.", "none", 6
     )
-    again = Metadata("TCP segments sent again", "Per second, all nodes.", "none", 6)
+    resent = Metadata("TCP segments sent again", "Per second, all nodes.", "none", 6)
     incidents = fleet.of_jobs(names.INCIDENT_OPEN, matching=_SLOW)
     # A sum over no series is no data: nodes without a fact have none of this kind.
     faults = f"sum({NODE_FACTS.name}{{{_ABOUT_LINKS}}})"
@@ -57,9 +58,9 @@ def _wrong() -> Section:
         "Is the fabric at fault",
         [
             number(slow, Line(fleet.total(incidents)), ANY),
-            number(found, Line(faults), ANY),
+            number(link_faults, Line(faults), ANY),
             number(shared, Line(fleet.of_all(names.COLLECTOR_NODES_TOGETHER)), ANY),
-            number(again, Line(fleet.total(fleet.rate_by_node(names.NODE_TCP_RETRANSMITS)))),
+            number(resent, Line(fleet.total(fleet.rate_by_node(names.NODE_TCP_RETRANSMITS)))),
             linked(facts(_ABOUT_LINKS).span(24), "node", *NODE_LINK),
         ],
     )
@@ -83,8 +84,8 @@ def _waits() -> Section:
     )
 
 
-def _busiest(title: str, text: str, unit: str, expr: str, *by: str) -> Panel:
-    return lines(Metadata(title, text, unit), Line(fleet.worst(expr), legend(NODE, *by)))
+def _busiest(title: str, text: str, unit: str, expr: str, *labels: str) -> Panel:
+    return lines(Metadata(title, text, unit), Line(fleet.worst(expr), legend(NODE, *labels)))
 
 
 def _cards() -> Section:
@@ -93,13 +94,13 @@ def _cards() -> Section:
         for way in ("received", "sent")
     )
     faults = fleet.rate_by_node(names.NODE_NETWORK_FAULTS, INTERFACE, KIND)
-    again = fleet.rate_by_node(names.NODE_TCP_RETRANSMITS)
+    resent = fleet.rate_by_node(names.NODE_TCP_RETRANSMITS)
     return Section(
         "Network cards, the busiest twenty nodes",
         [
             _busiest("Received", "All interfaces of a node.", "Bps", received),
             _busiest("Sent", "All interfaces of a node.", "Bps", sent),
-            _busiest("TCP segments sent again", "Per second; packets were lost.", "none", again),
+            _busiest("TCP segments sent again", "Per second; packets were lost.", "none", resent),
             lines(
                 Metadata(
                     "Errors, drops, flaps", "By node and interface.", "eps", 24, "none counted"
@@ -112,11 +113,11 @@ def _cards() -> Section:
 
 def _links() -> Section:
     def carried(link: str) -> str:
-        each = (
+        directions = (
             fleet.of_each_device(DEVICE_METRICS[f"{link}_{way}_bytes_per_second"], "sum")
             for way in ("received", "sent")
         )
-        return " + ".join(each)
+        return " + ".join(directions)
 
     def rises(field: str) -> str:
         return fleet.rate_by_node(DEVICE_METRICS[field])

@@ -53,8 +53,8 @@ def _all_nodes() -> Section:
 
 
 def _over_time(title: str, text: str, unit: str, *shown: tuple[Metric, str]) -> Panel:
-    found = [Line(fleet.of_node(metric), words) for metric, words in shown]
-    return lines(Metadata(title, text, unit), *found)
+    shown_lines = [Line(fleet.of_node(metric), words) for metric, words in shown]
+    return lines(Metadata(title, text, unit), *shown_lines)
 
 
 def _node() -> Section:

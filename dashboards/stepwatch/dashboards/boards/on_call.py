@@ -50,14 +50,16 @@ def _now(thresholds: Thresholds) -> Section:
 
 def _signs(thresholds: Thresholds) -> list[Panel]:
     running = Metadata("Jobs expected to run", "Of the chosen jobs.", "none", 4)
-    found = Metadata("Open incidents", "A 0 is good only while telemetry arrives.", "none", 4)
+    open_incidents = Metadata(
+        "Open incidents", "A 0 is good only while telemetry arrives.", "none", 4
+    )
     failed = Metadata("Jobs that failed", "All ranks of the newest attempt.", "none", 4, NONE_KNOWN)
     stalled = Metadata("Longest without progress", "Of jobs that are expected to run.", "s", 4)
     age = Metadata("Oldest telemetry", "Age of the newest record, of running jobs.", "s", 4)
     least = Metadata("Lowest coverage", "Observed over expected step records.", "percentunit", 4)
     return [
         number(running, Line(fleet.total(fleet.of_jobs(names.JOB_RUNNING)))),
-        number(found, Line(fleet.total(_INCIDENTS)), ANY),
+        number(open_incidents, Line(fleet.total(_INCIDENTS)), ANY),
         number(failed, Line(f"count({_FAILED})"), ANY),
         number(stalled, Line(f"max({_STALLED})"), below(thresholds.stalled_seconds)),
         number(age, Line(f"max({_AGE})"), below(thresholds.stale_seconds)),

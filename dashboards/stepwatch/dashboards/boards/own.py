@@ -28,18 +28,18 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     )
 
 
-def _stat(metric: Metric, title: str, text: str, steps: Steps = _NEUTRAL, *by: str) -> Panel:
-    line = Line(fleet.of_all(metric, *by), legend(*by))
+def _stat(metric: Metric, title: str, text: str, steps: Steps = _NEUTRAL, *labels: str) -> Panel:
+    line = Line(fleet.of_all(metric, *labels), legend(*labels))
     return number(Metadata(title, text, "none", 4), line, steps)
 
 
-def _rates(metric: Metric, title: str, text: str, unit: str, *by: str) -> Panel:
-    line = Line(fleet.rate_of_all(metric, *by), legend(*by) or title)
+def _rates(metric: Metric, title: str, text: str, unit: str, *labels: str) -> Panel:
+    line = Line(fleet.rate_of_all(metric, *labels), legend(*labels) or title)
     return lines(Metadata(title, text, unit), line)
 
 
-def _rises(metric: Metric, title: str, text: str, *by: str) -> Panel:
-    line = Line(fleet.rise_of_all(metric, *by), legend(*by) or title)
+def _rises(metric: Metric, title: str, text: str, *labels: str) -> Panel:
+    line = Line(fleet.rise_of_all(metric, *labels), legend(*labels) or title)
     return lines(Metadata(title, text, "none"), line)
 
 
@@ -52,33 +52,35 @@ def _wrong() -> Section:
             _stat(names.COLLECTOR_JOBS_QUARANTINED, "Jobs quarantined", "Not evaluated.", ANY),
             _stat(names.COLLECTOR_JOBS_RESTORING, "Jobs restoring", "Not evaluated yet."),
             _stat(names.COLLECTOR_OBJECTIVES_UNREADABLE, "SLO documents", "1: wrong.", ANY),
-            _late(names.COLLECTOR_EVALUATION_FAILURES, "Failed evaluations", "Of late."),
-            _late(names.COLLECTOR_UNREADABLE, "Segments damaged", damaged),
-            _late(names.AGENT_SPOOL_DROPPED, "Segments dropped", "From full spools, of late."),
-            _late(names.AGENT_REFUSED, "Segments refused", "By the collector, of late."),
-            _late(names.AGENT_OVERRUNS, "Records overwritten", "Before they were read, of late."),
+            _recent(names.COLLECTOR_EVALUATION_FAILURES, "Failed evaluations", "Of late."),
+            _recent(names.COLLECTOR_UNREADABLE, "Segments damaged", damaged),
+            _recent(names.AGENT_SPOOL_DROPPED, "Segments dropped", "From full spools, of late."),
+            _recent(names.AGENT_REFUSED, "Segments refused", "By the collector, of late."),
+            _recent(names.AGENT_OVERRUNS, "Records overwritten", "Before they were read, of late."),
             _stat(
                 names.AGENT_RINGS_UNREAD,
                 "Rings not read",
                 "Too many, malformed, elsewhere.",
                 ANY,
             ),
-            _late(names.AGENT_THREAD_FAILURES, "Threads restarted", "Of agents, of late."),
-            _late(names.COLLECTOR_OBJECT_FAILURES, "Object store failures", "Of late."),
-            _late(
+            _recent(names.AGENT_THREAD_FAILURES, "Threads restarted", "Of agents, of late."),
+            _recent(names.COLLECTOR_OBJECT_FAILURES, "Object store failures", "Of late."),
+            _recent(
                 names.COLLECTOR_UNREADABLE_INCIDENTS, "Incidents unreadable", "Left out, of late."
             ),
         ],
     )
 
 
-def _late(metric: Metric, title: str, text: str) -> Panel:
+def _recent(metric: Metric, title: str, text: str) -> Panel:
     return number(Metadata(title, text, "none", 4), Line(fleet.rise_of_all(metric)), ANY)
 
 
 def _evaluation(thresholds: Thresholds) -> Section:
     seconds = Metadata("Slowest evaluation", "Time the newest one took, of any collector.", "s", 12)
-    asked = Metadata("Flush asked for", "Time between flushes; 0: agents choose it.", "s", 12)
+    flush_interval = Metadata(
+        "Flush asked for", "Time between flushes; 0: agents choose it.", "s", 12
+    )
     jobs = Metadata("Jobs evaluated", "By all collectors together.", "none", 12)
     collectors = Metadata("Collectors", "That share the store.", "none", 12)
     return Section(
@@ -91,7 +93,9 @@ def _evaluation(thresholds: Thresholds) -> Section:
                 Line(fleet.of_all(names.COLLECTOR_EVALUATION_SECONDS), "seconds"),
                 threshold=thresholds.lag_seconds,
             ),
-            lines(asked, Line(fleet.of_all(names.COLLECTOR_ASKED_FLUSH_SECONDS), "seconds")),
+            lines(
+                flush_interval, Line(fleet.of_all(names.COLLECTOR_ASKED_FLUSH_SECONDS), "seconds")
+            ),
         ],
     )
 
@@ -134,13 +138,13 @@ def _notices() -> Section:
     lost = Metadata("Notices given up", "Within a day, by cause.", "none", 12, NONE_KNOWN)
     waits = Line(fleet.of_all(names.COLLECTOR_NOTICES_OLDEST, RECEIVER), legend(RECEIVER))
     sent = fleet.rise_of_all(names.COLLECTOR_NOTICES_SENT, RECEIVER, OUTCOME)
-    kept = Line(fleet.of_all(names.COLLECTOR_NOTICES, VERDICT), legend(VERDICT))
-    gone = Line(fleet.of_all(names.COLLECTOR_NOTICES_GIVEN_UP, CAUSE), legend(CAUSE))
+    notices = Line(fleet.of_all(names.COLLECTOR_NOTICES, VERDICT), legend(VERDICT))
+    given_up = Line(fleet.of_all(names.COLLECTOR_NOTICES_GIVEN_UP, CAUSE), legend(CAUSE))
     return Section(
         "Notices",
         [
-            number(lost, gone, ANY),
-            number(outbox, kept),
+            number(lost, given_up, ANY),
+            number(outbox, notices),
             lines(oldest, waits),
             lines(tries, Line(sent, legend(RECEIVER, OUTCOME))),
         ],
@@ -154,7 +158,7 @@ def _store() -> Section:
     )  # fmt: skip
     swept = f"time() - {fleet.of_all(names.COLLECTOR_RETENTION_TIME)}"
     later = Metadata("Segments of later formats", "Kept for a collector that reads them.", "none")
-    held = Line(fleet.of_all(names.COLLECTOR_UNDECODED), "segments")
+    undecoded = Line(fleet.of_all(names.COLLECTOR_UNDECODED), "segments")
     orphans = "Objects that no bundle refers to, of late."
     return Section(
         "Store",
@@ -162,7 +166,7 @@ def _store() -> Section:
             number(age, Line(swept)).height(8),
             _rates(names.COLLECTOR_REMOVED_BYTES, "Removed", "By retention.", "Bps", KIND),
             _rates(names.COLLECTOR_REMOVED_ROWS, "Rows removed", "By retention.", "rowsps", KIND),
-            lines(later, held),
+            lines(later, undecoded),
             _rises(names.COLLECTOR_SNAPSHOTS, "Snapshots", "By verdict, of late.", VERDICT),
             _rises(names.COLLECTOR_OBJECT_ORPHANS, "Orphans removed", orphans),
             *_compaction(),
@@ -174,17 +178,19 @@ def _compaction() -> list[Panel]:
     pieces = Metadata("Compaction", "Segments put into bundles, of late.", "none", 12)
     size = Metadata("Bytes of compaction", "Of segments, and of the bundles made.", "Bps", 12)
     segments = Line(fleet.rise_of_all(names.COLLECTOR_COMPACTED_SEGMENTS), "segments")
-    before = Line(fleet.rate_of_all(names.COLLECTOR_COMPACTED_BYTES), "segments")
+    segment_bytes = Line(fleet.rate_of_all(names.COLLECTOR_COMPACTED_BYTES), "segments")
     return [
         lines(pieces, segments, Line(fleet.rise_of_all(names.COLLECTOR_BUNDLES), "bundles")),
-        lines(size, before, Line(fleet.rate_of_all(names.COLLECTOR_BUNDLE_BYTES), "bundles")),
+        lines(
+            size, segment_bytes, Line(fleet.rate_of_all(names.COLLECTOR_BUNDLE_BYTES), "bundles")
+        ),
     ]
 
 
 def _agents() -> Section:
     waiting = Metadata("Fullest spools", "Bytes that wait for the collector.", "bytes")
     count = Metadata("Segments that wait", "Of all agents.", "none")
-    held = Metadata(
+    held_bytes = Metadata(
         "Bytes held", "Of segments that wait for a collector that reads their format.", "bytes"
     )
     hooks = Metadata("Errors in hooks", "Contained; since the ranks began.", "none", 12,
@@ -204,11 +210,11 @@ def _agents() -> Section:
     ended = Metadata(
         "Rings of ended ranks", "Most of a node; they wait for the collector or a right.", "none"
     )
-    left = fleet.of_all(names.AGENT_ENDED_RINGS, NODE)
+    ended_rings = fleet.of_all(names.AGENT_ENDED_RINGS, NODE)
     crashed = fleet.rise_of_all(names.PROBE_CRASHES, _PROBE)
     why = fleet.of_all(names.AGENT_COLLECTOR_PROBLEM, _WHY, how="sum")
     spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
-    kept = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
+    held_segments = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
     unread = fleet.of_all(names.AGENT_UNREADABLE_SEGMENTS, how="sum")
     errors = fleet.of_all(names.NODE_HOOK_ERRORS, how="sum")
     return Section(
@@ -220,11 +226,12 @@ def _agents() -> Section:
             lines(
                 count,
                 Line(fleet.of_all(names.AGENT_SPOOL_SEGMENTS, how="sum"), "in spools"),
-                Line(kept, "held"),
+                Line(held_segments, "held"),
                 Line(unread, "of them unreadable"),
             ),
             lines(
-                held, Line(fleet.worst(fleet.of_all(names.AGENT_HELD_BYTES, NODE)), legend(NODE))
+                held_bytes,
+                Line(fleet.worst(fleet.of_all(names.AGENT_HELD_BYTES, NODE)), legend(NODE)),
             ),
             _rises(names.AGENT_THREAD_FAILURES, "Threads restarted", "By thread.", _THREAD),
             lines(spans, Line(fleet.rate_of_all(names.AGENT_SPANS, OUTCOME), legend(OUTCOME))),
@@ -235,7 +242,7 @@ def _agents() -> Section:
             lines(hooks, Line(errors, "errors")),
             lines(system, Line(fleet.rise_of_all(names.AGENT_OS_ERRORS, _ERROR), legend(_ERROR))),
             lines(crashes, Line(crashed, legend(_PROBE))),
-            lines(ended, Line(fleet.worst(left), legend(NODE))),
+            lines(ended, Line(fleet.worst(ended_rings), legend(NODE))),
         ],
     )
 

@@ -61,10 +61,10 @@ def test_a_busy_process_is_a_neighbour_unless_it_is_a_rank(busy: int) -> None:
     ranks: set[int] = set()
     mine = NoisyNeighbour(clock, lambda: ranks, Path("/proc"))
     assert mine.busiest().pid == 0 and math.isnan(mine.busiest().cpu_ratio)
-    before = mine._seen[busy].ticks
+    before = mine._processes[busy].ticks
     assert has_used(busy, before / os.sysconf("SC_CLK_TCK") + 0.3)
     clock.ahead = round(EVERY_SECONDS * 1e9)
-    ranks |= set(mine._seen) - {busy, os.getpid()}
+    ranks |= set(mine._processes) - {busy, os.getpid()}
     found = mine.busiest()
     assert found.pid == busy and found.cpu_ratio > 0 and found.name.startswith("python")
     ranks |= {busy}

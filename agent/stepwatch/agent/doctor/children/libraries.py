@@ -15,11 +15,11 @@ def of_torch() -> dict[str, Any]:
         import torch
     except ImportError:
         return {"torch": None}
-    found = {"torch": torch.__version__, "torch_cuda": torch.version.cuda, "torch_nccl": None}
+    versions = {"torch": torch.__version__, "torch_cuda": torch.version.cuda, "torch_nccl": None}
     if torch.version.cuda is not None:
         nccl = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
-        found["torch_nccl"] = ".".join(map(str, nccl))
-    return {**found, "devices": torch.cuda.device_count()}
+        versions["torch_nccl"] = ".".join(map(str, nccl))
+    return {**versions, "devices": torch.cuda.device_count()}
 
 
 def of_driver() -> dict[str, Any]:

@@ -31,13 +31,13 @@ def rounds(nodes: int) -> list[list[tuple[int, int]]]:
     then 0-1 2-3. Of an odd number one pauses in each round.
     """
     places = list(range(nodes + nodes % 2))
-    found = []
+    schedule = []
     for _ in range(min(len(places) - 1, MOST_ROUNDS)):
         half = len(places) // 2
         pairs = zip(places[:half], reversed(places[half:]), strict=True)
-        found.append([pair for pair in pairs if max(pair) < nodes])
+        schedule.append([pair for pair in pairs if max(pair) < nodes])
         places = [places[0], places[-1], *places[1:-1]]
-    return found
+    return schedule
 
 
 def measured(dist: Any, torch: Any, group: Any, seconds: float) -> float:
@@ -87,9 +87,9 @@ def main(seconds: float, host: str, port: int, nodes: int, node: int, name: str)
         timeout=timedelta(seconds=MEET_SECONDS + seconds + MOST_SECONDS_A_CALL),
     )
     store.set(f"found/{node}", json.dumps(list(meetings(dist, torch, nodes, node, seconds))))
-    names = [store.get(f"name/{each}").decode() for each in range(nodes)]
-    found = [pair for each in range(nodes) for pair in json.loads(store.get(f"found/{each}"))]
-    print(json.dumps({"names": names, "pairs": found}), flush=True)
+    names = [store.get(f"name/{peer}").decode() for peer in range(nodes)]
+    rates = [pair for peer in range(nodes) for pair in json.loads(store.get(f"found/{peer}"))]
+    print(json.dumps({"names": names, "pairs": rates}), flush=True)
     dist.barrier()  # node 0 has the store
     dist.destroy_process_group()
     return 0

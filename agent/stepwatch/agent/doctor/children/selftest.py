@@ -54,13 +54,15 @@ def _products(torch: Any, device: Any, seconds: float) -> tuple[float, int]:
     """Operations per second, and how many products were not as the first."""
     torch.manual_seed(1)
     kind = torch.bfloat16 if device.type == "cuda" else torch.float32
-    left, right = (torch.randn(SIZE, SIZE, device=device, dtype=kind) for _ in range(2))
-    first = left @ right
+    multiplicand, multiplier = (
+        torch.randn(SIZE, SIZE, device=device, dtype=kind) for _ in range(2)
+    )
+    first = multiplicand @ multiplier
     wrong = 0
 
     def multiply() -> None:
         nonlocal wrong
-        wrong += not torch.equal(left @ right, first)
+        wrong += not torch.equal(multiplicand @ multiplier, first)
 
     return _per_second(torch, device, multiply, seconds) * 2 * SIZE**3, wrong
 
@@ -68,8 +70,8 @@ def _products(torch: Any, device: Any, seconds: float) -> tuple[float, int]:
 def _copies(torch: Any, device: Any, seconds: float) -> float:
     """Bytes that are read and written per second."""
     block = torch.empty(SIZE * SIZE * 16, device=device, dtype=torch.uint8)
-    other = torch.empty_like(block)
-    times = _per_second(torch, device, lambda: other.copy_(block), seconds)
+    target = torch.empty_like(block)
+    times = _per_second(torch, device, lambda: target.copy_(block), seconds)
     return times * 2 * int(block.numel())
 
 
@@ -161,8 +163,8 @@ def main(seconds: float) -> int:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     devices = [f"cuda:{number}" for number in range(count)] or ["cpu"]
     for name in devices:
-        each = rates_of(torch, name, seconds * 0.75 / len(devices))
-        print(json.dumps(each._asdict()), flush=True)
+        rates = rates_of(torch, name, seconds * 0.75 / len(devices))
+        print(json.dumps(rates._asdict()), flush=True)
     ranks = min(max(count, 2), MOST_RANKS)
     if count != 1:
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -24,7 +24,7 @@ LEAST_PERIODS = 20
 WINDOW_SECONDS = 4.0
 
 
-class _Seen(NamedTuple):
+class _Reading(NamedTuple):
     at_ns: int
     counters: Mapping[str, int]
 
@@ -48,8 +48,8 @@ class ContainerProbe(Probe):
         self._proc = proc
         self._root = root
         self._files = KernelFiles()
-        self._seen: dict[Paths, _Seen] = {}
-        self._found: dict[Paths, list[Sighting]] = {}
+        self._readings: dict[Paths, _Reading] = {}
+        self._sightings: dict[Paths, list[Sighting]] = {}
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -65,27 +65,27 @@ class ContainerProbe(Probe):
         """No rows: what it finds are facts."""
         now = self._clock.monotonic_ns()
         groups = groups_of(self._files, self._ranks(), self._proc)
-        for gone in self._seen.keys() - groups.keys():
-            del self._seen[gone]
-            self._found.pop(gone, None)
+        for stale_paths in self._readings.keys() - groups.keys():
+            del self._readings[stale_paths]
+            self._sightings.pop(stale_paths, None)
         for paths, group in groups.items():
-            before = self._seen.get(paths)
-            if before is not None and now - before.at_ns < WINDOW_SECONDS * NANOSECONDS:
+            previous = self._readings.get(paths)
+            if previous is not None and now - previous.at_ns < WINDOW_SECONDS * NANOSECONDS:
                 continue
             counters = read_counters(group, self._root)
-            self._seen[paths] = _Seen(now, counters)
-            grown = _grown(before.counters, counters) if before is not None else {}
-            self._found[paths] = list(_sightings(group, grown))
+            self._readings[paths] = _Reading(now, counters)
+            grown = _grown(previous.counters, counters) if previous is not None else {}
+            self._sightings[paths] = list(_sightings(group, grown))
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
         """What the newest read found."""
-        return [sighting for found in self._found.values() for sighting in found]
+        return [sighting for sightings in self._sightings.values() for sighting in sightings]
 
 
-def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+def _grown(previous: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
     """Growth of each counter; of one that went back, as that of a group made anew, none."""
-    return {name: max(0, value - before.get(name, value)) for name, value in now.items()}
+    return {name: max(0, value - previous.get(name, value)) for name, value in now.items()}
 
 
 def _sightings(group: Group, grown: Mapping[str, int]) -> Iterator[Sighting]:

@@ -51,8 +51,8 @@ def groups_of(files: KernelFiles, pids: Iterable[int], proc: Path) -> dict[Paths
             elif fields[1] in _V1:
                 paths.append((_V1[fields[1]], fields[2]))
         members.setdefault(tuple(paths), []).append(pid)
-    found = list(members.items())[:MAX_GROUPS]
-    return {where: Group(tuple(inside), where) for where, inside in found}
+    bounded = list(members.items())[:MAX_GROUPS]
+    return {where: Group(tuple(inside), where) for where, inside in bounded}
 
 
 def read_counters(group: Group, root: Path) -> dict[str, int]:
@@ -66,20 +66,20 @@ def read_counters(group: Group, root: Path) -> dict[str, int]:
             folders = [root / place, root / "unified" / place]
         for folder in folders:
             counters |= _table(folder / "cpu.stat") | _table(folder / "memory.events")
-            counters |= _one(folder / "memory.failcnt")
+            counters |= _failcnt(folder / "memory.failcnt")
     return counters
 
 
 def _table(file: Path) -> dict[str, int]:
-    found = {}
+    counters = {}
     for line in _lines(file):
         name, _, value = line.partition(" ")
         if value.isdecimal():
-            found[name] = int(value)
-    return found
+            counters[name] = int(value)
+    return counters
 
 
-def _one(file: Path) -> dict[str, int]:
+def _failcnt(file: Path) -> dict[str, int]:
     values = [line for line in _lines(file) if line.isdecimal()]
     return {"failcnt": int(values[0])} if values else {}
 

@@ -45,10 +45,10 @@ class DcgmProbe(Probe):
         self._page: bytes | None = None
         self._changed_ns = 0
         self._devices: list[Device] = []
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     @classmethod
-    def asked_for(cls, context: ProbeContext) -> bool:
+    def is_enabled(cls, context: ProbeContext) -> bool:
         """Whether somebody named an exporter."""
         return bool(context.dcgm)
 
@@ -83,13 +83,13 @@ class DcgmProbe(Probe):
         if stale_ns > STALE_SECONDS * NANOSECONDS and np.isfinite(rows["power_watts"]).any():
             raise OSError(f"the exporter's values have not changed for {STALE_SECONDS:g} s")
         # Of a page that was read before, states last; what was counted is no news again.
-        lasting = [each for each in self._found if not each.happened]
-        self._found = list(self._look(rows, now)) if is_new else lasting
+        lasting = [sighting for sighting in self._sightings if not sighting.happened]
+        self._sightings = list(self._look(rows, now)) if is_new else lasting
         return rows
 
     def facts(self) -> Sequence[Sighting]:
         """What is wrong with the devices, as the newest page says."""
-        return self._found
+        return self._sightings
 
     def close(self) -> None:
         """Close the connection."""
@@ -120,10 +120,10 @@ class DcgmProbe(Probe):
             if device.remap_pending > 0:
                 text = "DCGM reports rows that wait for a reset"
                 yield Sighting(NodeFact.ROWS_TO_REMAP, name, text)
-            code = self._news.of(device)
+            code = self._news.new_code(device)
             if code:
-                at = device.xid_at * NANOSECONDS - now.wall_ns + now.monotonic_ns
-                at_ns = max(1, round(at)) if np.isfinite(at) else 0
+                monotonic_ns = device.xid_at * NANOSECONDS - now.wall_ns + now.monotonic_ns
+                at_ns = max(1, round(monotonic_ns)) if np.isfinite(monotonic_ns) else 0
                 text = f"DCGM reports XID {code}"
                 yield Sighting(NodeFact.XID, name, text, code, happened=1, at_ns=at_ns)
 

@@ -26,11 +26,11 @@ def checked_url(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
-        known = False
-    if not known:
+        is_valid = False
+    if not is_valid:
         raise ConfigurationError(f"{url!r} is not a URL; pass --dcgm http://127.0.0.1:9400/metrics")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("--dcgm takes no password: let it listen on loopback instead")

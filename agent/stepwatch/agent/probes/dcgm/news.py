@@ -19,13 +19,13 @@ class XidNews:
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
 
-    def of(self, device: Device) -> int:
+    def new_code(self, device: Device) -> int:
         """The number of an error that is new; 0 where none is."""
-        before = self._last.get(device.number)
+        previous = self._last.get(device.number)
         if math.isnan(device.xid):
             self._last.setdefault(device.number, 0)
             return 0
         now = self._last[device.number] = int(device.xid)
-        if now <= 0 or now == before:
+        if now <= 0 or now == previous:
             return 0
-        return 0 if before is None and math.isnan(device.xid_at) else now
+        return 0 if previous is None and math.isnan(device.xid_at) else now

@@ -80,10 +80,10 @@ def _take(device: Device, sample: Sample) -> None:
     device.address = device.address or _address(sample.labels.get("pci_bus_id", ""))
     of_instance = bool(sample.labels.get("GPU_I_ID"))
     device.divided |= of_instance
-    known = FIELDS.get(sample.name)
-    if known is not None:
-        if not (known.of_instance and of_instance):
-            device.values[known.name] = value * known.unit
+    target = FIELDS.get(sample.name)
+    if target is not None:
+        if not (target.of_instance and of_instance):
+            device.values[target.name] = value * target.unit
     elif sample.name == XID and 0 <= value < MAX_XID:
         device.xid, device.xid_at = value, _seconds(sample)
     elif sample.name == REMAP_FAILED:

@@ -45,7 +45,7 @@ class DiskProbe(Probe):
         self._writable: set[str] = set()
         self._disks = DiskLatency()
         self._calls = ServerLatency()
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
         self._files = KernelFiles()
         self._table, self._mounts = "", list[Mount]()
 
@@ -67,16 +67,16 @@ class DiskProbe(Probe):
         """
         now = self._clock.monotonic_ns()
         mounts = self._mounted()
-        found = [sighting for mount in mounts for sighting in self._of_mount(mount)]
-        found += self._disks.find(self._text("diskstats"), now)
+        sightings = [sighting for mount in mounts for sighting in self._of_mount(mount)]
+        sightings += self._disks.find(self._text("diskstats"), now)
         if any(mount.is_nfs for mount in mounts):
-            found += self._calls.find(self._text("self/mountstats"), now)
-        self._found = found
+            sightings += self._calls.find(self._text("self/mountstats"), now)
+        self._sightings = sightings
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
         """What the newest read found."""
-        return self._found
+        return self._sightings
 
     def _mounted(self) -> list[Mount]:
         """The mounts, whose table is taken apart again only if it changed."""
@@ -106,26 +106,26 @@ class DiskProbe(Probe):
 
 def _of_server(mount: Mount, reply: Reply) -> Iterator[Sighting]:
     """A file server that is slow, silent or refuses, and what it says of its space."""
-    whose = f"{mount.kind} from {mount.source}"
+    server = f"{mount.kind} from {mount.source}"
     if isinstance(reply.answer, OSError):
-        text = f"{whose}: {reply.answer.strerror or reply.answer}"
+        text = f"{server}: {reply.answer.strerror or reply.answer}"
         yield Sighting(NodeFact.FILE_SERVER_SILENT, mount.path, text)
     elif reply.answer is None and reply.seconds >= LIMITS.silent_seconds:
-        text = f"{whose}: no answer for {reply.seconds:.0f} s"
+        text = f"{server}: no answer for {reply.seconds:.0f} s"
         yield Sighting(NodeFact.FILE_SERVER_SILENT, mount.path, text)
     elif reply.seconds >= LIMITS.slow_call_seconds:
-        text = f"{whose}: one answer takes {reply.seconds:.1f} s"
+        text = f"{server}: one answer takes {reply.seconds:.1f} s"
         yield Sighting(NodeFact.FILE_SERVER_SLOW, mount.path, text)
     if isinstance(reply.answer, os.statvfs_result):
         yield from _fullness(mount, reply.answer)
 
 
-def _fullness(mount: Mount, known: os.statvfs_result) -> Iterator[Sighting]:
-    for what, free, total in (
-        ("bytes", known.f_bavail, known.f_blocks),
-        ("inodes", known.f_favail, known.f_files),
+def _fullness(mount: Mount, volume: os.statvfs_result) -> Iterator[Sighting]:
+    for unit, free, total in (
+        ("bytes", volume.f_bavail, volume.f_blocks),
+        ("inodes", volume.f_favail, volume.f_files),
     ):
         if total > 0 and free < LIMITS.least_free_ratio * total:
-            text = f"{100 * free / total:.1f} % of the {what} of {mount.path} are free"
+            text = f"{100 * free / total:.1f} % of the {unit} of {mount.path} are free"
             yield Sighting(NodeFact.DISK_FULL, mount.path, text)
             return

@@ -46,9 +46,9 @@ class DiskLatency:
     """Compares two readings of `/proc/diskstats` at least `window_seconds` apart."""
 
     def __init__(self) -> None:
-        self._before: dict[str, _Requests] = {}
+        self._previous: dict[str, _Requests] = {}
         self._moved_ns: dict[str, int] = {}
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     def find(self, text: str, now_ns: int) -> list[Sighting]:
         """Disks that are slow or hang now.
@@ -60,25 +60,25 @@ class DiskLatency:
             ValueError: it is no such table.
         """
         now = dict(_requests(text, now_ns))
-        found = []
-        for disk, seen in now.items():
-            before = self._before.get(disk)
-            if before is None or seen.ended != before.ended or not seen.waiting:
+        sightings = []
+        for disk, current in now.items():
+            previous = self._previous.get(disk)
+            if previous is None or current.ended != previous.ended or not current.waiting:
                 self._moved_ns[disk] = now_ns
             stuck = (now_ns - self._moved_ns[disk]) / NANOSECONDS
             if stuck >= LIMITS.stuck_seconds:
-                text = f"{seen.waiting} requests wait, and none ended for {stuck:.0f} s"
-                found.append(Sighting(NodeFact.DISK_SLOW, disk, text))
-        begun = min((each.at_ns for each in self._before.values()), default=0)
+                text = f"{current.waiting} requests wait, and none ended for {stuck:.0f} s"
+                sightings.append(Sighting(NodeFact.DISK_SLOW, disk, text))
+        begun = min((requests.at_ns for requests in self._previous.values()), default=0)
         if now_ns - begun >= LIMITS.window_seconds * NANOSECONDS:
-            self._found = [
+            self._sightings = [
                 sighting
-                for disk, seen in now.items()
-                if disk in self._before
-                for sighting in _slow(disk, self._before[disk], seen)
+                for disk, current in now.items()
+                if disk in self._previous
+                for sighting in _slow(disk, self._previous[disk], current)
             ]
-            self._before = now
-        return found or self._found
+            self._previous = now
+        return sightings or self._sightings
 
 
 def _requests(text: str, now_ns: int) -> Iterator[tuple[str, _Requests]]:
@@ -86,17 +86,19 @@ def _requests(text: str, now_ns: int) -> Iterator[tuple[str, _Requests]]:
         fields = line.split()
         if len(fields) < 14 or _PARTITION.search(fields[2]):
             continue
-        reads, read_ms, writes, write_ms, waiting = (int(fields[at]) for at in (3, 6, 7, 10, 11))
+        reads, read_ms, writes, write_ms, waiting = (
+            int(fields[column]) for column in (3, 6, 7, 10, 11)
+        )
         yield fields[2], _Requests(now_ns, reads + writes, read_ms + write_ms, waiting)
 
 
-def _slow(disk: str, before: _Requests, seen: _Requests) -> Iterator[Sighting]:
-    ended, took = seen.ended - before.ended, seen.milliseconds - before.milliseconds
+def _slow(disk: str, previous: _Requests, current: _Requests) -> Iterator[Sighting]:
+    ended, took = current.ended - previous.ended, current.milliseconds - previous.milliseconds
     if ended < LIMITS.least_requests or took < 0:  # counters that went back were reset
         return
-    each = took / ended / _MILLISECONDS
-    if each >= LIMITS.slow_request_seconds:
-        text = f"{ended} requests took {each:.1f} s each"
+    mean_s = took / ended / _MILLISECONDS
+    if mean_s >= LIMITS.slow_request_seconds:
+        text = f"{ended} requests took {mean_s:.1f} s each"
         yield Sighting(NodeFact.DISK_SLOW, disk, text)
 
 
@@ -112,23 +114,23 @@ class ServerLatency:
     """Compares two readings of `/proc/self/mountstats` at least `window_seconds` apart."""
 
     def __init__(self) -> None:
-        self._before: dict[str, _Calls] = {}
+        self._previous: dict[str, _Calls] = {}
         self._at_ns = 0
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     def find(self, text: str, now_ns: int) -> list[Sighting]:
         """File servers that are slow now, by where they are mounted."""
         if now_ns - self._at_ns < LIMITS.window_seconds * NANOSECONDS:
-            return self._found
+            return self._sightings
         now = parse_calls(text)
-        self._found = [
+        self._sightings = [
             sighting
-            for mount, seen in now.items()
-            if mount in self._before
-            for sighting in _slow_server(mount, self._before[mount], seen)
+            for mount, current in now.items()
+            if mount in self._previous
+            for sighting in _slow_server(mount, self._previous[mount], current)
         ]
-        self._before, self._at_ns = now, now_ns
-        return self._found
+        self._previous, self._at_ns = now, now_ns
+        return self._sightings
 
 
 def parse_calls(text: str) -> dict[str, _Calls]:
@@ -138,33 +140,33 @@ def parse_calls(text: str) -> dict[str, _Calls]:
     operation is `READ: 10 12 0 1200 5000 3 40 45 0`: calls, how often they were sent, timeouts,
     bytes sent and received, milliseconds queued, on the way, in all, errors.
     """
-    found: dict[str, _Calls] = {}
+    calls: dict[str, _Calls] = {}
     mount, counted = "", False
     for line in text.splitlines():
         words = line.split()
         if line.startswith("device "):
             is_nfs = "fstype" in words and words[words.index("fstype") + 1].startswith("nfs")
-            at = words.index("on") + 1 if is_nfs and "on" in words else 0
-            mount, counted = (words[at] if at else ""), False
+            position = words.index("on") + 1 if is_nfs and "on" in words else 0
+            mount, counted = (words[position] if position else ""), False
         elif mount and words[:1] == ["per-op"]:
             counted = True
         elif mount and counted and len(words) >= 9 and words[0].endswith(":"):
             numbers = [int(word) if word.isdigit() else 0 for word in words[1:9]]
-            known = found.get(mount, _Calls(0, 0, 0))
-            found[mount] = _Calls(
-                known.ended + numbers[0],
-                known.sent + numbers[1],
-                known.milliseconds + numbers[7],
+            total = calls.get(mount, _Calls(0, 0, 0))
+            calls[mount] = _Calls(
+                total.ended + numbers[0],
+                total.sent + numbers[1],
+                total.milliseconds + numbers[7],
             )
-    return found
+    return calls
 
 
-def _slow_server(mount: str, before: _Calls, seen: _Calls) -> Iterator[Sighting]:
-    ended, took = seen.ended - before.ended, seen.milliseconds - before.milliseconds
-    again = seen.sent - before.sent - ended
+def _slow_server(mount: str, previous: _Calls, current: _Calls) -> Iterator[Sighting]:
+    ended, took = current.ended - previous.ended, current.milliseconds - previous.milliseconds
+    resent = current.sent - previous.sent - ended
     if ended < LIMITS.least_requests or took < 0:
         return
-    each = took / ended / _MILLISECONDS
-    if each >= LIMITS.slow_call_seconds or again >= LIMITS.resent_ratio * ended:
-        text = f"{ended} calls took {each:.2f} s each, {max(0, again)} were sent again"
+    mean_s = took / ended / _MILLISECONDS
+    if mean_s >= LIMITS.slow_call_seconds or resent >= LIMITS.resent_ratio * ended:
+        text = f"{ended} calls took {mean_s:.2f} s each, {max(0, resent)} were sent again"
         yield Sighting(NodeFact.FILE_SERVER_SLOW, mount, text)

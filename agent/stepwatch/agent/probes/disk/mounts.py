@@ -46,23 +46,25 @@ def parse_mounts(text: str) -> list[Mount]:
     A line is `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue`: what
     stands behind the hyphen is the file system's own, before it what this mount makes of it.
     """
-    found: dict[str, Mount] = {}
+    mounts: dict[str, Mount] = {}
     for line in text.splitlines():
         front, hyphen, back = line.partition(" - ")
-        fields, own = front.split(), back.split()
-        if not hyphen or len(fields) < 6 or len(own) < 3:
+        fields, source_fields = front.split(), back.split()
+        if not hyphen or len(fields) < 6 or len(source_fields) < 3:
             continue
-        kind, path = own[0], _plain(fields[4])
+        kind, path = source_fields[0], _plain(fields[4])
         if kind not in _LOCAL and not _is_remote(kind):
             continue
         if kind == "tmpfs" and path != "/dev/shm":  # the others are the system's own
             continue
         if path.startswith(_SYSTEM):
             continue
-        options = {*fields[5].split(","), *own[2].split(",")}
+        options = {*fields[5].split(","), *source_fields[2].split(",")}
         # A file system that is mounted in several places is one: the first stands.
-        found.setdefault(fields[2], Mount(path, kind, _plain(own[1]), "ro" not in options))
-    return sorted(found.values(), key=lambda mount: mount.is_remote)
+        mounts.setdefault(
+            fields[2], Mount(path, kind, _plain(source_fields[1]), "ro" not in options)
+        )
+    return sorted(mounts.values(), key=lambda mount: mount.is_remote)
 
 
 def _is_remote(kind: str) -> bool:
@@ -71,4 +73,4 @@ def _is_remote(kind: str) -> bool:
 
 def _plain(text: str) -> str:
     r"""A path as it is: blanks stand as `\040`."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text)
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), text)

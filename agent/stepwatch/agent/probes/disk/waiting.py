@@ -34,18 +34,18 @@ class Impatient:
     def __init__(self, statvfs: Callable[[str], os.statvfs_result], clock: Clock) -> None:
         self._statvfs = statvfs
         self._clock = clock
-        self._asked: dict[str, _Question] = {}
+        self._questions: dict[str, _Question] = {}
 
     def ask(self, path: str) -> Reply:
         """The reply of a mount: one that came since the last call, or what there is by now."""
-        question = self._asked.get(path)
+        question = self._questions.get(path)
         is_new = question is None
         if question is None:
-            question = self._asked[path] = _Question(self._clock.monotonic_ns())
+            question = self._questions[path] = _Question(self._clock.monotonic_ns())
             threading.Thread(target=self._call, args=(path, question), daemon=True).start()
         if not question.ended.wait(PATIENCE_SECONDS if is_new else 0.0):
             return Reply(None, (self._clock.monotonic_ns() - question.asked_ns) / NANOSECONDS)
-        del self._asked[path]
+        del self._questions[path]
         return Reply(question.answer, (question.ended_ns - question.asked_ns) / NANOSECONDS)
 
     def _call(self, path: str, question: _Question) -> None:

@@ -35,7 +35,7 @@ class FabricProbe(Probe):
         self._were_up: set[str] = set()
         self._downs: dict[str, int] = {}
         self._rates = ErrorRates()
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -54,15 +54,15 @@ class FabricProbe(Probe):
         """
         now = self._clock.monotonic_ns()
         ports = [*self._ports.read_ports(), *self._ports.read_links()][:MAX_PORTS]
-        found = [sighting for port in ports for sighting in self._of_port(port)]
-        found += _slower_than_neighbours(ports)
-        found += self._rates.find(ports, now / NANOSECONDS)
-        self._found = found
+        sightings = [sighting for port in ports for sighting in self._of_port(port)]
+        sightings += _slower_than_neighbours(ports)
+        sightings += self._rates.find(ports, now / NANOSECONDS)
+        self._sightings = sightings
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
         """What the newest read found."""
-        return self._found
+        return self._sightings
 
     def _of_port(self, port: Port) -> Iterator[Sighting]:
         """Down, if it was up before: a port that nobody connected is no fault."""
@@ -70,13 +70,13 @@ class FabricProbe(Probe):
             self._were_up.add(port.name)
         elif port.name in self._were_up:
             yield Sighting(NodeFact.PORT_DOWN, port.name, f"its state is {port.state}")
-        downs, before = port.downs, self._downs.get(port.name)
+        downs, previous = port.downs, self._downs.get(port.name)
         if downs is None:
             return
         self._downs[port.name] = downs
-        if before is not None and downs > before:
-            text = f"it went down {downs - before} times, {downs} since its counters began"
-            yield Sighting(NodeFact.PORT_FLAPS, port.name, text, happened=downs - before)
+        if previous is not None and downs > previous:
+            text = f"it went down {downs - previous} times, {downs} since its counters began"
+            yield Sighting(NodeFact.PORT_FLAPS, port.name, text, happened=downs - previous)
 
 
 def _slower_than_neighbours(ports: list[Port]) -> Iterator[Sighting]:

@@ -23,6 +23,6 @@ class ErrorRates:
     def find(self, ports: Iterable[Port], now: float) -> Iterator[Sighting]:
         """Ports with more errors than their limits, at `now` in seconds."""
         for port in ports:
-            beyond = self._growth.of(port.name, port.errors, now).beyond(_MOST)
+            beyond = self._growth.measure(port.name, port.errors, now).beyond(_MOST)
             if beyond:
                 yield Sighting(NodeFact.PORT_ERRORS, port.name, ", ".join(beyond))

@@ -90,13 +90,13 @@ class PortFiles:
 
     def _errors(self, folder: str) -> dict[str, int]:
         """The counters that a port has: to list them costs less than to look for each."""
-        found = {}
+        counters = {}
         for place in (f"{folder}/counters", f"{folder}/hw_counters"):
             for name in _ERRORS.intersection(_names(place)):
                 number = self._files.number(f"{place}/{name}")
                 if number is not None:
-                    found[name] = number
-        return found
+                    counters[name] = number
+        return counters
 
     def _driver(self, name: str, folder: str) -> str:
         """The driver of a card, which stays the same; empty for what is no card."""

@@ -31,7 +31,7 @@ _METRICS = {
 """Fields of a reading, and the metric of `nvml.h` that each is."""
 
 
-class _Taken(NamedTuple):
+class _TimedSample(NamedTuple):
     sample: Any
     at_ns: int
 
@@ -44,14 +44,14 @@ class Samples:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._newest: dict[int, _Taken] = {}
+        self._newest: dict[int, _TimedSample] = {}
         self._values: dict[int, dict[str, float]] = {}
 
     def take(self, number: int, handle: Any, now_ns: int) -> bool:
         """Take a sample of device `number` at monotonic `now_ns`; False where there is none."""
-        before = self._newest.get(number)
+        previous = self._newest.get(number)
         self._values.pop(number, None)
-        if before is not None and now_ns - before.at_ns < LEAST_SECONDS * NANOSECONDS:
+        if previous is not None and now_ns - previous.at_ns < LEAST_SECONDS * NANOSECONDS:
             return True
         sample = self._driver.ask("nvmlGpmSampleAlloc")
         if sample is None:
@@ -61,9 +61,9 @@ class Samples:
             self._driver.ask("nvmlGpmSampleFree", sample)
             self.forget(number)
             return False
-        values = {} if before is None else self._between(before.sample, sample)
+        values = {} if previous is None else self._between(previous.sample, sample)
         self.forget(number)
-        self._newest[number], self._values[number] = _Taken(sample, now_ns), values
+        self._newest[number], self._values[number] = _TimedSample(sample, now_ns), values
         return True
 
     def values(self, number: int) -> dict[str, float]:
@@ -73,9 +73,9 @@ class Samples:
     def forget(self, number: int) -> None:
         """Free the sample of a device, and forget its values."""
         self._values.pop(number, None)
-        taken = self._newest.pop(number, None)
-        if taken is not None:
-            self._driver.ask("nvmlGpmSampleFree", taken.sample)
+        newest = self._newest.pop(number, None)
+        if newest is not None:
+            self._driver.ask("nvmlGpmSampleFree", newest.sample)
 
     def free(self) -> None:
         """Free every sample."""
@@ -87,16 +87,16 @@ class Samples:
         wanted = nvml.c_nvmlGpmMetricsGet_t()
         wanted.version, wanted.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_METRICS)
         wanted.sample1, wanted.sample2 = first, second
-        for at, metric in enumerate(_METRICS.values()):
-            wanted.metrics[at].metricId = getattr(nvml, metric.number)
+        for index, metric in enumerate(_METRICS.values()):
+            wanted.metrics[index].metricId = getattr(nvml, metric.number)
         if self._driver.ask("nvmlGpmMetricsGet", wanted) is None:
             return {}
-        found = {}
-        for at, (name, metric) in enumerate(_METRICS.items()):
-            value = wanted.metrics[at].value * metric.unit
-            if wanted.metrics[at].nvmlReturn == 0 and _is_possible(name, value):
-                found[name] = value
-        return found
+        values = {}
+        for index, (name, metric) in enumerate(_METRICS.items()):
+            value = wanted.metrics[index].value * metric.unit
+            if wanted.metrics[index].nvmlReturn == 0 and _is_possible(name, value):
+                values[name] = value
+        return values
 
 
 def _is_possible(name: str, value: float) -> bool:

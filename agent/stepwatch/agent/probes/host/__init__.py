@@ -77,9 +77,9 @@ def parse_table(text: str, names: Collection[str]) -> dict[str, int]:
     """Those lines `name value` that are named, of `/proc/meminfo` (kB) or `/proc/vmstat`."""
     table: dict[str, int] = {}
     for name in names:
-        found = re.search(rf"^{re.escape(name)}:?\s+(\d{{1,20}})\b", text, re.MULTILINE)
-        if found is not None:
-            table[name] = int(found[1])
+        match = re.search(rf"^{re.escape(name)}:?\s+(\d{{1,20}})\b", text, re.MULTILINE)
+        if match is not None:
+            table[name] = int(match[1])
     return table
 
 
@@ -163,10 +163,10 @@ class HostProbe(Probe):
             yield Gauge(names.NODE_PRESSURE, (resource,), pressure)
         yield Gauge(names.NODE_CPU_BUSY, (), float(row["cpu_busy_ratio"]))
         yield Gauge(names.NODE_CPU_STEAL, (), float(row["cpu_steal_ratio"]))
-        known = row["memory_total_bytes"] > 0
-        memory = float(row["memory_available_bytes"]) if known else UNKNOWN_FLOAT
+        is_reported = row["memory_total_bytes"] > 0
+        memory = float(row["memory_available_bytes"]) if is_reported else UNKNOWN_FLOAT
         yield Gauge(names.NODE_MEMORY_AVAILABLE, (), memory)
-        total = float(row["memory_total_bytes"]) if known else UNKNOWN_FLOAT
+        total = float(row["memory_total_bytes"]) if is_reported else UNKNOWN_FLOAT
         yield Gauge(names.NODE_MEMORY_TOTAL, (), total)
         yield Gauge(names.NODE_LOAD, (), float(row["load_per_cpu"]))
         yield Gauge(names.NODE_MAJOR_FAULTS, (), float(row["major_faults_per_second"]))
@@ -175,11 +175,11 @@ class HostProbe(Probe):
         return self._files.text(f"{self._proc}/{name}")
 
     def _cpu_ratios(self) -> tuple[float, float]:
-        before, self._cpu = self._cpu, parse_cpu(self._text("stat"))
-        if before is None or self._cpu.total <= before.total:
+        previous, self._cpu = self._cpu, parse_cpu(self._text("stat"))
+        if previous is None or self._cpu.total <= previous.total:
             return UNKNOWN_FLOAT, UNKNOWN_FLOAT
-        total = self._cpu.total - before.total
-        return (self._cpu.busy - before.busy) / total, (self._cpu.steal - before.steal) / total
+        total = self._cpu.total - previous.total
+        return (self._cpu.busy - previous.busy) / total, (self._cpu.steal - previous.steal) / total
 
     def _pressure(self, resource: str) -> float:
         try:
@@ -190,7 +190,7 @@ class HostProbe(Probe):
     def _fault_rate(self, now: int, faults: int | None) -> float:
         if faults is None:
             return UNKNOWN_FLOAT
-        before, self._faults = self._faults, (now, faults)
-        if before is None or now <= before[0]:
+        previous, self._faults = self._faults, (now, faults)
+        if previous is None or now <= previous[0]:
             return UNKNOWN_FLOAT
-        return (faults - before[1]) * NANOSECONDS / (now - before[0])
+        return (faults - previous[1]) * NANOSECONDS / (now - previous[0])

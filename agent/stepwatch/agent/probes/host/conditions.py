@@ -33,7 +33,7 @@ class HostConditions:
         self._at_ns = 0
         self._throttled_ms: dict[str, int] = {}
         self._failed: int | None = None
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     def find(
         self, memory: Mapping[str, int], counters: Mapping[str, int], now_ns: int
@@ -44,16 +44,16 @@ class HostConditions:
         """
         seconds = (now_ns - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < LIMITS.window_seconds:
-            return self._found
+            return self._sightings
         cpus = self._present()
-        self._found = [
+        self._sightings = [
             *self._hot(cpus, seconds),
             *_governed(self._files, cpus),
             *self._in_pieces(memory, counters.get("compact_fail"), seconds),
             *self._huge_pages.find(memory, counters, seconds),
         ]
         self._at_ns = now_ns
-        return self._found
+        return self._sightings
 
     def _present(self) -> list[str]:
         """Folders of the CPUs, in the order of their names."""
@@ -64,11 +64,11 @@ class HostConditions:
         return [f"{self._cpus}/{name}" for name in sorted(names)[:MAX_CPUS]]
 
     def _hot(self, cpus: list[str], seconds: float) -> Iterator[Sighting]:
-        before, self._throttled_ms = self._throttled_ms, dict(_throttled(self._files, cpus))
+        previous, self._throttled_ms = self._throttled_ms, dict(_throttled(self._files, cpus))
         shares = {
-            name: (milliseconds - before[name]) / 1000 / seconds
+            name: (milliseconds - previous[name]) / 1000 / seconds
             for name, milliseconds in self._throttled_ms.items()
-            if name in before
+            if name in previous
         }
         hot = [name for name, share in shares.items() if share >= LIMITS.least_throttled_ratio]
         if hot:
@@ -81,10 +81,10 @@ class HostConditions:
     def _in_pieces(
         self, memory: Mapping[str, int], failed: int | None, seconds: float
     ) -> Iterator[Sighting]:
-        before, self._failed = self._failed, failed
-        if before is None or failed is None:
+        previous, self._failed = self._failed, failed
+        if previous is None or failed is None:
             return
-        rate = (failed - before) / seconds
+        rate = (failed - previous) / seconds
         available = memory.get("MemAvailable", 0) / max(1, memory.get("MemTotal", 0))
         enough = available >= LIMITS.least_available_ratio
         if rate >= LIMITS.least_failed_compactions and enough:

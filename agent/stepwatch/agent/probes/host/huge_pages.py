@@ -22,30 +22,32 @@ class HugePages:
 
     def __init__(self, proc: Path) -> None:
         self._buddies = proc / "buddyinfo"
-        self._before: Mapping[str, int] = {}
+        self._previous: Mapping[str, int] = {}
 
     def find(
         self, memory: Mapping[str, int], counters: Mapping[str, int], seconds: float
     ) -> Iterator[Sighting]:
         """Whether huge pages ran out in the last `seconds`; `memory` is `/proc/meminfo`."""
         now = {name: counters[name] for name in COUNTERS if name in counters}
-        before, self._before = self._before, now
-        grown = {name: now[name] - before[name] for name in now if name in before}
+        previous, self._previous = self._previous, now
+        grown = {name: now[name] - previous[name] for name in now if name in previous}
         missed = grown.get("thp_fault_fallback", 0)
-        asked = missed + grown.get("thp_fault_alloc", 0)
+        requests = missed + grown.get("thp_fault_alloc", 0)
         words = []
         enough = missed >= LIMITS.least_missed_huge_pages * seconds
-        if enough and missed >= LIMITS.least_missed_ratio * asked:
-            words.append(f"{missed} of {asked} huge pages were not to be had")
+        if enough and missed >= LIMITS.least_missed_ratio * requests:
+            words.append(f"{missed} of {requests} huge pages were not to be had")
         if (reserved := grown.get("htlb_buddy_alloc_fail", 0)) > 0:
             free = memory.get("HugePages_Free", 0)
             words.append(f"{reserved} more could not be reserved, {free} reserved ones are free")
         if words:
-            left = ", ".join(f"node {node}: {n}" for node, n in self._left().items())
-            text = f"{'; '.join(words)}{f'; left of 2 MiB and more: {left}' if left else ''}"
+            free_text = ", ".join(f"node {node}: {n}" for node, n in self._free_pages().items())
+            text = (
+                f"{'; '.join(words)}{f'; left of 2 MiB and more: {free_text}' if free_text else ''}"
+            )
             yield Sighting(NodeFact.HUGE_PAGES_SHORT, "memory", text)
 
-    def _left(self) -> dict[str, int]:
+    def _free_pages(self) -> dict[str, int]:
         """Free blocks of 2 MiB and more by NUMA node, counted in huge pages.
 
         `Node 0, zone Normal 9 8 7 6 5 4 3 2 1 5 2` has free blocks by order: 5 of order 9 and 2 of
@@ -55,12 +57,12 @@ class HugePages:
             lines = self._buddies.read_text(errors="replace").splitlines()[:MAX_ZONES]
         except OSError:
             return {}
-        left: dict[str, int] = {}
+        free_pages: dict[str, int] = {}
         for line in lines:
             head, _, tail = line.partition(", zone")
             blocks = tail.split()[1:]
-            if head.startswith("Node ") and all(each.isdecimal() for each in blocks):
+            if head.startswith("Node ") and all(count.isdecimal() for count in blocks):
                 large = (int(n) << order for order, n in enumerate(blocks[HUGE_ORDER:]))
                 node = head.removeprefix("Node ").strip()
-                left[node] = left.get(node, 0) + sum(large)
-        return left
+                free_pages[node] = free_pages.get(node, 0) + sum(large)
+        return free_pages

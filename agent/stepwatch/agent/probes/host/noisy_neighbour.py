@@ -42,7 +42,7 @@ class NoisyNeighbour:
         self._clock = clock
         self._ranks = ranks
         self._proc = proc
-        self._seen: dict[int, _Process] = {}
+        self._processes: dict[int, _Process] = {}
         self._at_ns = 0
         self._busiest = BusyProcess()
 
@@ -52,20 +52,20 @@ class NoisyNeighbour:
         seconds = (now - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < EVERY_SECONDS:
             return self._busiest
-        seen, before = dict(self._scan()), self._seen
-        self._seen, self._at_ns = seen, now
-        own = self._ranks()
+        processes, previous = dict(self._scan()), self._processes
+        self._processes, self._at_ns = processes, now
+        rank_pids = self._ranks()
         used = [
-            (process.ticks - before[pid].ticks, pid)
-            for pid, process in seen.items()
-            if pid in before
-            and before[pid].started == process.started
-            and pid not in own
-            and process.parent not in own
+            (process.ticks - previous[pid].ticks, pid)
+            for pid, process in processes.items()
+            if pid in previous
+            and previous[pid].started == process.started
+            and pid not in rank_pids
+            and process.parent not in rank_pids
         ]
         most, pid = max(used, default=(0, 0))
         ratio = most / _TICKS / seconds if seconds > 0 else UNKNOWN_FLOAT
-        self._busiest = BusyProcess(seen[pid].name, pid, ratio) if most > 0 else BusyProcess()
+        self._busiest = BusyProcess(processes[pid].name, pid, ratio) if most > 0 else BusyProcess()
         return self._busiest
 
     def _scan(self) -> Iterator[tuple[int, _Process]]:

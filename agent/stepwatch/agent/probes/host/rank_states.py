@@ -64,9 +64,9 @@ class RankStates:
         except (OSError, ValueError, IndexError):
             return None
         now = _State(letter, started, switches, now_ns)
-        before = self._states.get(pid)
-        if before is not None and before[:3] == now[:3]:
-            return before
+        previous = self._states.get(pid)
+        if previous is not None and previous[:3] == now[:3]:
+            return previous
         return now
 
     def _where(self, pid: int) -> str:

@@ -36,8 +36,8 @@ class KernelLogProbe(Probe):
     def __init__(self, file: Path = DEFAULT_KERNEL_LOG) -> None:
         self._file = file
         self._opened: int | None = None
-        self._found: list[Sighting] = []
-        self._rest = b""
+        self._sightings: list[Sighting] = []
+        self._remainder = b""
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -61,12 +61,12 @@ class KernelLogProbe(Probe):
                 raise OSError(
                     f"{self._file} may not be read: give the agent CAP_SYSLOG, or run it as root"
                 ) from error
-        self._found = _joined(self._messages(self._opened))
+        self._sightings = _joined(self._messages(self._opened))
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
         """What the messages since the read before say, each once with how often."""
-        return self._found
+        return self._sightings
 
     def close(self) -> None:
         """Close the log."""
@@ -75,7 +75,7 @@ class KernelLogProbe(Probe):
             self._opened = None
 
     def _messages(self, opened: int) -> list[Message]:
-        found: list[Message] = []
+        messages: list[Message] = []
         for _ in range(MAX_MESSAGES):
             try:
                 data = os.read(opened, _LONGEST)
@@ -86,12 +86,14 @@ class KernelLogProbe(Probe):
             if not data:  # a plain file stands for the log
                 break
             # The kernel hands out one whole record; of a plain file, the end of one may be missing.
-            whole, newline, rest = (self._rest + data).rpartition(b"\n")
-            self._rest = rest[:_LONGEST]
-            found += [
-                each for line in _records(whole + newline) if (each := parse(line)) is not None
+            complete, newline, remainder = (self._remainder + data).rpartition(b"\n")
+            self._remainder = remainder[:_LONGEST]
+            messages += [
+                message
+                for line in _records(complete + newline)
+                if (message := parse(line)) is not None
             ]
-        return found
+        return messages
 
 
 def _records(data: bytes) -> list[bytes]:
@@ -111,4 +113,4 @@ def _joined(messages: list[Message]) -> list[Sighting]:
         counts[key] = 0 if sighting.over else counts[key] + 1
         newest.pop(key, None)  # so that they are in the order of what came last
         newest[key] = sighting
-    return [each._replace(happened=counts[key]) for key, each in newest.items()]
+    return [sighting._replace(happened=counts[key]) for key, sighting in newest.items()]

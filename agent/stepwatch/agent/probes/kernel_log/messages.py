@@ -53,7 +53,7 @@ def parse(line: bytes) -> Message | None:
     if len(fields[2]) > 18:  # beyond 64 bits
         return None
     words = text[:MAX_CHARACTERS].decode("utf-8", "replace")
-    printable = "".join(each if each.isprintable() else "?" for each in words)
+    printable = "".join(character if character.isprintable() else "?" for character in words)
     return Message(int(fields[2]) * _MICROSECOND, printable, int(fields[0][:9]) < 8)
 
 
@@ -64,9 +64,9 @@ def sighting_of(message: Message) -> Sighting | None:
             continue
         if pattern.unless and pattern.unless in message.text:
             continue
-        found = pattern.expression.search(message.text)
-        if found is not None:
-            groups = found.groupdict()
+        match = pattern.expression.search(message.text)
+        if match is not None:
+            groups = match.groupdict()
             text = message.text if message.kernel else f"written by a process: {message.text}"
             return Sighting(
                 pattern.fact,

@@ -42,7 +42,7 @@ class NvmlProbe(Probe):
         self._driver = Driver(library)
         self._faults = Faults(self._driver, sys)
         self._links = LinkReader(self._driver)
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
         self._owners: list[set[int]] = []
 
     @classmethod
@@ -72,12 +72,12 @@ class NvmlProbe(Probe):
             row["address"] = self._driver.address(number, handle).encode()
             for name, value in self._values(number, handle, links[number]).items():
                 row[name] = value
-        self._found = self._faults.find(handles, rows, self._owners, links)
+        self._sightings = self._faults.find(handles, rows, self._owners, links)
         return rows
 
     def facts(self) -> Sequence[Sighting]:
         """What is wrong with the devices."""
-        return self._found
+        return self._sightings
 
     def owners(self) -> Sequence[set[int]]:
         """The processes that compute on each device."""
@@ -91,7 +91,7 @@ class NvmlProbe(Probe):
         """Processes that compute on each device, by the ids that the driver sees."""
         # A lost device has no handle: the driver is asked about None, and knows of nothing.
         ask = functools.partial(self._driver.ask, "nvmlDeviceGetComputeRunningProcesses")
-        return [{int(process.pid) for process in ask(each) or ()} for each in handles]
+        return [{int(process.pid) for process in ask(handle) or ()} for handle in handles]
 
     def _values(self, number: int, handle: Any, links: Sequence[Link]) -> dict[str, float]:
         """What the driver reports of a device; a field that is not there is unknown."""
@@ -110,7 +110,7 @@ class NvmlProbe(Probe):
             "mig": -1 if mig is None else mig[0],
             "throttle": -1 if throttle is None else throttle,
             "xid": min(xid.newest, 2**31 - 1) if listening else -1,
-            "xid_count": xid.seen if listening else UNKNOWN_FLOAT,
+            "xid_count": xid.total if listening else UNKNOWN_FLOAT,
             "busy_ratio": UNKNOWN_FLOAT if use is None else use.gpu / 100.0,
             "memory_used_bytes": UNKNOWN_FLOAT if memory is None else memory.used,
             "memory_total_bytes": UNKNOWN_FLOAT if memory is None else memory.total,

@@ -16,7 +16,7 @@ class Xid(NamedTuple):
     """XID errors of one device since the agent began."""
 
     newest: int = 0
-    seen: int = 0
+    total: int = 0
 
 
 class Driver:
@@ -65,10 +65,10 @@ class Driver:
         """Like `ask`, for what a device is made with: asked until there is an answer, once a
         session."""
         key = (name, *words, id(handle))  # handles live as long as the session
-        found = self._fixed.get(key)
-        if found is None:
-            found = self._fixed[key] = self.ask(name, *words, handle=handle)
-        return found
+        answer = self._fixed.get(key)
+        if answer is None:
+            answer = self._fixed[key] = self.ask(name, *words, handle=handle)
+        return answer
 
     def field(self, name: str, handle: Any) -> int | None:
         """A field of a device by its name in `nvml.h`; None where the driver has none."""
@@ -103,8 +103,8 @@ class Driver:
                 return
             number = numbers.get(_address(event.device))
             if number is not None:
-                known = self.xids.get(number, Xid())
-                self.xids[number] = Xid(int(event.eventData), known.seen + 1)
+                previous = self.xids.get(number, Xid())
+                self.xids[number] = Xid(int(event.eventData), previous.total + 1)
                 self.fresh.append((number, int(event.eventData)))
 
     def close(self) -> None:

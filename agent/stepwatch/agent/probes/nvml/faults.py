@@ -51,21 +51,27 @@ class Faults:
         links: Sequence[Sequence[Link]],
     ) -> list[Sighting]:
         """What is wrong with the devices of one reading."""
-        found: list[tuple[int, Sighting]] = []
+        sightings: list[tuple[int, Sighting]] = []
         names = [name_of(row) for row in rows]
         for number, (handle, row) in enumerate(zip(handles, rows, strict=True)):
             # A device that is lost names nobody: who computed on it before has lost it.
             if number < len(owners) and len(owners[number]) == 1:
                 (self._users[number],) = owners[number]
-            found += [(number, each) for each in self._of_device(names[number], handle, row)]
+            sightings += [
+                (number, sighting) for sighting in self._of_device(names[number], handle, row)
+            ]
         if len(rows):
             now = float(rows["time_ns"].max()) / NANOSECONDS
-            found += self._links.find(list(zip(names, links, strict=True)), now)
+            sightings += self._links.find(list(zip(names, links, strict=True)), now)
         for number, code in self._driver.fresh:
             text = f"the driver reported XID {code}"
-            found.append((number, Sighting(NodeFact.XID, names[number], text, code, happened=1)))
-        mine = [each._replace(pid=self._users.get(number, 0)) for number, each in found]
-        return mine + list(self._missing(len(handles)))
+            sightings.append(
+                (number, Sighting(NodeFact.XID, names[number], text, code, happened=1))
+            )
+        assigned = [
+            sighting._replace(pid=self._users.get(number, 0)) for number, sighting in sightings
+        ]
+        return assigned + list(self._missing(len(handles)))
 
     def _of_device(self, name: str, handle: Any, row: Any) -> Iterator[Sighting]:
         if int(row["lost"]) == 1:
@@ -100,7 +106,7 @@ class Faults:
             text = "persistence mode is off: each first use of the device initialises it anew"
             yield Sighting(NodeFact.PERSISTENCE_OFF, name, text)
         if int(row["mig"]) == 1:
-            fields = [each for each in _WHOLE if np.isnan(row[each])]
+            fields = [field for field in _WHOLE if np.isnan(row[field])]
             missing = ", ".join(fields) or "nothing"
             text = f"MIG is on; not reported of the whole device: {missing}"
             yield Sighting(NodeFact.MIG_MODE, name, text)
@@ -123,11 +129,11 @@ class Faults:
             if failed:
                 yield Sighting(NodeFact.ROW_REMAP_FAILED, name, f"{text}; one failed")
 
-    def _missing(self, known: int) -> Iterator[Sighting]:
+    def _missing(self, counted: int) -> Iterator[Sighting]:
         """Devices that the PCI bus shows and the driver does not."""
-        there = sum(_is_device(folder) for folder in self._folders())
-        if there > known:
-            text = f"{there} on the PCI bus, {known} known to the driver"
+        present = sum(_is_device(folder) for folder in self._folders())
+        if present > counted:
+            text = f"{present} on the PCI bus, {counted} known to the driver"
             yield Sighting(NodeFact.DEVICE_MISSING, "driver", text)
 
     def _folders(self) -> list[Path]:

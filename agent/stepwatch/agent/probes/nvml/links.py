@@ -43,7 +43,7 @@ SEARCH_SECONDS = 60.0
 
 
 @dataclass
-class _Known:
+class _DeviceLinks:
     """The links of one device, by what its handle is: another session has other handles."""
 
     handle: Any
@@ -63,26 +63,28 @@ class LinkReader:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._known: dict[int, _Known] = {}
+        self._devices: dict[int, _DeviceLinks] = {}
 
     def read(self, handles: Sequence[Any], now_ns: int) -> list[list[Link]]:
         """Links of each device; none where the driver reports none, or the device is lost."""
-        return [self._of(number, each, now_ns) for number, each in enumerate(handles)]
+        return [self._links_of(number, handle, now_ns) for number, handle in enumerate(handles)]
 
-    def _of(self, number: int, handle: Any, now_ns: int) -> list[Link]:
+    def _links_of(self, number: int, handle: Any, now_ns: int) -> list[Link]:
         if handle is None:
-            self._known.pop(number, None)
+            self._devices.pop(number, None)
             return []
-        known = self._known.get(number)
-        if known is None or not known.is_current(handle, now_ns):
-            known = _Known(handle, now_ns, list(range(self._driver.library.NVML_NVLINK_MAX_LINKS)))
-            self._known[number] = known
-        up = {link: self._is_up(handle, link) for link in known.numbers}
-        known.numbers = [link for link, state in up.items() if state is not None]
-        if not known.counted_ns or now_ns - known.counted_ns >= ERRORS_SECONDS * NANOSECONDS:
-            known.counted_ns = now_ns
-            known.errors = {link: _errors(self._driver, handle, link) for link in known.numbers}
-        return [Link(link, bool(up[link]), known.errors.get(link, {})) for link in known.numbers]
+        device = self._devices.get(number)
+        if device is None or not device.is_current(handle, now_ns):
+            device = _DeviceLinks(
+                handle, now_ns, list(range(self._driver.library.NVML_NVLINK_MAX_LINKS))
+            )
+            self._devices[number] = device
+        up = {link: self._is_up(handle, link) for link in device.numbers}
+        device.numbers = [link for link, state in up.items() if state is not None]
+        if not device.counted_ns or now_ns - device.counted_ns >= ERRORS_SECONDS * NANOSECONDS:
+            device.counted_ns = now_ns
+            device.errors = {link: _errors(self._driver, handle, link) for link in device.numbers}
+        return [Link(link, bool(up[link]), device.errors.get(link, {})) for link in device.numbers]
 
     def _is_up(self, handle: Any, link: int) -> bool | None:
         state = self._driver.ask("nvmlDeviceGetNvLinkState", link, handle=handle)
@@ -110,21 +112,21 @@ class LinkFaults:
         self, devices: Sequence[tuple[str, Sequence[Link]]], now: float
     ) -> Iterator[tuple[int, Sighting]]:
         """Place of the device and what is wrong, of (name, links) of each, at `now` in seconds."""
-        for at, (device, links) in enumerate(devices):
+        for position, (device, links) in enumerate(devices):
             for link in links:
                 name = link.name(device)
-                why = "" if link.up else self._why_down(name, link.number, at, devices)
+                why = "" if link.up else self._why_down(name, link.number, position, devices)
                 if why:
-                    yield at, Sighting(NodeFact.NVLINK_DOWN, name, why)
-                beyond = self._growth.of(name, link.errors, now).beyond(_MOST)
+                    yield position, Sighting(NodeFact.NVLINK_DOWN, name, why)
+                beyond = self._growth.measure(name, link.errors, now).beyond(_MOST)
                 if beyond:
-                    yield at, Sighting(NodeFact.NVLINK_ERRORS, name, ", ".join(beyond))
+                    yield position, Sighting(NodeFact.NVLINK_ERRORS, name, ", ".join(beyond))
         self._were_up |= {
             link.name(device) for device, links in devices for link in links if link.up
         }
 
     def _why_down(
-        self, name: str, number: int, at: int, devices: Sequence[tuple[str, Sequence[Link]]]
+        self, name: str, number: int, position: int, devices: Sequence[tuple[str, Sequence[Link]]]
     ) -> str:
         """Why a link that is down should be up; empty for one that nobody connected."""
         if name in self._were_up:
@@ -133,7 +135,7 @@ class LinkFaults:
             link.up
             for place, (_, links) in enumerate(devices)
             for link in links
-            if place != at and link.number == number
+            if place != position and link.number == number
         ]
         if peers and 2 * sum(peers) >= len(peers):
             return f"it is up on {sum(peers)} of the {len(peers)} other devices that have it"

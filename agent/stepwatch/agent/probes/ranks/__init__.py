@@ -68,10 +68,10 @@ class RanksProbe(Probe):
         """One row per rank."""
         self._read = list(self._ranks())
         rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
-        found = [self._values(watched) for watched in self._read]
+        readings = [self._values(watched) for watched in self._read]
         self._files.close_unread()
-        for name in found[0] if found else ():
-            rows[name] = [values[name] for values in found]
+        for name in readings[0] if readings else ():
+            rows[name] = [values[name] for values in readings]
         self._add_work(rows)
         self._add_memory(rows)
         return rows
@@ -87,18 +87,18 @@ class RanksProbe(Probe):
         signs = self._work.read(read, self._clock.monotonic_ns())
         values = [signs.get(pid, Signs()) for pid in pids]
         for place, name in enumerate(Signs._fields):
-            rows[name] = [each[place] for each in values]
+            rows[name] = [sign[place] for sign in values]
 
     def _add_memory(self, rows: Rows) -> None:
         """Put the memory of children and the room of control groups into the rows of ranks whose
         process is the one that is seen here."""
-        own = ~np.isnan(rows["cpu_seconds"])
+        is_local = ~np.isnan(rows["cpu_seconds"])
         pids = [watched.reader.identity.pid for watched in self._read]
-        seen = [pid for pid, is_own in zip(pids, own.tolist(), strict=True) if is_own]
-        memory = self._memory.read(seen, self._clock.monotonic_ns())
+        local_pids = [pid for pid, is_own in zip(pids, is_local.tolist(), strict=True) if is_own]
+        memory = self._memory.read(local_pids, self._clock.monotonic_ns())
         values = [memory.get(pid, FamilyMemory()) for pid in pids]
         for place, name in enumerate(FamilyMemory._fields):
-            rows[name] = [each[place] for each in values]
+            rows[name] = [usage[place] for usage in values]
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
         """The rows of these ranks: another attempt's ranks are in another segment."""
@@ -112,11 +112,11 @@ class RanksProbe(Probe):
         of_job: dict[str, list[np.void]] = {}
         for watched, row in zip(self._read, rows, strict=True):
             of_job.setdefault(watched.reader.identity.job, []).append(row)
-        for job, found in of_job.items():
-            yield Gauge(names.NODE_RANKS, (job,), len(found))
-            yield Gauge(names.NODE_RANK_STEP_MIN, (job,), min(int(row["step"]) for row in found))
+        for job, job_rows in of_job.items():
+            yield Gauge(names.NODE_RANKS, (job,), len(job_rows))
+            yield Gauge(names.NODE_RANK_STEP_MIN, (job,), min(int(row["step"]) for row in job_rows))
             for field, metric in _LOST:
-                yield Gauge(metric, (job,), sum(int(row[field]) for row in found))
+                yield Gauge(metric, (job,), sum(int(row[field]) for row in job_rows))
 
     def _values(self, watched: WatchedRank) -> dict[str, float | bytes]:
         reader = watched.reader

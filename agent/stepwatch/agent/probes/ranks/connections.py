@@ -34,14 +34,14 @@ def carried_bytes() -> dict[int, int]:
         OSError: the kernel has no such diagnosis, or does not answer.
     """
     carried: dict[int, int] = {}
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as asked:
-        asked.settimeout(_ANSWER_SECONDS)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as diagnosis:
+        diagnosis.settimeout(_ANSWER_SECONDS)
         for family in (socket.AF_INET, socket.AF_INET6):
             extension = 1 << (_TCP_INFO_ATTRIBUTE - 1)
             body = _REQUEST.pack(family, socket.IPPROTO_TCP, extension, 0, _ESTABLISHED)
             head = (_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, family, 0)
-            asked.send(_HEADER.pack(*head) + body)
-            while _take(asked.recv(_BUFFER), carried):
+            diagnosis.send(_HEADER.pack(*head) + body)
+            while _take(diagnosis.recv(_BUFFER), carried):
                 pass
     return carried
 
@@ -80,15 +80,15 @@ def _take(answer: bytes, carried: dict[int, int]) -> bool:
     Raises:
         OSError: the kernel refused.
     """
-    at = 0
-    while at + _HEADER.size <= len(answer):
-        length, kind, *_ = _HEADER.unpack_from(answer, at)
+    offset = 0
+    while offset + _HEADER.size <= len(answer):
+        length, kind, *_ = _HEADER.unpack_from(answer, offset)
         if kind == _NLMSG_DONE:
             return False
         if kind == _NLMSG_ERROR or length < _HEADER.size:
             raise OSError("sock_diag refused")
-        _add(answer[at + _HEADER.size : at + length], carried)
-        at += (length + 3) & ~3
+        _add(answer[offset + _HEADER.size : offset + length], carried)
+        offset += (length + 3) & ~3
     return True
 
 
@@ -96,10 +96,10 @@ def _add(message: bytes, carried: dict[int, int]) -> None:
     if len(message) < _MESSAGE_BYTES:
         return
     (inode,) = struct.unpack_from("=I", message, _INODE_AT)
-    at = _MESSAGE_BYTES
-    while at + _ATTRIBUTE.size <= len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, at)
-        info = message[at + _ATTRIBUTE.size : at + length]
+    offset = _MESSAGE_BYTES
+    while offset + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, offset)
+        info = message[offset + _ATTRIBUTE.size : offset + length]
         if kind == _TCP_INFO_ATTRIBUTE and len(info) >= _BYTES_ACKED_AT + _CARRIED.size:
             carried[inode] = sum(_CARRIED.unpack_from(info, _BYTES_ACKED_AT))
-        at += max((length + 3) & ~3, _ATTRIBUTE.size)
+        offset += max((length + 3) & ~3, _ATTRIBUTE.size)

@@ -38,11 +38,11 @@ def _parents(proc: Path) -> Iterator[tuple[int, int]]:
 
 
 def _descendants(pid: int, children: Mapping[int, list[int]]) -> list[int]:
-    found = dict.fromkeys(children.get(pid, ()))
-    waiting = [*found]
+    descendants = dict.fromkeys(children.get(pid, ()))
+    waiting = [*descendants]
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child not in found and child != pid:
-                found[child] = None
+            if child not in descendants and child != pid:
+                descendants[child] = None
                 waiting.append(child)
-    return [*found]
+    return [*descendants]

@@ -55,9 +55,9 @@ class FamilyMemoryReader:
     def _grown(self, children: Iterable[int], first: Mapping[int, int]) -> int:
         grown = 0
         for pid in children:
-            held = own_bytes(self._files, f"{self._proc}/{pid}")
-            self._first[pid] = first.get(pid, held)
-            grown += max(0, held - self._first[pid])
+            memory_bytes = own_bytes(self._files, f"{self._proc}/{pid}")
+            self._first[pid] = first.get(pid, memory_bytes)
+            grown += max(0, memory_bytes - self._first[pid])
         return grown
 
     def _group(self, pid: int) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class FamilyMemoryReader:
 
     def _room(self, folder: Path) -> int | None:
         """Bytes until the limit, not counting files that the kernel can drop; None without one."""
-        for limit, held in (
+        for limit, fields in (
             ("memory.max", ("anon", "shmem")),
             ("memory.limit_in_bytes", ("total_rss", "total_shmem")),
         ):
@@ -93,7 +93,7 @@ class FamilyMemoryReader:
             except OSError:
                 continue
             values = dict(line.split(" ", 1) for line in table.splitlines() if " " in line)
-            used = [int(values[name]) for name in held if values.get(name, "").isdecimal()]
+            used = [int(values[name]) for name in fields if values.get(name, "").isdecimal()]
             return max(0, most - sum(used))
         return None
 

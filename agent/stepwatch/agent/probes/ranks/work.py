@@ -67,7 +67,7 @@ class WorkReader:
             self._scan()
             self._scanned_ns = now_ns
         carried = _carried() if pids else None
-        return {pid: self._signs(pid, each, carried) for pid, each in self._families.items()}
+        return {pid: self._signs(pid, family, carried) for pid, family in self._families.items()}
 
     def _scan(self) -> None:
         descendants = families_of(self._families, self._proc)
@@ -79,38 +79,38 @@ class WorkReader:
         """Sockets of these processes; None where those of the first one are not to be seen."""
         if not shares_network(pids[0], self._proc):
             return None
-        found: set[int] = set()
+        inodes: set[int] = set()
         for pid in pids:
             try:
-                found |= sockets_of(pid, self._proc)
+                inodes |= sockets_of(pid, self._proc)
             except OSError:
                 if pid == pids[0]:
                     return None
-        return frozenset(found)
+        return frozenset(inodes)
 
     def _signs(self, pid: int, family: _Family, carried: Mapping[int, int] | None) -> Signs:
-        cpu = {each: self._cpu_seconds(each, own=each == pid) for each in family.pids}
-        files = {each: self._file_bytes(each) for each in family.pids}
+        cpu = {member: self._cpu_seconds(member, is_rank=member == pid) for member in family.pids}
+        files = {member: self._file_bytes(member) for member in family.pids}
         tcp = None
         if carried is not None and family.inodes is not None:
             tcp = {inode: float(carried[inode]) for inode in family.inodes & carried.keys()}
-        before = family.signs
+        previous = family.signs
         family.signs = Signs(
-            before.children_cpu_seconds + sum(_grown(family.cpu, _known(cpu))),
-            before.file_bytes + sum(_grown(family.files, _known(files))),
-            before.tcp_bytes + max(_grown(family.tcp, tcp or {}), default=0.0),
+            previous.children_cpu_seconds + sum(_grown(family.cpu, _readable(cpu))),
+            previous.file_bytes + sum(_grown(family.files, _readable(files))),
+            previous.tcp_bytes + max(_grown(family.tcp, tcp or {}), default=0.0),
         )
-        family.cpu, family.files, family.tcp = _known(cpu), _known(files), tcp
+        family.cpu, family.files, family.tcp = _readable(cpu), _readable(files), tcp
         return Signs(
             family.signs.children_cpu_seconds if cpu[pid] is not None else UNKNOWN_FLOAT,
             family.signs.file_bytes if files[pid] is not None else UNKNOWN_FLOAT,
             family.signs.tcp_bytes if tcp is not None else UNKNOWN_FLOAT,
         )
 
-    def _cpu_seconds(self, pid: int, *, own: bool) -> float | None:
-        """CPU time of a child; of the rank's `own` process that of its children that ended."""
+    def _cpu_seconds(self, pid: int, *, is_rank: bool) -> float | None:
+        """CPU time of a child; of the rank's `is_rank` process that of its children that ended."""
         fields = self._files.word_or(f"{self._proc}/{pid}/stat").rpartition(")")[2].split()
-        first = 13 if own else 11
+        first = 13 if is_rank else 11
         try:
             return (int(fields[first]) + int(fields[first + 1])) / _TICKS
         except (ValueError, IndexError):
@@ -126,15 +126,15 @@ class WorkReader:
             return None
 
 
-def _known(values: Mapping[int, float | None]) -> dict[int, float]:
+def _readable(values: Mapping[int, float | None]) -> dict[int, float]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _grown(before: Mapping[int, float] | None, now: Mapping[int, float]) -> list[float]:
+def _grown(previous: Mapping[int, float] | None, now: Mapping[int, float]) -> list[float]:
     """By how much each counter has grown; a new one counts whole, but not in the first reading."""
-    if before is None:
+    if previous is None:
         return []
-    return [max(0.0, value - before.get(key, 0.0)) for key, value in now.items()]
+    return [max(0.0, value - previous.get(key, 0.0)) for key, value in now.items()]
 
 
 def _carried() -> Mapping[int, int] | None:

@@ -66,7 +66,7 @@ class TopologyProbe(Probe):
         self._layout: _Layout | None = None
         self._owners: list[frozenset[int]] = []
         self._reported: tuple[int, object] = (0, None)
-        self._found: list[Sighting] = []
+        self._sightings: list[Sighting] = []
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -84,11 +84,11 @@ class TopologyProbe(Probe):
         layout = self._look(now)
         users = users_of(self._ranks.devices, self._ranks.pids)
         functions = {
-            address: found
+            address: function
             for address in sorted(users)
-            if (found := function_at(self._sys, address)) is not None
+            if (function := function_at(self._sys, address)) is not None
         }
-        self._found = list(self._misplaced(functions, users, layout.nodes, now))
+        self._sightings = list(self._misplaced(functions, users, layout.nodes, now))
         self._placement.forget(self._ranks.pids)
         pairs = [
             _Pair(address, way, card)
@@ -108,14 +108,14 @@ class TopologyProbe(Probe):
 
     def facts(self) -> list[Sighting]:
         """Ranks that are far from their device."""
-        return self._found
+        return self._sightings
 
     def _look(self, now_ns: int) -> _Layout:
-        known = self._layout
-        if known is None or now_ns - known.at_ns >= LIMITS.layout_seconds * NANOSECONDS:
-            known = _Layout(now_ns, read_nodes(self._sys), read_cards(self._sys))
-            self._layout = known
-        return known
+        layout = self._layout
+        if layout is None or now_ns - layout.at_ns >= LIMITS.layout_seconds * NANOSECONDS:
+            layout = _Layout(now_ns, read_nodes(self._sys), read_cards(self._sys))
+            self._layout = layout
+        return layout
 
     def _misplaced(
         self,
@@ -128,11 +128,11 @@ class TopologyProbe(Probe):
             for pid in sorted(users[address]):
                 yield from self._placement.find(pid, function, nodes, now_ns)
 
-    def _is_due(self, known: object, now_ns: int) -> bool:
-        at, before = self._reported
-        if known == before and now_ns - at < AGAIN_SECONDS * NANOSECONDS:
+    def _is_due(self, report: object, now_ns: int) -> bool:
+        reported_ns, previous = self._reported
+        if report == previous and now_ns - reported_ns < AGAIN_SECONDS * NANOSECONDS:
             return False
-        self._reported = now_ns, known
+        self._reported = now_ns, report
         return True
 
 
@@ -145,17 +145,20 @@ def users_of(
     the only one it uses. Of a process with several of either none is known to be its own.
     """
     using = {pid: devices[pid] for pid in pids if pid in devices}
-    alone = {pid: [each for each in own if _count(each, using) == 1] for pid, own in using.items()}
-    found: dict[str, set[int]] = {}
-    for pid, own in using.items():
-        chosen = alone[pid] or list(own)
+    exclusive = {
+        pid: [address for address in addresses if _count(address, using) == 1]
+        for pid, addresses in using.items()
+    }
+    ranks_by_device: dict[str, set[int]] = {}
+    for pid, addresses in using.items():
+        chosen = exclusive[pid] or list(addresses)
         if len(chosen) == 1:
-            found.setdefault(chosen[0], set()).add(pid)
-    return {address: frozenset(users) for address, users in found.items()}
+            ranks_by_device.setdefault(chosen[0], set()).add(pid)
+    return {address: frozenset(users) for address, users in ranks_by_device.items()}
 
 
 def _count(address: str, using: Mapping[int, tuple[str, ...]]) -> int:
-    return sum(address in own for own in using.values())
+    return sum(address in addresses for addresses in using.values())
 
 
 def _rows(pairs: list[_Pair], now_ns: int) -> Rows:

@@ -32,7 +32,7 @@ def read_cards(sys: Path) -> list[Card]:
     there is none, the Ethernet cards. NCCL chooses so, too (NCCL_IB_DISABLE=0)."""
     ports = dict(_named(sys / "class" / "infiniband"))
     links = dict(_named(sys / "class" / "net"))
-    found = [
+    cards = [
         Card(
             ports.get(function, ""),
             links.get(function, ""),
@@ -40,7 +40,7 @@ def read_cards(sys: Path) -> list[Card]:
         )
         for function in sorted(ports or links)
     ]
-    return found[:MAX_CARDS]
+    return cards[:MAX_CARDS]
 
 
 def nearest(device: Function, cards: Sequence[Card]) -> tuple[Nearness, list[Card]]:
@@ -50,10 +50,10 @@ def nearest(device: Function, cards: Sequence[Card]) -> tuple[Nearness, list[Car
     machine often shows all of them below one host bridge.
     """
     ways = [(nearness(device, card.function), card) for card in cards]
-    known = [way for way, _ in ways if way is not Nearness.UNKNOWN]
-    if not known or len(known) < len(ways):
+    known_ways = [way for way, _ in ways if way is not Nearness.UNKNOWN]
+    if not known_ways or len(known_ways) < len(ways):
         return Nearness.UNKNOWN, []
-    best = min(known)
+    best = min(known_ways)
     chosen = [card for way, card in ways if way is best]
     return best, [] if 1 < len(chosen) == len(cards) else chosen
 

@@ -52,10 +52,10 @@ def memory_by_node(pid: int, proc: Path, locate: Locate = located) -> Counter[in
     try:
         with (proc / str(pid) / "maps").open("rb") as file:
             lines = file.read(MAX_MAPS_BYTES).decode(errors="replace").splitlines()
-        found = locate(pid, _spread(lines))
+        nodes = locate(pid, _spread(lines))
     except OSError:
         return None
-    counts = Counter(node for node in found if node >= 0)
+    counts = Counter(node for node in nodes if node >= 0)
     return counts if counts.total() >= LEAST_PRESENT else None
 
 
@@ -64,10 +64,10 @@ def _spread(lines: Sequence[str]) -> list[int]:
 
     Two ranges of 3 and 1 pages and two samples: the first page of the first range, and its third.
     """
-    ranges = [found for line in lines if (found := _own_range(line))]
+    ranges = [bounds for line in lines if (bounds := _own_range(line))]
     total = sum(end - begin for begin, end in ranges) // PAGE
     count = min(SAMPLES, total)
-    wanted = [at * total // count for at in range(count)]
+    wanted = [index * total // count for index in range(count)]
     addresses, passed, ahead = [], 0, iter(ranges)
     begin, end = next(ahead, (0, 0))
     for page in wanted:

@@ -23,35 +23,37 @@ class NumaNodes(NamedTuple):
 
     def of_cpus(self, cpus: frozenset[int]) -> list[int]:
         """Nodes that have any of these CPUs."""
-        return [node for node, own in sorted(self.cpus.items()) if own & cpus]
+        return [node for node, node_cpus in sorted(self.cpus.items()) if node_cpus & cpus]
 
-    def distance(self, one: int, other: int) -> int:
+    def distance(self, first: int, second: int) -> int:
         """How far it is; as far as the firmware's usual remote where it does not say."""
-        usual = LOCAL_DISTANCE if one == other else 2 * LOCAL_DISTANCE
-        return self.distances.get((one, other), usual)
+        usual = LOCAL_DISTANCE if first == second else 2 * LOCAL_DISTANCE
+        return self.distances.get((first, second), usual)
 
 
 def read_nodes(sys: Path) -> NumaNodes:
     """The nodes as `/sys/devices/system/node` lists them; none where the kernel knows none."""
     folders = sorted((sys / "devices/system/node").glob("node[0-9]*"))[:MAX_NODES]
-    by_number = {int(each.name[4:]): each for each in folders if each.name[4:].isdecimal()}
-    cpus = {number: cpu_list(text(each / "cpulist")) for number, each in by_number.items()}
+    by_number = {int(folder.name[4:]): folder for folder in folders if folder.name[4:].isdecimal()}
+    cpus = {number: cpu_list(text(folder / "cpulist")) for number, folder in by_number.items()}
     distances = {}
     for number, folder in by_number.items():
         words = text(folder / "distance").split()
         if len(words) == len(by_number):
-            for other, word in zip(sorted(by_number), words, strict=True):
+            for second, word in zip(sorted(by_number), words, strict=True):
                 if word.isdecimal() and len(word) < 4:
-                    distances[number, other] = int(word)
-    return NumaNodes({number: own for number, own in cpus.items() if own}, distances)
+                    distances[number, second] = int(word)
+    return NumaNodes(
+        {number: node_cpus for number, node_cpus in cpus.items() if node_cpus}, distances
+    )
 
 
 def cpu_list(words: str) -> frozenset[int]:
     """CPUs of a list as the kernel writes it: `0-3,8` is 0, 1, 2, 3 and 8."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for word in words.split(","):
         first, _, last = word.strip().partition("-")
         last = last or first
         if first.isdecimal() and last.isdecimal() and max(len(first), len(last)) < 6:
-            found.update(range(int(first), min(int(last), MAX_CPUS) + 1))
-    return frozenset(found)
+            cpus.update(range(int(first), min(int(last), MAX_CPUS) + 1))
+    return frozenset(cpus)

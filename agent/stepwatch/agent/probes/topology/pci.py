@@ -37,42 +37,47 @@ def read_function(folder: Path) -> Function | None:
     except (OSError, RuntimeError):
         return None
     parts = place.parts
-    begins = next((at for at, part in enumerate(parts) if part.startswith("pci")), len(parts))
+    begins = next((index for index, part in enumerate(parts) if part.startswith("pci")), len(parts))
     bridge = parts[begins : begins + 1]
     below = tuple(takewhile(_is_address, parts[begins + 1 :]))
     if not below:
         return None
-    own = Path(*parts[: begins + 1 + len(below)])
-    return Function(below[-1], bridge + below, node_of(own), text(own / "local_cpulist"))
+    folder_of_function = Path(*parts[: begins + 1 + len(below)])
+    return Function(
+        below[-1],
+        bridge + below,
+        node_of(folder_of_function),
+        text(folder_of_function / "local_cpulist"),
+    )
 
 
 def function_at(sys: Path, address: str) -> Function | None:
     """The function with an address, with (0000:3b:00.0) or without its number (0000:3b:00)."""
-    whole = address if "." in address else f"{address}.0"
-    if not _is_address(whole):
+    full_address = address if "." in address else f"{address}.0"
+    if not _is_address(full_address):
         return None
-    return read_function(sys / "bus" / "pci" / "devices" / whole)
+    return read_function(sys / "bus" / "pci" / "devices" / full_address)
 
 
-def nearness(one: Function, other: Function) -> Nearness:
+def nearness(first: Function, second: Function) -> Nearness:
     """What lies between two functions.
 
     Both below the switch whose upstream port is 0000:3b:00.0: PIX. Below two switches of one root
     port: PXB. Below two root ports of one host bridge: PHB.
     """
     shared = 0
-    for mine, theirs in zip(one.path, other.path, strict=False):
-        if mine != theirs:
+    for left_port, right_port in zip(first.path, second.path, strict=False):
+        if left_port != right_port:
             break
         shared += 1
     if shared > 1:
-        deepest = max(len(one.path), len(other.path)) - shared
+        deepest = max(len(first.path), len(second.path)) - shared
         return Nearness.PIX if deepest <= _BELOW_ONE_SWITCH else Nearness.PXB
     if shared == 1:
         return Nearness.PHB
-    if UNKNOWN_NODE in (one.node, other.node):
+    if UNKNOWN_NODE in (first.node, second.node):
         return Nearness.UNKNOWN
-    return Nearness.NODE if one.node == other.node else Nearness.SYS
+    return Nearness.NODE if first.node == second.node else Nearness.SYS
 
 
 def node_of(folder: Path) -> int:
@@ -91,8 +96,8 @@ def text(file: Path) -> str:
 
 def _is_address(name: str) -> bool:
     """Whether it is `domain:bus:device.function`."""
-    domain, _, rest = name.partition(":")
-    bus, _, rest = rest.partition(":")
-    device, _, function = rest.partition(".")
+    domain, _, remainder = name.partition(":")
+    bus, _, remainder = remainder.partition(":")
+    device, _, function = remainder.partition(".")
     numbers = (domain, bus, device, function)
-    return all(each and all(digit in "0123456789abcdef" for digit in each) for each in numbers)
+    return all(part and all(digit in "0123456789abcdef" for digit in part) for part in numbers)

@@ -49,7 +49,7 @@ class Placement:
         """Whether a process is far from its device; nothing where that is not known."""
         if len(nodes.cpus) < 2 or device.node == UNKNOWN_NODE:
             return
-        far = {
+        remote_nodes = {
             node
             for node in nodes.cpus
             if nodes.distance(node, device.node) >= LIMITS.least_distance
@@ -57,9 +57,9 @@ class Placement:
         status = _status(self._proc / str(pid))
         of_cpus = nodes.of_cpus(cpu_list(status.get("Cpus_allowed_list", "")))
         words = []
-        if of_cpus and far.issuperset(of_cpus):
+        if of_cpus and remote_nodes.issuperset(of_cpus):
             words.append(f"may run on NUMA node {_listed(of_cpus)} alone")
-        if memory := self._of_memory(pid, device.node, frozenset(far), status, now_ns):
+        if memory := self._of_memory(pid, device.node, frozenset(remote_nodes), status, now_ns):
             words.append(memory)
         if words:
             text = f"process {pid} {' and '.join(words)}; its device is on node {device.node}"
@@ -67,29 +67,34 @@ class Placement:
 
     def forget(self, pids: frozenset[int]) -> None:
         """Drop what is known of processes but these."""
-        self._memory = {key: found for key, found in self._memory.items() if key[0] in pids}
+        self._memory = {key: memory for key, memory in self._memory.items() if key[0] in pids}
 
     def _of_memory(
-        self, pid: int, own: int, far: frozenset[int], status: dict[str, str], now_ns: int
+        self,
+        pid: int,
+        device_node: int,
+        remote_nodes: frozenset[int],
+        status: dict[str, str],
+        now_ns: int,
     ) -> str:
         """Where most of its memory is, if that is far; looked at now and then."""
-        known = self._memory.get((pid, own))
-        if known is not None and now_ns - known.at_ns < LIMITS.memory_seconds * NANOSECONDS:
-            return known.words
-        words = self._memory_words(pid, far, status)
+        cached = self._memory.get((pid, device_node))
+        if cached is not None and now_ns - cached.at_ns < LIMITS.memory_seconds * NANOSECONDS:
+            return cached.words
+        words = self._memory_words(pid, remote_nodes, status)
         if len(self._memory) < MAX_PROCESSES:
-            self._memory[pid, own] = _Memory(now_ns, words)
+            self._memory[pid, device_node] = _Memory(now_ns, words)
         return words
 
-    def _memory_words(self, pid: int, far: frozenset[int], status: dict[str, str]) -> str:
+    def _memory_words(self, pid: int, remote_nodes: frozenset[int], status: dict[str, str]) -> str:
         size = sum(_bytes(status.get(name, "")) for name in ("RssAnon", "RssShmem"))
         if size < LIMITS.least_bytes:
             return ""
-        found = memory_by_node(pid, self._proc, self._locate)
-        if found is None:
+        pages = memory_by_node(pid, self._proc, self._locate)
+        if pages is None:
             return ""
-        away = {node: count for node, count in found.items() if node in far}
-        share = sum(away.values()) / found.total()
+        away = {node: count for node, count in pages.items() if node in remote_nodes}
+        share = sum(away.values()) / pages.total()
         if share < LIMITS.least_far_ratio:
             return ""
         return f"has {share:.0%} of its {size / (1 << 30):.1f} GiB on node {_listed(sorted(away))}"
