@@ -99,7 +99,9 @@ def main(words: list[str]) -> int:
     print(machine())
     print("shared and noisy: read the ratios\n")
     print(
-        text.table(["what", "measured", "budget", "beside it, in the same run"], rows, "", left=4)
+        text.table(
+            ["what", "measured", "budget", "beside it, in the same run"], rows, "", left_columns=4
+        )
     )
     return 0
 

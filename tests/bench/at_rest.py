@@ -145,7 +145,7 @@ def _put_together(folder: Path) -> tuple[float, float, float]:
     service = Service(store, clock)
     records = 0
     for flush in Fleet(plan, began_ns, spool=1).flushes():
-        clock.now_ns = began_ns + flush.at
+        clock.now_ns = began_ns + flush.true_ns
         service.receive(b"".join(flush.segments))
         records += sum(wire.decode(data).row_count for data in flush.segments)
     service.evaluate()

@@ -126,7 +126,7 @@ def _report(soak: Soak, checks: list[Check], seconds: float) -> None:
     slowest = f", back after {min(back):.1f} to {max(back):.1f} s" if back else ""
     rows = [[check.what, "yes" if check.holds else "NO", check.found] for check in checks]
     print()
-    print(text.table(["what", "holds", "found"], rows, "", left=3))
+    print(text.table(["what", "holds", "found"], rows, "", left_columns=3))
     held = "everything held" if all(check.holds for check in checks) else "it did NOT hold"
     print(
         f"\nseed {soak.plan.seed}: {held}; {soak.disturbed.words()}{slowest}; "

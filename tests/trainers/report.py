@@ -26,7 +26,7 @@ def table(done: Sequence[Done]) -> str:
     """One row for each cell, then what is not right."""
     headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
     rows = [_row(each) for each in done]
-    shown = text.table([*headings, "overhead", "healthy"], rows, "", left=3)
+    shown = text.table([*headings, "overhead", "healthy"], rows, "", left_columns=3)
     return "\n".join([shown, *(line for each in done for line in remarks(each))])
 
 

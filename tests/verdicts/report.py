@@ -26,7 +26,7 @@ def table(runs: Sequence[Ran]) -> str:
         _row(name, totals([one for ran, one in scored if ran.case.name == name])) for name in names
     ]
     rows += [_row("all", totals([one for _, one in scored])), _GOAL]
-    return text.table(_HEADINGS, rows, "", left=1)
+    return text.table(_HEADINGS, rows, "", left_columns=1)
 
 
 def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:

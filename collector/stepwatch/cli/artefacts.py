@@ -103,7 +103,7 @@ def _dashboards(links: Links) -> list[Artefact]:
     from stepwatch.dashboards.queries import CHOSEN_JOB
     from stepwatch.dashboards.thresholds import Thresholds
 
-    given = Thresholds(
+    thresholds = Thresholds(
         slowdown_ratio=alert_thresholds.SLOWDOWN_RATIO,
         coverage_ratio=alert_thresholds.COVERAGE_RATIO,
         stalled_seconds=alert_thresholds.STALLED_SECONDS,
@@ -116,7 +116,7 @@ def _dashboards(links: Links) -> list[Artefact]:
         paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),
     )
     return [
-        Artefact(DASHBOARDS, board.FILE, finalise.text(board.build(given)))
+        Artefact(DASHBOARDS, board.FILE, finalise.text(board.build(thresholds)))
         for board in registry.boards()
     ]
 

@@ -62,7 +62,7 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
     """
     rules = documents.rules(tree.rules)
     series, unrecorded = _recorded(tree.rules, promql.exported(words.metrics))
-    found = [
+    mismatches = [
         *documents.unreadable(tree.rules, tree.dashboards),
         *_stale({**tree.rules, **tree.dashboards}, fresh),
         *_findings(words.alert_of, {rule.name for rule in rules}),
@@ -70,15 +70,15 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
         *unrecorded,
     ]
     for rule in rules:
-        found += _rule(rule, series, set(words.verbs))
-    found += _tests(tree.rules, rules, series)
+        mismatches += _rule(rule, series, set(words.verbs))
+    mismatches += _tests(tree.rules, rules, series)
     for path, text in tree.dashboards.items():
-        found += _dashboard(path, text, series, tree.runbooks)
+        mismatches += _dashboard(path, text, series, tree.runbooks)
     for path, page in tree.runbooks.items():
-        found += _runbook(path, page, series, set(words.verbs))
-    found += _unread(words.metrics, tree)
+        mismatches += _runbook(path, page, series, set(words.verbs))
+    mismatches += _unread(words.metrics, tree)
     # Two links to one missing page are one problem.
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(mismatches))
 
 
 def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
@@ -100,11 +100,11 @@ def _recorded(
     texts: Mapping[str, str], series: Mapping[str, promql.Labels]
 ) -> tuple[Mapping[str, promql.Labels], list[Problem]]:
     """The series with those that recording rules add, in their order, and what does not fit."""
-    found: list[Problem] = []
+    mismatches: list[Problem] = []
     for rule in documents.recordings(texts):
         series, faults = promql.recorded(rule.name, rule.expr, series)
-        found += [Problem(rule.path, f"recording {rule.name} {fault}") for fault in faults]
-    return series, found
+        mismatches += [Problem(rule.path, f"recording {rule.name} {fault}") for fault in faults]
+    return series, mismatches
 
 
 def _stale(actual: Mapping[str, str], fresh: Mapping[str, str]) -> Iterator[Problem]:

@@ -20,10 +20,10 @@ class Problem:
     """One thing that does not fit: the file, and what is wrong and what to do about it."""
 
     where: str
-    what: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        return f"{self.where}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -81,22 +81,22 @@ def rules(texts: Mapping[str, str]) -> list[Rule]:
     return [
         Rule(
             path,
-            str(found["alert"]),
-            str(found.get("expr", "")),
-            str(_mapping(found.get("labels")).get("severity", "")),
-            {key: str(value) for key, value in _mapping(found.get("annotations")).items()},
+            str(rule["alert"]),
+            str(rule.get("expr", "")),
+            str(_mapping(rule.get("labels")).get("severity", "")),
+            {key: str(value) for key, value in _mapping(rule.get("annotations")).items()},
         )
         for path, text in texts.items()
-        for found in _holding(_parse_yaml(text), "alert")
+        for rule in _holding(_parse_yaml(text), "alert")
     ]
 
 
 def recordings(texts: Mapping[str, str]) -> list[Recording]:
     """Every recording rule of some rules files, in their order."""
     return [
-        Recording(path, str(found["record"]), str(found.get("expr", "")))
+        Recording(path, str(rule["record"]), str(rule.get("expr", "")))
         for path, text in texts.items()
-        for found in _holding(_parse_yaml(text), "record")
+        for rule in _holding(_parse_yaml(text), "record")
     ]
 
 
@@ -108,7 +108,10 @@ def tests(texts: Mapping[str, str]) -> list[Test]:
             str(test.get("name", "")),
             str(question.get("alertname", "")),
             bool(question.get("exp_alerts")),
-            tuple(str(given["series"]) for given in _holding(test.get("input_series"), "series")),
+            tuple(
+                str(input_series["series"])
+                for input_series in _holding(test.get("input_series"), "series")
+            ),
         )
         for path, text in texts.items()
         for test in _holding(_parse_yaml(text), "alert_rule_test")

@@ -31,11 +31,11 @@ def chosen(jobs: Iterable[Job], choice: Choice, now: float) -> tuple[list[Job], 
     A job with an open incident is shown whether or not it has ended.
     """
     named = [job for job in jobs if choice.pattern is None or _matches(job, choice.pattern)]
-    found = [job for job in named if choice.state in (None, job["state"])]
+    matching = [job for job in named if choice.state in (None, job["state"])]
     if choice.all or choice.state is not None:
-        return found, 0
-    shown = [job for job in found if job["open_incidents"] or not _has_ended(job, now)]
-    return shown, len(found) - len(shown)
+        return matching, 0
+    shown = [job for job in matching if job["open_incidents"] or not _has_ended(job, now)]
+    return shown, len(matching) - len(shown)
 
 
 def _matches(job: Job, pattern: str) -> bool:
@@ -64,11 +64,13 @@ _DISPENSABLE = ("attempt", "ranks", "last seen", "step")
 def _table(rows: list[list[str]], width: int) -> str:
     """The table in `width` columns, of which long names may take all."""
     shown = list(_HEAD)
-    for gone in (None, *_DISPENSABLE):
-        shown = [name for name in shown if name != gone]
+    for dropped_column in (None, *_DISPENSABLE):
+        shown = [name for name in shown if name != dropped_column]
         places = [_HEAD.index(name) for name in shown]
-        left = 3 if "last seen" in shown else 2
-        table = text.table(shown, [[row[at] for at in places] for row in rows], "", left=left)
+        left_columns = 3 if "last seen" in shown else 2
+        table = text.table(
+            shown, [[row[index] for index in places] for row in rows], "", left_columns=left_columns
+        )
         if max(len(unmarked(line)) for line in table.splitlines()) <= width:
             break
     return table
@@ -87,11 +89,11 @@ def _row(job: Job, now: float) -> list[str]:
     ]
 
 
-def last_seen(at: float | None, now: float) -> str:
+def last_seen(received_at: float | None, now: float) -> str:
     """How long ago something was received: `3 s ago`, `5 min ago`, `2 days ago`."""
-    if at is None:
+    if received_at is None:
         return text.UNKNOWN
-    age = max(now - at, 0.0)
+    age = max(now - received_at, 0.0)
     for unit, length, beyond in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
         if age < length * beyond:
             return f"{age // length:.0f} {unit} ago"

@@ -58,11 +58,11 @@ class Grafana:
         Raises:
             ConfigurationError: the server refuses, or answers with something else.
         """
-        found = self._ask("GET", f"/api/dashboards/uid/{uid}", missing=True)
-        if found is None:
+        answer = self._ask("GET", f"/api/dashboards/uid/{uid}", missing=True)
+        if answer is None:
             return None
         try:
-            return dict(found["dashboard"]), str(found["meta"].get("folderUid") or "")
+            return dict(answer["dashboard"]), str(answer["meta"].get("folderUid") or "")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._not_grafana() from error
 
@@ -74,7 +74,7 @@ class Grafana:
         """
         folders = self._ask("GET", f"/api/folders?limit={_MOST_FOLDERS}")
         try:
-            return next((str(each["uid"]) for each in folders if each["title"] == title), None)
+            return next((str(entry["uid"]) for entry in folders if entry["title"] == title), None)
         except (KeyError, TypeError) as error:
             raise self._not_grafana() from error
 
@@ -84,9 +84,9 @@ class Grafana:
         Raises:
             ConfigurationError: the server refuses, or answers with something else.
         """
-        made = self._ask("POST", "/api/folders", {"title": title})
+        folder = self._ask("POST", "/api/folders", {"title": title})
         try:
-            return str(made["uid"])
+            return str(folder["uid"])
         except (KeyError, TypeError) as error:
             raise self._not_grafana() from error
 
@@ -102,31 +102,31 @@ class Grafana:
     def _ask(self, method: str, path: str, body: object = None, missing: bool = False) -> Any:
         try:
             with self._client.stream(method, path, json=body) as answer:
-                held = bytearray()
+                content = bytearray()
                 for part in answer.iter_bytes():
-                    held += part
-                    if len(held) > _LONGEST_ANSWER:
+                    content += part
+                    if len(content) > _LONGEST_ANSWER:
                         raise self._not_grafana()
         except httpx.HTTPError as error:
             raise ConfigurationError(f"no answer of {self._url}: {error}; see --push") from error
         if missing and answer.status_code == httpx.codes.NOT_FOUND:
             return None
         if answer.status_code != httpx.codes.OK:
-            raise self._refused(answer.status_code, bytes(held))
+            raise self._refused(answer.status_code, bytes(content))
         try:
-            return json.loads(held)
+            return json.loads(content)
         except ValueError as error:
             raise self._not_grafana() from error
 
     def _refused(self, status: int, body: bytes) -> ConfigurationError:
         try:
-            said = str(json.loads(body)["message"])
+            message = str(json.loads(body)["message"])
         except (ValueError, KeyError, TypeError):
-            said = "no reason given"
+            message = "no reason given"
         remedy = "look at its log"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             remedy = "give --token-file a service account that may write dashboards and folders"
-        line = " ".join(said.split())[:200]
+        line = " ".join(message.split())[:200]
         return ConfigurationError(f"{self._url} refused with {status}: {line}; {remedy}")
 
     def _not_grafana(self) -> ConfigurationError:
@@ -159,23 +159,27 @@ def push(
 def _push_one(
     server: Grafana, wanted: dict[str, Any], folder: str | None, dry_run: bool
 ) -> list[str]:
-    uid, there = str(wanted["uid"]), server.dashboard(str(wanted["uid"]))
-    held, lies_in = there if there is not None else ({}, "")
-    place = lies_in if folder is None else folder
-    if there is not None and _text(held) == _text(wanted) and place == lies_in:
+    uid, current = str(wanted["uid"]), server.dashboard(str(wanted["uid"]))
+    current_dashboard, current_folder = current if current is not None else ({}, "")
+    place = current_folder if folder is None else folder
+    if (
+        current is not None
+        and _text(current_dashboard) == _text(wanted)
+        and place == current_folder
+    ):
         return [f"{uid}: unchanged"]
-    done = "written over" if there is not None else "made"
+    action = "written over" if current is not None else "made"
     if dry_run:
-        return [f"{uid}: would be {done}", *_difference(held, wanted)]
+        return [f"{uid}: would be {action}", *_difference(current_dashboard, wanted)]
     server.save(wanted, place)
-    return [f"{uid}: {done}"]
+    return [f"{uid}: {action}"]
 
 
-def _difference(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    old, new = (_text(each).splitlines() for each in (held, wanted))
+def _difference(current: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    old, new = (_text(dashboard).splitlines() for dashboard in (current, wanted))
     return list(difflib.unified_diff(old, new, "on the server", "built", lineterm="", n=1))
 
 
 def _text(dashboard: dict[str, Any]) -> str:
-    kept = {key: value for key, value in dashboard.items() if key not in _OWN_TO_A_SERVER}
-    return json.dumps(kept, sort_keys=True, indent=2, ensure_ascii=False)
+    content = {key: value for key, value in dashboard.items() if key not in _OWN_TO_A_SERVER}
+    return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False)

@@ -49,8 +49,8 @@ def _handled(handler: signal._HANDLER) -> _Handlers:
 
 
 def _restored(previous: _Handlers) -> None:
-    for number, before in previous.items():
-        signal.signal(number, before)
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> None:

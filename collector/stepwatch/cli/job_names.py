@@ -45,11 +45,11 @@ def job_name(command: Sequence[str]) -> str:
 
     `torchrun -m pkg.train` is `pkg.train`, `python -O train.py --data x.py` is `train`.
     """
-    found = _started_by(command) or next(
+    target = _started_by(command) or next(
         (PurePath(word).stem for word in command if word.endswith((".py", ".sh"))),
         PurePath(command[0]).stem,
     )
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", found.removesuffix(".__main__"))
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", target.removesuffix(".__main__"))
     return name.lstrip("._-")[: places.NAME_LIMIT] or "default"
 
 
@@ -67,36 +67,36 @@ def _target(launcher: str, words: Sequence[str]) -> str:
 
 
 def _target_of_python(words: Sequence[str]) -> str:
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "-c" or (word == "-m" and not rest):
+    arguments = list(words)
+    while arguments:
+        word = arguments.pop(0)
+        if word == "-c" or (word == "-m" and not arguments):
             return ""
         if word == "-m":
-            module = rest.pop(0)
+            module = arguments.pop(0)
             launcher = _LAUNCHER_MODULES.get(module)
-            return module if launcher is None else _target(launcher, rest)
+            return module if launcher is None else _target(launcher, arguments)
         if word in _WITH_VALUE_OF_PYTHON:
-            del rest[:1]
+            del arguments[:1]
         elif not word.startswith("-"):
-            return _script([word, *rest])
+            return _script([word, *arguments])
     return ""
 
 
 def _target_of(launcher: str, words: Sequence[str]) -> str:
-    rest, is_module = list(words), False
-    while rest:
-        word = rest.pop(0)
+    arguments, is_module = list(words), False
+    while arguments:
+        word = arguments.pop(0)
         if word in _MODULE_FOLLOWS:
             is_module = True
         elif word.replace("_", "-") in _WITHOUT_VALUE[launcher]:
             continue
         elif word.startswith("-") and word != "--":
             # An option that is not known here may have no value: a script is none, nor an option.
-            if "=" not in word and rest and not _is_no_value(rest[0]):
-                del rest[0]
+            if "=" not in word and arguments and not _is_no_value(arguments[0]):
+                del arguments[0]
         elif word != "--":
-            return word if is_module else _script([word, *rest])
+            return word if is_module else _script([word, *arguments])
     return ""
 
 

@@ -177,9 +177,9 @@ def _written(code: int) -> int:
     return code
 
 
-def _outcome(given: Sequence[str]) -> int:
+def _outcome(words: Sequence[str]) -> int:
     try:
-        return dispatch(given)
+        return dispatch(words)
     except UsageError as error:
         print(f"stepwatch: {error}", file=sys.stderr)
         return USAGE
@@ -192,7 +192,7 @@ def _outcome(given: Sequence[str]) -> int:
         print("stepwatch: interrupted", file=sys.stderr)
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        print(f"stepwatch: {_cure(given[0], error)}", file=sys.stderr)
+        print(f"stepwatch: {_cure(words[0], error)}", file=sys.stderr)
         return PROBLEM
 
 

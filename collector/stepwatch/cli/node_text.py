@@ -19,14 +19,14 @@ Document = dict[str, Any]
 
 def fleet_text(fleet: Document, width: int, now: float, *, only_unhealthy: bool = False) -> str:
     """A line for each node, the worst first, and below why those are not healthy that are not."""
-    nodes = sorted(fleet["nodes"], key=lambda each: (_rank(each["health"]), each["node"]))
+    nodes = sorted(fleet["nodes"], key=lambda node: (_rank(node["health"]), node["node"]))
     if not sum(fleet["counts"].values()):
         return (
             "no agent has reported a node yet; a node appears with the first job on it, where "
             "`stepwatch up` or `stepwatch agent` runs"
         )
     lines = [_summary(fleet)]
-    lines += [text.wrapped(each["summary"], "", width, hang=2) for each in fleet["together"]]
+    lines += [text.wrapped(group["summary"], "", width, hang=2) for group in fleet["together"]]
     if fleet["history_cut"]:
         lines.append("there are more faults than are read at once: counts are lower bounds")
     if nodes:
@@ -62,7 +62,7 @@ def _table(nodes: list[Document], now: float) -> str:
         ]
         for node in nodes
     ]
-    table = text.table(head, rows, "", left=4)
+    table = text.table(head, rows, "", left_columns=4)
     offending = any(node["repeat_offender"] for node in nodes)
     return f"{table}\n* repeat offender" if offending else table
 
@@ -94,8 +94,8 @@ def node_text(node: Document, width: int, now: float) -> str:
         text.wrapped(reason_text(node), "  ", width),
         text.wrapped(_offences(node), "  ", width),
     ]
-    lines += [text.wrapped(f"{each['subject']}: {each['text']}", "  ", width, hang=2)
-              for each in node["facts"] if each["text"]]  # fmt: skip
+    lines += [text.wrapped(f"{fact['subject']}: {fact['text']}", "  ", width, hang=2)
+              for fact in node["facts"] if fact["text"]]  # fmt: skip
     if node["parts"]:
         lines += ["", _parts(node["parts"])]
     lines += ["", *_history(node)]
@@ -111,8 +111,8 @@ def _offences(node: Document) -> str:
 
 
 def _parts(parts: list[Document]) -> str:
-    rows = [[each["part"], each["health"], each["action"], str(each["faults"])] for each in parts]
-    return text.table(["part", "health", "action", "faults"], rows, "  ", left=3)
+    rows = [[part["part"], part["health"], part["action"], str(part["faults"])] for part in parts]
+    return text.table(["part", "health", "action", "faults"], rows, "  ", left_columns=3)
 
 
 def _history(node: Document) -> Iterator[str]:
@@ -123,27 +123,27 @@ def _history(node: Document) -> Iterator[str]:
     head = ["began", "lasted", "severity", "what", "part", "times"]
     rows = [
         [
-            text.clock(each["began"]).removesuffix(" UTC"),
-            _lasted(each),
-            each["severity"],
-            each["fact"] + ("" if each["code"] is None else f" {each['code']}"),
-            each["subject"] or "-",
-            text.count(each["times"]),
+            text.clock(fault["began"]).removesuffix(" UTC"),
+            _lasted(fault),
+            fault["severity"],
+            fault["fact"] + ("" if fault["code"] is None else f" {fault['code']}"),
+            fault["subject"] or "-",
+            text.count(fault["times"]),
         ]
-        for each in shown
+        for fault in shown
     ]
-    yield text.table(head, rows, "  ", left=5)
-    left = len(node["history"]) - len(shown) + node["history_left_out"]
-    if left:
-        yield f"  and {left} before; --json has more"
+    yield text.table(head, rows, "  ", left_columns=5)
+    hidden_count = len(node["history"]) - len(shown) + node["history_left_out"]
+    if hidden_count:
+        yield f"  and {hidden_count} before; --json has more"
 
 
-def _lasted(each: Document) -> str:
+def _lasted(fault: Document) -> str:
     """How long; `lasts` of one that is present, and at least where no end was reported."""
-    if each["present"]:
+    if fault["present"]:
         return "lasts"
-    ended = each["ended"]
-    length = (each["last_seen"] if ended is None else ended) - each["began"]
+    ended = fault["ended"]
+    length = (fault["last_seen"] if ended is None else ended) - fault["began"]
     return ("at least " if ended is None else "") + _length(max(length, 0.0))
 
 

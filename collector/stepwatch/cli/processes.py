@@ -68,10 +68,10 @@ class Processes:
         for name in list(self._running)[::-1]:
             self.stop(name, 5.0)
         for _ in range(50):
-            left = marked_processes(self._identity)
-            if not left:
+            survivors = marked_processes(self._identity)
+            if not survivors:
                 return
-            for pid in left:
+            for pid in survivors:
                 _kill(pid)
             time.sleep(0.1)
 
@@ -79,15 +79,15 @@ class Processes:
 def marked_processes(identity: str) -> list[int]:
     """Processes other than this one whose environment carries the mark `identity`."""
     mark = f"{MARK}={identity}".encode()
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes()
         except OSError:  # gone, or another user's
             continue
         if mark in environment.split(b"\0") and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
+            pids.append(int(folder.name))
+    return pids
 
 
 def _kill(pid: int) -> None:

@@ -48,8 +48,8 @@ def recorded(
     """The series with that of a recording rule, which may read itself, and what does not fit."""
     # What it is computed from besides itself says its labels.
     labels = read(expr, {**series, name: frozenset()}).labels
-    known = {**series, name: labels}
-    return known, read(expr, known).problems
+    all_series = {**series, name: labels}
+    return all_series, read(expr, all_series).problems
 
 
 @dataclass
@@ -60,10 +60,10 @@ class Reading:
     problems: list[str] = field(default_factory=list)
     labels: Labels = frozenset()
 
-    def require(self, labels: Iterable[str], known: Labels, where: str) -> None:
-        """Note every one of `labels` that is not among `known`."""
-        for label in sorted(set(labels) - known):
-            has = ", ".join(sorted(known - SCRAPE_LABELS)) or "none"
+    def require(self, labels: Iterable[str], available: Labels, where: str) -> None:
+        """Note every one of `labels` that is not among `available`."""
+        for label in sorted(set(labels) - available):
+            has = ", ".join(sorted(available - SCRAPE_LABELS)) or "none"
             self.problems.append(f"{where} uses label {label!r}, but there only is: {has}")
 
 
@@ -110,15 +110,15 @@ def _selector(selector: promql.VectorSelector, reading: Reading) -> Labels:
     if name not in reading.series:
         reading.problems.append(f"nothing exports {name}{nearest(name, reading.series)}")
         return frozenset()
-    known = reading.series[name]
+    labels = reading.series[name]
     groups = [selector.matchers.matchers, *selector.matchers.or_matchers]
-    reading.require((matcher.name for group in groups for matcher in group), known, name)
-    return known
+    reading.require((matcher.name for group in groups for matcher in group), labels, name)
+    return labels
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """A question that names the known name most like this one, or nothing."""
-    hint = closest_hint(name, known, list_known=False)
+    hint = closest_hint(name, names, list_known=False)
     return f"; {hint}" if hint else ""
 
 
@@ -138,24 +138,24 @@ def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:
 
 
 def _binary(expression: promql.BinaryExpr, reading: Reading) -> Labels:
-    left, right = _labels(expression.lhs, reading), _labels(expression.rhs, reading)
+    lhs, rhs = _labels(expression.lhs, reading), _labels(expression.rhs, reading)
     modifier = expression.modifier
     if modifier is None:
-        return left or right
+        return lhs or rhs
     group = frozenset(modifier.group_labels or ())
     on = _on(modifier.matching)
-    for side in (left, right):
+    for side in (lhs, rhs):
         if side and on is not None:
             reading.require(on, side, f"on ({', '.join(sorted(on))})")
     match modifier.card:
         case promql.VectorMatchCardinality.ManyToOne:
-            return _joined(left, right, group, reading)
+            return _joined(lhs, rhs, group, reading)
         case promql.VectorMatchCardinality.OneToMany:
-            return _joined(right, left, group, reading)
+            return _joined(rhs, lhs, group, reading)
         case promql.VectorMatchCardinality.OneToOne if on is not None:
             return on
         case _:
-            return left | right if str(expression.op) == "or" else left or right
+            return lhs | rhs if str(expression.op) == "or" else lhs or rhs
 
 
 def _on(matching: promql.LabelModifier | None) -> Labels | None:
@@ -165,17 +165,17 @@ def _on(matching: promql.LabelModifier | None) -> Labels | None:
     return frozenset(matching.labels)
 
 
-def _joined(many: Labels, one: Labels, group: Labels, reading: Reading) -> Labels:
-    if one:
-        reading.require(group, one, f"group ({', '.join(sorted(group))})")
-    return many | group
+def _joined(many_side: Labels, one_side: Labels, group: Labels, reading: Reading) -> Labels:
+    if one_side:
+        reading.require(group, one_side, f"group ({', '.join(sorted(group))})")
+    return many_side | group
 
 
 def _call(expression: promql.Call, reading: Reading) -> Labels:
-    found = [_labels(argument, reading) for argument in expression.args]
+    argument_labels = [_labels(argument, reading) for argument in expression.args]
     if expression.func.name in _LABELLESS_CALLS:
         return frozenset()
     if expression.func.name == "histogram_quantile":
-        reading.require(["le"], found[-1], "histogram_quantile")
-        return found[-1] - {"le"}
-    return frozenset().union(*found)
+        reading.require(["le"], argument_labels[-1], "histogram_quantile")
+        return argument_labels[-1] - {"le"}
+    return frozenset().union(*argument_labels)

@@ -124,15 +124,15 @@ def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[
     return document
 
 
-def plain_document(found: Any) -> Any:
+def plain_document(document: Any) -> Any:
     """A document of the API for people: each text in it on one line that controls no terminal."""
-    if isinstance(found, str):
-        return plain_line(found)
-    if isinstance(found, list):
-        return [plain_document(each) for each in found]
-    if isinstance(found, dict):
-        return {plain_line(key): plain_document(each) for key, each in found.items()}
-    return found
+    if isinstance(document, str):
+        return plain_line(document)
+    if isinstance(document, list):
+        return [plain_document(element) for element in document]
+    if isinstance(document, dict):
+        return {plain_line(key): plain_document(element) for key, element in document.items()}
+    return document
 
 
 _LISTS = {
@@ -146,24 +146,24 @@ _LISTS = {
 
 def _refusal(path: str, status: int, reason: str | None) -> str:
     """An answer that is a refusal, in words of the command line and not of the API."""
-    kind, _, rest = path.removeprefix("/v1/").partition("/")
-    if kind not in _LISTS or not rest:
+    kind, _, tail = path.removeprefix("/v1/").partition("/")
+    if kind not in _LISTS or not tail:
         return f"{path.removeprefix('/v1/')}: {reason or f'HTTP {status}'}"
     noun, verb = _LISTS[kind]
-    name = rest.partition("/")[0]
+    name = tail.partition("/")[0]
     if status == _NOT_FOUND and (reason or "").startswith("no such"):
         return f"there is no {noun} {name!r}; `{verb}` lists them"
     return f"{noun} {name}: {reason or f'HTTP {status}'}"
 
 
-def component(name: str, what: str) -> str:
+def component(name: str, noun: str) -> str:
     """`name` where it may be a component of a path of the API.
 
     Raises:
         UsageError: no job or incident can have this name.
     """
     try:
-        return places.checked_name(name, what)
+        return places.checked_name(name, noun)
     except ConfigurationError as error:
         raise UsageError(str(error)) from error
 

@@ -101,16 +101,16 @@ def _discard(stream: TextIO) -> None:
 def guarded(*, for_good: bool) -> Iterator[None]:
     """Put the stream before stdout and stderr; `for_good` where the process ends afterwards, whose
     last traceback passes through it, too."""
-    before = sys.stdout, sys.stderr
+    streams = sys.stdout, sys.stderr
     if for_good:
         _open_descriptors()
-    sys.stdout = _behind_guard(before[0], must_arrive=True)
-    sys.stderr = _behind_guard(before[1], must_arrive=False)
+    sys.stdout = _behind_guard(streams[0], must_arrive=True)
+    sys.stderr = _behind_guard(streams[1], must_arrive=False)
     try:
         yield
     finally:
         if not for_good:
-            sys.stdout, sys.stderr = before
+            sys.stdout, sys.stderr = streams
 
 
 def _open_descriptors() -> None:
@@ -127,8 +127,8 @@ def _behind_guard(stream: TextIO | None, *, must_arrive: bool) -> TextIO:
     """`stream` guarded; Python has None for one that the process was started without."""
     if isinstance(stream, Guarded):
         return cast(TextIO, stream)
-    there = stream or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
-    return cast(TextIO, Guarded(there, must_arrive=must_arrive))
+    target = stream or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    return cast(TextIO, Guarded(target, must_arrive=must_arrive))
 
 
 def shown(text: str) -> str:

@@ -71,9 +71,9 @@ def counted(value: int, noun: str) -> str:
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
-def clock(at: float) -> str:
+def clock(moment_s: float) -> str:
     """A moment (Unix seconds) in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def money(value: float, currency: str) -> str:
@@ -82,9 +82,9 @@ def money(value: float, currency: str) -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
+    head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left_columns: int = 1
 ) -> str:
-    """Columns as wide as their widest cell: `left` of them to the left, the others to the right.
+    """Align columns at their widest cell: the first `left_columns` left, the others right.
 
     A cell is one line and is never cut: a name stays one that can be copied.
     """
@@ -93,12 +93,12 @@ def table(
     lines = [[plain_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     shown = []
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         cells = []
         for place, (cell, width) in enumerate(zip(line, widths, strict=True)):
             gap = " " * (width - cell_len(cell))
-            word = painted(cell) if at else cell
-            cells.append(word + gap if place < left else gap + word)
+            word = painted(cell) if index else cell
+            cells.append(word + gap if place < left_columns else gap + word)
         shown.append(f"{indent}{'  '.join(cells)}".rstrip())
     return "\n".join(shown)
 

@@ -131,7 +131,7 @@ def main(words: Sequence[str]) -> int:
                 done.append(compared(case, site, folder))
         finally:
             site.close()
-    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left=3))
+    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left_columns=3))
     return 1 if any(found.ran.problem for found in done) else 0
 
 

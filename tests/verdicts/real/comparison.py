@@ -35,7 +35,7 @@ def table(done: Sequence[Document]) -> str:
         for name in sorted({*map(_name, ran)})
     ]
     headings = ["class, real / replayed", "runs", "found", "rank", "cause", "false", "p50", "cost"]
-    said = text.table([*headings, "agree"], [*rows, ["all", *_row(ran)]], "", left=1)
+    said = text.table([*headings, "agree"], [*rows, ["all", *_row(ran)]], "", left_columns=1)
     skipped = len(done) - len(ran)
     agree = sum(not one["differences"] for one in ran)
     low, high = wilson(agree, len(ran))

@@ -16,13 +16,13 @@ class Change(NamedTuple):
     after: str | None
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+def changes(base_facts: Mapping[str, str], new_facts: Mapping[str, str]) -> list[Change]:
     """What differs, in the order of `PARTS`, then of names."""
-    names = sorted({*before, *after}, key=lambda name: (_part(name), name))
+    names = sorted({*base_facts, *new_facts}, key=lambda name: (_part(name), name))
     return [
-        Change(name, before.get(name), after.get(name))
+        Change(name, base_facts.get(name), new_facts.get(name))
         for name in names
-        if before.get(name) != after.get(name)
+        if base_facts.get(name) != new_facts.get(name)
     ]
 
 

@@ -32,24 +32,24 @@ def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) 
     work = "tokens" if has_tokens(base) and has_tokens(new) else "steps"
     paces = pace(base, work), pace(new, work)
     prices = _price(base, card), _price(new, card)
-    found = _ratio(paces, prices)
-    blocks = tuple(each.blocks if each else 0 for each in paces)
+    pace_ratio = _ratio(paces, prices)
+    blocks = tuple(run_pace.blocks if run_pace else 0 for run_pace in paces)
     apart = _not_comparable(base, new, work)
-    outcome = Verdict.UNCLEAR if apart else verdict(found, blocks, bound)
+    outcome = Verdict.UNCLEAR if apart else verdict(pace_ratio, blocks, bound)
     return {
         "verdict": outcome.value,
-        "why": apart or _why(outcome, found, paces, bound),
+        "why": apart or _why(outcome, pace_ratio, paces, bound),
         "bound": bound,
         "currency": card.currency if card else None,
         "quantity": f"{work} per {card.currency}" if card else f"{work}/s per device",
-        "ratio": _finite(found),
+        "ratio": _finite(pace_ratio),
         "runs": [
-            _run(run, each, price if card else math.nan, work)
-            for run, each, price in zip((base, new), paces, prices, strict=True)
+            _run(run, run_pace, price if card else math.nan, work)
+            for run, run_pace, price in zip((base, new), paces, prices, strict=True)
         ],
         "phases": _phases(base, new),
         "phase_steps": [_phase_steps(run) for run in (base, new)],
-        "changes": [each._asdict() for each in changes(base["facts"], new["facts"])],
+        "changes": [change._asdict() for change in changes(base["facts"], new["facts"])],
         "are_described": bool(base["facts"]) and bool(new["facts"]),
     }
 
@@ -81,32 +81,32 @@ def _ratio(paces: tuple[Pace | None, Pace | None], prices: tuple[float, float]) 
     if base is None or new is None or not all(price > 0 for price in prices):
         return None
     cheaper = prices[0] / prices[1]
-    return Ratio(*(cheaper * each for each in ratio(base, new)))
+    return Ratio(*(cheaper * figure for figure in ratio(base, new)))
 
 
-def _finite(found: Ratio | None) -> dict[str, float | None] | None:
-    if found is None:
+def _finite(pace_ratio: Ratio | None) -> dict[str, float | None] | None:
+    if pace_ratio is None:
         return None
-    return {name: x if math.isfinite(x) else None for name, x in found._asdict().items()}
+    return {name: x if math.isfinite(x) else None for name, x in pace_ratio._asdict().items()}
 
 
 def _why(
-    outcome: Verdict, found: Ratio | None, paces: tuple[Pace | None, Pace | None], bound: float
+    outcome: Verdict, pace_ratio: Ratio | None, paces: tuple[Pace | None, Pace | None], bound: float
 ) -> str:
-    if found is None:
+    if pace_ratio is None:
         if None in paces:
             return "no step after the warm-up is known of one of the runs"
         return "the rate card has no rate for one of the runs"
-    if min(each.blocks for each in paces if each) < LEAST_BLOCKS:
+    if min(run_pace.blocks for run_pace in paces if run_pace) < LEAST_BLOCKS:
         return f"too few steps: {LEAST_BLOCKS} parts of 5 steps after the warm-up are needed"
     if outcome is Verdict.UNCLEAR:
         return f"{bound:.3g} can neither be seen nor ruled out: steps differ too much, or are few"
     return ""
 
 
-def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any]:
+def _run(run: Run, run_pace: Pace | None, price: float, work: str) -> dict[str, Any]:
     devices = run["world_size"]
-    speed = found.value if found else None
+    speed = run_pace.value if run_pace else None
     return {
         "job": run["job"],
         "attempt": run["attempt"],
@@ -125,14 +125,16 @@ def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any
 def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
     """Seconds of a step by phase, in the order of those that changed most; none where a run was
     saved without them."""
-    before, after = ((run.get("phase_seconds") or {}).get("seconds", {}) for run in (base, new))
-    if not before or not after:
+    base_seconds, new_seconds = (
+        (run.get("phase_seconds") or {}).get("seconds", {}) for run in (base, new)
+    )
+    if not base_seconds or not new_seconds:
         return []
-    found = [
-        {"phase": name, "before": before.get(name, 0.0), "after": after.get(name, 0.0)}
-        for name in {**before, **after}
+    rows = [
+        {"phase": name, "before": base_seconds.get(name, 0.0), "after": new_seconds.get(name, 0.0)}
+        for name in {**base_seconds, **new_seconds}
     ]
-    return sorted(found, key=lambda each: -abs(each["after"] - each["before"]))
+    return sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))
 
 
 def _phase_steps(run: Run) -> int:

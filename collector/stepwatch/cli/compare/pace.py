@@ -53,15 +53,15 @@ def pace(run: Mapping[str, Any], work: str) -> Pace | None:
     blocks, devices = run["blocks"], run["world_size"]
     if not blocks or not devices:
         return None
-    done = np.array([block[work] for block in blocks], dtype=float)
+    amounts = np.array([block[work] for block in blocks], dtype=float)
     seconds = np.array([block["seconds"] for block in blocks])
-    value = done.sum() / seconds.sum()
+    value = amounts.sum() / seconds.sum()
     if not value > 0:
         return None
     count, error = len(blocks), math.inf
     if count > 1:
-        residuals = done - value * seconds
-        error = math.sqrt(np.sum(residuals**2) / (count * (count - 1))) / done.mean()
+        residuals = amounts - value * seconds
+        error = math.sqrt(np.sum(residuals**2) / (count * (count - 1))) / amounts.mean()
     return Pace(value / devices, float(error), count)
 
 
@@ -79,15 +79,15 @@ def ratio(base: Pace, new: Pace) -> Ratio:
     return Ratio(value, value * math.exp(-wide), value * math.exp(wide))
 
 
-def verdict(found: Ratio | None, blocks: Sequence[int], bound: float) -> Verdict:
+def verdict(pace_ratio: Ratio | None, blocks: Sequence[int], bound: float) -> Verdict:
     """A regression is surely slower, and by more than `bound`; no regression is where so much can
     be ruled out, or the run is no slower than `bound` allows and surely not by much more."""
-    if found is None or min(blocks) < LEAST_BLOCKS:
+    if pace_ratio is None or min(blocks) < LEAST_BLOCKS:
         return Verdict.UNCLEAR
     limit = 1.0 - bound
-    if found.value < limit and found.high < 1.0:
+    if pace_ratio.value < limit and pace_ratio.high < 1.0:
         return Verdict.REGRESSION
-    return Verdict.NO_REGRESSION if found.low >= limit else Verdict.UNCLEAR
+    return Verdict.NO_REGRESSION if pace_ratio.low >= limit else Verdict.UNCLEAR
 
 
 def t_quantile(share: float, freedom: float) -> float:

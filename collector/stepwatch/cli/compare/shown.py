@@ -12,18 +12,18 @@ _MOST_CHANGES = 40
 _WIDEST = 48
 
 
-def comparison_text(found: Mapping[str, Any]) -> str:
+def comparison_text(comparison: Mapping[str, Any]) -> str:
     """The verdict first, then figures, phases and what changed."""
-    base, new = found["runs"]
+    base, new = comparison["runs"]
     parts = [
         f"{_name(base)}  ->  {_name(new)}",
-        text.wrapped(_headline(found), "", hang=2),
-        _figures(found),
+        text.wrapped(_headline(comparison), "", hang=2),
+        _figures(comparison),
     ]
-    phases = [each for each in found["phases"] if _shows(each)]
+    phases = [phase for phase in comparison["phases"] if _shows(phase)]
     if phases:
-        parts.append(_phases(phases, found["phase_steps"]))
-    parts.append(_changes(found))
+        parts.append(_phases(phases, comparison["phase_steps"]))
+    parts.append(_changes(comparison))
     return "\n\n".join(parts)
 
 
@@ -34,21 +34,27 @@ def _name(run: Mapping[str, Any]) -> str:
     )
 
 
-def _headline(found: Mapping[str, Any]) -> str:
-    bound, ratio = f"the bound is {found['bound']:.3g}", found["ratio"]
+def _headline(comparison: Mapping[str, Any]) -> str:
+    bound, ratio = f"the bound is {comparison['bound']:.3g}", comparison["ratio"]
     if ratio is None:
-        return f"{found['verdict'].upper()}: {found['why']}"
+        return f"{comparison['verdict'].upper()}: {comparison['why']}"
     change, low, high = (
         f"{ratio[name] - 1:+.1%}" if ratio[name] is not None and ratio[name] < 1e3 else "?"
         for name in ("value", "low", "high")
     )
-    words = f"{change} {found['quantity']} (95 % interval {low} to {high}); {bound}"
-    return f"{found['verdict'].upper()}: {words}" + (f"; {found['why']}" if found["why"] else "")
+    words = f"{change} {comparison['quantity']} (95 % interval {low} to {high}); {bound}"
+    return f"{comparison['verdict'].upper()}: {words}" + (
+        f"; {comparison['why']}" if comparison["why"] else ""
+    )
 
 
-def _figures(found: Mapping[str, Any]) -> str:
-    base, new = found["runs"]
-    units = {"device_second": "/s per device", "second": "/s", "money": f" per {found['currency']}"}
+def _figures(comparison: Mapping[str, Any]) -> str:
+    base, new = comparison["runs"]
+    units = {
+        "device_second": "/s per device",
+        "second": "/s",
+        "money": f" per {comparison['currency']}",
+    }
     rows = []
     for name in base:
         unit = units.get(name.partition("_per_")[2])
@@ -56,22 +62,22 @@ def _figures(found: Mapping[str, Any]) -> str:
             work = name.partition("_per_")[0]
             rows.append(_row(f"{work}{unit}", base[name], new[name], ""))
     for name in base["slis"]:
-        before, after = base["slis"][name], new["slis"].get(name, {})
-        if before["value"] is not None and after.get("value") is not None:
-            rows.append(_row(name, before["value"], after["value"], before["unit"]))
+        base_sli, new_sli = base["slis"][name], new["slis"].get(name, {})
+        if base_sli["value"] is not None and new_sli.get("value") is not None:
+            rows.append(_row(name, base_sli["value"], new_sli["value"], base_sli["unit"]))
     for kind in sorted({*base["incidents"], *new["incidents"]}):
         counts = [run["incidents"].get(kind, 0) for run in (base, new)]
         rows.append([f"incidents: {kind}", *map(str, counts), f"{counts[1] - counts[0]:+d}"])
     return text.table(["", "before", "after", "change"], rows, "")
 
 
-def _row(name: str, before: float, after: float, unit: str) -> list[str]:
-    change = f"{after / before - 1:+.1%}" if before else ""
+def _row(name: str, base: float, new: float, unit: str) -> list[str]:
+    change = f"{new / base - 1:+.1%}" if base else ""
     if unit == "ratio":
-        points = f"{(after - before) * 100:+.2f} points"
-        return [name, text.share(before), text.share(after), points]
-    known = unit if unit in ("seconds", "times") else ""
-    return [name, text.quantity(before, known), text.quantity(after, known), change]
+        points = f"{(new - base) * 100:+.2f} points"
+        return [name, text.share(base), text.share(new), points]
+    quantity_unit = unit if unit in ("seconds", "times") else ""
+    return [name, text.quantity(base, quantity_unit), text.quantity(new, quantity_unit), change]
 
 
 def _shows(phase: Mapping[str, Any]) -> bool:
@@ -81,29 +87,29 @@ def _shows(phase: Mapping[str, Any]) -> bool:
 def _phases(phases: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> str:
     rows = [
         [
-            each["phase"].replace("_", "-"),
-            text.quantity(each["before"], "seconds"),
-            text.quantity(each["after"], "seconds"),
-            f"{(each['after'] - each['before']) * 1e3:+.1f} ms",
+            phase["phase"].replace("_", "-"),
+            text.quantity(phase["before"], "seconds"),
+            text.quantity(phase["after"], "seconds"),
+            f"{(phase['after'] - phase['before']) * 1e3:+.1f} ms",
         ]
-        for each in phases
+        for phase in phases
     ]
     shown = text.table(["a step, mean of ranks", "before", "after", "change"], rows, "")
     return f"{shown}\nof the newest {steps[0]} and {steps[1]} steps without saves and evaluation"
 
 
-def _changes(found: Mapping[str, Any]) -> str:
-    if not found["are_described"]:
+def _changes(comparison: Mapping[str, Any]) -> str:
+    if not comparison["are_described"]:
         return "what changed: unknown, as nothing is recorded of what a run was made of"
-    if not found["changes"]:
+    if not comparison["changes"]:
         return "what changed: nothing that is recorded (configuration, code, data, environment)"
     rows = [
-        [each["name"], *(_cut(each[side]) for side in ("before", "after"))]
-        for each in found["changes"][:_MOST_CHANGES]
+        [change["name"], *(_cut(change[side]) for side in ("before", "after"))]
+        for change in comparison["changes"][:_MOST_CHANGES]
     ]
-    shown = text.table(["what changed", "before", "after"], rows, "", left=3)
-    left = len(found["changes"]) - _MOST_CHANGES
-    return f"{shown}\n{left} more; --json has all of them" if left > 0 else shown
+    shown = text.table(["what changed", "before", "after"], rows, "", left_columns=3)
+    hidden_count = len(comparison["changes"]) - _MOST_CHANGES
+    return f"{shown}\n{hidden_count} more; --json has all of them" if hidden_count > 0 else shown
 
 
 def _cut(value: str | None) -> str:

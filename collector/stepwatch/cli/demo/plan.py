@@ -37,7 +37,7 @@ class Plan:
     data: Path | None
     folder: Path
     rings: Path
-    kept: bool
+    keeps_files: bool
     port: int
     timeout_seconds: float
     hold: bool
@@ -96,7 +96,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         data=arguments.data,
         folder=_folder(arguments.keep),
         rings=_rings(),
-        kept=arguments.keep is not None,
+        keeps_files=arguments.keep is not None,
         port=port,
         timeout_seconds=arguments.timeout,
         hold=arguments.hold,

@@ -50,13 +50,13 @@ class Progress:
     def _line(self, job: dict[str, Any] | None, elapsed: float) -> str:
         if job is None or job["step"] is None:
             return f"{elapsed:4.0f} s  starting four ranks"
-        done = min(job["step"] + 1, self._steps) if job["loss_last"] is not None else 0
-        filled = _BAR * done // self._steps
+        steps_done = min(job["step"] + 1, self._steps) if job["loss_last"] is not None else 0
+        filled = _BAR * steps_done // self._steps
         bar = "#" * filled + "." * (_BAR - filled)
         count = job["open_incidents"]
         incidents = f"  {count} open incident{'' if count == 1 else 's'}" if count else ""
         return (
-            f"{elapsed:4.0f} s  [{bar}] step {done}/{self._steps}  "
+            f"{elapsed:4.0f} s  [{bar}] step {steps_done}/{self._steps}  "
             f"loss {text.number(job['loss_last'])}  "
             f"{_pace(job['recent_step_seconds'])}{incidents}"
         )

@@ -58,7 +58,7 @@ def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
         rank_table(job["ranks"]),
         "",
     ]
-    source = f"--store {plan.store}" if plan.kept else None
+    source = f"--store {plan.store}" if plan.keeps_files else None
     for incident in job["incidents"]:
         lines += [headline(incident, source), ""]
     if not job["incidents"]:
@@ -67,7 +67,7 @@ def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
 
 
 def _where(plan: Plan, page_url: str) -> list[str]:
-    if not plan.kept:
+    if not plan.keeps_files:
         return [
             f"page: {page_url} (closed with the demo; --hold keeps it open,",
             "      --keep DIR keeps the store)",

@@ -89,7 +89,7 @@ class Demo:
             self._client.close()
             self._processes.stop_all()
             shutil.rmtree(self.plan.rings, ignore_errors=True)
-            if not self.plan.kept:
+            if not self.plan.keeps_files:
                 shutil.rmtree(self.plan.folder, ignore_errors=True)
 
     def _start_servers(self) -> None:
@@ -163,8 +163,8 @@ class Demo:
             return None
         if response.status_code != 200:
             return None
-        found: dict[str, Any] = plain_document(response.json())
-        return found
+        job: dict[str, Any] = plain_document(response.json())
+        return job
 
     def _answers(self) -> bool:
         try:

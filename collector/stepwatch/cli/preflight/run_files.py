@@ -41,7 +41,7 @@ def _of_data(folder: Path) -> Result:
     from stepwatch.trainer.data.manifest import Shard, read_manifest
     from stepwatch.trainer.data.shards import shard_error
 
-    def of(shard: Shard) -> _Entry:
+    def shard_entry(shard: Shard) -> _Entry:
         return _Entry(shard.file, shard.size, lambda: shard_error(folder, shard))
 
     try:
@@ -49,7 +49,7 @@ def _of_data(folder: Path) -> Result:
     except DataError as error:
         return Result("data", Outcome.FAIL, str(error), "name a directory of shards",
                       problem=Problem.USER)  # fmt: skip
-    reason, words = _compared(folder, [of(shard) for shard in manifest.shards])
+    reason, words = _compared(folder, [shard_entry(shard) for shard in manifest.shards])
     if reason is not None:
         remedy = "restore the shard from its source, or train with --bad-shard quarantine"
         return Result("data", Outcome.FAIL, f"{folder}: {reason}", remedy, problem=Problem.USER)
@@ -85,7 +85,7 @@ def _newest_checkpoint(root: Path) -> Result:
 def _of_checkpoint(folder: Path) -> tuple[str | None, str]:
     from stepwatch.trainer.checkpoint.manifest import FileEntry, entry_error, read_manifest
 
-    def of(name: str, entry: FileEntry) -> _Entry:
+    def file_entry(name: str, entry: FileEntry) -> _Entry:
         return _Entry(name, entry.size, lambda: entry_error(folder, name, entry))
 
     try:
@@ -94,7 +94,9 @@ def _of_checkpoint(folder: Path) -> tuple[str | None, str]:
         return str(error), ""
     if not manifest.files:
         return "its manifest lists no file", ""
-    return _compared(folder, [of(name, entry) for name, entry in sorted(manifest.files.items())])
+    return _compared(
+        folder, [file_entry(name, entry) for name, entry in sorted(manifest.files.items())]
+    )
 
 
 def _compared(folder: Path, entries: Sequence[_Entry]) -> tuple[str | None, str]:
@@ -114,5 +116,8 @@ def _compared(folder: Path, entries: Sequence[_Entry]) -> tuple[str | None, str]
         if time.monotonic() - begins > READ_SECONDS:
             break
     words = f"{len(entries)} files, {sum(entry.size for entry in entries) / 1e6:.3g} MB"
-    left = len(entries) - read
-    return None, f"{words}, {f'{read} read back, the sizes of all' if left else 'all read back'}"
+    unread_count = len(entries) - read
+    return (
+        None,
+        f"{words}, {f'{read} read back, the sizes of all' if unread_count else 'all read back'}",
+    )

@@ -38,23 +38,23 @@ def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
     wide = (WIDTH - _LEFT - _RIGHT) / len(days)
     shown = _labelled(len(days))
     parts = [_axis(most)]
-    for at, day in enumerate(days):
-        left, top = _LEFT + at * wide, float(HEIGHT - _BOTTOM)
+    for index, day in enumerate(days):
+        x, y = _LEFT + index * wide, float(HEIGHT - _BOTTOM)
         name = datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d")
         for cause in causes:
             seconds = day["seconds"].get(cause, 0.0)
             if not seconds > 0:
                 continue
             high = seconds / most * (HEIGHT - _BOTTOM - 10)
-            top -= high
+            y -= high
             words = f"{name}: {cause} {_hours(seconds)} device-h"
             parts.append(
-                f'<rect x="{left + 1:.1f}" y="{top:.1f}" width="{max(wide - 2, 1):.1f}" '
+                f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{max(wide - 2, 1):.1f}" '
                 f'height="{high:.1f}" fill="{COLOURS[cause]}"><title>{html(words)}</title></rect>'
             )
-        if at in shown:
+        if index in shown:
             parts.append(
-                f'<text x="{left + wide / 2:.1f}" y="{HEIGHT - 6}" '
+                f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" '
                 f'text-anchor="middle">{name[5:]}</text>'
             )
     label = "Device-hours by day and by what they went to"

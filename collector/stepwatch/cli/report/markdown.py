@@ -26,7 +26,7 @@ def markdown(title: str, sections: Iterable[Section]) -> str:
 def aligned(table: Table) -> str:
     """A Markdown table whose columns line up in plain text."""
     cells = [[inline(cell) for cell in row] for row in (table.head, *table.rows)]
-    wide = [max(len(row[at]) for row in cells) for at in range(len(table.head))]
+    wide = [max(len(row[column]) for row in cells) for column in range(len(table.head))]
     lines = [
         "| " + " | ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) + " |"
         for row in cells

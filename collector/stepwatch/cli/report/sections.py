@@ -68,8 +68,8 @@ def _listed(title: str, table: Table) -> Section:
 
 def _span(report: Document) -> str:
     first, last = (
-        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
-        for at in (report["from"], report["until"] - 1)
+        datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d")
+        for moment_s in (report["from"], report["until"] - 1)
     )
     return f"{first} to {last} (UTC)"
 
@@ -97,8 +97,8 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
 
 def _tokens(summed: Document) -> str:
     """Tokens; an earlier collector says 0 of steps that count none."""
-    known = summed["tokens"] or not summed["steps"]
-    return f"{summed['tokens']:,}" if known else text.UNKNOWN
+    is_counted = summed["tokens"] or not summed["steps"]
+    return f"{summed['tokens']:,}" if is_counted else text.UNKNOWN
 
 
 def _tokens_words(report: Document) -> str:
@@ -134,13 +134,13 @@ def _classes(report: Document) -> Section:
     """One line a class: ratios are sums over all of its jobs, so a large job weighs more."""
     rows = [
         [
-            each["job_class"] or text.UNKNOWN,
-            f"{each['jobs']:,}",
-            text.device_time(each["allocated_seconds"]),
-            text.share(each.get("productive_ratio")),
-            _tokens(each),
+            row["job_class"] or text.UNKNOWN,
+            f"{row['jobs']:,}",
+            text.device_time(row["allocated_seconds"]),
+            text.share(row.get("productive_ratio")),
+            _tokens(row),
         ]
-        for each in sorted(report["classes"], key=lambda each: -each["allocated_seconds"])
+        for row in sorted(report["classes"], key=lambda row: -row["allocated_seconds"])
     ]
     return Section(
         "Classes", table=Table(["class", "jobs", "device-time", "productive", "tokens"], rows)
@@ -190,15 +190,15 @@ _OWNERS = {"project": "Projects", "team": "Teams", "cost_centre": "Cost centres"
 def _owners(report: Document, card: RateCard | None) -> Iterator[Section]:
     """A section for each of project, team and cost centre that any job names."""
     for field, title in _OWNERS.items():
-        found: dict[str, list[Document]] = {}
+        jobs_by_owner: dict[str, list[Document]] = {}
         for job in report["jobs"]:
-            found.setdefault(job.get("owner", {}).get(field, ""), []).append(job)
-        if not any(found):
+            jobs_by_owner.setdefault(job.get("owner", {}).get(field, ""), []).append(job)
+        if not any(jobs_by_owner):
             continue
-        ordered = sorted(found.items(), key=lambda each: -_allocated(each[1]))
+        ordered = sorted(jobs_by_owner.items(), key=lambda owner: -_allocated(owner[1]))
         rows = [_owner(name or text.UNKNOWN, jobs, report, card) for name, jobs in ordered]
-        left = len(rows) - MOST_JOBS
-        closing = f"{left} more, with less device-time." if left > 0 else ""
+        hidden_count = len(rows) - MOST_JOBS
+        closing = f"{hidden_count} more, with less device-time." if hidden_count > 0 else ""
         head = [field.replace("_", " "), "jobs", "device-time", "productive", "lost most to"]
         head += ["cost"] if card else []
         yield Section(title, table=Table(head, rows[:MOST_JOBS]), closing=closing)
@@ -232,7 +232,9 @@ def _owner(
 
 def _worst(seconds: Mapping[str, float], allocated: float) -> str:
     """The cause that most was lost to, and its share."""
-    worst = max((cause for cause in seconds if cause != "productive"), key=lambda at: seconds[at])
+    worst = max(
+        (cause for cause in seconds if cause != "productive"), key=lambda cause: seconds[cause]
+    )
     lost = seconds[worst]
     return f"{worst} {text.percent(lost / allocated)}" if lost else "nothing"
 
@@ -254,8 +256,12 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
             row.append(text.UNKNOWN if without else _money(money, card))
         rows.append(row)
     head = ["job", "class", "device-time", "productive", "lost most to", "tokens"]
-    left = len(ordered) - MOST_JOBS
-    closing = f"{text.counted(left, 'more job')}, with less device-time." if left > 0 else ""
+    hidden_count = len(ordered) - MOST_JOBS
+    closing = (
+        f"{text.counted(hidden_count, 'more job')}, with less device-time."
+        if hidden_count > 0
+        else ""
+    )
     return Section("Jobs", table=Table([*head, *(["cost"] if card else [])], rows), closing=closing)
 
 
@@ -275,14 +281,14 @@ def _days(report: Document) -> Table:
 def _incidents(report: Document) -> Table:
     rows = [
         [
-            str(each["id"]),
-            str(each["job"]),
-            f"{each['kind']}, {each['cause']}",
-            str(each["rank"]) if each["rank"] >= 0 else "-",
-            str(each["node"]),
-            _device_time(each["device_seconds_lost"]),
+            str(incident["id"]),
+            str(incident["job"]),
+            f"{incident['kind']}, {incident['cause']}",
+            str(incident["rank"]) if incident["rank"] >= 0 else "-",
+            str(incident["node"]),
+            _device_time(incident["device_seconds_lost"]),
         ]
-        for each in report["incidents"]
+        for incident in report["incidents"]
     ]
     return Table(["incident", "job", "what", "rank", "node", "device-time lost"], rows)
 
@@ -294,15 +300,15 @@ def _device_time(seconds: float | None) -> str:
 def _nodes(report: Document) -> Table:
     rows = [
         [
-            each["node"],
-            str(each["incidents"]),
-            _device_time(each["device_seconds_lost"]),
+            node["node"],
+            str(node["incidents"]),
+            _device_time(node["device_seconds_lost"]),
             # An earlier collector has neither of these.
-            text.count(each.get("faults_30d")),
-            (each.get("health") or text.UNKNOWN)
-            + (", repeat offender" if each.get("repeat_offender") else ""),
+            text.count(node.get("faults_30d")),
+            (node.get("health") or text.UNKNOWN)
+            + (", repeat offender" if node.get("repeat_offender") else ""),
         ]
-        for each in report["nodes"]
+        for node in report["nodes"]
     ]
     head = ["node", "incidents", "device-time lost", "faults in 30 days", "now"]
     return Table(head, rows)
@@ -329,19 +335,19 @@ def _actions(report: Document) -> Section:
     """The causes that took most, with what usually helps; at most three of 2 % or more."""
     total, allocated = report["total"]["seconds"], report["total"]["allocated_seconds"]
     losses = sorted(((total[cause], cause) for cause in _ADVICE), reverse=True)
-    found = [
+    advice = [
         f"{cause} ({text.percent(seconds / allocated)}): {_ADVICE[cause]}."
         for seconds, cause in losses[:3]
         if seconds >= 0.02 * allocated
     ]
     title, nothing = "What to do next", ["Nothing took 2 % of the device-time or more."]
-    return Section(title, found, mark=NUMBERS) if found else Section(title, nothing)
+    return Section(title, advice, mark=NUMBERS) if advice else Section(title, nothing)
 
 
 def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:
     """Money for all jobs, and device-seconds without a rate."""
-    each = [job_cost(job, card) for job in jobs]
-    return sum(money for money, _ in each), sum(without for _, without in each)
+    costs = [job_cost(job, card) for job in jobs]
+    return sum(money for money, _ in costs), sum(without for _, without in costs)
 
 
 def _money(amount: float, card: RateCard) -> str:

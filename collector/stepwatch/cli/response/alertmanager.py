@@ -22,7 +22,7 @@ _SECONDS = 10.0
 _MOST_BYTES = 1 << 20
 
 
-def silence(url: str, about: Mapping[str, str], asked: Mapping[str, Any], now: float) -> str:
+def silence(url: str, about: Mapping[str, str], request: Mapping[str, Any], now: float) -> str:
     """Begin a silence of the alerts of a job, node or kind at `now`, Unix seconds; returns its id.
 
     Raises:
@@ -34,9 +34,9 @@ def silence(url: str, about: Mapping[str, str], asked: Mapping[str, Any], now: f
             for name, value in _labels(about).items()
         ],
         "startsAt": _time(now),
-        "endsAt": _time(now + asked["seconds"]),
-        "createdBy": asked["by"],
-        "comment": asked["why"],
+        "endsAt": _time(now + request["seconds"]),
+        "createdBy": request["by"],
+        "comment": request["why"],
     }
     answer = _send("POST", url, "/api/v2/silences", json=document)
     try:
@@ -82,11 +82,11 @@ def _send(
 
 def _labels(about: Mapping[str, str]) -> dict[str, str]:
     """The labels that the alerts have: a kind is known there by its alert."""
-    found = {labels.JOB: about["job"], labels.NODE: about["node"]}
+    label_values = {labels.JOB: about["job"], labels.NODE: about["node"]}
     if about["kind"]:
-        found["alertname"] = ALERT_OF[FindingKind(about["kind"])]
-    return {name: value for name, value in found.items() if value}
+        label_values["alertname"] = ALERT_OF[FindingKind(about["kind"])]
+    return {name: value for name, value in label_values.items() if value}
 
 
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat()
+def _time(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s, UTC).isoformat()

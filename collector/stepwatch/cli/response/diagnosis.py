@@ -41,10 +41,18 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
     are the incidents that are over.
     """
     incidents = sorted(job.get("incidents", ()), key=_weight, reverse=True)
-    opened = [each for each in incidents if each["state"] == "open" or _ended_with_run(each, job)]
-    past = [each for each in incidents if each not in opened and each["state"] != "merged"]
+    opened = [
+        incident
+        for incident in incidents
+        if incident["state"] == "open" or _ended_with_run(incident, job)
+    ]
+    past = [
+        incident
+        for incident in incidents
+        if incident not in opened and incident["state"] != "merged"
+    ]
     unknown = _unknown(job, opened)
-    worst = next((each for each in opened if each["kind"] != _TELEMETRY), None)
+    worst = next((incident for incident in opened if incident["kind"] != _TELEMETRY), None)
     verdict = _verdict(job, worst, unknown, past)
     worst = worst or next(iter(opened), None)
     return {
@@ -54,8 +62,8 @@ def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
         "verdict": verdict,
         "unknown": unknown,
         "incident": worst,
-        "also": [each["id"] for each in opened if each is not worst],
-        "past": [{key: each.get(key) for key in _PAST_KEYS} for each in past],
+        "also": [incident["id"] for incident in opened if incident is not worst],
+        "past": [{key: incident.get(key) for key in _PAST_KEYS} for incident in past],
         "impact": None if worst is None else _impact(worst),
         "first_action": None if worst is None else _action(worst, collector),
         "slos": [{name: slo.get(name) for name in _SLO_KEYS} for slo in job.get("slos", ())],
@@ -99,73 +107,73 @@ def _weight(incident: dict[str, Any]) -> tuple[bool, float, float]:
 
 def _unknown(job: dict[str, Any], opened: Sequence[dict[str, Any]]) -> list[str]:
     """Why something is not known of a job."""
-    found = [str(each["summary"]) for each in opened if each["kind"] == _TELEMETRY]
+    reasons = [str(incident["summary"]) for incident in opened if incident["kind"] == _TELEMETRY]
     if job.get("reason"):
-        found.append(f"it is {job['state']}: {job['reason']}")
+        reasons.append(f"it is {job['state']}: {job['reason']}")
     elif job["state"] in _NOT_KNOWN or job.get("stale"):
-        found.append(f"it is {job['state']}: nothing newer is known")
+        reasons.append(f"it is {job['state']}: nothing newer is known")
     elif job.get("step") is None:
-        found.append("no step is complete yet")
+        reasons.append("no step is complete yet")
     for kind, why in (job.get("not_looked_for") or {}).items():
-        found.append(f"{kind} is not looked for: {why}")
-    found += [
+        reasons.append(f"{kind} is not looked for: {why}")
+    reasons += [
         f"segments {part['first']} to {part['last']} of its log could not be read"
         for part in job.get("unread", ())
     ]
     # What nobody measures, as saves that no hook verifies, is unknown in a healthy job, too.
-    gaps = ("frozen", "unknown") if found else ("frozen",)
+    gaps = ("frozen", "unknown") if reasons else ("frozen",)
     frozen = [slo["name"] for slo in job.get("slos", ()) if slo["state"] in gaps]
-    return [*found, f"SLO {', '.join(frozen)}: too little telemetry"] if frozen else found
+    return [*reasons, f"SLO {', '.join(frozen)}: too little telemetry"] if frozen else reasons
 
 
 def _impact(incident: dict[str, Any]) -> dict[str, Any]:
     share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
-    known = share is not None or bool(lost)
+    is_measured = share is not None or bool(lost)
     return {
         "throughput_lost_ratio": share,
-        "device_hours_lost": lost / 3600.0 if known else None,
-        "cost": incident.get("cost") if known else None,
+        "device_hours_lost": lost / 3600.0 if is_measured else None,
+        "cost": incident.get("cost") if is_measured else None,
         "currency": incident.get("currency") or None,
     }
 
 
 def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
     """The first step of the runbook that does not look at what the diagnosis itself shows."""
-    found = runbook_steps.steps(incident, runbook_steps.FIRST, collector)
+    steps = runbook_steps.steps(incident, runbook_steps.FIRST, collector)
     look = f"stepwatch incidents --collector {collector} --id {incident['id']}"
     first = next(
-        (step for step in found if look not in step.commands),
-        found[0] if found else runbook_steps.Step("", ()),
+        (step for step in steps if look not in step.commands),
+        steps[0] if steps else runbook_steps.Step("", ()),
     )
     return {"text": first.text, "commands": list(first.commands), "runbook": incident["runbook"]}
 
 
-def diagnosis_text(found: dict[str, Any], source: str | None, width: int) -> str:
+def diagnosis_text(document: dict[str, Any], source: str | None, width: int) -> str:
     """The diagnosis on one screen of `width` columns."""
-    step = "unknown" if found["step"] is None else found["step"]
-    words = [found["verdict"].upper()]
-    words += [found["state"]] if found["state"] != found["verdict"] else []
+    step = "unknown" if document["step"] is None else document["step"]
+    words = [document["verdict"].upper()]
+    words += [document["state"]] if document["state"] != document["verdict"] else []
     state = ", ".join(map(text.painted, words))
-    lines = [f"{found['job']}: {state}, step {step}"]
-    incident = found["incident"]
+    lines = [f"{document['job']}: {state}, step {step}"]
+    incident = document["incident"]
     if incident is not None:
-        lines += ["", *_incident_lines(found, incident, source, width)]
-    elif found["verdict"] == HEALTHY:
-        was = "" if found["state"] in ENDED else " is open"
+        lines += ["", *_incident_lines(document, incident, source, width)]
+    elif document["verdict"] == HEALTHY:
+        was = "" if document["state"] in ENDED else " is open"
         lines.append(f"  no incident{was}, and all that is looked for is observed")
-    elif found["verdict"] == INTERRUPTED:
+    elif document["verdict"] == INTERRUPTED:
         lines.append("  it was stopped before its end")
-    if found["past"]:
+    if document["past"]:
         lines += ["", "over"]
-        lines += [text.wrapped(_past_words(each), "  ", width, hang=2)
-                  for each in found["past"][:_PAST]]  # fmt: skip
-    if found["unknown"]:
+        lines += [text.wrapped(_past_words(past_incident), "  ", width, hang=2)
+                  for past_incident in document["past"][:_PAST]]  # fmt: skip
+    if document["unknown"]:
         lines += ["", "unknown"]
-        lines += [text.wrapped(f"- {why}", "  ", width, hang=2) for why in found["unknown"][:5]]
-    if found["slos"]:
+        lines += [text.wrapped(f"- {why}", "  ", width, hang=2) for why in document["unknown"][:5]]
+    if document["slos"]:
         lines += ["", "SLO"]
-        lines += [text.wrapped(slo_line(slo), "  ", width, hang=2) for slo in found["slos"]]
-    action = found["first_action"]
+        lines += [text.wrapped(slo_line(slo), "  ", width, hang=2) for slo in document["slos"]]
+    action = document["first_action"]
     if action is not None:
         lines += ["", *_action_lines(action, incident, source, width)]
     return "\n".join(lines)
@@ -177,7 +185,7 @@ def _past_words(incident: dict[str, Any]) -> str:
 
 
 def _incident_lines(
-    found: dict[str, Any], incident: dict[str, Any], source: str | None, width: int
+    document: dict[str, Any], incident: dict[str, Any], source: str | None, width: int
 ) -> list[str]:
     sure = f" ({incident['confidence']})" if incident.get("confidence") else ""
     since = f"{text.clock(incident['began_at'])}, step {incident['since_step']}"
@@ -186,7 +194,7 @@ def _incident_lines(
         *([] if incident["state"] == "open" else ["  it ended only with the run"]),
         text.entry("cause", f"{incident['cause']}{sure}", 10, width),
         text.entry("since", since, 10, width),
-        text.entry("impact", _impact_words(found["impact"]), 10, width),
+        text.entry("impact", _impact_words(document["impact"]), 10, width),
     ]
     shown = incident["evidence"][:_EVIDENCE]
     for row in shown:
@@ -194,16 +202,16 @@ def _incident_lines(
         lines.append(
             text.entry("evidence", f"{row['name']}: {value} ({row['against']})", 10, width)
         )
-    left = len(incident["evidence"]) - len(shown)
-    if left > 0:
-        look = f"{left} more: stepwatch incidents --id {incident['id']} {source or ''}".rstrip()
-        lines.append(text.command(look, " " * 12, width))
-    symptoms = [symptom_name(each) for each in incident.get("symptoms", ())]
+    hidden_count = len(incident["evidence"]) - len(shown)
+    if hidden_count > 0:
+        look = f"{hidden_count} more: stepwatch incidents --id {incident['id']} {source or ''}"
+        lines.append(text.command(look.rstrip(), " " * 12, width))
+    symptoms = [symptom_name(symptom) for symptom in incident.get("symptoms", ())]
     if symptoms:
         lines.append(text.entry("symptoms", ", ".join(dict.fromkeys(symptoms)), 10, width))
     lines += [text.entry("response", words, 10, width) for words in response_words(incident)]
-    if found["also"]:
-        lines.append(text.entry("also open", ", ".join(found["also"][:8]), 10, width))
+    if document["also"]:
+        lines.append(text.entry("also open", ", ".join(document["also"][:8]), 10, width))
     return lines
 
 

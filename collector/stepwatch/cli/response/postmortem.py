@@ -28,14 +28,14 @@ class Material(NamedTuple):
 def document_of(material: Material) -> dict[str, Any]:
     """The post-mortem for programs; null is unknown."""
     incident, lost = material.incident, material.incident["device_seconds_lost"]
-    known = bool(lost) or incident["throughput_lost_ratio"] is not None
+    is_measured = bool(lost) or incident["throughput_lost_ratio"] is not None
     return {
         "incident": incident,
         "timeline": story(incident),
         "last_good_checkpoint_step": _last_good(material),
         "steps_redone": _redone(material),
-        "device_hours_lost": lost / 3600.0 if known else None,
-        "cost": incident.get("cost") if known else None,
+        "device_hours_lost": lost / 3600.0 if is_measured else None,
+        "cost": incident.get("cost") if is_measured else None,
         "currency": incident.get("currency") or None,
         "silences": _covering(material),
     }
@@ -43,24 +43,24 @@ def document_of(material: Material) -> dict[str, Any]:
 
 def postmortem(material: Material, collector: str) -> str:
     """The post-mortem as Markdown."""
-    incident, found = material.incident, document_of(material)
+    incident, document = material.incident, document_of(material)
     title = f"Post-mortem: {incident['kind']} in job {incident['job']}, incident {incident['id']}"
     evidence = [
         (row["name"], row.get("text") or text.quantity(row["value"], row["unit"]), row["against"])
         for row in incident["evidence"]
     ]
     timeline = [
-        (text.clock(event["at"]), event["event"], event["text"]) for event in found["timeline"]
+        (text.clock(event["at"]), event["event"], event["text"]) for event in document["timeline"]
     ]
     return markdown(
         title,
         [
             Section("Summary", lines=tuple(_summary(incident)), mark=_ITEM),
-            Section("Impact", lines=tuple(_impact(found, material)), mark=_ITEM),
+            Section("Impact", lines=tuple(_impact(document, material)), mark=_ITEM),
             Section("Timeline", table=Table(("when", "what", "text"), tuple(timeline))),
             Section("Cause and evidence", lines=tuple(_cause(incident)), mark=_ITEM),
             Section("", table=Table(("evidence", "value", "compared with"), tuple(evidence))),
-            Section("Silences in force", lines=tuple(_silences(found["silences"])), mark=_ITEM),
+            Section("Silences in force", lines=tuple(_silences(document["silences"])), mark=_ITEM),
             Section(
                 "Action items (draft)", lines=tuple(_actions(incident, collector)), mark=_TO_DO
             ),
@@ -78,15 +78,15 @@ def _summary(incident: dict[str, Any]) -> Iterator[str]:
     yield f"owner: {owner}"
 
 
-def _impact(found: dict[str, Any], material: Material) -> Iterator[str]:
-    share, lost = material.incident["throughput_lost_ratio"], found["device_hours_lost"]
+def _impact(document: dict[str, Any], material: Material) -> Iterator[str]:
+    share, lost = material.incident["throughput_lost_ratio"], document["device_hours_lost"]
     yield f"throughput lost: {text.percent(share)}"
     wasted = text.UNKNOWN if lost is None else text.device_time(lost * 3600.0)
     yield f"device-time wasted: {wasted}"
-    cost = found["cost"]
-    money = "unknown: no rate was valid" if cost is None else text.money(cost, found["currency"])
+    cost = document["cost"]
+    money = "unknown: no rate was valid" if cost is None else text.money(cost, document["currency"])
     yield f"cost: {money}"
-    step, redone = found["last_good_checkpoint_step"], found["steps_redone"]
+    step, redone = document["last_good_checkpoint_step"], document["steps_redone"]
     if material.job is None:
         yield f"last good checkpoint, steps redone: {_NOT_STORED}"
         return
@@ -103,11 +103,11 @@ def _cause(incident: dict[str, Any]) -> Iterator[str]:
 
 
 def _silences(silences: list[dict[str, Any]]) -> Iterator[str]:
-    for each in silences:
-        about = ", ".join(f"{key} {each[key]}" for key in _ABOUT if each[key])
-        ended = f", ended by {each['expired_by']}" if each["expired_by"] else ""
-        span = f"{text.clock(each['since'])} to {text.clock(each['until'])}{ended}"
-        yield f"{about}, by {each['by']}, {span}: {each['why']}"
+    for silence in silences:
+        about = ", ".join(f"{key} {silence[key]}" for key in _ABOUT if silence[key])
+        ended = f", ended by {silence['expired_by']}" if silence["expired_by"] else ""
+        span = f"{text.clock(silence['since'])} to {text.clock(silence['until'])}{ended}"
+        yield f"{about}, by {silence['by']}, {span}: {silence['why']}"
     if not silences:
         yield "none"
 
@@ -123,24 +123,24 @@ def _actions(incident: dict[str, Any], collector: str) -> Iterator[str]:
 
 def _covering(material: Material) -> list[dict[str, Any]]:
     return [
-        each
-        for each in material.silences
-        if all(each[key] in ("", material.incident[key]) for key in _ABOUT)
+        silence
+        for silence in material.silences
+        if all(silence[key] in ("", material.incident[key]) for key in _ABOUT)
     ]
 
 
 def _last_good(material: Material) -> int | None:
     """The newest verified checkpoint before the first step of the incident."""
-    known = (material.job or {}).get("checkpoints", ())
+    checkpoints = (material.job or {}).get("checkpoints", ())
     since = material.incident["since_step"]
-    good = [each["step"] for each in known if each["verified"] is True]
+    good = [checkpoint["step"] for checkpoint in checkpoints if checkpoint["verified"] is True]
     return max((step for step in good if since < 0 or step <= since), default=None)
 
 
 def _redone(material: Material) -> int | None:
     """Steps of the incident's attempt that the next one made again; None: it is not known."""
     number = material.incident["attempt"]
-    for each in (material.job or {}).get("attempts", ()):
-        if each["attempt"] == number and each["redone_from"] is not None:
-            return max(int(each["first_step"] + each["steps"] - each["redone_from"]), 0)
+    for attempt in (material.job or {}).get("attempts", ()):
+        if attempt["attempt"] == number and attempt["redone_from"] is not None:
+            return max(int(attempt["first_step"] + attempt["steps"] - attempt["redone_from"]), 0)
     return None

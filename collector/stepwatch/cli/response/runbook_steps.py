@@ -30,8 +30,8 @@ def steps(incident: Mapping[str, Any], section: str, collector: str) -> list[Ste
         page = runbooks.render(str(incident["runbook"]), values)
     except StepwatchError:  # of another version
         return []
-    found = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    parts = re.split(r"^\d+\. ", found[1], flags=re.MULTILINE)[1:] if found else []
+    match = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    parts = re.split(r"^\d+\. ", match[1], flags=re.MULTILINE)[1:] if match else []
     return [_step(part) for part in parts]
 
 

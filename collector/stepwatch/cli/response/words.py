@@ -31,10 +31,10 @@ def lasting(text: str) -> float:
     Raises:
         ArgumentTypeError: it is none.
     """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", text)
-    if found is None or not float(found[1]):
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", text)
+    if match is None or not float(match[1]):
         raise argparse.ArgumentTypeError(f"{text[:40]!r} must be a time such as 90s, 30m, 2h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def in_short(seconds: float) -> str:

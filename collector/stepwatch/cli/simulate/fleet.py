@@ -31,11 +31,11 @@ _POLLS = 8
 
 
 class Flush(NamedTuple):
-    """Segments of the nodes that flush at true time `at`, the (rank, step) pairs in them, and
+    """Segments of the nodes that flush at true time `true_ns`, the (rank, step) pairs in them, and
     whether they are the last of these nodes, the `part`-th of the fleet."""
 
     part: int
-    at: int
+    true_ns: int
     segments: list[bytes]
     rank_steps: int
     is_last: bool
@@ -61,14 +61,14 @@ class Fleet:
         self._spool = spool
         self._model = StepModel(plan, noise)
         self._clocks = NodeClocks(plan.nodes, epoch_ns, noise)
-        self._groups = Groups.of(plan)
+        self._groups = Groups.from_plan(plan)
         self._observer = Observer(plan, self._clocks, self._groups, noise)
         firsts = range(0, plan.nodes, nodes_at_once)
         self._parts = [Part(first, min(first + nodes_at_once, plan.nodes)) for first in firsts]
         self._next_step = [0] * len(self._parts)
         self._flushed = [0] * len(self._parts)
         """Flushes of each part so far."""
-        self._known: deque[Step] = deque()
+        self._pending_steps: deque[Step] = deque()
         """Steps that some nodes have not sent yet, and the one that is under way."""
         self._ended = Exit(np.full(plan.ranks, NEVER), np.full(plan.ranks, -1))
         self._until: int | None = None
@@ -80,29 +80,29 @@ class Fleet:
 
     def flushes(self) -> Iterator[Flush]:
         """Every flush in the order of time; the last one of each node reports how its ranks end."""
-        at = flushes = 0
-        while not self._is_over(at):
+        true_ns = flushes = 0
+        while not self._is_over(true_ns):
             part = flushes % len(self._parts)
             flushes += 1
             if part == 0:
                 self._pace.follow(self.asked_seconds)
-            at += round(self._pace.seconds * NANOSECONDS) // len(self._parts)
-            self._advance(at)
-            yield self._flush(part, at)
+            true_ns += round(self._pace.seconds * NANOSECONDS) // len(self._parts)
+            self._advance(true_ns)
+            yield self._flush(part, true_ns)
         self._interrupted |= isinstance(self._model.stopped_by, Hang)
-        end = self._last_moment(at)
+        end = self._last_moment(true_ns)
         for part in range(len(self._parts)):
             yield self._flush(part, end, is_last=True)
 
-    def _is_over(self, at: int) -> bool:
-        """Whether nothing happens after `at` but the end."""
-        return self._interrupted or (self._until is not None and at >= self._until)
+    def _is_over(self, true_ns: int) -> bool:
+        """Whether nothing happens after `true_ns` but the end."""
+        return self._interrupted or (self._until is not None and true_ns >= self._until)
 
-    def _last_moment(self, at: int) -> int:
+    def _last_moment(self, true_ns: int) -> int:
         """When the ranks end: after all that was reported so far."""
         if self._interrupted or isinstance(self._model.stopped_by, Kill):
-            return at + 1
-        return max(at, self._known[-1].last_end) + 1
+            return true_ns + 1
+        return max(true_ns, self._pending_steps[-1].last_end) + 1
 
     def _ending(self) -> LifecycleEvent | None:
         """What ranks report at their end; those that a signal killed report nothing."""
@@ -110,19 +110,21 @@ class Fleet:
             return None
         return LifecycleEvent.INTERRUPT if self._interrupted else LifecycleEvent.FINISH
 
-    def _advance(self, at: int) -> None:
-        """Make the steps up to the one that is under way at true time `at`."""
-        while self._until is None and (not self._known or self._known[-1].last_end <= at):
+    def _advance(self, true_ns: int) -> None:
+        """Make the steps up to the one that is under way at true time `true_ns`."""
+        while self._until is None and (
+            not self._pending_steps or self._pending_steps[-1].last_end <= true_ns
+        ):
             step = self._model.step()
-            self._known.append(step)
+            self._pending_steps.append(step)
             self._note_faults(step)
             if self._model.is_over:
                 self._until = self._end_of(step)
         sent = min(self._next_step)
-        while self._known[0].number < sent and self._known[0].last_end <= at:
-            if len(self._known) == 1:
+        while self._pending_steps[0].number < sent and self._pending_steps[0].last_end <= true_ns:
+            if len(self._pending_steps) == 1:
                 break
-            self._known.popleft()
+            self._pending_steps.popleft()
 
     def _note_faults(self, step: Step) -> None:
         for fault in self.plan.faults:
@@ -142,17 +144,20 @@ class Fleet:
             longer = self.plan.hang_seconds
         return self.began_ns[stopped_by] + round(longer * NANOSECONDS)
 
-    def _under_way(self, at: int) -> Step:
-        """The oldest step that some rank has not ended at true time `at`; else the last."""
-        return next((step for step in self._known if step.last_end > at), self._known[-1])
+    def _under_way(self, true_ns: int) -> Step:
+        """The oldest step that some rank has not ended at true time `true_ns`; else the last."""
+        return next(
+            (step for step in self._pending_steps if step.last_end > true_ns),
+            self._pending_steps[-1],
+        )
 
-    def _flush(self, number: int, at: int, *, is_last: bool = False) -> Flush:
+    def _flush(self, number: int, true_ns: int, *, is_last: bool = False) -> Flush:
         part, plan, first = self._parts[number], self.plan, self._next_step[number]
         ranks = part.ranks(plan)
         steps = [
             step
-            for step in self._known
-            if step.number >= first and int(step.end[ranks].max()) <= at
+            for step in self._pending_steps
+            if step.number >= first and int(step.end[ranks].max()) <= true_ns
         ]
         self._flushed[number] += 1
         is_first = self._flushed[number] == 1
@@ -161,22 +166,22 @@ class Fleet:
             self._next_step[number] = steps[-1].number + 1
             self.newest_step = min(self._next_step) - 1
             tables |= step_tables(steps, part, plan, self._clocks, self._groups)
-        now, stuck = self._under_way(at), self._model.stopped_by
-        tables |= self._observer.tables(part, at, now, self._ended, stuck, self._pace.seconds)
-        moment = np.array([at])
+        now, stuck = self._under_way(true_ns), self._model.stopped_by
+        tables |= self._observer.tables(part, true_ns, now, self._ended, stuck, self._pace.seconds)
+        moment = np.array([true_ns])
         ending = self._ending() if is_last else None
         if ending is not None:
             ends = lifecycle_table(ending, part, plan, self._clocks.monotonic(part.nodes, moment))
             started = tables.get(Kind.LIFECYCLE)
-            both = ends if started is None else np.concatenate([started, ends], axis=1)
-            tables[Kind.LIFECYCLE] = both
+            lifecycle = ends if started is None else np.concatenate([started, ends], axis=1)
+            tables[Kind.LIFECYCLE] = lifecycle
         segments = self._encoded(tables, part, moment, self._flushed[number])
         count = len(steps) * (ranks.stop - ranks.start)
-        return Flush(number, at, segments, count, is_last)
+        return Flush(number, true_ns, segments, count, is_last)
 
-    def _encoded(self, tables: Tables, part: Part, at: Integers, sequence: int) -> list[bytes]:
-        monotonic = self._clocks.monotonic(part.nodes, at).tolist()
-        wall = self._clocks.wall(part.nodes, at).tolist()
+    def _encoded(self, tables: Tables, part: Part, true_ns: Integers, sequence: int) -> list[bytes]:
+        monotonic = self._clocks.monotonic(part.nodes, true_ns).tolist()
+        wall = self._clocks.wall(part.nodes, true_ns).tolist()
         job, attempt, nodes = self.plan.job, self.plan.attempt, part.nodes.tolist()
         keys = [
             SegmentKey(job, attempt, node_name(node), self._spool + node, sequence)

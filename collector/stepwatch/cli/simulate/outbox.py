@@ -55,26 +55,26 @@ class Outbox:
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
         """Up to `count` of the oldest segments as (number, bytes)."""
-        found: list[tuple[int, bytes]] = []
+        batch: list[tuple[int, bytes]] = []
         size = 0
         with self._lock:
             for item in self._waiting.items():
                 size += len(item[1])
-                if len(found) == count or (found and size > BATCH_BYTES):
+                if len(batch) == count or (batch and size > BATCH_BYTES):
                     break
-                found.append(item)
-        self.sent_bytes += sum(len(data) for _, data in found)
-        return found
+                batch.append(item)
+        self.sent_bytes += sum(len(data) for _, data in batch)
+        return batch
 
-    def acknowledge(self, done: Collection[int], refused: Collection[int] = ()) -> None:
+    def acknowledge(self, numbers: Collection[int], refused: Collection[int] = ()) -> None:
         """The collector is done with these; it will never take those in `refused`."""
         self.lost += len(refused)
-        self._remove(done)
+        self._remove(numbers)
 
-    def hold(self, held: Iterable[int], announced: Collection[int]) -> None:
+    def hold(self, numbers: Iterable[int], announced: Collection[int]) -> None:
         """Keep these, unsent, until they are released."""
         with self._lock:
-            self._held.update((number, self._waiting.pop(number)) for number in held)
+            self._held.update((number, self._waiting.pop(number)) for number in numbers)
 
     def release(self, announced: Collection[int]) -> None:
         """Send held segments again, in their old places."""

@@ -86,8 +86,8 @@ class Plan:
     @property
     def expected_seconds(self) -> float:
         """Simulated seconds that the run takes, about, with what follows a fault that ends it."""
-        after = self.hang_seconds if self.faults else 0.0
-        return self.nominal_seconds + after
+        tail_seconds = self.hang_seconds if self.faults else 0.0
+        return self.nominal_seconds + tail_seconds
 
     @property
     def hang_seconds(self) -> float:
@@ -118,6 +118,6 @@ def node_name(number: int) -> str:
     return f"sim-{number:05d}"
 
 
-def _check(what: str, value: float, least: float, most: float) -> None:
+def _check(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise UsageError(f"{what} {value} must be from {least:,} to {most:,}")
+        raise UsageError(f"{name} {value} must be from {least:,} to {most:,}")

@@ -52,13 +52,13 @@ class Groups(NamedTuple):
     local: Integers
 
     @classmethod
-    def of(cls, plan: Plan) -> Groups:
+    def from_plan(cls, plan: Plan) -> Groups:
         """The groups of a plan, numbered as the hooks number them."""
-        each = plan.ranks_per_node
+        per_node = plan.ranks_per_node
         world = group_number([*range(plan.ranks)])
-        ranks = (range(node * each, (node + 1) * each) for node in range(plan.nodes))
+        ranks = (range(node * per_node, (node + 1) * per_node) for node in range(plan.nodes))
         numbers = [group_number([*members]) for members in ranks]
-        return cls(world, np.array(numbers if plan.nodes > 1 and each > 1 else [world]))
+        return cls(world, np.array(numbers if plan.nodes > 1 and per_node > 1 else [world]))
 
     def of_collective(self, index: int, nodes: Integers) -> Integers:
         """Number of the group (nodes,) of one of `COLLECTIVES`."""
@@ -79,8 +79,8 @@ def step_tables(
     steps: Sequence[Step], part: Part, plan: Plan, clocks: NodeClocks, groups: Groups
 ) -> Tables:
     """STEP and COLLECTIVE rows of some steps, and CURSOR rows up to which the rings are read."""
-    each, ranks = plan.ranks_per_node, part.ranks(plan)
-    shape = (len(part.nodes), each, len(steps))
+    per_node, ranks = plan.ranks_per_node, part.ranks(plan)
+    shape = (len(part.nodes), per_node, len(steps))
 
     def column(value: Callable[[Step], Integers]) -> Integers:
         """A value of each step's ranks as (nodes, ranks of a node, steps)."""
@@ -90,7 +90,7 @@ def step_tables(
     rows = np.zeros(shape, dtype=DTYPES[Kind.STEP])
     later = np.array([sum(step.transfers[1:]) for step in steps])
     waited = column(lambda step: step.release - step.arrive)
-    rows["rank"] = np.arange(ranks.start, ranks.stop).reshape(len(part.nodes), each, 1)
+    rows["rank"] = np.arange(ranks.start, ranks.stop).reshape(len(part.nodes), per_node, 1)
     rows["step"] = [step.number for step in steps]
     rows["seq"] = sequence_numbers(rows["step"], plan) + plan.collectives
     rows["time_ns"] = clocks.monotonic(part.nodes[:, None, None], column(lambda step: step.end))
@@ -131,18 +131,18 @@ def _collectives(
     transfers = np.array([step.transfers for step in steps])
     rows["exposed_ns"] = transfers
     rows["exposed_ns"][..., 0] = waited
-    calls = [each.calls for each in COLLECTIVES[: plan.collectives]]
+    calls = [collective.calls for collective in COLLECTIVES[: plan.collectives]]
     rows["longest_ns"] = rows["exposed_ns"] // np.array(calls)
     rows["longest_ns"][..., 0] = waited - transfers[:, 0] + transfers[:, 0] // calls[0]
-    after = steps_rows["time_ns"] - steps_rows["optimizer_ns"] - steps_rows["other_ns"]
-    left = np.cumsum(transfers[:, ::-1], axis=1)[:, ::-1].astype(np.uint64)
-    rows["first_arrival_ns"] = after[..., None] - left
-    rows["first_arrival_ns"][..., 0] = after - steps_rows["collective_ns"]
-    for index, each in enumerate(COLLECTIVES[: plan.collectives]):
+    collectives_end = steps_rows["time_ns"] - steps_rows["optimizer_ns"] - steps_rows["other_ns"]
+    remaining_ns = np.cumsum(transfers[:, ::-1], axis=1)[:, ::-1].astype(np.uint64)
+    rows["first_arrival_ns"] = collectives_end[..., None] - remaining_ns
+    rows["first_arrival_ns"][..., 0] = collectives_end - steps_rows["collective_ns"]
+    for index, collective in enumerate(COLLECTIVES[: plan.collectives]):
         numbers = groups.of_collective(index, part.nodes)[:, None, None]
         rows["group"][..., index] = numbers
-        rows["op"][..., index], rows["count"][..., index] = each.op, each.calls
-        rows["bytes"][..., index] = each.nbytes
+        rows["op"][..., index], rows["count"][..., index] = collective.op, collective.calls
+        rows["bytes"][..., index] = collective.nbytes
     return rows.reshape(len(part.nodes), -1)
 
 
@@ -175,10 +175,12 @@ def start_tables(part: Part, plan: Plan, clocks: NodeClocks, groups: Groups) -> 
     rows["text"] = describe([*range(plan.ranks)]).encode()[:48]
     rows["group"] = np.stack(members, axis=-1)[:, None, :]
     is_local = rows["group"] != groups.world
-    each = plan.ranks_per_node
-    rows["size"][is_local] = each
-    rows["index"][is_local] %= each
-    texts = [describe([*range(node * each, (node + 1) * each)]).encode() for node in part.nodes]
+    per_node = plan.ranks_per_node
+    rows["size"][is_local] = per_node
+    rows["index"][is_local] %= per_node
+    texts = [
+        describe([*range(node * per_node, (node + 1) * per_node)]).encode() for node in part.nodes
+    ]
     local = np.array(texts, dtype="S48")[:, None, None]
     rows["text"] = np.where(is_local, local, rows["text"])
     return {Kind.LIFECYCLE: started, Kind.GROUP: rows.reshape(len(part.nodes), -1)}

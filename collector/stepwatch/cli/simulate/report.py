@@ -29,7 +29,7 @@ def report_json(outcome: Outcome) -> dict[str, Any]:
         "rank_steps_per_second": _per(outcome, "wall_seconds"),
         "rank_steps_per_cpu_second": _per(outcome, "cpu_seconds"),
         "rank_steps_per_making_second": _per(outcome, "making_seconds"),
-        "faults": [{"fault": fault, "began_at": at} for fault, at in outcome.faults],
+        "faults": [{"fault": fault, "began_at": began_at} for fault, began_at in outcome.faults],
         "incidents": [
             {key: item[key] for key in _INCIDENT_KEYS}
             | {"opened_after_fault_seconds": opened_after(outcome, item)}
@@ -49,8 +49,8 @@ def report_text(outcome: Outcome) -> str:
         *(f"  {name:<13}{value}" for name, value in _figures(outcome)),
         "",
     ]
-    for fault, at in outcome.faults:
-        lines.append(f"  injected     {fault}, began {text.clock(at)}")
+    for fault, began_at in outcome.faults:
+        lines.append(f"  injected     {fault}, began {text.clock(began_at)}")
     if not outcome.faults:
         lines.append("  injected     nothing")
     lines += ["", _incidents(outcome)]
@@ -64,14 +64,14 @@ def report_text(outcome: Outcome) -> str:
 
 def _figures(outcome: Outcome) -> list[tuple[str, str]]:
     sent = outcome.sent
-    each = sent.nbytes / sent.rank_steps if sent.rank_steps else None
+    step_bytes = sent.nbytes / sent.rank_steps if sent.rank_steps else None
     speeds = [_per(outcome, name) for name in ("wall_seconds", "cpu_seconds", "making_seconds")]
     rates = [text.number(speed, 0) for speed in speeds]
     return [
         ("sent", f"{sent.rank_steps:,} rank-steps in {sent.segments:,} segments"),
         ("speed", f"{rates[0]} rank-steps a second, {rates[1]} a CPU-second of its own"),
         ("making them", f"{rates[2]} rank-steps a CPU-second"),
-        ("bytes", f"{sent.nbytes:,}, {text.number(each, 0)} a rank-step"),
+        ("bytes", f"{sent.nbytes:,}, {text.number(step_bytes, 0)} a rank-step"),
         ("late", f"up to {text.seconds(sent.late_seconds)}"),
         (
             "requests",
@@ -97,7 +97,7 @@ def _incidents(outcome: Outcome) -> str:
         )
         for item in outcome.incidents
     ]
-    return text.table(head, rows, left=5)
+    return text.table(head, rows, left_columns=5)
 
 
 def opened_after(outcome: Outcome, incident: dict[str, Any]) -> float | None:
@@ -105,8 +105,10 @@ def opened_after(outcome: Outcome, incident: dict[str, Any]) -> float | None:
     or where the run was not in real time."""
     if outcome.plan.speed != 1.0:
         return None
-    before = [at for _, at in outcome.faults if at <= incident["opened_at"]]
-    return incident["opened_at"] - max(before) if before else None
+    earlier_faults = [
+        began_at for _, began_at in outcome.faults if began_at <= incident["opened_at"]
+    ]
+    return incident["opened_at"] - max(earlier_faults) if earlier_faults else None
 
 
 def _per(outcome: Outcome, name: str) -> float | None:

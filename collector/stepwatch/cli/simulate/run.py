@@ -98,7 +98,7 @@ class Simulation:
         self._senders = Senders(client, connections, most)
         self._epoch_ns = clock.wall_ns() - _past_ns(plan)
         self._fleet = Fleet(plan, self._epoch_ns, secrets.randbits(62))
-        self._before: dict[str, float] = {}
+        self._earlier_incidents: dict[str, float] = {}
         """Incidents of earlier runs of this name, and when each was last seen."""
         self._gives_up = False
         self._began_ns = self._noted_ns = self._looked_ns = 0
@@ -120,7 +120,7 @@ class Simulation:
                 f"no collector answers at {self._client.base_url}; start one with "
                 "`stepwatch collector`, or pass --collector URL"
             )
-        self._before = {item["id"]: item["last_seen_at"] for item in self._incidents()}
+        self._earlier_incidents = {item["id"]: item["last_seen_at"] for item in self._incidents()}
         self._began_ns = self._noted_ns = self._clock.monotonic_ns()
         cpu = time.process_time()
         self._senders.start()
@@ -157,7 +157,7 @@ class Simulation:
         """Wait for the moment of a flush, and for room."""
         due = self._began_ns
         if self._plan.speed:
-            due += round(flush.at / self._plan.speed)
+            due += round(flush.true_ns / self._plan.speed)
         while self._waits(due, flush) and not self._gives_up:
             time.sleep(min(max(-self._since(due), 0.001), _SLICE_SECONDS))
             self._progress()
@@ -174,10 +174,10 @@ class Simulation:
 
     def _drain(self, seconds: float) -> None:
         """Wait until the collector took everything, for so long without any progress."""
-        left, since = len(self._senders), self._clock.monotonic_ns()
+        remaining, since = len(self._senders), self._clock.monotonic_ns()
         while len(self._senders) and not self._gives_up:
-            if len(self._senders) < left:
-                left, since = len(self._senders), self._clock.monotonic_ns()
+            if len(self._senders) < remaining:
+                remaining, since = len(self._senders), self._clock.monotonic_ns()
             if self._since(since) > seconds:
                 return
             time.sleep(0.01)
@@ -189,12 +189,12 @@ class Simulation:
         self._drain(_SEND_SECONDS)
         broken, began = bool(self._plan.faults), self._clock.monotonic_ns()
         seconds = _LOOK_SECONDS if broken else _HEALTHY_LOOK_SECONDS
-        known, changed = frozenset[str](), began
+        incident_ids, changed = frozenset[str](), began
         while self._since(began) < seconds and not self.outcome.interrupted:
-            now_known = frozenset(item["id"] for item in self._incidents())
-            if now_known != known:
-                known, changed = now_known, self._clock.monotonic_ns()
-            if known and self._since(changed) >= _HEALTHY_LOOK_SECONDS:
+            current_ids = frozenset(item["id"] for item in self._incidents())
+            if current_ids != incident_ids:
+                incident_ids, changed = current_ids, self._clock.monotonic_ns()
+            if incident_ids and self._since(changed) >= _HEALTHY_LOOK_SECONDS:
                 break  # a hang may begin as a pause
             time.sleep(_POLL_SECONDS)
         self._looked_ns = self._clock.monotonic_ns() - began
@@ -227,8 +227,12 @@ class Simulation:
 
     def _incidents(self) -> list[dict[str, Any]]:
         """Incidents of the job that were seen since this run began."""
-        found = self._get("/v1/incidents", job=self._plan.job).get("incidents", [])
-        return [item for item in found if self._before.get(item["id"]) != item["last_seen_at"]]
+        incidents = self._get("/v1/incidents", job=self._plan.job).get("incidents", [])
+        return [
+            item
+            for item in incidents
+            if self._earlier_incidents.get(item["id"]) != item["last_seen_at"]
+        ]
 
     def _get(self, path: str, **query: str) -> dict[str, Any]:
         """The answer as JSON; empty where there is none."""

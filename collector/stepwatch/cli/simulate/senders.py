@@ -35,8 +35,8 @@ class Sender:
     def _pause(self, seconds: float) -> bool:
         """Sleep between two tries; whether to give up."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self.gives_up:
-            time.sleep(min(left, _SLICE_SECONDS))
+        while (remaining_s := until - time.monotonic()) > 0 and not self.gives_up:
+            time.sleep(min(remaining_s, _SLICE_SECONDS))
         return self.gives_up
 
 
@@ -51,26 +51,26 @@ class Senders:
         self._all = [Sender(client, limit, limit_segments) for _ in range(connections)]
 
     def __len__(self) -> int:
-        return sum(len(each.outbox) for each in self._all)
+        return sum(len(sender.outbox) for sender in self._all)
 
     def connect(self) -> bool:
         """Ask the collector what it reads; whether it answers."""
-        for each in self._all:
-            each.relay.ask_formats()
-        return all(each.relay.link == CONNECTED for each in self._all)
+        for sender in self._all:
+            sender.relay.ask_formats()
+        return all(sender.relay.link == CONNECTED for sender in self._all)
 
     def start(self) -> None:
         """Send from now on."""
-        for each in self._all:
-            each.thread.start()
+        for sender in self._all:
+            sender.thread.start()
 
     def is_full(self, part: int) -> bool:
         """Whether the nodes of a part must wait before they put more."""
-        return self._of(part).outbox.is_full
+        return self._sender(part).outbox.is_full
 
     def put(self, part: int, segments: list[bytes]) -> None:
         """Add segments of the nodes that flush together."""
-        self._of(part).outbox.put(segments)
+        self._sender(part).outbox.put(segments)
 
     def check(self) -> None:
         """Notice that a thread died.
@@ -78,41 +78,41 @@ class Senders:
         Raises:
             StepwatchError: one did.
         """
-        if not all(each.thread.is_alive() for each in self._all):
+        if not all(sender.thread.is_alive() for sender in self._all):
             raise StepwatchError("a sending thread ended in an error; see above")
 
     def close(self) -> None:
         """Give up what is not sent."""
-        for each in self._all:
-            each.ends = each.gives_up = True
-        for each in self._all:
-            if each.thread.ident is not None:
-                each.thread.join()
+        for sender in self._all:
+            sender.ends = sender.gives_up = True
+        for sender in self._all:
+            if sender.thread.ident is not None:
+                sender.thread.join()
 
     @property
     def failed_requests(self) -> int:
         """Requests that the collector refused or did not answer."""
-        return sum(each.relay.failures for each in self._all)
+        return sum(sender.relay.failures for sender in self._all)
 
     @property
     def asked_seconds(self) -> float:
         """The interval between flushes that the collector asks for; 0 if it does not."""
-        return max(each.relay.asked_seconds for each in self._all)
+        return max(sender.relay.asked_seconds for sender in self._all)
 
     @property
     def repeated(self) -> int:
         """Segments that the collector had already when they were sent again."""
-        return sum(each.relay.repeated for each in self._all)
+        return sum(sender.relay.repeated for sender in self._all)
 
     @property
     def refused(self) -> int:
         """Segments that the collector will never take."""
-        return sum(each.outbox.lost for each in self._all)
+        return sum(sender.outbox.lost for sender in self._all)
 
     @property
     def unsent(self) -> int:
         """Segments that the collector did not take yet."""
-        return len(self) + sum(each.outbox.held for each in self._all)
+        return len(self) + sum(sender.outbox.held for sender in self._all)
 
-    def _of(self, part: int) -> Sender:
+    def _sender(self, part: int) -> Sender:
         return self._all[part % len(self._all)]

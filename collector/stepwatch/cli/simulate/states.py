@@ -34,19 +34,19 @@ _RETRANSMITS, _BAD_RETRANSMITS = 1e-4, 0.05
 class Exit(NamedTuple):
     """How ranks ended: when (ranks,), `NEVER` while they run, and their exit codes (ranks,)."""
 
-    at: Integers
+    end_ns: Integers
     code: Integers
 
 
 def exits(plan: Plan, step: Step, stopped_by: Fault | None) -> Exit:
     """Who ends because of the fault that stopped the run in `step`."""
-    at, code = np.full(plan.ranks, NEVER), np.full(plan.ranks, -1)
+    end_ns, code = np.full(plan.ranks, NEVER), np.full(plan.ranks, -1)
     if isinstance(stopped_by, Kill):
         died = asleep_since(step, stopped_by)
-        at[:] = died + round(RELEASED_SECONDS * NANOSECONDS)
+        end_ns[:] = died + round(RELEASED_SECONDS * NANOSECONDS)
         code[:] = TERMINATED
-        at[stopped_by.rank], code[stopped_by.rank] = died, KILLED
-    return Exit(at, code)
+        end_ns[stopped_by.rank], code[stopped_by.rank] = died, KILLED
+    return Exit(end_ns, code)
 
 
 def asleep_since(step: Step, fault: Fault) -> int:
@@ -65,70 +65,74 @@ class Observer:
         self._clocks = clocks
         self._noise = noise
         self._world = groups.world & 0xFFFF
-        self._own = blank(Kind.AGENT, 1, 1)
-        self._own["rank"] = UNKNOWN_RANK
-        self._own["poll_seconds"], self._own["spool_bytes"] = 0.25, 0
-        self._own["dropped_segments"] = self._own["held_segments"] = 0
-        self._own["version"] = text_bytes(version(), self._own.dtype["version"].itemsize)
+        self._agent_row = blank(Kind.AGENT, 1, 1)
+        self._agent_row["rank"] = UNKNOWN_RANK
+        self._agent_row["poll_seconds"], self._agent_row["spool_bytes"] = 0.25, 0
+        self._agent_row["dropped_segments"] = self._agent_row["held_segments"] = 0
+        self._agent_row["version"] = text_bytes(
+            version(), self._agent_row.dtype["version"].itemsize
+        )
         self._retransmits = np.zeros(plan.nodes)
         self._counted_at = np.zeros(plan.nodes)
 
     def tables(
         self,
         part: Part,
-        at: int,
+        true_ns: int,
         step: Step,
         ended: Exit,
         stuck: Fault | None,
         flush_seconds: float,
     ) -> Tables:
-        """RANK_STATE, HOST, NIC and AGENT rows at true time `at`, in which `step` is under way."""
-        now = self._clocks.monotonic(part.nodes, np.array([at]))
-        own = np.repeat(self._own, len(now), axis=0)
-        own["time_ns"], own["flush_seconds"] = now[:, None], flush_seconds
+        """Return RANK_STATE, HOST, NIC and AGENT rows at `true_ns`, while `step` is under way."""
+        now = self._clocks.monotonic(part.nodes, np.array([true_ns]))
+        agent_rows = np.repeat(self._agent_row, len(now), axis=0)
+        agent_rows["time_ns"], agent_rows["flush_seconds"] = now[:, None], flush_seconds
         return {
-            Kind.RANK_STATE: self._ranks(part, at, step, ended, stuck),
+            Kind.RANK_STATE: self._ranks(part, true_ns, step, ended, stuck),
             Kind.HOST: self._hosts(part, now, step),
-            Kind.NIC: self._interfaces(part, at, now, step),
-            Kind.AGENT: own,
+            Kind.NIC: self._interfaces(part, true_ns, now, step),
+            Kind.AGENT: agent_rows,
         }
 
-    def _ranks(self, part: Part, at: int, step: Step, ended: Exit, stuck: Fault | None) -> Table:
+    def _ranks(
+        self, part: Part, true_ns: int, step: Step, ended: Exit, stuck: Fault | None
+    ) -> Table:
         plan, ranks = self._plan, part.ranks(self._plan)
-        each = plan.ranks_per_node
-        nodes = np.repeat(part.nodes, each)
-        gone_at = ended.at[ranks]
-        gone = gone_at <= at
-        seen = np.minimum(at, gone_at)
+        per_node = plan.ranks_per_node
+        nodes = np.repeat(part.nodes, per_node)
+        gone_at = ended.end_ns[ranks]
+        is_gone = gone_at <= true_ns
+        seen_ns = np.minimum(true_ns, gone_at)
         rows = blank(Kind.RANK_STATE, len(nodes))
         rows["rank"] = np.arange(ranks.start, ranks.stop)
-        rows["time_ns"] = self._clocks.monotonic(nodes, np.full(len(nodes), at))
+        rows["time_ns"] = self._clocks.monotonic(nodes, np.full(len(nodes), true_ns))
         rows["world"], rows["stage"], rows["job_class"] = plan.ranks, 0, JOB_CLASS
-        waits = self._live_lines(rows, seen, step, ranks, nodes)
+        waits = self._live_lines(rows, seen_ns, step, ranks, nodes)
         numbers = sequence_numbers(np.full(len(nodes), step.number), plan)
         rows["seq"] = numbers - 1
         rows["collectives_entered"] = step.number * _calls(plan) + waits
-        rows["heartbeat_ns"] = self._clocks.monotonic(nodes, seen) - HEARTBEAT_NS
+        rows["heartbeat_ns"] = self._clocks.monotonic(nodes, seen_ns) - HEARTBEAT_NS
         asleep = np.zeros(len(nodes))
         if isinstance(stuck, Hang):
-            mine = rows["rank"] == stuck.rank
-            asleep = np.where(mine, np.maximum(at - asleep_since(step, stuck), 0), 0)
-        spent = (seen - asleep) / NANOSECONDS
+            is_stuck = rows["rank"] == stuck.rank
+            asleep = np.where(is_stuck, np.maximum(true_ns - asleep_since(step, stuck), 0), 0)
+        spent = (seen_ns - asleep) / NANOSECONDS
         rows["cpu_seconds"] = _CPU_RATIO * spent
         rows["run_queue_seconds"] = _RUN_QUEUE_RATIO * spent
         rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
         rows["hook_errors"] = 0
         rows["resident_bytes"] = _RESIDENT_BYTES + self._noise.integers(0, 1 << 22, len(nodes))
         rows["process_state"] = np.where(asleep > 0, ProcessState.SLEEPING, ProcessState.RUNNING)
-        rows["process_state"][gone] = ProcessState.GONE
-        rows["gone_ns"] = np.where(gone, self._clocks.monotonic(nodes, seen), 0)
-        rows["exit_code"] = np.where(gone, ended.code[ranks], -1)
-        return rows.reshape(len(part.nodes), each)
+        rows["process_state"][is_gone] = ProcessState.GONE
+        rows["gone_ns"] = np.where(is_gone, self._clocks.monotonic(nodes, seen_ns), 0)
+        rows["exit_code"] = np.where(is_gone, ended.code[ranks], -1)
+        return rows.reshape(len(part.nodes), per_node)
 
     def _live_lines(
         self,
         rows: AnyRows,
-        seen: Integers,
+        seen_ns: Integers,
         step: Step,
         ranks: slice,
         nodes: Integers,
@@ -143,14 +147,15 @@ class Observer:
         arrived, end = step.arrive[ranks], step.end[ranks]
         updating = end - step.optimizer[ranks] - step.other[ranks]
         moments = np.stack([began, loaded, passed, updating, end])
-        at = (seen >= moments).sum(axis=0) - 1
-        at = np.where(arrived >= NEVER, np.minimum(at, 1), at)  # it never leaves the forward
-        since = moments[at, np.arange(len(at))]
-        waits: Mask = np.asarray((seen >= arrived) & (seen < step.release))
-        rows["step"] = step.number + (at == 4)
-        rows["phase"] = _PHASES[at]
+        phase_index = (seen_ns >= moments).sum(axis=0) - 1
+        # A rank that never arrives never leaves the forward.
+        phase_index = np.where(arrived >= NEVER, np.minimum(phase_index, 1), phase_index)
+        since = moments[phase_index, np.arange(len(phase_index))]
+        waits: Mask = np.asarray((seen_ns >= arrived) & (seen_ns < step.release))
+        rows["step"] = step.number + (phase_index == 4)
+        rows["phase"] = _PHASES[phase_index]
         rows["since_ns"] = self._clocks.monotonic(nodes, since)
-        entered = np.where(seen >= arrived, arrived, began)
+        entered = np.where(seen_ns >= arrived, arrived, began)
         rows["collective_since_ns"] = self._clocks.monotonic(nodes, entered)
         rows["in_collective"] = waits
         rows["collective_group"] = self._world
@@ -173,20 +178,20 @@ class Observer:
             rows["cpu_steal_ratio"][node - part.first] = 0.4
         return np.asarray(rows)
 
-    def _interfaces(self, part: Part, at: int, now: Integers, step: Step) -> Table:
+    def _interfaces(self, part: Part, true_ns: int, now: Integers, step: Step) -> Table:
         """All TCP of each node, and its interface."""
-        seconds = at / NANOSECONDS
+        seconds = true_ns / NANOSECONDS
         rows = blank(Kind.NIC, len(now), 2)
         rows["rank"], rows["time_ns"] = UNKNOWN_RANK, now[:, None]
         tcp, link = rows[:, 0], rows[:, 1]
-        again = np.full(len(now), _RETRANSMITS)
-        again[[node - part.first for node in self._nodes_with(SlowLink, part, step)]] = (
+        retransmit_ratio = np.full(len(now), _RETRANSMITS)
+        retransmit_ratio[[node - part.first for node in self._nodes_with(SlowLink, part, step)]] = (
             _BAD_RETRANSMITS
         )
         nodes = slice(part.first, part.end)
         # Counters never fall: what is sent again adds up flush by flush.
         passed = seconds - self._counted_at[nodes]
-        self._retransmits[nodes] += again * _SEGMENTS_PER_SECOND * passed
+        self._retransmits[nodes] += retransmit_ratio * _SEGMENTS_PER_SECOND * passed
         self._counted_at[nodes] = seconds
         tcp["tcp_sent_segments"] = _SEGMENTS_PER_SECOND * seconds
         tcp["tcp_retransmits"] = self._retransmits[nodes]
@@ -207,7 +212,7 @@ class Observer:
 
 
 def _calls(plan: Plan) -> int:
-    return sum(each.calls for each in COLLECTIVES[: plan.collectives])
+    return sum(collective.calls for collective in COLLECTIVES[: plan.collectives])
 
 
 _PHASES = np.array([Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.DATA])

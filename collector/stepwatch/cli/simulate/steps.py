@@ -130,10 +130,12 @@ class StepModel:
             if isinstance(fault, Slower) and fault.active(number):
                 self._slow(fault, (data, forward, backward, transfers))
         optimizer = self._around(_OPTIMIZER, _COMPUTE_SPREAD)
-        parts = [_whole(part) for part in (data, forward, backward, optimizer)]
-        made = self._timed(parts, _whole(self._around(_OTHER, _DATA_SPREAD)), _whole(transfers))
-        self._began, self._number = made.end, number + 1
-        return made
+        parts = [_as_integers(part) for part in (data, forward, backward, optimizer)]
+        step = self._timed(
+            parts, _as_integers(self._around(_OTHER, _DATA_SPREAD)), _as_integers(transfers)
+        )
+        self._began, self._number = step.end, number + 1
+        return step
 
     def _compute(self, number: int) -> tuple[Vector32, Vector32]:
         forward = self._speed * self._around(_FORWARD, _COMPUTE_SPREAD)
@@ -141,9 +143,9 @@ class StepModel:
         if number == 0:
             forward *= np.float32(_FIRST_STEP)
         elif self._noise.random() < 1.0 / _LONG_STEPS:
-            slow, by = self._noise.integers(len(forward)), self._noise.uniform(1.3, 2.0)
-            forward[slow] *= by
-            backward[slow] *= by
+            slow, factor = self._noise.integers(len(forward)), self._noise.uniform(1.3, 2.0)
+            forward[slow] *= factor
+            backward[slow] *= factor
         return forward, backward
 
     def _transfers(self) -> Vector32:
@@ -155,15 +157,15 @@ class StepModel:
 
     def _around(self, share: float, spread: float) -> Vector32:
         """Nanoseconds (ranks,) around a share of a step."""
-        at = int(self._noise.integers(len(self._drawn) - self._plan.ranks + 1))
-        drawn = self._drawn[at : at + self._plan.ranks]
+        start = int(self._noise.integers(len(self._drawn) - self._plan.ranks + 1))
+        drawn = self._drawn[start : start + self._plan.ranks]
         return np.asarray(np.float32(share * self._unit) * np.exp(np.float32(spread) * drawn))
 
     def _slow(self, fault: Slower, parts: tuple[Vector32, ...]) -> None:
         data, forward, backward, transfers = parts
         factor = np.float32(fault.factor)
         if isinstance(fault, SlowLink):
-            between = [each.between_nodes for each in COLLECTIVES[: len(transfers)]]
+            between = [collective.between_nodes for collective in COLLECTIVES[: len(transfers)]]
             transfers[between] *= factor
         elif isinstance(fault, SlowData):
             data[fault.rank] *= factor
@@ -176,7 +178,7 @@ class StepModel:
             forward[slow] *= factor
             backward[slow] *= factor
 
-    def _timed(self, parts: list[Integers], other: Integers, transfers: Integers) -> Step:
+    def _timed(self, parts: list[Integers], other_ns: Integers, transfers: Integers) -> Step:
         data, forward, backward, optimizer = parts
         began, number = self._began, self._number
         arrive = began + data + forward + backward
@@ -189,7 +191,7 @@ class StepModel:
             None,
         )
         release = int(arrive.max()) + int(transfers[0])
-        end = release + int(transfers[1:].sum()) + optimizer + other
+        end = release + int(transfers[1:].sum()) + optimizer + other_ns
         if self.stopped_by is not None:
             arrive[self.stopped_by.rank] = release = NEVER
             end = np.full_like(began, NEVER)
@@ -200,7 +202,7 @@ class StepModel:
             forward=forward,
             backward=backward,
             optimizer=optimizer,
-            other=other,
+            other=other_ns,
             arrive=arrive,
             release=release,
             transfers=tuple(transfers.tolist()),
@@ -211,5 +213,5 @@ class StepModel:
         )
 
 
-def _whole(nanoseconds: Vector32) -> Integers:
+def _as_integers(nanoseconds: Vector32) -> Integers:
     return nanoseconds.astype(np.int64)

@@ -38,22 +38,22 @@ def asked_words(slo: Document) -> str:
 
 
 def _entries(slo: Document) -> Iterator[tuple[str, str]]:
-    asked = slo["limit"] or asked_words(slo)
-    yield "asked", f"{slo['sli']}: {asked}, over {slo['window']}"
+    objective = slo["limit"] or asked_words(slo)
+    yield "asked", f"{slo['sli']}: {objective}, over {slo['window']}"
     value = slo["ratio"]
-    known = text.share(value) if slo["limit"] is None or value is None else f"{value:.4g}"
-    yield "measured", known
+    measurement = text.share(value) if slo["limit"] is None or value is None else f"{value:.4g}"
+    yield "measured", measurement
     if slo["window_begins_at"] is not None:
         span = f"{text.clock(slo['window_begins_at'])} to {text.clock(slo['window_ends_at'])}"
         yield "window", span
     if slo["limit"] is None:
         yield "budget", _budget(slo)
         yield "burn", _burn(slo)
-        for each in slo["burning"]:
-            share, seconds = text.percent(each["budget_share"]), text.seconds(each["seconds"])
+        for burn in slo["burning"]:
+            share, seconds = text.percent(burn["budget_share"]), text.seconds(burn["seconds"])
             words = f"{share} of the budget or more went in {seconds}: "
-            words += f"{each['rate']:.2f}x, from {each['limit']:.2f}x on"
-            yield each["severity"], words
+            words += f"{burn['rate']:.2f}x, from {burn['limit']:.2f}x on"
+            yield burn["severity"], words
 
 
 def _budget(slo: Document) -> str:
@@ -63,7 +63,9 @@ def _budget(slo: Document) -> str:
     spent = f"{text.device_time(lost)} of {text.device_time(allowed)} are spent"
     price = slo["price"]
     if price is not None:
-        money = [text.money(each * price["money"], price["currency"]) for each in (lost, allowed)]
+        money = [
+            text.money(seconds * price["money"], price["currency"]) for seconds in (lost, allowed)
+        ]
         spent += f", at today's rate {money[0]} of {money[1]}"
     return f"{slo['budget']}: {spent}"
 
@@ -85,7 +87,7 @@ def _burn(slo: Document) -> str:
     spans = sorted({gone_in(seconds, mean, rate, base) for rate in rates})
     if spans[0] == math.inf:
         return f"{words}; as it burns now, the budget lasts"
-    ends = [text.seconds(each) if each < math.inf else "never" for each in spans]
+    ends = [text.seconds(span) if span < math.inf else "never" for span in spans]
     return f"{words}; as it burns now, the budget is gone in {', or '.join(ends)}"
 
 
@@ -110,27 +112,27 @@ def _eaten(job: Document) -> Iterator[list[str]]:
 def _incidents(slo: Document) -> str:
     rows = [
         [
-            each["id"],
-            f"{each['kind']}, {each['cause']}",
-            f"rank {each['rank']}" if each["rank"] >= 0 else f"node {each['node']}",
-            text.device_time(each["device_seconds_lost"]),
-            "" if each["cost"] is None else text.money(each["cost"], each["currency"]),
+            incident["id"],
+            f"{incident['kind']}, {incident['cause']}",
+            f"rank {incident['rank']}" if incident["rank"] >= 0 else f"node {incident['node']}",
+            text.device_time(incident["device_seconds_lost"]),
+            "" if incident["cost"] is None else text.money(incident["cost"], incident["currency"]),
         ]
-        for each in slo["incidents"]
+        for incident in slo["incidents"]
     ]
-    return text.table(["incident", "what", "who", "lost", ""], rows, "", left=3)
+    return text.table(["incident", "what", "who", "lost", ""], rows, "", left_columns=3)
 
 
 def _audit(slo: Document, width: int) -> Iterator[str]:
     """What this SLO asked for and since when, and what is not as it first was counted."""
     yield "audit"
-    for each in slo["generations"]:
-        asked = each["document"]
-        words = f"{asked['sli']}: {asked['asked']}, over {asked['window']}"
-        generation = f"{text.clock(each['since_s'])}  generation {each['number']}: {words}"
+    for entry in slo["generations"]:
+        document = entry["document"]
+        words = f"{document['sli']}: {document['asked']}, over {document['window']}"
+        generation = f"{text.clock(entry['since_s'])}  generation {entry['number']}: {words}"
         yield text.wrapped(generation, "  ", width, hang=2)
     if not slo["generations"]:
         yield "  no collector has kept since when it is asked for"
-    for each in slo["audit"]:
-        span = f"{text.clock(each['from'])} to {text.clock(each['until'])}"
-        yield text.wrapped(f"{span}: {each['text']}", "  ", width, hang=2)
+    for entry in slo["audit"]:
+        span = f"{text.clock(entry['from'])} to {text.clock(entry['until'])}"
+        yield text.wrapped(f"{span}: {entry['text']}", "  ", width, hang=2)

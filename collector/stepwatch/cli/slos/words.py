@@ -29,14 +29,14 @@ def slo_line(slo: Slo) -> str:
     words = f"{slo['name']}{clock}: {state_words(slo['state'])}"
     if slo["state"] in _UNDECIDED:
         reason = f" ({slo['reason']})" if slo.get("reason") else ""
-        return f"{words}{reason}; {_asked(slo)}"
+        return f"{words}{reason}; {_objective(slo)}"
     if slo.get("limit") is not None:
         value = text.UNKNOWN if slo["ratio"] is None else text.number(slo["ratio"])
-        return f"{words}, {value}, {_asked(slo)}"
-    return f"{words}, {text.share(slo['ratio'])} good, {_asked(slo)}; budget {slo['budget']}"
+        return f"{words}, {value}, {_objective(slo)}"
+    return f"{words}, {text.share(slo['ratio'])} good, {_objective(slo)}; budget {slo['budget']}"
 
 
-def _asked(slo: Slo) -> str:
+def _objective(slo: Slo) -> str:
     limit = slo.get("limit")
     return f"target {text.share(slo['target'])}" if limit is None else f"asked {limit}"
 

@@ -17,7 +17,7 @@ FOREVER, NEVER = "forever", "never"
 
 def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how long each class of data is kept."""
-    for name, default, what in (
+    for name, default, purpose in (
         ("segments", 14.0, "what agents sent"),
         ("slices", None, "good and total seconds of each SLI"),
         ("incidents", None, "incidents that are resolved"),
@@ -29,7 +29,7 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
             type=days,
             default=default,
             metavar="DAYS",
-            help=f"{what}: days after the job last wrote, or {FOREVER} [{shown}]",
+            help=f"{purpose}: days after the job last wrote, or {FOREVER} [{shown}]",
         )
 
 
@@ -91,8 +91,8 @@ def compaction_of(arguments: argparse.Namespace) -> Compaction:
     """When the options let segments be put together."""
     from stepwatch.collector.store.upkeep.compaction import Compaction
 
-    after = arguments.compact_after
-    return Compaction(None if after is None else 60.0 * after)
+    age_minutes = arguments.compact_after
+    return Compaction(None if age_minutes is None else 60.0 * age_minutes)
 
 
 def days(words: str) -> float | None:

@@ -25,7 +25,7 @@ def print_json(document: dict[str, Any]) -> int:
     return 0
 
 
-def print_more(count: int, what: str) -> None:
+def print_more(count: int, noun: str) -> None:
     """Say how many a person is not shown."""
     if count > SHOWN_JOBS:
-        print(f"... and {count - SHOWN_JOBS} more {what}; --json has all")
+        print(f"... and {count - SHOWN_JOBS} more {noun}; --json has all")

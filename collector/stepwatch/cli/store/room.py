@@ -23,19 +23,19 @@ def show_size(store: Store, arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store.upkeep.retention import Retention, summary
     from stepwatch.collector.store.upkeep.sizes import size_of
 
-    size, done = size_of(store.engine), store.upkeep.stored()
+    size, records = size_of(store.engine), store.upkeep.stored()
     pinned = Retention(store.engine).pinned(Keep(), time.time_ns())
     if arguments.json:
         kinds = {name: kind._asdict() for name, kind in size.kinds.items()}
         jobs = [job._asdict() for job in size.jobs]
-        upkeep = [each._asdict() for each in done]
+        upkeep = [record._asdict() for record in records]
         return print_json(
             {
                 **size._asdict(),
                 "kinds": kinds,
                 "jobs": jobs,
                 "upkeep": upkeep,
-                "pinned": [each._asdict() for each in pinned],
+                "pinned": [row._asdict() for row in pinned],
             }
         )
     free = "" if size.free_bytes is None else f", {bytes_text(size.free_bytes)} of it free"
@@ -52,14 +52,14 @@ def show_size(store: Store, arguments: argparse.Namespace) -> int:
     print(text.table(["job", "segments", "records", "bytes", "last wrote"], lines[:SHOWN_JOBS]))
     print_more(len(lines), "jobs")
     print_pinned(pinned, summary)
-    if done:
-        print(text.table(["done", "what", "rows", "bytes", "last"], list(map(_done_row, done))))
+    if records:
+        print(text.table(["done", "what", "rows", "bytes", "last"], list(map(_done_row, records))))
     return 0
 
 
-def _done_row(done: Done) -> list[str]:
-    counts = [str(done.rows), bytes_text(done.bytes)] if done.kind else ["", ""]
-    return [done.task, done.kind, *counts, text.clock(done.last_ns / NANOSECONDS)]
+def _done_row(record: Done) -> list[str]:
+    counts = [str(record.rows), bytes_text(record.bytes)] if record.kind else ["", ""]
+    return [record.task, record.kind, *counts, text.clock(record.last_ns / NANOSECONDS)]
 
 
 def prune(store: Store, arguments: argparse.Namespace) -> int:
@@ -71,8 +71,8 @@ def prune(store: Store, arguments: argparse.Namespace) -> int:
     removed = change(keep_of(arguments), now_ns)
     pinned = retention.pinned(keep_of(arguments), now_ns)
     if arguments.json:
-        document = {"dry_run": arguments.dry_run, "removed": [each._asdict() for each in removed]}
-        return print_json({**document, "pinned": [each._asdict() for each in pinned]})
+        document = {"dry_run": arguments.dry_run, "removed": [row._asdict() for row in removed]}
+        return print_json({**document, "pinned": [row._asdict() for row in pinned]})
     verb = "would remove" if arguments.dry_run else "removed"
     print(f"{verb} {summary(removed)}" if removed else "nothing to remove")
     rows = [[item.job, item.kind, str(item.rows), bytes_text(item.bytes)] for item in removed]
@@ -89,10 +89,12 @@ def compact(store: Store, arguments: argparse.Namespace) -> int:
 
     payloads = payloads_of(store, arguments)
     compactor = Compactor(store.engine, lambda _: False, store.upkeep, payloads)
-    made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+    result = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
     if arguments.json:
-        return print_json(made._asdict())
-    before, after = bytes_text(made.bytes_before), bytes_text(made.bytes_after)
-    said = f"put {made.segments} segments of {before} into {made.bundles} bundles of {after}"
-    print(said if made.segments else "nothing to put together")
+        return print_json(result._asdict())
+    old_size, new_size = bytes_text(result.bytes_before), bytes_text(result.bytes_after)
+    summary = (
+        f"put {result.segments} segments of {old_size} into {result.bundles} bundles of {new_size}"
+    )
+    print(summary if result.segments else "nothing to put together")
     return 0

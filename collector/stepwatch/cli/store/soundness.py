@@ -18,7 +18,7 @@ def verify(store: Store, arguments: argparse.Namespace) -> int:
     """Read every byte and print what is damaged; 1 if anything is."""
     from stepwatch.collector.store.upkeep.checks import problems
 
-    found, payloads = list(problems(store.engine)), payloads_of(store, arguments)
+    damage, payloads = list(problems(store.engine)), payloads_of(store, arguments)
     if arguments.repair and payloads is None:
         raise UsageError("--repair needs --payloads: it removes what nothing refers to there")
     if payloads is not None and arguments.repair:
@@ -26,10 +26,10 @@ def verify(store: Store, arguments: argparse.Namespace) -> int:
             raise StoreError("a collector puts segments together just now; run it again")
     elif payloads is not None:
         orphans = payloads.orphans(time.time())
-        found += [f"no bundle refers to the object {each.url}" for each in orphans]
+        damage += [f"no bundle refers to the object {orphan.url}" for orphan in orphans]
     if arguments.json:
-        print_json({"problems": found})
+        print_json({"problems": damage})
     else:
-        print("\n".join(found[:SHOWN_JOBS]) if found else "nothing is damaged")
-        print_more(len(found), "problems")
-    return int(bool(found))
+        print("\n".join(damage[:SHOWN_JOBS]) if damage else "nothing is damaged")
+        print_more(len(damage), "problems")
+    return int(bool(damage))

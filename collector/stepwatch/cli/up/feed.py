@@ -24,43 +24,45 @@ class Feed:
         return [*self._job_news(jobs), *self._incident_news(incidents)]
 
     def _job_news(self, jobs: list[dict[str, Any]]) -> Iterator[str]:
-        before = self._jobs
+        previous = self._jobs
         self._jobs = {job["job"]: (job["attempt"], job["state"]) for job in jobs}
         for job in jobs:
-            known = (before or {}).get(job["job"])
-            if before is not None and known != self._jobs[job["job"]]:
-                yield from _job_line(job, known)
+            last_status = (previous or {}).get(job["job"])
+            if previous is not None and last_status != self._jobs[job["job"]]:
+                yield from _job_line(job, last_status)
 
     def _incident_news(self, incidents: list[dict[str, Any]]) -> Iterator[str]:
-        before = self._incidents
+        previous = self._incidents
         self._incidents = {item["id"]: item["state"] for item in incidents}
         # Newest first in the list, oldest first on the screen.
         for item in reversed(incidents):
-            known = "" if before is None else before.get(item["id"], "")
-            first_look = before is None and item["state"] != "open"
-            if not first_look and known != item["state"]:
+            last_state = "" if previous is None else previous.get(item["id"], "")
+            first_look = previous is None and item["state"] != "open"
+            if not first_look and last_state != item["state"]:
                 yield _incident_line(item)
 
 
-def _job_line(job: dict[str, Any], known: tuple[int | None, str] | None) -> Iterator[str]:
+def _job_line(job: dict[str, Any], last_status: tuple[int | None, str] | None) -> Iterator[str]:
     name = job["job"]
-    began = known is None or known[0] != job["attempt"]
+    began = last_status is None or last_status[0] != job["attempt"]
     if job["state"] in ENDED:
-        at = "" if job["step"] is None else f" at step {job['step']}"
-        yield f"job {name}: {job['state']}{at}"
+        position = "" if job["step"] is None else f" at step {job['step']}"
+        yield f"job {name}: {job['state']}{position}"
     elif job["state"] not in (*GOING_ON, UNKNOWN):
         reason = f": {job['reason']}" if job.get("reason") else ""
         yield f"job {name}: {job['state']}{reason}"
     elif job["state"] in GOING_ON:
         attempt = f", attempt {job['attempt']}" if job["attempt"] else ""
         ranks = job["world_size"]
-        where = f" on {ranks} rank{'' if ranks == 1 else 's'}" if began or _is_back(known) else ""
+        where = (
+            f" on {ranks} rank{'' if ranks == 1 else 's'}" if began or _is_back(last_status) else ""
+        )
         yield f"job {name}{attempt}: {job['state']}{where}"
 
 
-def _is_back(known: tuple[int | None, str] | None) -> bool:
+def _is_back(last_status: tuple[int | None, str] | None) -> bool:
     """Whether a job was no longer seen to go on when it was looked at before."""
-    return known is not None and known[1] not in GOING_ON
+    return last_status is not None and last_status[1] not in GOING_ON
 
 
 def _incident_line(item: dict[str, Any]) -> str:

@@ -61,10 +61,10 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def _refuse_second_agent(rings: Path) -> None:
-    known = presence.read(rings)
-    lives = known is not None and Path(f"/proc/{known.pid}").exists()
-    if known is not None and lives and known.is_fresh(time.monotonic_ns()):
+    agent = presence.read(rings)
+    lives = agent is not None and Path(f"/proc/{agent.pid}").exists()
+    if agent is not None and lives and agent.is_fresh(time.monotonic_ns()):
         raise ConfigurationError(
-            f"an agent (pid {known.pid}) reads {rings} already; its page: {known.page}; "
+            f"an agent (pid {agent.pid}) reads {rings} already; its page: {agent.page}; "
             "stop it, or pass another --ring-dir"
         )

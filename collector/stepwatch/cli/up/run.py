@@ -117,9 +117,9 @@ class Up:
     def _is_ready(self, name: str) -> bool:
         if name == "collector":
             return self._ask("/v1/jobs", "jobs") is not None
-        known = presence.read(self.plan.rings)
-        mine = known is not None and known.pid == self._running[name].pid
-        return mine and known is not None and known.link == presence.CONNECTED
+        agent = presence.read(self.plan.rings)
+        is_started_here = agent is not None and agent.pid == self._running[name].pid
+        return is_started_here and agent is not None and agent.link == presence.CONNECTED
 
     def _keep(self, name: str) -> None:
         """Start `name` again if it has ended."""
@@ -138,10 +138,10 @@ class Up:
         """The list that the collector answers; None while it does not."""
         try:
             response = self._client.get(path)
-            found: list[dict[str, Any]] = plain_document(response.json()[key])
+            rows: list[dict[str, Any]] = plain_document(response.json()[key])
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return None
-        return found if response.status_code == 200 else None
+        return rows if response.status_code == 200 else None
 
 
 def _say(words: str) -> None:

@@ -152,8 +152,8 @@ def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
         raise UsageError(f"--trace-every {arguments.trace_every} must be 1 or more")
     if arguments.otlp and not arguments.otlp.startswith(("http://", "https://")):
         raise UsageError(f"--otlp {arguments.otlp!r} is not a URL; pass http://HOST:4318")
-    asked = _sends(arguments, "TRACES")
-    return TraceOptions(arguments.otlp, arguments.trace_every) if asked else None
+    is_enabled = _sends(arguments, "TRACES")
+    return TraceOptions(arguments.otlp, arguments.trace_every) if is_enabled else None
 
 
 def _metrics(arguments: argparse.Namespace) -> OtlpOptions | None:

@@ -62,22 +62,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every ring; exit 1 if one cannot be read."""
-    kept = _kept(arguments.spool)
-    found, broken = [], []
-    for place in _places(arguments.place, kept):
+    copies = _copy_folders(arguments.spool)
+    rings, broken = [], []
+    for place in _places(arguments.place, copies):
         for path in find_rings(place) if place.exists() else ():
             try:
-                found.append(ring_facts(path, arguments.records))
+                rings.append(ring_facts(path, arguments.records))
             except RingError as error:
                 broken.append(str(error))
     if arguments.json:
-        print(json.dumps({"rings": found, "errors": broken}, indent=1))
+        print(json.dumps({"rings": rings, "errors": broken}, indent=1))
     else:
-        print(rings_text(found) if found else f"no rings below {arguments.place}")
+        print(rings_text(rings) if rings else f"no rings below {arguments.place}")
         for reason in broken:
             print(f"stepwatch: {reason}")
         if arguments.place == places.ring_dir():
-            for folder in kept:
+            for folder in copies:
                 count = sum(1 for _ in find_rings(folder))
                 print(f"stepwatch: {count} rings of ended ranks are kept in {folder}: name the job")
         for folder in closed_directories(arguments.place):
@@ -85,32 +85,32 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(broken))
 
 
-def _kept(spool: Path | None) -> list[Path]:
+def _copy_folders(spool: Path | None) -> list[Path]:
     """Folders with copies of the rings of ranks that have ended, as far as this user may look."""
     spools = SPOOLS if spool is None else (spool,)
-    return [each / COPIES for each in spools if os.access(each / COPIES, os.R_OK | os.X_OK)]
+    return [spool / COPIES for spool in spools if os.access(spool / COPIES, os.R_OK | os.X_OK)]
 
 
-def _places(asked: Path, kept: Iterable[Path]) -> list[Path]:
+def _places(query: Path, copies: Iterable[Path]) -> list[Path]:
     """Where to look for what was asked: the path itself, or that job in every user's directory
     and among the copies of ended ranks.
 
     Raises:
         UsageError: there is neither.
     """
-    if asked.exists() or asked == places.ring_dir():
-        return [asked]
-    wanted = [folder / asked for folder in user_directories(places.ring_dir())]
-    for folder in kept:
-        wanted += [folder / asked, (folder / asked).with_name(asked.name + COPY_SUFFIX)]
-    found = [place for place in wanted if not asked.is_absolute() and place.exists()]
-    if not found:
+    if query.exists() or query == places.ring_dir():
+        return [query]
+    wanted = [folder / query for folder in user_directories(places.ring_dir())]
+    for folder in copies:
+        wanted += [folder / query, (folder / query).with_name(query.name + COPY_SUFFIX)]
+    paths = [place for place in wanted if not query.is_absolute() and place.exists()]
+    if not paths:
         raise UsageError(
-            f"there is no ring, directory or job {asked} below {places.ring_dir()}, nor a copy of "
-            f"one below {' or '.join(map(str, kept)) or 'the spool of an agent: pass --spool'}; "
+            f"there is no ring, directory or job {query} below {places.ring_dir()}, nor a copy of "
+            f"one below {' or '.join(map(str, copies)) or 'the spool of an agent: pass --spool'}; "
             "`stepwatch blackbox` alone shows all"
         )
-    return found
+    return paths
 
 
 def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
@@ -161,16 +161,16 @@ def rings_text(rings: list[dict[str, Any]]) -> str:
     """A table per attempt, and the newest steps where they were asked for."""
     parts = []
     for job, attempt in sorted({(ring["job"], ring["attempt"]) for ring in rings}):
-        mine = [ring for ring in rings if (ring["job"], ring["attempt"]) == (job, attempt)]
-        rows = [_row(ring) for ring in sorted(mine, key=lambda ring: int(ring["rank"]))]
+        attempt_rings = [ring for ring in rings if (ring["job"], ring["attempt"]) == (job, attempt)]
+        rows = [_row(ring) for ring in sorted(attempt_rings, key=lambda ring: int(ring["rank"]))]
         head = ["rank", "node", "pid", "process", "step", "phase", "for", "inside", "last done"]
-        parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows, left=9)}")
+        parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows, left_columns=9)}")
         parts += [
             f"  device of rank {ring['rank']}: {device_words(ring['device'])}"
-            for ring in mine
+            for ring in attempt_rings
             if ring["device"] is not None
         ]
-        for ring in mine:
+        for ring in attempt_rings:
             for step in ring.get("steps", ()):
                 phases = "  ".join(f"{k} {text.seconds(v)}" for k, v in step["seconds"].items())
                 parts.append(f"  rank {ring['rank']} step {step['step']}: {phases}")

@@ -43,15 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
     fresh = {
         artefact.path: artefact.text for artefact in artefacts.build(artefacts.links_of(arguments))
     }
-    found = closure.problems(tree, words, fresh)
+    problems = closure.problems(tree, words, fresh)
     if arguments.json:
-        rows = [{"where": problem.where, "what": problem.what} for problem in found]
-        print(json.dumps({"ok": not found, "problems": rows}, indent=2))
+        rows = [{"where": problem.where, "what": problem.message} for problem in problems]
+        print(json.dumps({"ok": not problems, "problems": rows}, indent=2))
     else:
-        for problem in found:
+        for problem in problems:
             print(problem)
-        print(_verdict(tree, len(found)))
-    return PROBLEM if found else OK
+        print(_verdict(tree, len(problems)))
+    return PROBLEM if problems else OK
 
 
 def _verdict(tree: closure.Tree, problems: int) -> str:
@@ -59,8 +59,8 @@ def _verdict(tree: closure.Tree, problems: int) -> str:
     return f"{files} files checked: {problems or 'no'} problem{'' if problems == 1 else 's'}"
 
 
-def _root(given: Path | None) -> Path:
-    root = given if given is not None else artefacts.checkout(Path.cwd())
+def _root(folder: Path | None) -> Path:
+    root = folder if folder is not None else artefacts.checkout(Path.cwd())
     if root is None or not (root / artefacts.RUNBOOK_PAGES).is_dir():
         raise UsageError("this is no checkout of stepwatch; name one with --root DIR")
     return root

@@ -27,23 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print each item with its state; exit 1 if one fails or is unknown."""
     job = component(arguments.job, "job") if arguments.job else ""
-    found = [
+    rows = [
         {**item, **_outcome(arguments, item, job)._asdict()}
         for item in items()
         if arguments.list in item["lists"]
     ]
     if arguments.json:
-        print(json.dumps({"list": arguments.list, "items": found}, indent=1))
+        print(json.dumps({"list": arguments.list, "items": rows}, indent=1))
     else:
-        print("\n".join(_shown(item) for item in found))
-    return int(any(item["state"] in (FAIL, UNKNOWN) for item in found))
+        print("\n".join(_shown(item) for item in rows))
+    return int(any(item["state"] in (FAIL, UNKNOWN) for item in rows))
 
 
 def items() -> list[dict[str, Any]]:
     """Items of all lists, as `items.toml` has them."""
     place = resources.files("stepwatch.cli.checklist").joinpath("items.toml")
-    found: list[dict[str, Any]] = tomllib.loads(place.read_text(encoding="utf-8"))["item"]
-    return found
+    rows: list[dict[str, Any]] = tomllib.loads(place.read_text(encoding="utf-8"))["item"]
+    return rows
 
 
 def _outcome(arguments: argparse.Namespace, item: dict[str, Any], job: str) -> Outcome:

@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _leave)
     tokens = access.tokens_of(arguments)
     certificate = access.certificate_of(arguments)
-    asked = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
-    objectives = read_objectives(*asked)
+    objective_files = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
+    objectives = read_objectives(*objective_files)
     receivers = _receivers(arguments)
     opened = places.listen(
         arguments.host, arguments.port, tokens is not None, "--ingest-token-file and its like"
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
             notifier=Notifiers(opened_store.outbox, receivers) if receivers else None,
             objectives=objectives,
         )
-        signal.signal(signal.SIGHUP, lambda *_: read_again(service, *asked))
+        signal.signal(signal.SIGHUP, lambda *_: read_again(service, *objective_files))
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         scheme = "http" if certificate is None else "https"
@@ -149,9 +149,9 @@ def _receivers(arguments: argparse.Namespace) -> list[Receiver]:
     from stepwatch.collector.runtime.paging.configuration import read_receivers
     from stepwatch.collector.runtime.paging.receivers import Receiver
 
-    found = read_receivers(arguments.receivers) if arguments.receivers else []
+    receivers = read_receivers(arguments.receivers) if arguments.receivers else []
     url = arguments.notify_url
-    return [Receiver("", lambda: str(url)), *found] if url else found
+    return [Receiver("", lambda: str(url)), *receivers] if url else receivers
 
 
 def read_again(

@@ -58,13 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.new is None and arguments.save is None:
         raise UsageError("name a second run, or pass --save FILE")
     card = None if arguments.rates is None else read_rates(Path(arguments.rates))
-    found = [_read(arguments, name) for name in (arguments.base, arguments.new) if name is not None]
+    runs = [_read(arguments, name) for name in (arguments.base, arguments.new) if name is not None]
     if arguments.save is not None:
-        _save(arguments.save, found[-1])
+        _save(arguments.save, runs[-1])
     if arguments.new is None:
-        print(f"{arguments.save}: job {found[-1]['job']}, attempt {found[-1]['attempt']}")
+        print(f"{arguments.save}: job {runs[-1]['job']}, attempt {runs[-1]['attempt']}")
         return 0
-    compared = comparison(found[0], found[1], arguments.bound, card)
+    compared = comparison(runs[0], runs[1], arguments.bound, card)
     as_json = arguments.json
     print(json.dumps(compared, indent=1) if as_json else comparison_text(plain_document(compared)))
     return int(compared["verdict"] != Verdict.NO_REGRESSION)
@@ -85,76 +85,76 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """A run that was saved, or a job's newest."""
     path = Path(name)
     if path.suffix != ".json" and not path.is_file():
-        found: dict[str, Any] = ask_as_sent(arguments, f"/v1/jobs/{component(name, 'job')}/run")
-        return found
+        document: dict[str, Any] = ask_as_sent(arguments, f"/v1/jobs/{component(name, 'job')}/run")
+        return document
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; it is no run")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {file_problem(error)}; write it with --save") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: no JSON; write it with --save") from error
-    _check(found, path)
-    return found
+    _check(document, path)
+    return document
 
 
-def _check(found: Any, path: Path) -> None:
+def _check(document: Any, path: Path) -> None:
     """Whether a file holds a run.
 
     Raises:
         UsageError: it does not.
     """
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise UsageError(f"{path}: holds no run; write it with --save")
-    wrong = [name for name, is_right in _NEEDED.items() if not is_right(found.get(name))]
+    wrong = [name for name, is_right in _NEEDED.items() if not is_right(document.get(name))]
     if wrong:
         raise UsageError(f"{path}: {wrong[0]}: missing or wrong; write the file with --save")
 
 
-def _is_text(found: Any) -> bool:
-    return isinstance(found, str)
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-def _is_number(found: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Whether it is one, finite and no larger than anything that is counted."""
-    return isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _MOST
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
 
 
-def _is_count(found: Any) -> bool:
-    return isinstance(found, int) and _is_number(found) and found >= 0
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value) and value >= 0
 
 
-def _is_moment(found: Any) -> bool:
-    return _is_number(found) and 0 <= found < _LATEST_S
+def _is_moment(moment_s: Any) -> bool:
+    return _is_number(moment_s) and 0 <= moment_s < _LATEST_S
 
 
-def _is_block(found: Any) -> bool:
+def _is_block(block: Any) -> bool:
     return (
-        isinstance(found, dict)
-        and _is_count(found.get("steps"))
-        and _is_count(found.get("tokens"))
-        and _is_number(found.get("seconds"))
-        and found["seconds"] >= _LEAST_SECONDS
+        isinstance(block, dict)
+        and _is_count(block.get("steps"))
+        and _is_count(block.get("tokens"))
+        and _is_number(block.get("seconds"))
+        and block["seconds"] >= _LEAST_SECONDS
     )
 
 
-def _is_sli(found: Any) -> bool:
-    value = found.get("value", "") if isinstance(found, dict) else ""
-    return (value is None or _is_number(value)) and _is_text(found.get("unit"))
+def _is_sli(sli: Any) -> bool:
+    value = sli.get("value", "") if isinstance(sli, dict) else ""
+    return (value is None or _is_number(value)) and _is_text(sli.get("unit"))
 
 
-def _of(is_right: Check) -> Check:
+def _mapping_of(is_right: Check) -> Check:
     """Whether it is an object of which each value is right."""
-    return lambda found: isinstance(found, dict) and all(map(is_right, found.values()))
+    return lambda mapping: isinstance(mapping, dict) and all(map(is_right, mapping.values()))
 
 
-def _is_phases(found: Any) -> bool:
+def _is_phases(phases: Any) -> bool:
     """A file of an earlier release has none."""
-    return found is None or (
-        isinstance(found, dict)
-        and _is_count(found.get("steps"))
-        and _of(_is_number)(found.get("seconds"))
+    return phases is None or (
+        isinstance(phases, dict)
+        and _is_count(phases.get("steps"))
+        and _mapping_of(_is_number)(phases.get("seconds"))
     )
 
 
@@ -164,20 +164,20 @@ _NEEDED: Mapping[str, Check] = {
     "attempt": _is_count,
     "state": _is_text,
     "began_at": _is_moment,
-    "world_size": lambda found: _is_count(found) and found > 0,
-    "clock": lambda found: found is None or _is_text(found),
-    "blocks": lambda found: isinstance(found, list) and all(map(_is_block, found)),
+    "world_size": lambda size: _is_count(size) and size > 0,
+    "clock": lambda clock: clock is None or _is_text(clock),
+    "blocks": lambda blocks: isinstance(blocks, list) and all(map(_is_block, blocks)),
     "phase_seconds": _is_phases,
-    "slis": _of(_is_sli),
-    "incidents": _of(_is_count),
-    "facts": _of(_is_text),
+    "slis": _mapping_of(_is_sli),
+    "incidents": _mapping_of(_is_count),
+    "facts": _mapping_of(_is_text),
 }
 """What is right of each key of a run's document; those that may be missing are right as None."""
 
 
-def _save(path: Path, found: dict[str, Any]) -> None:
+def _save(path: Path, document: dict[str, Any]) -> None:
     """Whoever stops this leaves the old baseline, or the new one."""
     try:
-        write_durably(path, (json.dumps(found, indent=1) + "\n").encode())
+        write_durably(path, (json.dumps(document, indent=1) + "\n").encode())
     except OSError as error:
         raise UsageError(f"--save: {path}: {error.strerror}; give a file that can be") from error

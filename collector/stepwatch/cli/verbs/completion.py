@@ -25,15 +25,15 @@ def whole_parser() -> argparse.ArgumentParser:
     """One parser with every verb, its options and its files."""
     from stepwatch.cli.main import VERBS, load_verb
 
-    whole = argparse.ArgumentParser(prog="stepwatch", allow_abbrev=False)
-    whole.add_argument("--version", action="store_true", help="print the version")
-    verbs = whole.add_subparsers(dest="verb")
+    root = argparse.ArgumentParser(prog="stepwatch", allow_abbrev=False)
+    root.add_argument("--version", action="store_true", help="print the version")
+    verbs = root.add_subparsers(dest="verb")
     verbs.add_parser("help", help="what a verb does").add_argument("of", choices=[*VERBS])
     for name, text in VERBS.items():
         parser = verbs.add_parser(name, help=text, allow_abbrev=False)
         load_verb(name).add_arguments(parser)
         _complete_files(parser)
-    return whole
+    return root
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print; exit 0 if the job is healthy or recovered; 1 if something is wrong, was so when the
     run ended, or is not known, and if the run was interrupted."""
     job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
-    found = diagnosis(job, arguments.collector)
+    document = diagnosis(job, arguments.collector)
     width = text.columns() - 2
-    shown = diagnosis_text(found, source_words(arguments), width)
-    print(json.dumps(found, indent=1) if arguments.json else shown)
-    return int(found["verdict"] not in WELL)
+    shown = diagnosis_text(document, source_words(arguments), width)
+    print(json.dumps(document, indent=1) if arguments.json else shown)
+    return int(document["verdict"] not in WELL)

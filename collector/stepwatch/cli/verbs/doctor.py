@@ -122,7 +122,9 @@ def run(arguments: argparse.Namespace) -> int:
     failed = examined.doubtful if arguments.strict else examined.failed
     if arguments.json:
         print(
-            json.dumps({"ok": not failed, "checks": [each._asdict() for each in results]}, indent=1)
+            json.dumps(
+                {"ok": not failed, "checks": [result._asdict() for result in results]}, indent=1
+            )
         )
     else:
         print(summary(results, failed=failed))
@@ -155,13 +157,13 @@ def _meeting(arguments: argparse.Namespace) -> Meeting | None:
 def line(result: Result, *, in_slurm: bool = False) -> str:
     """One check; under Slurm, what is wrong begins with whose it is to mend."""
     wrong = result.outcome.value in ("FAIL", "WARN")
-    whose = f"[{result.problem}] " if in_slurm and wrong else ""
+    owner = f"[{result.problem}] " if in_slurm and wrong else ""
     remedy = f"\n{'':8} → {result.remedy}" if result.remedy else ""
-    return f"{result.outcome:8} {whose}{result.check}: {result.text}{remedy}"
+    return f"{result.outcome:8} {owner}{result.check}: {result.text}{remedy}"
 
 
 def summary(results: list[Result], *, failed: bool) -> str:
     """How many of each, and what follows."""
     counts = Counter(result.outcome.value for result in results)
-    each = ", ".join(f"{counts[name]} {name}" for name in ("FAIL", "WARN", "UNKNOWN", "PASS"))
-    return f"{each}: {'a job should not start here' if failed else 'a job may start here'}"
+    totals = ", ".join(f"{counts[name]} {name}" for name in ("FAIL", "WARN", "UNKNOWN", "PASS"))
+    return f"{totals}: {'a job should not start here' if failed else 'a job may start here'}"

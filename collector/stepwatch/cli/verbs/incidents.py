@@ -52,20 +52,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.act:
         _shown_alone(arguments)
     if arguments.id:
-        found = [ask(arguments, f"/v1/incidents/{component(arguments.id, 'incident')}")]
+        incidents = [ask(arguments, f"/v1/incidents/{component(arguments.id, 'incident')}")]
     else:
         query = {key: getattr(arguments, key) for key in ("job", "state")}
-        given = {key: value for key, value in query.items() if value}
-        found = ask(arguments, "/v1/incidents", **given)["incidents"]
+        filters = {key: value for key, value in query.items() if value}
+        incidents = ask(arguments, "/v1/incidents", **filters)["incidents"]
     if arguments.json:
-        print(json.dumps(found[0] if arguments.id else found, indent=1))
-    elif not found:
+        print(json.dumps(incidents[0] if arguments.id else incidents, indent=1))
+    elif not incidents:
         print("no incidents")
     else:
         show, source = detail if arguments.id else headline, source_words(arguments)
         width = text.columns() - 2
-        print("\n\n".join(show(item, source, width) for item in found))
-    return int(any(item["state"] == "open" for item in found))
+        print("\n\n".join(show(item, source, width) for item in incidents))
+    return int(any(item["state"] == "open" for item in incidents))
 
 
 def _shown_alone(arguments: argparse.Namespace) -> None:
@@ -92,12 +92,16 @@ def _act(arguments: argparse.Namespace) -> int:
         raise UsageError(f"name the incident: stepwatch incidents {arguments.act} ID")
     path = f"/v1/incidents/{component(arguments.about, 'incident')}/notes"
     note = {"event": EVENT_OF[arguments.act], "by": arguments.by, "text": arguments.text}
-    found = request(arguments, "POST", path, json=note)
+    incident = request(arguments, "POST", path, json=note)
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(incident, indent=1))
     else:
         noted = f"{note['event']} by {note['by']}" if arguments.act in _UNSEEN else ""
-        words = [f"incident {found['id']}: {found['state']}", *response_words(found), noted]
+        words = [
+            f"incident {incident['id']}: {incident['state']}",
+            *response_words(incident),
+            noted,
+        ]
         print(text.wrapped(", ".join(filter(None, words)), "", text.columns() - 2, hang=2))
     return 0
 
@@ -105,18 +109,18 @@ def _act(arguments: argparse.Namespace) -> int:
 def response_words(incident: dict[str, Any]) -> list[str]:
     """Who acknowledged, mitigated and owns an incident; nothing of a collector of before."""
     response = incident.get("response") or {}
-    done = [
+    actions = [
         f"{event} by {response[event]['by']} {text.clock(response[event]['at'])}"
         for event in (ACKNOWLEDGED, MITIGATED)
         if response.get(event)
     ]
     if response.get("owner"):
-        done.append(f"owner {response['owner']}")
+        actions.append(f"owner {response['owner']}")
     silence = response.get("silenced")
     if silence:
         until = f"until {text.clock(silence['until'])}, {silence['id']}"
-        done.append(f"silenced by {silence['by']} {until}: {silence['why']}")
-    return done
+        actions.append(f"silenced by {silence['by']} {until}: {silence['why']}")
+    return actions
 
 
 def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
@@ -211,5 +215,5 @@ def detail(incident: dict[str, Any], source: str | None, width: int = text.NARRO
 def story(incident: dict[str, Any]) -> list[dict[str, Any]]:
     """What detectors and people said of an incident, in the order of time."""
     notes = (incident.get("response") or {}).get("notes", [])
-    said = [{**note, "event": f"{note['event']} by {note['by']}"} for note in notes]
-    return sorted([*incident["timeline"], *said], key=lambda event: float(event["at"]))
+    note_events = [{**note, "event": f"{note['event']} by {note['by']}"} for note in notes]
+    return sorted([*incident["timeline"], *note_events], key=lambda event: float(event["at"]))

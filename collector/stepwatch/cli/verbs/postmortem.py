@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _job(arguments: argparse.Namespace, name: str) -> dict[str, Any] | None:
     """The incident's job; None where it is in live state nowhere any more."""
     try:
-        found: dict[str, Any] = ask(arguments, f"/v1/jobs/{component(name, 'job')}")
+        job: dict[str, Any] = ask(arguments, f"/v1/jobs/{component(name, 'job')}")
     except SourceError:
         return None
-    return found
+    return job

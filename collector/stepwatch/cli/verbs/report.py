@@ -27,10 +27,10 @@ _MOST_DAYS = 3660
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    of = parser.add_mutually_exclusive_group()
-    of.add_argument("--job", help="only this job")
-    of.add_argument("--class", dest="job_class", help="only jobs of this class")
-    of.add_argument("--fleet", action="store_true", help="all jobs; the default")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--job", help="only this job")
+    scope.add_argument("--class", dest="job_class", help="only jobs of this class")
+    scope.add_argument("--fleet", action="store_true", help="all jobs; the default")
     span = parser.add_mutually_exclusive_group()
     span.add_argument("--week", action="store_true", help="the last 7 days; the default")
     span.add_argument("--month", action="store_true", help="the last 30 days")
@@ -62,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
         query["job"] = component(arguments.job, "job")
     if arguments.job_class:
         query["class"] = arguments.job_class
-    found = ask(arguments, "/v1/report", **query)
+    report = ask(arguments, "/v1/report", **query)
     if arguments.json:
-        print(json.dumps(_with_money(found, card), indent=1))
+        print(json.dumps(_with_money(report, card), indent=1))
     else:
-        print(markdown(_title(arguments), sections(found, card)), end="")
+        print(markdown(_title(arguments), sections(report, card)), end="")
     if arguments.html is not None:
-        _write(arguments.html, page(_title(arguments), sections(found, card), found))
+        _write(arguments.html, page(_title(arguments), sections(report, card), report))
     return 0
 
 
@@ -107,12 +107,12 @@ def _title(arguments: argparse.Namespace) -> str:
     return "Report on all jobs"
 
 
-def _with_money(found: dict[str, object], card: RateCard | None) -> dict[str, object]:
+def _with_money(report: dict[str, object], card: RateCard | None) -> dict[str, object]:
     """The document, and what each job cost where a card is given; None where a day has no rate."""
     if card is None:
-        return found
-    jobs: list[dict[str, object]] = found["jobs"]  # type: ignore[assignment]
+        return report
+    jobs: list[dict[str, object]] = report["jobs"]  # type: ignore[assignment]
     for job in jobs:
         money, without = job_cost(job, card)
         job["cost"], job["currency"] = None if without else round(money, 6), card.currency
-    return found
+    return report

@@ -42,11 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
     if sum(map(bool, (named, arguments.list, arguments.expire))) != 1:
         raise UsageError("name a job, node or kind, or pass --list, or --expire ID")
     if arguments.list:
-        found = ask(arguments, "/v1/silences")["silences"]
-        print(json.dumps(found, indent=1) if arguments.json else listed(found, time.time()))
+        silences = ask(arguments, "/v1/silences")["silences"]
+        print(json.dumps(silences, indent=1) if arguments.json else listed(silences, time.time()))
         return 0
-    made = _expired(arguments) if arguments.expire else _begun(arguments)
-    print(json.dumps(made, indent=1) if arguments.json else in_words(made, arguments.alertmanager))
+    silence = _expired(arguments) if arguments.expire else _begun(arguments)
+    print(
+        json.dumps(silence, indent=1)
+        if arguments.json
+        else in_words(silence, arguments.alertmanager)
+    )
     return 0
 
 
@@ -54,26 +58,26 @@ def _begun(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.seconds is None or not arguments.why:
         raise UsageError("a silence needs --for TIME and --why TEXT")
     about = _about(arguments)
-    asked = {"seconds": arguments.seconds, "why": arguments.why, "by": arguments.by}
+    terms = {"seconds": arguments.seconds, "why": arguments.why, "by": arguments.by}
     url, identity = arguments.alertmanager, ""
     if url:
-        identity = alertmanager.silence(url, about, asked, time.time())
+        identity = alertmanager.silence(url, about, terms, time.time())
     try:
-        document = {**about, **asked, "alertmanager": identity}
-        found: dict[str, Any] = request(arguments, "POST", "/v1/silences", json=document)
+        document = {**about, **terms, "alertmanager": identity}
+        silence: dict[str, Any] = request(arguments, "POST", "/v1/silences", json=document)
     except SourceError:
         if identity:  # one of the two alone would page half of what it should
             alertmanager.expire(url, identity)
         raise
-    return found
+    return silence
 
 
 def _expired(arguments: argparse.Namespace) -> dict[str, Any]:
     path = f"/v1/silences/{component(arguments.expire, 'silence')}"
-    found: dict[str, Any] = request(arguments, "DELETE", path, json={"by": arguments.by})
-    if arguments.alertmanager and found["alertmanager"]:
-        alertmanager.expire(arguments.alertmanager, found["alertmanager"])
-    return found
+    silence: dict[str, Any] = request(arguments, "DELETE", path, json={"by": arguments.by})
+    if arguments.alertmanager and silence["alertmanager"]:
+        alertmanager.expire(arguments.alertmanager, silence["alertmanager"])
+    return silence
 
 
 def _about(arguments: argparse.Namespace) -> dict[str, str]:
@@ -95,8 +99,8 @@ def _about(arguments: argparse.Namespace) -> dict[str, str]:
     jobs = any(job["job"] == word for job in ask(arguments, "/v1/jobs")["jobs"])
     is_node = _is_node(arguments, word)
     if jobs == is_node:
-        known = "both a job and a node" if jobs else "neither a job, a node nor a kind"
-        raise UsageError(f"{word!r} is {known} here; pass --job, --node or --kind {word}")
+        ambiguity = "both a job and a node" if jobs else "neither a job, a node nor a kind"
+        raise UsageError(f"{word!r} is {ambiguity} here; pass --job, --node or --kind {word}")
     return {**about, "job" if jobs else "node": word}
 
 
@@ -104,7 +108,9 @@ def _is_node(arguments: argparse.Namespace, word: str) -> bool:
     try:
         ask(arguments, f"/v1/nodes/{word}")
     except SourceError:  # of a node without an agent of its own incidents tell
-        return any(each["node"] == word for each in ask(arguments, "/v1/incidents")["incidents"])
+        return any(
+            incident["node"] == word for incident in ask(arguments, "/v1/incidents")["incidents"]
+        )
     return True
 
 
@@ -135,8 +141,8 @@ def _left_in_alertmanager(silence: dict[str, Any], url: str | None) -> list[str]
 
 
 def _expiring(silence: dict[str, Any], url: str | None) -> str:
-    there = f" --alertmanager {url}" if url else ""
-    return f"stepwatch silence --expire {silence['id']}{there}"
+    option = f" --alertmanager {url}" if url else ""
+    return f"stepwatch silence --expire {silence['id']}{option}"
 
 
 def listed(silences: list[dict[str, Any]], now: float) -> str:
@@ -144,10 +150,16 @@ def listed(silences: list[dict[str, Any]], now: float) -> str:
     if not silences:
         return "no silence is in force"
     rows = [
-        [each["id"], _words(each), in_short(max(each["until"] - now, 0.0)), each["by"], each["why"]]
-        for each in silences
+        [
+            silence["id"],
+            _words(silence),
+            in_short(max(silence["until"] - now, 0.0)),
+            silence["by"],
+            silence["why"],
+        ]
+        for silence in silences
     ]
-    return text.table(["silence", "about", "left", "by", "why"], rows, indent="", left=5)
+    return text.table(["silence", "about", "left", "by", "why"], rows, indent="", left_columns=5)
 
 
 def _words(silence: dict[str, Any]) -> str:

@@ -48,44 +48,44 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.job and arguments.files:
         return _in_full(arguments, str(arguments.files[0]))
     if arguments.job:
-        return _one(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
+        return _show_job(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
     jobs = ask(arguments, "/v1/jobs")["jobs"]
-    known = [(job["job"], slo) for job in jobs for slo in job.get("slos") or []]
+    job_slos = [(job["job"], slo) for job in jobs for slo in job.get("slos") or []]
     if arguments.json:
-        print(json.dumps([{"job": job, **slo} for job, slo in known], indent=1))
-    elif not known:
+        print(json.dumps([{"job": job, **slo} for job, slo in job_slos], indent=1))
+    elif not job_slos:
         print("no job has an SLO that is evaluated")
     else:
-        print(table(known))
-    return int(any(slo["state"] == "exhausted" for _, slo in known))
+        print(table(job_slos))
+    return int(any(slo["state"] == "exhausted" for _, slo in job_slos))
 
 
-def _one(arguments: argparse.Namespace, path: str) -> int:
+def _show_job(arguments: argparse.Namespace, path: str) -> int:
     """A job's SLOs, and its SLIs over the run."""
-    job, found = ask(arguments, path), ask(arguments, f"{path}/slis")["slis"]
+    job, slis = ask(arguments, path), ask(arguments, f"{path}/slis")["slis"]
     slos = job.get("slos") or []
     if arguments.json:
-        print(json.dumps({"job": job["job"], "slos": slos, "slis": found}, indent=1))
+        print(json.dumps({"job": job["job"], "slos": slos, "slis": slis}, indent=1))
     else:
         print(table([(job["job"], slo) for slo in slos]))
         width = text.columns() if sys.stdout.isatty() else None
-        print(f"\n{sli_table(found, width)}")
+        print(f"\n{sli_table(slis, width)}")
     return int(any(slo["state"] == "exhausted" for slo in slos))
 
 
 def _in_full(arguments: argparse.Namespace, name: str) -> int:
     """One SLO of a job: its window, budget and burn, what ate it, and what shaped the figure."""
     job = component(arguments.job, "job")
-    found = ask(arguments, f"/v1/jobs/{job}/slos")
-    known = {slo["name"]: slo for slo in found["slos"]}
-    if name not in known:
-        hint = closest_hint(name, known) or "its class has none"
+    document = ask(arguments, f"/v1/jobs/{job}/slos")
+    slos = {slo["name"]: slo for slo in document["slos"]}
+    if name not in slos:
+        hint = closest_hint(name, slos) or "its class has none"
         raise UsageError(f"job {job} has no SLO {name[:63]!r}; {hint}")
-    slo = known[name]
+    slo = slos[name]
     print(
-        json.dumps({**found, "slos": [slo]}, indent=1)
+        json.dumps({**document, "slos": [slo]}, indent=1)
         if arguments.json
-        else in_full(found, slo, text.columns())
+        else in_full(document, slo, text.columns())
     )
     return int(slo["state"] == "exhausted")
 
@@ -96,21 +96,21 @@ def _value(slo: dict[str, Any]) -> str:
     return text.UNKNOWN if slo["ratio"] is None else f"{slo['ratio']:.4g}"
 
 
-def sli_table(found: list[dict[str, Any]], columns: int | None = None) -> str:
+def sli_table(slis: list[dict[str, Any]], columns: int | None = None) -> str:
     """One line for each SLI with its value, then those that are not known, and why.
 
     Lines end at `columns`, where it is given.
     """
     rows = [
-        [sli["name"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), of]
-        for sli in found
+        [sli["name"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), basis]
+        for sli in slis
         if sli["value"] is not None
-        for of in [", ".join(filter(None, (_interval(sli), sli["detail"])))]
+        for basis in [", ".join(filter(None, (_interval(sli), sli["detail"])))]
     ]
-    unknown = [[sli["name"], sli["unknown"]] for sli in found if sli["unknown"]]
-    lines = text.table(["SLI", "value", "90 % interval, and of what"], rows, "", left=3)
+    unknown = [[sli["name"], sli["unknown"]] for sli in slis if sli["unknown"]]
+    lines = text.table(["SLI", "value", "90 % interval, and of what"], rows, "", left_columns=3)
     if unknown:
-        lines += "\n\n" + text.table(["not known", "why"], unknown, "", left=2)
+        lines += "\n\n" + text.table(["not known", "why"], unknown, "", left_columns=2)
     return "\n".join(line[:columns] for line in lines.splitlines())
 
 
@@ -129,12 +129,12 @@ def _define(*, as_json: bool) -> int:
     """Print the definition of each SLI."""
     from stepwatch.collector.slo.over_run.registry import definitions
 
-    found = definitions()
+    slis = definitions()
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(slis, indent=1))
         return 0
     fields = ("formula", "unit", "weight", "expected", "trap", "needs")
-    for sli in found:
+    for sli in slis:
         mission = f" ({sli['mission']})" if sli["mission"] else ""
         print(f"{sli['name']}{mission}: {sli['what']}")
         for field in fields:
@@ -142,7 +142,7 @@ def _define(*, as_json: bool) -> int:
     return 0
 
 
-def table(known: list[tuple[str, dict[str, Any]]]) -> str:
+def table(job_slos: list[tuple[str, dict[str, Any]]]) -> str:
     """One line for each job and SLO."""
     rows = [
         [
@@ -154,10 +154,10 @@ def table(known: list[tuple[str, dict[str, Any]]]) -> str:
             "" if slo["state"] == "too-early" else str(slo["budget"]),
             _burn(slo),
         ]
-        for job, slo in known
+        for job, slo in job_slos
     ]
     head = ["job", "SLO", "state", "value", "target", "budget", "burn now"]
-    return text.table(head, rows, "", left=3)
+    return text.table(head, rows, "", left_columns=3)
 
 
 def _burn(slo: dict[str, Any]) -> str:
@@ -184,7 +184,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
         except ConfigurationError as error:
             print(error, file=sys.stderr)
             return 1
-    found, wrong = [], False
+    results, wrong = [], False
     for file in _documents(files):
         try:
             slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
@@ -195,8 +195,8 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
             wrong = True
             continue
         pairs = reachable(slo)
-        wrong |= not all(each.can_fire for each in pairs)
-        found.append(
+        wrong |= not all(alert.can_fire for alert in pairs)
+        results.append(
             {
                 "file": str(file),
                 "name": slo.name,
@@ -207,19 +207,19 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
                 "window": slo.window.words,
                 "burn": [
                     {
-                        "severity": each.pair.severity,
-                        "budget_share": float(each.pair.budget_share),
-                        "long_seconds": each.pair.long_seconds,
-                        "short_seconds": each.pair.short_seconds,
-                        "rate": float(each.rate),
-                        "ceiling": float(each.ceiling),
-                        "can_fire": each.can_fire,
+                        "severity": alert.pair.severity,
+                        "budget_share": float(alert.pair.budget_share),
+                        "long_seconds": alert.pair.long_seconds,
+                        "short_seconds": alert.pair.short_seconds,
+                        "rate": float(alert.rate),
+                        "ceiling": float(alert.ceiling),
+                        "can_fire": alert.can_fire,
                     }
-                    for each in pairs
+                    for alert in pairs
                 ],
             }
         )
-    print(json.dumps(found, indent=1) if as_json else "\n".join(map(checked, found)))
+    print(json.dumps(results, indent=1) if as_json else "\n".join(map(checked, results)))
     return int(wrong)
 
 
@@ -227,10 +227,10 @@ def _documents(places: list[Path]) -> Iterator[Path]:
     """The documents that are named, and those in the folders that are."""
     for place in places:
         if place.is_dir():
-            found = sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
-            if not found:
+            documents = sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
+            if not documents:
                 raise UsageError(f"{place}: holds no *.yaml; write an SLO document there")
-            yield from found
+            yield from documents
         else:
             yield place
 

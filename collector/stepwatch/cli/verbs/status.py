@@ -51,13 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     return _show_fleet(arguments, ask(arguments, "/v1/jobs")["jobs"], width)
 
 
-def _show_fleet(arguments: argparse.Namespace, known: list[dict[str, Any]], width: int) -> int:
+def _show_fleet(arguments: argparse.Namespace, all_jobs: list[dict[str, Any]], width: int) -> int:
     now = time.time()
     choice = Choice(arguments.match, arguments.state, arguments.all)
-    jobs, left_out = chosen(known, choice, now)
+    jobs, left_out = chosen(all_jobs, choice, now)
     if arguments.json:
         print(json.dumps(jobs, indent=1))
-    elif not known:
+    elif not all_jobs:
         print("no job has reported yet")
     else:
         print(fleet_text(jobs, width, now) if jobs else "no job to show")
@@ -77,10 +77,10 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents, in `width` columns."""
     if job["reason"]:
         return text.wrapped(withheld_text(job), "", width, hang=2)
-    seen = last_seen(job["newest_record_at"], time.time())
+    age = last_seen(job["newest_record_at"], time.time())
     lines = [
         f"{job['job']}: {text.painted(job['state'])}, attempt {job['attempt']}, "
-        f"step {text.count(job['step'])}, last seen {seen}",
+        f"step {text.count(job['step'])}, last seen {age}",
         "",
     ]
     lines += [text.entry(name, value, 12, width) for name, value in pace_lines(job)]
@@ -178,16 +178,16 @@ def cost_line(cost: dict[str, Any]) -> str:
     words = text.money(cost["money"], cost["currency"])
     if not cost["tokens"]:
         return words
-    each = text.money(cost["money"] / cost["tokens"] * 1e6, cost["currency"])
-    return f"{words}, {each} per million tokens"
+    per_million = text.money(cost["money"] / cost["tokens"] * 1e6, cost["currency"])
+    return f"{words}, {per_million} per million tokens"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of the step-time breakdown, the pipeline, its bubble and what-if."""
-    found, stages = job["step_time_breakdown"], job["pipeline"]
+    breakdown, stages = job["step_time_breakdown"], job["pipeline"]
     lines = [
         ("timed on", timing_words(job["timing"])),
-        ("newest", text.UNKNOWN if found is None else _parts(found["ratio"])),
+        ("newest", text.UNKNOWN if breakdown is None else _parts(breakdown["ratio"])),
     ]
     if stages is not None and stages["limiting_stage"] is not None:
         lines.append(
@@ -211,14 +211,14 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     return [*lines, *(("what if", words) for words in what_if_lines(job["what_if"]))]
 
 
-def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
+def what_if_lines(scenarios: list[dict[str, Any]]) -> list[str]:
     """What each scenario would gain; one line in place of those that gain nothing to speak of."""
     lines = [
         f"{item['scenario']}: {text.gain(item['faster_ratio'])}"
-        for item in found
+        for item in scenarios
         if item["faster_ratio"] is None or item["faster_ratio"] >= _LEAST_GAIN
     ]
-    return lines or (["no gain beyond the run's own jitter"] if found else [])
+    return lines or (["no gain beyond the run's own jitter"] if scenarios else [])
 
 
 def timing_words(timing: dict[str, Any]) -> str:
@@ -257,8 +257,12 @@ def _idle(sample: dict[str, Any] | None) -> str:
 
 def _parts(ratios: dict[str, float | None]) -> str:
     """Parts of the step, the largest first, those below one percent left out."""
-    known = [(ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01]
-    parts = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
+    shares = [
+        (ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01
+    ]
+    parts = (
+        f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(shares, reverse=True)
+    )
     return ", ".join(parts) or text.UNKNOWN
 
 

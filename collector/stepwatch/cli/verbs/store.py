@@ -24,35 +24,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions, each with its options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, action in ACTIONS.items():
-        made = actions.add_parser(
+        action_parser = actions.add_parser(
             name,
-            description=action.what,
-            help=action.what,
+            description=action.purpose,
+            help=action.purpose,
             epilog=f"example: stepwatch store {name} {action.example}",
             allow_abbrev=False,
         )
         if name in ("backup", "restore"):
-            made.add_argument("file", type=Path, help="the backup, which is an SQLite store itself")
+            action_parser.add_argument(
+                "file", type=Path, help="the backup, which is an SQLite store itself"
+            )
         if name in ("compact", "verify"):
-            add_payloads_argument(made)
+            add_payloads_argument(action_parser)
         if name == "verify":
-            made.add_argument(
+            action_parser.add_argument(
                 "--repair",
                 action="store_true",
                 help="remove objects in PLACE that no bundle refers to, a day after they were made",
             )
         if name == "migrate":
-            made.add_argument("--to", required=True, metavar="SCHEMA", help="number of the schema")
-            made.add_argument("--dry-run", action="store_true", help="do it and take it back")
+            action_parser.add_argument(
+                "--to", required=True, metavar="SCHEMA", help="number of the schema"
+            )
+            action_parser.add_argument(
+                "--dry-run", action="store_true", help="do it and take it back"
+            )
         if name == "prune":
-            made.add_argument("--dry-run", action="store_true", help="only say what would go")
-            add_keep_arguments(made)
-        made.add_argument(
+            action_parser.add_argument(
+                "--dry-run", action="store_true", help="only say what would go"
+            )
+            add_keep_arguments(action_parser)
+        action_parser.add_argument(
             "--store",
             default="stepwatch.db",
             help="SQLite file, or postgresql+psycopg://USER@HOST/NAME",
         )
-        made.add_argument("--json", action="store_true", help="print JSON")
+        action_parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 class Action(NamedTuple):
     """One thing to do with a store: what it is, an example's options, and the function."""
 
-    what: str
+    purpose: str
     example: str
     act: Callable[[Store, argparse.Namespace], int] | None
 

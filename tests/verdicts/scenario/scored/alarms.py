@@ -49,7 +49,7 @@ def _by_kind(done: Sequence[Document]) -> str:
         for key, count in counts.most_common(_MOST_ROWS)
     ]
     return text.table(
-        ["false incidents in jobs", "kind", "n", "a job-day", "interval"], rows, "", left=2
+        ["false incidents in jobs", "kind", "n", "a job-day", "interval"], rows, "", left_columns=2
     )
 
 
@@ -71,7 +71,7 @@ def _by_job(done: Sequence[Document]) -> str:
                 [name, f"{days(mine):.2f}", str(count), *_in_words(rate(count, days(mine)))]
             )
     return text.table(
-        ["healthy jobs", "job-days", "false", "a job-day", "interval"], rows, "", left=1
+        ["healthy jobs", "job-days", "false", "a job-day", "interval"], rows, "", left_columns=1
     )
 
 

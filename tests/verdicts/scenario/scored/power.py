@@ -74,7 +74,7 @@ def curve(done: Sequence[Document]) -> str:
             ]
         )
     headings = ["found, by cost", "share", "interval", "n", "best test"]
-    return text.table(headings, rows, "", left=3)
+    return text.table(headings, rows, "", left_columns=3)
 
 
 def power(done: Sequence[Document]) -> str:
@@ -93,7 +93,7 @@ def _by_cell(title: str, done: Sequence[Document], said: Callable[[Cell], str]) 
         [f"{low:g} to {high:.3g}", *(said(known[row, at]) for at in range(len(PERIODS)))]
         for row, (low, high) in enumerate(pairwise(EFFECTS))
     ]
-    return text.table([title, *PERIOD_NAMES], rows, "", left=1)
+    return text.table([title, *PERIOD_NAMES], rows, "", left_columns=1)
 
 
 def _ratio(share: float | None) -> str:

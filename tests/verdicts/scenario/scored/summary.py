@@ -121,7 +121,7 @@ def _made(done: Sequence[Document]) -> str:
 
 def _overall(known: Mapping[str, Any]) -> str:
     return text.table(
-        ["all", ""], [[name, _words(value)] for name, value in known.items()], "", left=2
+        ["all", ""], [[name, _words(value)] for name, value in known.items()], "", left_columns=2
     )
 
 
@@ -156,7 +156,7 @@ def _classes(done: Sequence[Document]) -> str:
                 *(_or_blank(quantile(shows, ratio)) for ratio in (0.5, 0.9)),
             ]
         )
-    return text.table(_HEADINGS, rows, "", left=1)
+    return text.table(_HEADINGS, rows, "", left_columns=1)
 
 
 def _or_blank(seconds: float) -> str:
