@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.detect.hang import Asked, RankSituation, allowed_seconds, stall_of
+from stepwatch.collector.detect.hang import (
+    RankDiagnostics,
+    RankSituation,
+    allowed_seconds,
+    stall_of,
+)
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.records import GilState, Op, Phase, ProcessState
@@ -112,7 +117,7 @@ def test_ranks_that_are_all_inside_may_be_in_a_transfer_for_as_long_as_bytes_mov
 
 def test_no_transfer_explains_a_rank_that_is_dead_or_waits_in_a_circle() -> None:
     ranks = [WAITER._replace(rank=rank, moved_age=6.0, group=1 + rank % 2) for rank in range(4)]
-    circle = Asked(groups={1: "0-3", 2: "0-3"})
+    circle = RankDiagnostics(groups={1: "0-3", 2: "0-3"})
     assert len(hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, circle), LIMITS)) == 1
     together = [item._replace(group=1) for item in ranks]
     assert hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS) == []
@@ -168,7 +173,7 @@ def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:
     ranks = [ABSENT._replace(rank=rank, work=Work.CPU) for rank in range(3)]
     ranks[1] = ABSENT._replace(rank=1)
     entries = {rank: FlightEntry("0", 7 - (rank == 1), "all_reduce", "4", "") for rank in range(3)}
-    asked = Asked(
+    asked = RankDiagnostics(
         {
             rank: Diagnosis(0, True, False, GilState.UNKNOWN, 7, 6, "", "", "", "", (entry,))
             for rank, entry in entries.items()
@@ -194,8 +199,8 @@ def test_start_up_is_no_reason_to_wait_for_a_rank_that_left(
     ranks = [WAITER._replace(rank=rank, step=0, group=7) for rank in (0, 1, 3)]
     if process is not None:
         ranks.append(ABSENT._replace(step=0, process=process))
-    others = hang.Others(ended=() if process is not None else (2,))
-    groups = Asked(groups={7: "0-3"})
+    others = hang.OtherRanks(ended=() if process is not None else (2,))
+    groups = RankDiagnostics(groups={7: "0-3"})
     stall = stall_of(ranks, math.nan, math.nan, LIMITS, groups, others)
     assert [item.rank for item in hang.detect(stall, LIMITS)] == found
 
@@ -319,7 +324,9 @@ def test_ranks_whose_threads_all_end_at_one_time_are_frozen_and_none_is_named() 
 
 def test_who_has_finished_is_named_by_those_that_wait_for_it() -> None:
     ranks = [WAITER._replace(rank=rank, group=7) for rank in range(3)]
-    stall = stall_of(ranks, 0.5, 0.5, LIMITS, Asked(groups={7: "0-3"}), hang.Others(ended=(3,)))
+    stall = stall_of(
+        ranks, 0.5, 0.5, LIMITS, RankDiagnostics(groups={7: "0-3"}), hang.OtherRanks(ended=(3,))
+    )
     (finding,) = hang.detect(stall, LIMITS)
     assert (finding.rank, finding.cause, finding.confidence) == (3, "process-gone", "certain")
     assert "rank 3 finished while ranks 0-2 wait in all_reduce of group 0-3" in finding.summary

@@ -7,9 +7,9 @@ import pytest
 
 from stepwatch.collector.detect import hang, pause
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.hang import LIMITS, Others, RankSituation, Stall, stall_of
+from stepwatch.collector.detect.hang import LIMITS, OtherRanks, RankSituation, Stall, stall_of
 from stepwatch.collector.detect.hang.legal import Longest
-from stepwatch.collector.detect.hang.situation import NO_OTHERS, NOBODY_ASKED, Unseen
+from stepwatch.collector.detect.hang.situation import NO_DIAGNOSTICS, NO_OTHER_RANKS, Unseen
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.rank_work import Work
@@ -34,13 +34,13 @@ SHORT: Longest = {Phase.EVAL: 6.0, Phase.CHECKPOINT: 6.0}
 
 
 def hangs_after(
-    *ranks: RankSituation, longest: Longest = SHORT, others: Others = NO_OTHERS
+    *ranks: RankSituation, longest: Longest = SHORT, others: OtherRanks = NO_OTHER_RANKS
 ) -> float:
     """Seconds after which these ranks are a hang, with steps of half a second."""
     numbered = [
         item._replace(rank=rank, moved_age=LIMITS.pause_seconds) for rank, item in enumerate(ranks)
     ]
-    stall = stall_of(numbered, 0.5, 0.5, LIMITS, NOBODY_ASKED, others, longest)
+    stall = stall_of(numbered, 0.5, 0.5, LIMITS, NO_DIAGNOSTICS, others, longest)
     assert stall is not None
     assert not hang.detect(stall._replace(seconds=stall.hang_seconds - 1.0), LIMITS)
     assert hang.detect(stall, LIMITS)
@@ -50,7 +50,7 @@ def hangs_after(
 def stalled(seconds: float, *ranks: RankSituation, longest: Longest = SHORT) -> Stall | None:
     """What comes of these ranks if they have made no progress for so long."""
     aged = [item._replace(rank=rank, moved_age=seconds) for rank, item in enumerate(ranks)]
-    return stall_of(aged, 0.5, 0.5, LIMITS, NOBODY_ASKED, NO_OTHERS, longest)
+    return stall_of(aged, 0.5, 0.5, LIMITS, NO_DIAGNOSTICS, NO_OTHER_RANKS, longest)
 
 
 def test_without_a_sign_of_work_it_hangs_within_two_minutes_or_half_longer_than_any_before() -> (
@@ -130,7 +130,7 @@ def test_what_the_job_came_out_of_is_of_the_same_phase_and_bounded() -> None:
     only_saves = {Phase.CHECKPOINT: 200.0}
     assert hangs_after(WAITS, EVALUATES, longest=only_saves) == least
     assert hangs_after(WAITS, EVALUATES, SAVES, longest=only_saves) == 300.0
-    unseen = Others(unseen=(Unseen(2, "b", 900.0),))
+    unseen = OtherRanks(unseen=(Unseen(2, "b", 900.0),))
     assert hangs_after(WAITS, SAVES, longest=only_saves, others=unseen) == least
     hours = {Phase.EVAL: 3600.0}
     assert hangs_after(WAITS, EVALUATES, longest=hours) == LIMITS.held_seconds

@@ -218,7 +218,7 @@ def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None
     attempt.collective_records.groups.update(
         {number: Group(2, ranks) for number, ranks in groups.items()}
     )
-    assert hang.asked(attempt).groups == {other: "0,2"}
+    assert hang.rank_diagnostics(attempt).groups == {other: "0,2"}
 
 
 def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:

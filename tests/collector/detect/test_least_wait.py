@@ -28,7 +28,7 @@ def found(ranks: int, excess: dict[int, float], noise: float = 0.01) -> LeastWai
 def test_the_rank_that_the_others_wait_for_is_certain(ranks: int) -> None:
     made = found(ranks, {1: 0.38})
     assert made is not None and (made.ranks, made.confidence) == ((1,), "certain")
-    assert made.others - made.waits == pytest.approx(0.38, abs=0.03)
+    assert made.other_waits - made.waits == pytest.approx(0.38, abs=0.03)
 
 
 def test_noise_makes_it_likely_only() -> None:

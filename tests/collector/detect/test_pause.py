@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.collector.detect import hang, pause
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.detect.hang import Asked, Others, RankSituation, stall_of
+from stepwatch.collector.detect.hang import OtherRanks, RankDiagnostics, RankSituation, stall_of
 from stepwatch.collector.detect.hang.situation import Unseen
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.collector.state.trackers.rank_work import Work
@@ -31,8 +31,8 @@ def job(outside: RankSituation, age: float = 180.0) -> list[RankSituation]:
     return [each._replace(moved_age=age) for each in ranks]
 
 
-def detect(ranks: list[RankSituation], asked: Asked | None = None) -> list[Finding]:
-    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, asked or Asked())
+def detect(ranks: list[RankSituation], asked: RankDiagnostics | None = None) -> list[Finding]:
+    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, asked or RankDiagnostics())
     return pause.detect(stall, LIMITS)
 
 
@@ -40,7 +40,7 @@ def test_it_names_the_rank_that_runs_and_what_the_wait_costs() -> None:
     diagnosis = Diagnosis(
         0, True, True, GilState.FREE, 1, 1, "evaluate", "train.py:34", "evaluate < main", ""
     )
-    (finding,) = detect(job(RUNS), Asked({2: diagnosis}))
+    (finding,) = detect(job(RUNS), RankDiagnostics({2: diagnosis}))
     assert (finding.kind, finding.rank, finding.cause) == (FindingKind.PAUSE, 2, "busy")
     assert finding.lost_ratio == 0.75
     assert finding.began_ago_seconds == 180.0
@@ -62,15 +62,15 @@ def test_a_line_stands_once_in_the_evidence_beside_its_callers() -> None:
             "wait threading.py:3 < evaluate train.py:34",
         ),
     ):
-        (finding,) = detect(job(RUNS), Asked({2: asked._replace(stack=stack)}))
+        (finding,) = detect(job(RUNS), RankDiagnostics({2: asked._replace(stack=stack)}))
         (row,) = [row for row in finding.evidence if row.name == "Python line of rank 2"]
         assert (row.text, row.against) == ("train.py:34 in evaluate", against)
 
 
 def test_ranks_that_wait_for_some_that_nobody_observes_do_not_pause() -> None:
     ranks = [WAITER._replace(rank=rank, moved_age=180.0) for rank in range(4)]
-    unseen = Others((Unseen(4, "node-1", 60.0), Unseen(5, "node-1", 60.0)))
-    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, Asked(), others=unseen)
+    unseen = OtherRanks((Unseen(4, "node-1", 60.0), Unseen(5, "node-1", 60.0)))
+    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, RankDiagnostics(), other_ranks=unseen)
     assert stall is not None and not stall.outside
     assert pause.detect(stall, LIMITS) == []
 
@@ -166,7 +166,7 @@ def test_ranks_that_are_all_inside_are_said_within_seconds() -> None:
         item._replace(work=Work.BYTES, carried_age=0.5)
         for item in job(WAITER._replace(rank=2), 20.0)
     ]
-    (finding,) = detect(moves, Asked(groups={0: "0-3"}))
+    (finding,) = detect(moves, RankDiagnostics(groups={0: "0-3"}))
     assert "all ranks are inside all_reduce of group 0-3, and bytes move" in finding.summary
 
 

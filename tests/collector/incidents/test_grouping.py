@@ -88,8 +88,8 @@ def test_every_finding_ends_up_exactly_once_in_any_order(
     assert {identity(item) for item in findings} <= {identity(item) for item in placed}
     assert {identity(item) for item in placed} <= {identity(i) for i in (*findings, *remembered)}
     for group in groups:
-        assert group.seen == (identity(group.cause) in received)
-        if not group.seen:
+        assert group.is_current == (identity(group.cause) in received)
+        if not group.is_current:
             assert any(identity(item) in received for item in group.symptoms)
     shuffle.shuffle(findings)
     shuffle.shuffle(remembered)
@@ -244,10 +244,10 @@ def test_a_rank_that_takes_memory_in_each_step_takes_time_for_it() -> None:
 def test_an_open_incident_goes_on_explaining_while_its_detector_is_quiet() -> None:
     quiet, regression = finding(K.STRAGGLER, 2), finding(K.THROUGHPUT_REGRESSION)
     (group,) = grouped([regression], [quiet])
-    assert (group.seen, group.cause.rank, len(group.symptoms)) == (False, 2, 1)
+    assert (group.is_current, group.cause.rank, len(group.symptoms)) == (False, 2, 1)
     assert grouped([], [quiet]) == []
     (group,) = grouped([finding(K.DATA_SKEW, 2)], [quiet])
-    assert group.seen and group.symptoms == (quiet,)
+    assert group.is_current and group.symptoms == (quiet,)
 
 
 def test_a_thousand_findings_are_joined_quickly_enough_to_be_joined_each_second() -> None:

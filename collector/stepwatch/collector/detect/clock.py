@@ -28,6 +28,6 @@ def with_clock(
 def _error_words(window: Window) -> str:
     """How far the device's moments may lie from the host's: durations do not depend on it."""
     errors = window.planes["clock_error"]
-    known = errors[~np.isnan(errors)]
-    error = float(np.median(known)) if len(known) else None
+    finite = errors[~np.isnan(errors)]
+    error = float(np.median(finite)) if len(finite) else None
     return f"moments on the host's clock to within {in_words(error)}"

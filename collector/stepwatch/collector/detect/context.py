@@ -88,10 +88,10 @@ class DetectionContext:
         if not self.stale_nodes:
             return frozenset()
         ranks, over = self.attempt.ranks, self.attempt.ended.keys() | self.attempt.ranks.gone
-        found = {rank for rank, node in ranks.node_of.items() if node in self.stale_nodes}
+        ranks_unseen = {rank for rank, node in ranks.node_of.items() if node in self.stale_nodes}
         if UNKNOWN_NODE in self.stale_nodes:
-            found.update(np.flatnonzero(~ranks.reported).tolist())
-        return frozenset(found - over)
+            ranks_unseen.update(np.flatnonzero(~ranks.reported).tolist())
+        return frozenset(ranks_unseen - over)
 
     @cached_property
     def left_out(self) -> frozenset[int]:
@@ -102,9 +102,9 @@ class DetectionContext:
     def with_observed_peers(self) -> frozenset[int]:
         """Ranks whose steps are observed, and of whose stage those of another one are."""
         stage = self.window.stage
-        seen = ~np.isin(np.arange(len(stage)), list(self.left_out))
-        stages, counts = np.unique(stage[seen], return_counts=True)
-        return frozenset(np.flatnonzero(seen & np.isin(stage, stages[counts > 1])).tolist())
+        observed = ~np.isin(np.arange(len(stage)), list(self.left_out))
+        stages, counts = np.unique(stage[observed], return_counts=True)
+        return frozenset(np.flatnonzero(observed & np.isin(stage, stages[counts > 1])).tolist())
 
     @property
     def observes_any(self) -> bool:
@@ -129,10 +129,10 @@ class DetectionContext:
         """
         for attempt, _ in self.job.ordered():
             if attempt.world == self.attempt.world:
-                early = early_baseline_on(attempt, self.window.clock)
-                found = early.seconds(attempt.world)
-                if found:
-                    return found
+                baseline = early_baseline_on(attempt, self.window.clock)
+                seconds = baseline.seconds(attempt.world)
+                if seconds:
+                    return seconds
         return {}
 
     @cached_property
@@ -151,8 +151,8 @@ class DetectionContext:
         """What `find` finds here; it is asked the first time only."""
         if find not in self._found:
             self._found[find] = find(self)
-        found: T = self._found[find]
-        return found
+        result: T = self._found[find]
+        return result
 
     def dated(self, finding: Finding) -> Finding:
         """`finding` with its age: it began when the step before its first one ended."""

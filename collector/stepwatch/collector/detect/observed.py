@@ -13,17 +13,17 @@ from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
 
 def alone_in_stage(stage: SmallIntegers) -> Mask:
     """Which ranks (ranks,) are alone in their pipeline stage: `[0, 0, 1]` gives the last one."""
-    return _alone(stage.tobytes(), stage.dtype.str)
+    return _alone_in_stage(stage.tobytes(), stage.dtype.str)
 
 
 @lru_cache(maxsize=64)
-def _alone(stages: bytes, dtype: str) -> Mask:
+def _alone_in_stage(stages: bytes, dtype: str) -> Mask:
     """The same of an array as bytes: the stages of a job stay as they are."""
     stage = np.frombuffer(stages, dtype=np.dtype(dtype))
     _, place, count = np.unique(stage, return_inverse=True, return_counts=True)
-    found: Mask = count[place] == 1
-    found.flags.writeable = False  # every caller gets this one
-    return found
+    is_single: Mask = count[place] == 1
+    is_single.flags.writeable = False  # every caller gets this one
+    return is_single
 
 
 def compared_ranks(context: DetectionContext) -> Integers:

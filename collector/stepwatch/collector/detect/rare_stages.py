@@ -74,39 +74,45 @@ def find_rare(window: Window) -> list[RareStage]:
     steps, stages = excess.shape
     steps_a_day = _DAY_SECONDS * steps / max(float(seconds.sum()), 1e-9)
     least = math.log(max(1.0, stages * len(LEVELS) / ALARMS_A_DAY))
-    numbers, found = np.unique(window.stage), dict[int, RareStage]()
+    numbers, rare_by_column = np.unique(window.stage), dict[int, RareStage]()
     for level in LEVELS:
         usual = min(MOST_USUAL_LONG, USUAL_LONG_LOST / level)
         long = excess >= level
         odds = _log_odds(long, usual, steps_a_day)
-        for at in np.flatnonzero(odds >= least).tolist():
-            known = found.get(at)
-            if not _goes_on(long[:, at]) or (known is not None and known.log_odds >= odds[at]):
+        for column in np.flatnonzero(odds >= least).tolist():
+            best = rare_by_column.get(column)
+            if not _goes_on(long[:, column]) or (
+                best is not None and best.log_odds >= odds[column]
+            ):
                 continue
-            hits = np.flatnonzero(long[:, at])
-            found[at] = RareStage(
-                stage=int(numbers[at]),
-                phase=_phase(window, int(numbers[at]), hits),
+            hits = np.flatnonzero(long[:, column])
+            rare_by_column[column] = RareStage(
+                stage=int(numbers[column]),
+                phase=_phase(window, int(numbers[column]), hits),
                 hits=hits,
                 window=window,
                 lost=_lost(seconds, hits),
-                log_odds=float(odds[at]),
+                log_odds=float(odds[column]),
             )
-    if found:
-        _add_those_like(max(found, key=lambda at: found[at].log_odds), excess, found)
-    return sorted(found.values(), key=lambda rare: -rare.lost)
+    if rare_by_column:
+        _add_those_like(
+            max(rare_by_column, key=lambda column: rare_by_column[column].log_odds),
+            excess,
+            rare_by_column,
+        )
+    return sorted(rare_by_column.values(), key=lambda rare: -rare.lost)
 
 
-def _add_those_like(surest: int, excess: Matrix, found: dict[int, RareStage]) -> None:
+def _add_those_like(surest: int, excess: Matrix, rare_by_column: dict[int, RareStage]) -> None:
     """Add stages that exceed the others by half of what the `surest` does in its hits: so those
     of one node are named together from the beginning."""
-    one = found[surest]
-    means = excess[one.hits].mean(axis=0)
-    numbers = np.unique(one.window.stage)
-    for at in np.flatnonzero(means >= means[surest] / 2).tolist():
-        if at not in found:
-            phase = _phase(one.window, int(numbers[at]), one.hits)
-            found[at] = one._replace(stage=int(numbers[at]), phase=phase)
+    surest_stage = rare_by_column[surest]
+    means = excess[surest_stage.hits].mean(axis=0)
+    numbers = np.unique(surest_stage.window.stage)
+    for column in np.flatnonzero(means >= means[surest] / 2).tolist():
+        if column not in rare_by_column:
+            phase = _phase(surest_stage.window, int(numbers[column]), surest_stage.hits)
+            rare_by_column[column] = surest_stage._replace(stage=int(numbers[column]), phase=phase)
 
 
 def _excess(window: Window) -> Matrix:
@@ -119,8 +125,8 @@ def _excess(window: Window) -> Matrix:
     usual = np.median(work, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.nan_to_num(work / usual, nan=1.0, posinf=1.0)
-    others = without_each(over, np.sort(over, axis=1), (over.shape[1] - 2) // 2)
-    return np.asarray(over / np.maximum(others, 1e-9) - 1.0)
+    typical_others = without_each(over, np.sort(over, axis=1), (over.shape[1] - 2) // 2)
+    return np.asarray(over / np.maximum(typical_others, 1e-9) - 1.0)
 
 
 def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
@@ -131,16 +137,18 @@ def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
     begun[1:] &= ~long[:-1]
     counts = begun.sum(axis=0)
     quiet = max(1, stages // 2)
-    others = int(np.sort(counts)[:quiet].sum())
-    rate = (others + 1.0) / (steps * quiet + 1.0 / usual)
-    among = log_among(counts, others + counts, np.full(stages, 1.0 / (quiet + 1.0)))
-    found, known = np.zeros(stages), others > 0
-    needed = LEAST_LOG_AMONG if known else LEAST_LOG_ALONE
-    for at in np.flatnonzero((counts >= _FEWEST) & (among >= needed)).tolist():
-        found[at] = log_alarms(int(counts[at]), rate, steps, steps_a_day)
-        if known:
-            found[at] = min(found[at], float(among[at]) - math.log(max(1.0, rate * steps_a_day)))
-    return found
+    quiet_hits = int(np.sort(counts)[:quiet].sum())
+    rate = (quiet_hits + 1.0) / (steps * quiet + 1.0 / usual)
+    among = log_among(counts, quiet_hits + counts, np.full(stages, 1.0 / (quiet + 1.0)))
+    log_odds, has_quiet_hits = np.zeros(stages), quiet_hits > 0
+    needed = LEAST_LOG_AMONG if has_quiet_hits else LEAST_LOG_ALONE
+    for column in np.flatnonzero((counts >= _FEWEST) & (among >= needed)).tolist():
+        log_odds[column] = log_alarms(int(counts[column]), rate, steps, steps_a_day)
+        if has_quiet_hits:
+            log_odds[column] = min(
+                log_odds[column], float(among[column]) - math.log(max(1.0, rate * steps_a_day))
+            )
+    return log_odds
 
 
 def _goes_on(long: Mask) -> bool:
@@ -153,7 +161,7 @@ def _phase(window: Window, stage: int, hits: Integers) -> str:
     """The phase that its long steps lose most in, against all of its steps."""
     members = window.stage == stage
     planes = [window.planes[name][:, members].mean(axis=1) for name in PHASES]
-    more = [float(each[hits].mean() - np.median(each)) for each in planes]
+    more = [float(plane[hits].mean() - np.median(plane)) for plane in planes]
     return PHASES[int(np.argmax(more))]
 
 

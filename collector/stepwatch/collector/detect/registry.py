@@ -71,15 +71,15 @@ def discover() -> tuple[Detector, ...]:
     Raises:
         LookupError: a folder names no detector.
     """
-    found: list[Detector] = []
-    for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda each: each.name):
+    detectors: list[Detector] = []
+    for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda module: module.name):
         if not module.ispkg:
             continue
         named = getattr(import_module(f"{detect.__name__}.{module.name}"), "DETECTORS", ())
         if not named:
             raise LookupError(f"detect/{module.name}/__init__.py names no DETECTORS")
-        found += named
-    return tuple(sorted(found, key=lambda each: each.order))
+        detectors += named
+    return tuple(sorted(detectors, key=lambda detector: detector.order))
 
 
 def find(
@@ -95,7 +95,7 @@ def find(
     if not context.observes_any:
         return missing
     if context.unobserved:
-        detectors = [each for each in detectors if each.needs is not Needs.EVERY_RANK]
+        detectors = [detector for detector in detectors if detector.needs is not Needs.EVERY_RANK]
     stalled = _ask(context, detectors, When.STALLED)
     lasting = _ask(context, detectors, When.ALWAYS)
     if stalled:
@@ -107,8 +107,8 @@ def find(
 
 def kinds_that_need(needs: Needs, detectors: Iterable[Detector]) -> frozenset[str]:
     """Values of the kinds of those detectors that need just that."""
-    found = (each.kinds for each in detectors if each.needs is needs)
-    return frozenset(kind.value for kinds in found for kind in kinds)
+    kind_sets = (detector.kinds for detector in detectors if detector.needs is needs)
+    return frozenset(kind.value for kinds in kind_sets for kind in kinds)
 
 
 def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
@@ -118,7 +118,7 @@ def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> l
 
 def failure_kinds(detectors: Iterable[Detector]) -> frozenset[str]:
     """Values of the kinds that say why an attempt failed."""
-    failed = (each.kinds for each in detectors if each.when is When.FAILED)
+    failed = (detector.kinds for detector in detectors if detector.when is When.FAILED)
     return frozenset(kind.value for kinds in failed for kind in kinds)
 
 
@@ -132,16 +132,16 @@ def _ask(
     for detector in detectors:
         if detector.when is not when:
             continue
-        kept = nothing if detector.from_steps else None
-        if kept is not None and detector.order in kept:
+        cache = nothing if detector.from_steps else None
+        if cache is not None and detector.order in cache:
             continue
         if detector.gives_way_to.isdisjoint(finding.kind for finding in findings):
             try:
-                found = detector.find(context)
+                detected = detector.find(context)
             except CONTAINED as error:  # the others go on
                 context.failures.append((detector.kinds, error))
                 continue
-            findings += found
-            if kept is not None and not found:
-                kept.note(detector.order)
+            findings += detected
+            if cache is not None and not detected:
+                cache.note(detector.order)
     return findings

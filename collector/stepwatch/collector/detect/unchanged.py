@@ -54,7 +54,7 @@ def steps_state(context: DetectionContext) -> Hashable:
     records, ranks = attempt.collective_records, attempt.ranks
     return (
         job.totals.rows,
-        tuple(_run_state(each) for each in job.attempts.values()),
+        tuple(_run_state(attempt) for attempt in job.attempts.values()),
         (records.arrived, tuple(records.groups.items())),
         (attempt.world, attempt.stages.tobytes(), ranks.node_at.tobytes()),
         (frozenset(ranks.gone), context.unobserved, context.left_out),

@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 
 def members_of(text: str) -> frozenset[int] | None:
     """Ranks of a group as text, `0-3`, `0,2` or `0-3 (name 1)`; None where it does not say all."""
-    found: set[int] = set()
+    ranks: set[int] = set()
     for part in text.partition(" ")[0].split(","):
         first, dash, last = part.partition("-")
         if part == _REST_UNKNOWN or not first.isdecimal() or (dash and not last.isdecimal()):
@@ -80,8 +80,8 @@ def members_of(text: str) -> frozenset[int] | None:
         end = int(last) if dash else int(first)
         if end >= MAX_MEMBERS:
             return None
-        found.update(range(int(first), end + 1))
-    return frozenset(found)
+        ranks.update(range(int(first), end + 1))
+    return frozenset(ranks)
 
 
 def who_holds_up(
@@ -97,18 +97,18 @@ def who_holds_up(
     """
     links = _links(inside, [*outside, *unobserved], waiting)
     missing = frozenset(rank for link in links for rank in link.missing)
-    seen = frozenset(outside) & missing
+    observed = frozenset(outside) & missing
     unseen = frozenset(unobserved) & missing
     return Answer(
-        holding=tuple(sorted(seen)),
+        holding=tuple(sorted(observed)),
         unobserved=tuple(sorted(unseen)),
-        cycle=_cycle(links, inside, frozenset((*seen, *unseen, *waiting))),
+        cycle=_cycle(links, inside, frozenset((*observed, *unseen, *waiting))),
         complete=tuple(link.place for link in links if link.place.members and not link.missing),
     )
 
 
 def _links(
-    inside: Mapping[int, Place], others: Iterable[int], waiting: Collection[int]
+    inside: Mapping[int, Place], unblocked: Iterable[int], waiting: Collection[int]
 ) -> list[Link]:
     """One link for each collective: a group of 16,384 ranks is not 16,384 times 16,384 edges.
 
@@ -117,11 +117,11 @@ def _links(
     by_place: dict[Place, list[int]] = {}
     for rank in sorted(inside):
         by_place.setdefault(inside[rank], []).append(rank)
-    known = {*inside, *others, *waiting}
-    free = frozenset(others)
+    located = {*inside, *unblocked, *waiting}
+    free = frozenset(unblocked)
     links = []
     for place, ranks in by_place.items():
-        absent = free if place.members is None else (place.members & known) - {*ranks}
+        absent = free if place.members is None else (place.members & located) - {*ranks}
         links.append(Link(tuple(ranks), place, tuple(sorted(absent))))
     return links
 
@@ -151,17 +151,17 @@ def _reaching(
     One that all members are inside is an end, too: it does not go around in a circle.
     """
     waits_on: dict[Place, list[Place]] = {}
-    found: list[Place] = []
+    frontier: list[Place] = []
     for link in links:
         if not link.missing or not ends.isdisjoint(link.missing):
-            found.append(link.place)
+            frontier.append(link.place)
         for rank in link.missing:
             if rank in inside:
                 waits_on.setdefault(inside[rank], []).append(link.place)
-    reached = set(found)
-    while found:
-        for place in waits_on.get(found.pop(), ()):
+    reached = set(frontier)
+    while frontier:
+        for place in waits_on.get(frontier.pop(), ()):
             if place not in reached:
                 reached.add(place)
-                found.append(place)
+                frontier.append(place)
     return frozenset(reached)

@@ -68,7 +68,7 @@ class Measured(NamedTuple):
     node: str = ""
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether it can be evaluated: there is a value, and something to compare it with."""
         return not (math.isnan(self.value) or math.isnan(self.usual))
 
@@ -77,7 +77,7 @@ class Measured(NamedTuple):
         """Whether it explains something."""
         rule = self.rule
         beyond = self.value >= rule.least and self.value >= rule.over_usual * self.usual
-        return self.known and beyond and not self.shared
+        return self.is_known and beyond and not self.shared
 
 
 def _load() -> tuple[Rule, ...]:
@@ -125,8 +125,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
     rows = [_evidence(item) for item in shown if not math.isnan(item.value)][:MAX_EVIDENCE]
     if cause is Cause.CPU_CONTENTION and named is not None:
         rows.append(_neighbour_evidence(named))
-    known = {item.name for item in finding.evidence}
-    rows = [row for row in rows if row.name not in known]
+    names = {item.name for item in finding.evidence}
+    rows = [row for row in rows if row.name not in names]
     return finding._replace(
         cause=cause,
         summary=finding.summary + because,
@@ -165,22 +165,22 @@ def _allowed(rule: Rule, finding: Finding) -> bool:
 
 
 def _measure(rule: Rule, finding: Finding, view: View, anomalous: frozenset[int]) -> Measured:
-    now, before = view.now[rule.fact], view.before[rule.fact]
-    at, shared = _place(rule, finding, view, now)
-    if at < 0:
+    now, baseline = view.now[rule.fact], view.before[rule.fact]
+    index, shared = _place(rule, finding, view, now)
+    if index < 0:
         return Measured(rule, math.nan, math.nan, shared)
-    others = np.ones(len(now), dtype=np.bool_)
-    others[at] = False
+    is_peer = np.ones(len(now), dtype=np.bool_)
+    is_peer[index] = False
     if rule.scope == NODE:
         sick = [int(view.node_at[rank]) for rank in anomalous if rank < len(view.node_at)]
     else:
         sick = [rank for rank in anomalous if rank < len(now)]
-    others[[number for number in sick if number >= 0]] = False
-    usual = _median(now[others]) if finding.rank >= 0 else math.nan
+    is_peer[[number for number in sick if number >= 0]] = False
+    usual = _median(now[is_peer]) if finding.rank >= 0 else math.nan
     if math.isnan(usual):
-        usual = float(before[at])
-    node = view.nodes[at] if rule.scope == NODE and finding.rank < 0 else ""
-    return Measured(rule, float(now[at]), usual, shared, node)
+        usual = float(baseline[index])
+    node = view.nodes[index] if rule.scope == NODE and finding.rank < 0 else ""
+    return Measured(rule, float(now[index]), usual, shared, node)
 
 
 def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, bool]:
@@ -200,18 +200,18 @@ def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, 
 
 
 def _median(values: Values) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else math.nan
 
 
 def _nothing(measured: list[Measured], view: View) -> str:
     """What to say when no fact explains it: normal, or unknown, and never one for the other."""
     relevant = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
-    beside = [item for item in relevant if item.abnormal]
-    if beside:
-        words = beside[0].rule.words
-        return f"; {words} {percent(beside[0].value)} of the time, which explains little of it"
-    unknown = sorted({item.rule.cause.value for item in relevant if not item.known})
+    abnormal = [item for item in relevant if item.abnormal]
+    if abnormal:
+        words = abnormal[0].rule.words
+        return f"; {words} {percent(abnormal[0].value)} of the time, which explains little of it"
+    unknown = sorted({item.rule.cause.value for item in relevant if not item.is_known})
     if len(unknown) == len({item.rule.cause for item in relevant}):
         return "; node facts unknown"
     if unknown:
@@ -224,9 +224,11 @@ def _nothing(measured: list[Measured], view: View) -> str:
 def _neighbour(finding: Finding, view: View) -> Neighbour | None:
     if not 0 <= finding.rank < len(view.node_at):
         return None
-    at = int(view.node_at[finding.rank])
-    found = view.neighbours[at] if at >= 0 else None
-    return found if found is not None and found.cpu_ratio >= NEIGHBOUR_CPU_RATIO else None
+    index = int(view.node_at[finding.rank])
+    neighbour = view.neighbours[index] if index >= 0 else None
+    return (
+        neighbour if neighbour is not None and neighbour.cpu_ratio >= NEIGHBOUR_CPU_RATIO else None
+    )
 
 
 def _culprit(rule: Rule | None, neighbour: Neighbour | None) -> str:

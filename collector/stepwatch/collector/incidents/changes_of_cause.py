@@ -26,30 +26,32 @@ _OPEN = frozenset(cause.value for cause in OPEN_CAUSES)
 def causes_seen(incident: Incident, finding: Finding, elapsed: float) -> dict[str, float]:
     """For how long each cause in a phase was found, as of now: `elapsed` more seconds of the one
     that `finding` names, if it shows now."""
-    kept = math.exp(-elapsed / FORGETS_SECONDS)
-    seen = {name: seconds * kept for name, seconds in incident.cause_seconds.items()}
+    decay = math.exp(-elapsed / FORGETS_SECONDS)
+    cause_seconds = {name: seconds * decay for name, seconds in incident.cause_seconds.items()}
     if finding.shows_now:
         name = _name(finding.cause.value, finding.phase)
-        seen[name] = seen.get(name, 0.0) + min(elapsed, LEAST_SECONDS)  # it may have been away
-    return {name: round(seconds, 3) for name, seconds in seen.items() if seconds >= 0.5}
+        cause_seconds[name] = cause_seconds.get(name, 0.0) + min(
+            elapsed, LEAST_SECONDS
+        )  # it may have been away
+    return {name: round(seconds, 3) for name, seconds in cause_seconds.items() if seconds >= 0.5}
 
 
-def replaces_cause(incident: Incident, finding: Finding, seen: dict[str, float]) -> bool:
+def replaces_cause(incident: Incident, finding: Finding, cause_seconds: dict[str, float]) -> bool:
     """Whether the cause and phase of `finding` are said from now on.
 
     At once where a fact explains what had no reason before, and never the other way round.
     """
     if not finding.shows_now:
         return False
-    before, now = _known(incident.cause), _known(finding.cause.value)
-    if before != now:
-        return now > before
-    mine = seen.get(_name(finding.cause.value, finding.phase), 0.0)
-    theirs = seen.get(_name(incident.cause, incident.phase), 0.0)
-    return mine >= max(LEAST_SECONDS, TIMES_LONGER * theirs)
+    previous, now = _specificity(incident.cause), _specificity(finding.cause.value)
+    if previous != now:
+        return now > previous
+    new_seconds = cause_seconds.get(_name(finding.cause.value, finding.phase), 0.0)
+    current_seconds = cause_seconds.get(_name(incident.cause, incident.phase), 0.0)
+    return new_seconds >= max(LEAST_SECONDS, TIMES_LONGER * current_seconds)
 
 
-def _known(cause: str) -> int:
+def _specificity(cause: str) -> int:
     """How much a cause says: nothing, what happens, or why."""
     return 0 if cause == Cause.UNKNOWN.value else 1 if cause in _OPEN else 2
 

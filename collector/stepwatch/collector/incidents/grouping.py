@@ -33,8 +33,8 @@ class Rule(NamedTuple):
     where: str
     because: frozenset[Cause] = frozenset()
     not_because: frozenset[Cause] = frozenset()
-    of: frozenset[Cause] = frozenset()
-    not_of: frozenset[Cause] = frozenset()
+    symptom_causes: frozenset[Cause] = frozenset()
+    excluded_causes: frozenset[Cause] = frozenset()
     phase: str = ""
     symptom_phase: str = ""
     same_cause: bool = False
@@ -48,13 +48,13 @@ class Group(NamedTuple):
 
     cause: Finding
     symptoms: tuple[Finding, ...]
-    seen: bool = True
+    is_current: bool = True
 
 
 class _Suspect(NamedTuple):
     finding: Finding
     node: str
-    seen: bool
+    is_current: bool
     explains: bool
 
 
@@ -72,8 +72,8 @@ def _load() -> tuple[tuple[Rule, ...], int, float]:
             where=item["where"],
             because=frozenset(map(Cause, item.get("because", ()))),
             not_because=frozenset(map(Cause, item.get("not_because", ()))),
-            of=frozenset(map(Cause, item.get("of", ()))),
-            not_of=frozenset(map(Cause, item.get("not_of", ()))),
+            symptom_causes=frozenset(map(Cause, item.get("of", ()))),
+            excluded_causes=frozenset(map(Cause, item.get("not_of", ()))),
             phase=item.get("phase", ""),
             symptom_phase=item.get("symptom_phase", ""),
             same_cause=item.get("same_cause", False),
@@ -107,22 +107,24 @@ def grouped(
     """
     nodes, since = nodes or {}, open_since or {}
     suspects = [
-        _Suspect(finding, finding.node or nodes.get(finding.rank, ""), seen, seen or not over)
-        for found, seen in ((findings, True), (remembered, False))
-        for finding in found
+        _Suspect(
+            finding, finding.node or nodes.get(finding.rank, ""), is_current, is_current or not over
+        )
+        for batch, is_current in ((findings, True), (remembered, False))
+        for finding in batch
     ]
-    suspects.sort(key=lambda item: (not item.seen, _precedence(item.finding, since)))
+    suspects.sort(key=lambda item: (not item.is_current, _precedence(item.finding, since)))
     places = _places(suspects)
-    parents = [_parent(at, suspects, places, since) for at in range(len(suspects))]
+    parents = [_parent(index, suspects, places, since) for index in range(len(suspects))]
     symptoms: dict[int, list[Finding]] = defaultdict(list)
-    for at, item in enumerate(suspects):
-        root = _end(at, parents)
-        if root != at:
+    for index, item in enumerate(suspects):
+        root = _end(index, parents)
+        if root != index:
             symptoms[root].append(item.finding)
     return [
-        Group(item.finding, tuple(symptoms[at]), item.seen)
-        for at, item in enumerate(suspects)
-        if parents[at] is None and (item.seen or symptoms[at])
+        Group(item.finding, tuple(symptoms[index]), item.is_current)
+        for index, item in enumerate(suspects)
+        if parents[index] is None and (item.is_current or symptoms[index])
     ]
 
 
@@ -142,8 +144,8 @@ def _precedence(finding: Finding, open_since: Mapping[Identity, float]) -> tuple
         finding.kind.value,
         0 if straggler else finding.began_step,
         open_since.get(identity(finding), math.inf),
-        -_known(finding.lost_ratio),
-        -_known(finding.severity),
+        -_finite_or_zero(finding.lost_ratio),
+        -_finite_or_zero(finding.severity),
         finding.rank,
         finding.subject,
         finding.phase,
@@ -153,46 +155,48 @@ def _precedence(finding: Finding, open_since: Mapping[Identity, float]) -> tuple
     )
 
 
-def _known(value: float) -> float:
+def _finite_or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
 def _places(suspects: list[_Suspect]) -> _Places:
     """Positions of suspects by kind and by where they are, in order of precedence."""
     places: _Places = defaultdict(list)
-    for at, item in enumerate(suspects):
+    for index, item in enumerate(suspects):
         kind = item.finding.kind
-        places[kind, ANYWHERE, ""].append(at)
+        places[kind, ANYWHERE, ""].append(index)
         if item.finding.rank >= 0:
-            places[kind, SAME_RANK, item.finding.rank].append(at)
+            places[kind, SAME_RANK, item.finding.rank].append(index)
         if item.node:
-            places[kind, SAME_NODE, item.node].append(at)
+            places[kind, SAME_NODE, item.node].append(index)
     return places
 
 
 def _parent(
-    at: int, suspects: list[_Suspect], places: _Places, open_since: Mapping[Identity, float]
+    index: int, suspects: list[_Suspect], places: _Places, open_since: Mapping[Identity, float]
 ) -> int | None:
     """Position of the finding that explains this one."""
-    item = suspects[at]
+    item = suspects[index]
     stands = identity(item.finding) in open_since
     for rule in RULES:
         if item.finding.kind not in rule.symptoms or not _may_be(item.finding, rule):
             continue
-        for other in _near(item, rule, places):
-            if other == at or not _explains(other, at, suspects, rule):
+        for candidate in _near(item, rule, places):
+            if candidate == index or not _explains(candidate, index, suspects, rule):
                 continue
             if not _outgrows(
-                item.finding, suspects[other].finding, rule.outgrown_at, stands=stands
+                item.finding, suspects[candidate].finding, rule.outgrown_at, stands=stands
             ):
-                return other
+                return candidate
     return None
 
 
 def _may_be(finding: Finding, rule: Rule) -> bool:
     if rule.symptom_phase and finding.phase != rule.symptom_phase:
         return False
-    return finding.cause not in rule.not_of and (not rule.of or finding.cause in rule.of)
+    return finding.cause not in rule.excluded_causes and (
+        not rule.symptom_causes or finding.cause in rule.symptom_causes
+    )
 
 
 def _near(item: _Suspect, rule: Rule, places: _Places) -> list[int]:
@@ -206,7 +210,9 @@ def _near(item: _Suspect, rule: Rule, places: _Places) -> list[int]:
 
 def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> bool:
     cause, symptom = suspects[above].finding, suspects[below].finding
-    if not (suspects[above].explains and (suspects[above].seen or suspects[below].seen)):
+    if not (
+        suspects[above].explains and (suspects[above].is_current or suspects[below].is_current)
+    ):
         return False
     if cause.kind is symptom.kind and not above < below:
         return False
@@ -241,9 +247,9 @@ def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:
     return cause_step <= symptom_step + (0 if later else SLACK_STEPS)
 
 
-def _end(at: int, parents: list[int | None]) -> int:
-    """The end of the chain that begins at `at`."""
-    above = parents[at]
+def _end(index: int, parents: list[int | None]) -> int:
+    """The end of the chain that begins at `index`."""
+    above = parents[index]
     while above is not None:
-        at, above = above, parents[above]
-    return at
+        index, above = above, parents[above]
+    return index

@@ -40,25 +40,27 @@ REOPEN_WITHIN_SECONDS = 300.0
 
 
 def advance(
-    known: Iterable[Incident], findings: Iterable[Finding], moment: Moment
+    incidents_so_far: Iterable[Incident], findings: Iterable[Finding], moment: Moment
 ) -> list[Incident]:
     """The incidents that are new or changed."""
-    incidents = _Incidents(known, moment)
-    usable = [each for each in findings if not _is_held(each, moment)]
+    incidents = _Incidents(incidents_so_far, moment)
+    usable = [finding for finding in findings if not _is_held(finding, moment)]
     once = {identity(finding): finding for finding in reversed(usable)}
-    found = [incidents.since_opening(finding) for finding in once.values()]
+    current = [incidents.since_opening(finding) for finding in once.values()]
     groups = grouped(
-        found,
-        incidents.remembered(found),
+        current,
+        incidents.remembered(current),
         moment.nodes,
         incidents.open_since(),
         over=moment.ended,
     )
     for group in groups:
-        if group.seen and not costs_enough(group, is_open=incidents.is_open(group)):
+        if group.is_current and not costs_enough(group, is_open=incidents.is_open(group)):
             continue
         cause = (
-            incidents.seen(group) if group.seen else incidents.by_key[key_of(moment, group.cause)]
+            incidents.open_or_update(group)
+            if group.is_current
+            else incidents.by_key[key_of(moment, group.cause)]
         )
         incidents.put(with_symptoms(cause, group, moment))
         for symptom in group.symptoms:
@@ -73,13 +75,13 @@ def advance(
 class _Incidents:
     """A job's incidents during one evaluation; the newest of each key counts."""
 
-    def __init__(self, known: Iterable[Incident], moment: Moment) -> None:
+    def __init__(self, incidents: Iterable[Incident], moment: Moment) -> None:
         self.moment = moment
         self.by_key: dict[str, Incident] = {}
         self.by_id: dict[str, Incident] = {}
         self.changed: dict[str, Incident] = {}
         self.handled: set[str] = set()
-        for incident in sorted(known, key=lambda incident: incident.opened_at):
+        for incident in sorted(incidents, key=lambda incident: incident.opened_at):
             self.by_key[incident.key] = self.by_id[incident.id] = incident
 
     def put(self, incident: Incident) -> None:
@@ -100,19 +102,19 @@ class _Incidents:
         """When each open incident of this attempt opened."""
         return {identity(_finding_of(item)): item.opened_at for item in self._open()}
 
-    def remembered(self, found: Iterable[Finding]) -> list[Finding]:
+    def remembered(self, findings: Iterable[Finding]) -> list[Finding]:
         """What the open incidents of this attempt are about, where it is not found just now."""
         if self.moment.frozen:
             return []
-        found_keys = {key_of(self.moment, finding) for finding in found}
+        found_keys = {key_of(self.moment, finding) for finding in findings}
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
-        held = self.moment.held
+        retained = self.moment.held
         return [
             _finding_of(item)
             for item in quiet
             if item.last_seen_at > oldest
-            or held.holds(item.kind, item.rank)
+            or retained.holds(item.kind, item.rank)
             # The ranks that waited for a lost node end at a restart; the node stays lost.
             or item.cause == Cause.NODE_LOST.value
         ]
@@ -122,17 +124,17 @@ class _Incidents:
         keys = (key_of(self.moment, finding) for finding in (group.cause, *group.symptoms))
         return any(key in self.by_key and self.by_key[key].state == OPEN for key in keys)
 
-    def seen(self, group: Group) -> Incident:
+    def open_or_update(self, group: Group) -> Incident:
         """The incident of a cause that is seen now, opened if there is none that goes on."""
         key = key_of(self.moment, group.cause)
         finding = group.cause._replace(lost_ratio=_lost_ratio(group))
-        before = self.by_key.get(key)
-        if before is None or not _continues(before, self.moment):
+        previous = self.by_key.get(key)
+        if previous is None or not _continues(previous, self.moment):
             fresh = opened(key, finding, self.moment)
-            before = self.by_id.get(fresh.id)
-            if before is None:
+            previous = self.by_id.get(fresh.id)
+            if previous is None:
                 return fresh
-        return seen_again(before, finding, self.moment)
+        return seen_again(previous, finding, self.moment)
 
     def fold(self, key: str, cause: Incident) -> None:
         """The incident of a symptom, if it is open, ends under its cause."""
@@ -192,8 +194,8 @@ def _lost_ratio(group: Group) -> float:
     """What a cause costs: its own share, or where it does not know, the largest of its symptoms."""
     if not math.isnan(group.cause.lost_ratio):
         return group.cause.lost_ratio
-    known = [item.lost_ratio for item in group.symptoms if not math.isnan(item.lost_ratio)]
-    return max(known, default=math.nan)
+    ratios = [item.lost_ratio for item in group.symptoms if not math.isnan(item.lost_ratio)]
+    return max(ratios, default=math.nan)
 
 
 def _continues(incident: Incident, moment: Moment) -> bool:

@@ -76,11 +76,11 @@ class Incident:
 
 def incident_from(document: dict[str, Any]) -> Incident:
     """Read `document()` back; of another version, fields it has more are dropped, others blank."""
-    known = {name: document[name] for name in _FIELDS if name in document}
-    return Incident(**{**_BLANK, **known})
+    present = {name: document[name] for name in _FIELDS if name in document}
+    return Incident(**{**_BLANK, **present})
 
 
-_FIELDS = tuple(each.name for each in fields(Incident))
+_FIELDS = tuple(member.name for member in fields(Incident))
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("id", "key", "kind", "job", "phase", "cause", "summary"), ""),
     **dict.fromkeys(("alert", "runbook"), ""),
@@ -105,8 +105,8 @@ class Held(NamedTuple):
 
     def holds(self, kind: str, rank: int) -> bool:
         """Whether an incident of this kind about this rank stays as it is."""
-        alone = kind in self.compared and rank in self.without_peers
-        return kind in self.kinds or rank in self.ranks or alone
+        lacks_peers = kind in self.compared and rank in self.without_peers
+        return kind in self.kinds or rank in self.ranks or lacks_peers
 
 
 NOTHING_HELD = Held()

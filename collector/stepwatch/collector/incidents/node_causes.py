@@ -49,12 +49,12 @@ def of_this_run(faults: Iterable[NodeFault], began_ns: Mapping[str, int]) -> lis
 def with_certain(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
     """`finding` with the cause that a fault of its rank gives it, or a fatal one of its node."""
     words = SAID if finding.kind is FindingKind.RANK_FAILED else frozenset()
-    found = [
+    certain = [
         fault
         for fault in _explaining(finding, faults, places, EXPLAINABLE | words)
         if _is_certain(fault, finding, places)
     ]
-    return _because(finding, found, places)
+    return _because(finding, certain, places)
 
 
 def with_likely(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
@@ -71,12 +71,12 @@ def _explaining(
     """Faults that may be the cause of a finding, the likeliest first."""
     if finding.cause not in open_causes:
         return []
-    found = [
+    candidates = [
         fault
         for fault in faults
         if finding.kind in CATALOGUE[fault.fact].explains and _is_there(fault, finding, places)
     ]
-    return sorted(found, key=lambda each: _likelihood(each, finding, places))
+    return sorted(candidates, key=lambda fault: _likelihood(fault, finding, places))
 
 
 def _is_certain(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
@@ -118,15 +118,15 @@ def _of_rank(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
     return 0 <= fault.rank == finding.rank
 
 
-def _because(finding: Finding, found: list[NodeFault], places: RankPlaces) -> Finding:
-    if not found or _evidence(found[0]) in finding.evidence:
+def _because(finding: Finding, causes: list[NodeFault], places: RankPlaces) -> Finding:
+    if not causes or _evidence(causes[0]) in finding.evidence:
         return finding
-    first = found[0]
+    first = causes[0]
     return finding._replace(
         cause=CATALOGUE[first.fact].cause,
         summary=f"{finding.summary}, because {_words(first, finding, places)}",
         node=finding.node or ("" if finding.rank >= 0 else first.node),
-        evidence=(*finding.evidence, *(_evidence(each) for each in found[:3])),
+        evidence=(*finding.evidence, *(_evidence(fault) for fault in causes[:3])),
     )
 
 
@@ -136,8 +136,8 @@ def _words(fault: NodeFault, finding: Finding, places: RankPlaces) -> str:
         words = f"{words}: {title(fault)}"
     if finding.rank < 0:
         node = f"node {fault.node}"
-        whose = ("its node", node) if "its node" in words else ("its", f"{node}'s")
-        words = words.replace(*whose, 1)
+        replacement = ("its node", node) if "its node" in words else ("its", f"{node}'s")
+        words = words.replace(*replacement, 1)
     card = places.words(finding.rank, fault) if finding.rank >= 0 else ""
     return f"{words} ({fault.subject}{card})"
 

@@ -17,7 +17,7 @@ EVERYTHING = ""
 
 
 def notices_of(
-    before: Mapping[str, Incident],
+    previous: Mapping[str, Incident],
     moved: Iterable[Incident],
     now: float,
     receivers: Sequence[str] = (EVERYTHING,),
@@ -27,14 +27,14 @@ def notices_of(
     Each has a key of its own, so that a receiver knows what it has already. A pager gets the
     beginning and the end of what raises an alert.
     """
-    found = []
+    notices = []
     for incident in moved:
-        was = before.get(incident.id)
+        was = previous.get(incident.id)
         for receiver in receivers:
             transition = _page(was, incident) if receiver else _transition(was, incident)
             if transition is not None:
-                found.append(_notice(incident, transition, now, receiver))
-    return found
+                notices.append(_notice(incident, transition, now, receiver))
+    return notices
 
 
 def _notice(incident: Incident, transition: str, now: float, receiver: str) -> Notice:
@@ -48,8 +48,8 @@ def _notice(incident: Incident, transition: str, now: float, receiver: str) -> N
     return Notice(key, incident.job, document, receiver, incident.id, transition)
 
 
-def _page(before: Incident | None, after: Incident) -> str | None:
-    was, pages = before is not None and _is_worth_a_page(before), _is_worth_a_page(after)
+def _page(previous: Incident | None, current: Incident) -> str | None:
+    was, pages = previous is not None and _is_worth_a_page(previous), _is_worth_a_page(current)
     if was == pages:
         return None
     return OPENED if pages else RESOLVED
@@ -59,10 +59,10 @@ def _is_worth_a_page(incident: Incident) -> bool:
     return incident.state == OPEN and incident.severity == ALERT
 
 
-def _transition(before: Incident | None, after: Incident) -> str | None:
-    was_open = before is not None and before.state == OPEN
-    if after.state != OPEN:
+def _transition(previous: Incident | None, current: Incident) -> str | None:
+    was_open = previous is not None and previous.state == OPEN
+    if current.state != OPEN:
         return RESOLVED if was_open else None
-    if not was_open or before is None:
+    if not was_open or previous is None:
         return OPENED
-    return CHANGED_CAUSE if before.cause != after.cause else None
+    return CHANGED_CAUSE if previous.cause != current.cause else None

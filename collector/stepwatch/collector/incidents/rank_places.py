@@ -32,8 +32,8 @@ class RankPlaces:
             return None
         if self._near(rank, fault) is not None:
             return True
-        others = (other for other, node in self.node_of.items() if node == fault.node)
-        return False if any(self._near(other, fault) for other in others) else None
+        peers = (peer for peer, node in self.node_of.items() if node == fault.node)
+        return False if any(self._near(peer, fault) for peer in peers) else None
 
     def words(self, rank: int, fault: NodeFault) -> str:
         """What is known of whose card it is, to follow its name; empty where nobody asks."""
@@ -41,9 +41,9 @@ class RankPlaces:
             return ""
         if (near := self._near(rank, fault)) is not None:
             return f", nearest to its device {near.device}: {near.nearness.name}"
-        there = sum(node == fault.node for node in self.node_of.values())
-        many = f"one of the {there} ranks on {fault.node}"
-        return f"; which {many} uses it is not known" if there > 1 else ""
+        rank_count = sum(node == fault.node for node in self.node_of.values())
+        many = f"one of the {rank_count} ranks on {fault.node}"
+        return f"; which {many} uses it is not known" if rank_count > 1 else ""
 
     def _near(self, rank: int, fault: NodeFault) -> NearCard | None:
         """The card of a rank that a fault is about, as mlx5_0 is of a fault of mlx5_0/1."""

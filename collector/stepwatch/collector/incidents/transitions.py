@@ -88,15 +88,15 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         ago = finding.began_ago_seconds  # the time in which it was away cost nothing
         elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
     as_opened = finding.kind in FLOOR.kept_as_opened
-    seen = causes_seen(incident, finding, elapsed) if as_opened else incident.cause_seconds
-    other = incident.cause != finding.cause.value or incident.phase != finding.phase
-    changes = other and (not as_opened or replaces_cause(incident, finding, seen))
+    cause_seconds = causes_seen(incident, finding, elapsed) if as_opened else incident.cause_seconds
+    is_other_cause = incident.cause != finding.cause.value or incident.phase != finding.phase
+    changes = is_other_cause and (not as_opened or replaces_cause(incident, finding, cause_seconds))
     if changes:
         text = f"{finding.cause} in {finding.phase}"
         timeline = noted(timeline, moment.now, "cause changed", text)
-    said: dict[str, Any] = {}
-    if changes or not as_opened or (not other and _says_more(incident, finding)):
-        said = _said(finding, incident.since_step)
+    updates: dict[str, Any] = {}
+    if changes or not as_opened or (not is_other_cause and _says_more(incident, finding)):
+        updates = _stated_fields(finding, incident.since_step)
     return replace(
         incident,
         state=OPEN,
@@ -104,14 +104,14 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         node=finding.node or incident.node,
         phase=finding.phase if changes else incident.phase,
         cause=finding.cause.value if changes else incident.cause,
-        cause_seconds=seen,
+        cause_seconds=cause_seconds,
         last_seen_at=moment.now,
         timeline=timeline,
         merged_into="",
         confidence=finding.confidence.value,
         severity=_severity(finding, incident.severity),
         **_lost_more(incident, finding.lost_lately, moment, elapsed),
-        **said,
+        **updates,
         **_now(finding, incident.since_step),
     )
 
@@ -125,13 +125,13 @@ def _says_more(incident: Incident, finding: Finding) -> bool:
     if not finding.shows_now:
         return False
     measured = LOST_SHARE in [row["name"] for row in incident.evidence]
-    known = measured or LOST_SHARE not in [row.name for row in finding.evidence]
+    has_equal_evidence = measured or LOST_SHARE not in [row.name for row in finding.evidence]
     one_of = Confidence.ONE_OF
-    known &= incident.confidence != one_of.value or finding.confidence is one_of
-    return not known or finding.node not in incident.summary
+    has_equal_evidence &= incident.confidence != one_of.value or finding.confidence is one_of
+    return not has_equal_evidence or finding.node not in incident.summary
 
 
-def _said(finding: Finding, since: int) -> dict[str, Any]:
+def _stated_fields(finding: Finding, since: int) -> dict[str, Any]:
     """What an incident says of a finding; it began in step `since`."""
     return {
         "summary": dated_back(finding, since).summary,
@@ -149,18 +149,18 @@ def _now(finding: Finding, since: int) -> dict[str, Any]:
     }
 
 
-def _severity(finding: Finding, before: str) -> str:
+def _severity(finding: Finding, previous: str) -> str:
     """What costs enough once goes on being worth an alert: it does not flap."""
-    informs = before == INFO and FLOOR.informs(finding)
+    informs = previous == INFO and FLOOR.informs(finding)
     return INFO if informs else ALERT
 
 
 def dated_back(finding: Finding, step: int) -> Finding:
     """`finding`, which began in `step`, and says so: a detector looks back only so far."""
     words = "since step {}"  # as all detectors say it
-    began, before = words.format(step), words.format(finding.began_step)
+    began, original = words.format(step), words.format(finding.began_step)
     return finding._replace(
-        began_step=step, summary=re.sub(rf"\b{before}\b", began, finding.summary)
+        began_step=step, summary=re.sub(rf"\b{original}\b", began, finding.summary)
     )
 
 
@@ -182,8 +182,8 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
 
 def _resolve_after(incident: Incident) -> float:
     """Seconds without its finding after which an incident resolves."""
-    again = sum(each["event"] == REOPENED for each in incident.timeline)
-    return RESOLVE_AFTER_SECONDS * float(2 ** min(again, MOST_DOUBLINGS))
+    reopenings = sum(event["event"] == REOPENED for event in incident.timeline)
+    return RESOLVE_AFTER_SECONDS * float(2 ** min(reopenings, MOST_DOUBLINGS))
 
 
 def _lost(ratio: float, moment: Moment, seconds: float) -> float:
@@ -203,20 +203,22 @@ def _lost_more(incident: Incident, ratio: float, moment: Moment, seconds: float)
     return {**lost, "cost": cost, "currency": price.currency}
 
 
-def noted(timeline: list[dict[str, Any]], at: float, event: str, text: str) -> list[dict[str, Any]]:
-    return [*timeline[: MAX_TIMELINE - 1], {"at": at, "event": event, "text": text}]
+def noted(
+    timeline: list[dict[str, Any]], moment_s: float, event: str, text: str
+) -> list[dict[str, Any]]:
+    return [*timeline[: MAX_TIMELINE - 1], {"at": moment_s, "event": event, "text": text}]
 
 
 def with_symptoms(incident: Incident, group: Group, moment: Moment) -> Incident:
-    known = {item["key"]: item for item in incident.symptoms}
+    symptoms_by_key = {item["key"]: item for item in incident.symptoms}
     for finding in group.symptoms:
         key = key_of(moment, finding)
-        known[key] = _symptom(key, finding, known.pop(key, {}), moment.now)
-    symptoms = list(known.values())[-MAX_SYMPTOMS:]
+        symptoms_by_key[key] = _symptom(key, finding, symptoms_by_key.pop(key, {}), moment.now)
+    symptoms = list(symptoms_by_key.values())[-MAX_SYMPTOMS:]
     return replace(incident, symptoms=symptoms)
 
 
-def _symptom(key: str, finding: Finding, before: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _symptom(key: str, finding: Finding, previous: Mapping[str, Any], now: float) -> dict[str, Any]:
     return {
         "key": key,
         "kind": finding.kind.value,
@@ -225,6 +227,6 @@ def _symptom(key: str, finding: Finding, before: Mapping[str, Any], now: float) 
         "cause": finding.cause.value,
         "summary": finding.summary,
         "since_step": finding.began_step,
-        "first_seen_at": before.get("first_seen_at", now),
+        "first_seen_at": previous.get("first_seen_at", now),
         "seen_at": now,
     }

@@ -52,7 +52,7 @@ class Saving(NamedTuple):
     elapsed: float
     began_ago: float
     ended_ago: float
-    own: Vector
+    rank_seconds: Vector
     failed: int
     reason: str
     saves: tuple[Vector, ...] = ()
@@ -152,35 +152,35 @@ def _lower_quartile(ordered: list[float]) -> float:
     return ordered[(len(ordered) - 1) // 4]
 
 
-def slowest(own: Vector, limits: Thresholds) -> int:
+def slowest(seconds: Vector, limits: Thresholds) -> int:
     """The rank that took far longer than all others, `NO_RANK` where none stands out."""
-    known = (~np.isnan(own)).sum()
-    if known < 2 or 2 * known < len(own):
+    reported = (~np.isnan(seconds)).sum()
+    if reported < 2 or 2 * reported < len(seconds):
         return NO_RANK
-    rank = int(np.nanargmax(own))
-    others = np.delete(own, rank)
-    return rank if np.nanmax(others) < limits.others_share * own[rank] else NO_RANK
+    rank = int(np.nanargmax(seconds))
+    peers = np.delete(seconds, rank)
+    return rank if np.nanmax(peers) < limits.others_share * seconds[rank] else NO_RANK
 
 
 def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
-    rank, usual = slowest(saving.own, limits), usual_seconds(run, limits)
+    rank, usual = slowest(saving.rank_seconds, limits), usual_seconds(run, limits)
     against = "no earlier checkpoint" if math.isnan(usual) else f"usual {usual:.2f} s"
-    held = "has held" if saving.in_progress else "held"
-    who = f"; rank {rank} is slowest" if rank >= 0 else ""
+    verb = "has held" if saving.in_progress else "held"
+    suffix = f"; rank {rank} is slowest" if rank >= 0 else ""
     summary = (
-        f"the checkpoint of step {saving.step} {held} the job up for {saving.elapsed:.1f} s "
-        f"({against}){who}"
+        f"the checkpoint of step {saving.step} {verb} the job up for {saving.elapsed:.1f} s "
+        f"({against}){suffix}"
     )
     evidence = [Evidence("stall of the training loop", saving.elapsed, "seconds", against)]
     if rank >= 0:
-        others = float(np.nanmedian(np.delete(saving.own, rank)))
-        own = float(saving.own[rank])
+        peer_seconds = float(np.nanmedian(np.delete(saving.rank_seconds, rank)))
+        rank_seconds = float(saving.rank_seconds[rank])
         evidence.append(
             Evidence(
                 f"time of rank {rank} in the checkpoint",
-                own,
+                rank_seconds,
                 "seconds",
-                f"the others {others:.2f} s",
+                f"the others {peer_seconds:.2f} s",
             )
         )
     ratio = saving.elapsed / usual if usual > 0 else math.nan
@@ -207,16 +207,20 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
     on, there is no other time that would be usual.
     """
     newest = saving.saves[-limits.saver_saves :]
-    found = {_saver(own, limits) for own in newest}
-    if len(newest) < limits.saver_saves or len(found) != 1 or NO_RANK in found:
+    savers = {_saver(save, limits) for save in newest}
+    if len(newest) < limits.saver_saves or len(savers) != 1 or NO_RANK in savers:
         return []
-    rank = found.pop()
-    own = float(np.median([each[rank] for each in newest]))
-    others = float(np.median([np.median(_writers(each, rank, limits)) for each in newest]))
-    share = (own - others) * (len(run.earlier) + 1) / run.age if run.age > 0 else math.nan
+    rank = savers.pop()
+    rank_seconds = float(np.median([save[rank] for save in newest]))
+    peer_seconds = float(np.median([np.median(_writers(save, rank, limits)) for save in newest]))
+    share = (
+        (rank_seconds - peer_seconds) * (len(run.earlier) + 1) / run.age
+        if run.age > 0
+        else math.nan
+    )
     summary = (
-        f"rank {rank} takes {own:.1f} s in each of the newest {len(newest)} checkpoints, up to "
-        f"that of step {saving.step}; the others take {others:.2f} s, and wait for it"
+        f"rank {rank} takes {rank_seconds:.1f} s in each of the newest {len(newest)} checkpoints, "
+        f"up to that of step {saving.step}; the others take {peer_seconds:.2f} s, and wait for it"
     )
     return [
         build_finding(
@@ -227,48 +231,53 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
             began_step=saving.step,
             began_ago_seconds=saving.began_ago,
             rank=rank,
-            severity=own - others,
-            ratio=own / others if others > 0 else math.nan,
+            severity=rank_seconds - peer_seconds,
+            ratio=rank_seconds / peer_seconds if peer_seconds > 0 else math.nan,
             lost_ratio=min(1.0, share),
             evidence=[
                 Evidence(
                     f"time of rank {rank} in a checkpoint",
-                    own,
+                    rank_seconds,
                     "seconds",
-                    f"its peers in the same ones {others:.2f} s",
+                    f"its peers in the same ones {peer_seconds:.2f} s",
                 )
             ],
         )
     ]
 
 
-def _saver(own: Vector, limits: Thresholds) -> int:
+def _saver(seconds: Vector, limits: Thresholds) -> int:
     """The rank that one save waited for, for long enough to matter; `NO_RANK` where none, or where
     it saves for all others."""
-    rank = slowest(own, limits)
+    rank = slowest(seconds, limits)
     if rank == NO_RANK:
         return NO_RANK
-    writers = _writers(own, rank, limits)
-    slow = len(writers) and own[rank] - np.median(writers) >= limits.least_excess_seconds
+    writers = _writers(seconds, rank, limits)
+    slow = len(writers) and seconds[rank] - np.median(writers) >= limits.least_excess_seconds
     return rank if slow else NO_RANK
 
 
-def _writers(own: Vector, rank: int, limits: Thresholds) -> Vector:
-    """What the ranks other than `rank` took that wrote something, too; `own` (ranks,).
+def _writers(seconds: Vector, rank: int, limits: Thresholds) -> Vector:
+    """What the ranks other than `rank` took that wrote something, too; `seconds` (ranks,).
 
     Of tensor and data parallel ranks those of one replica write: 10, 60, 0, 0 -> 10 beside 60.
     """
-    others = np.delete(own, rank)
-    return np.asarray(others[others >= limits.least_peer_seconds])
+    peers = np.delete(seconds, rank)
+    return np.asarray(peers[peers >= limits.least_peer_seconds])
 
 
 def _failed(saving: Saving) -> Finding:
     summary = (
-        f"the checkpoint of step {saving.step} failed on {saving.failed} of {len(saving.own)} "
-        f"ranks: {saving.reason or 'no reason given'}"
+        f"the checkpoint of step {saving.step} failed on {saving.failed} of "
+        f"{len(saving.rank_seconds)} ranks: {saving.reason or 'no reason given'}"
     )
     evidence = [
-        Evidence("ranks whose checkpoint failed", saving.failed, "ranks", f"of {len(saving.own)}")
+        Evidence(
+            "ranks whose checkpoint failed",
+            saving.failed,
+            "ranks",
+            f"of {len(saving.rank_seconds)}",
+        )
     ]
     return build_finding(
         kind=FindingKind.CHECKPOINT_STALL,
@@ -285,9 +294,9 @@ def _failed(saving: Saving) -> Finding:
 
 
 def _cause_of_failure(reason: str) -> Cause:
-    found = explain([reason])
-    known = found is not None and found.pattern.weight is Weight.SPECIFIC
-    return found.pattern.cause if found is not None and known else Cause.EXCEPTION
+    explanation = explain([reason])
+    is_specific = explanation is not None and explanation.pattern.weight is Weight.SPECIFIC
+    return explanation.pattern.cause if explanation is not None and is_specific else Cause.EXCEPTION
 
 
 def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:

@@ -18,14 +18,14 @@ from . import detector
 
 def find_in_progress(context: DetectionContext) -> list[Finding]:
     """A checkpoint that the training loop waits for now, and for too long."""
-    found = context.once(_newest)
-    return [] if found is None else detector.detect_in_progress(*found, detector.LIMITS)
+    newest = context.once(_newest)
+    return [] if newest is None else detector.detect_in_progress(*newest, detector.LIMITS)
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A checkpoint that was slow, that failed, or that is one of too many."""
-    found = context.once(_newest)
-    return [] if found is None else detector.detect(*found, detector.LIMITS)
+    newest = context.once(_newest)
+    return [] if newest is None else detector.detect(*newest, detector.LIMITS)
 
 
 def _newest(context: DetectionContext) -> tuple[detector.Saving, detector.Run] | None:
@@ -49,13 +49,13 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         elapsed=elapsed,
         began_ago=elapsed if lasts else elapsed + ended_ago,
         ended_ago=math.nan if lasts else ended_ago,
-        own=np.where(np.isnan(save.own), save.stall, save.own),
+        rank_seconds=np.where(np.isnan(save.own), save.stall, save.own),
         failed=int(save.failed.sum()),
         reason=save.reason[0] if save.reason else "",
         saves=tuple(
-            np.where(np.isnan(each.own), each.stall, each.own)
-            for each in attempt.checkpoints_in_flight.newest.values()
-            if not np.isnan(each.stall).any()
+            np.where(np.isnan(newer.own), newer.stall, newer.own)
+            for newer in attempt.checkpoints_in_flight.newest.values()
+            if not np.isnan(newer.stall).any()
         ),
     )
 
@@ -73,8 +73,8 @@ def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
 
 
 def _run(attempt: Attempt, newest: CheckpointInFlight) -> detector.Run:
-    known = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
-    stalls = {step: stall for step, stall in known.items() if stall is not None}
+    stalls_by_step = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
+    stalls = {step: stall for step, stall in stalls_by_step.items() if stall is not None}
     earlier = [stall for step, stall in stalls.items() if step != newest.step]
     age = attempt.newest_s - attempt.began_s if attempt.began_s else 0.0
     return detector.Run(earlier, sum(stalls.values()), age, attempt.step_history.baseline())

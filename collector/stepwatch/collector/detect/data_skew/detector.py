@@ -97,10 +97,10 @@ def _newest_logs(tokens: Matrix, members: Integers, limits: Thresholds) -> Matri
     count = min(limits.window_steps)
     for back in (4 * count, len(tokens)):
         part = tokens[-back:][:, members]
-        known = np.flatnonzero((part > 0).all(axis=1))[-count:]
-        if len(known) == count:
+        complete = np.flatnonzero((part > 0).all(axis=1))[-count:]
+        if len(complete) == count:
             break
-    return np.asarray(np.log(part[known]))
+    return np.asarray(np.log(part[complete]))
 
 
 def _drifts(newest: Matrix, limits: Thresholds) -> bool:
@@ -175,9 +175,9 @@ def _is_contradicted(
     then they count something else, or nothing."""
     if abs(skew.deviation) < math.log(limits.most_ratio):
         return False
-    me, others = members[[skew.rank]], np.delete(members, skew.rank)
-    mine, theirs = (_work(window, steps[skew.since :], ranks) for ranks in (me, others))
-    low, high = sorted((mine, theirs))
+    me, peers = members[[skew.rank]], np.delete(members, skew.rank)
+    rank_work, peer_work = (_work(window, steps[skew.since :], ranks) for ranks in (me, peers))
+    low, high = sorted((rank_work, peer_work))
     return high <= limits.same_work_ratio * low
 
 
@@ -190,19 +190,19 @@ def _work(window: Window, rows: Integers, ranks: Integers) -> float:
 def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> Finding:
     rank = int(members[skew.rank])
     me = members[[skew.rank]]
-    others = np.delete(members, skew.rank)
+    peers = np.delete(members, skew.rank)
     shown = steps[skew.since :]
     tokens = window.planes["tokens"]
-    mine, theirs = _median(tokens, shown, me), _median(tokens, shown, others)
-    self_time, peer_work = (_work(window, shown, ranks) for ranks in (me, others))
-    ratio = mine / theirs
+    rank_tokens, peer_tokens = _median(tokens, shown, me), _median(tokens, shown, peers)
+    self_time, peer_work = (_work(window, shown, ranks) for ranks in (me, peers))
+    ratio = rank_tokens / peer_tokens
     first = int(window.steps[shown[0]])
     summary = (
         f"rank {rank} trains on {ratio:.2f}x the tokens of its peers since step {first}: "
-        f"{mine:.0f} a step, they {theirs:.0f}"
+        f"{rank_tokens:.0f} a step, they {peer_tokens:.0f}"
     )
     evidence = (
-        Evidence("tokens per step", mine, "tokens", f"peers {theirs:.0f}"),
+        Evidence("tokens per step", rank_tokens, "tokens", f"peers {peer_tokens:.0f}"),
         Evidence("forward and backward", self_time, "seconds", f"peers {in_words(peer_work)}"),
     )
     return build_finding(

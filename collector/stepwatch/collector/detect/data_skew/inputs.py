@@ -10,5 +10,5 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Ranks whose steps hold more, or fewer, tokens than those of their peers."""
-    found = detector.detect(context.window, detector.LIMITS)
-    return [context.dated(finding) for finding in found]
+    findings = detector.detect(context.window, detector.LIMITS)
+    return [context.dated(finding) for finding in findings]

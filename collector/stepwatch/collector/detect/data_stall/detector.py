@@ -119,9 +119,11 @@ def detect(
     newest = window.at(usable[-limits.window_steps // 2 :])
     if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
         return []
-    late = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
-    alone = alone_in_stage(window.stage)
-    if max(late) < (1 if alone.any() else min(limits.least_ranks, len(window.stage))):
+    stalled_counts = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
+    without_peers = alone_in_stage(window.stage)
+    if max(stalled_counts) < (
+        1 if without_peers.any() else min(limits.least_ranks, len(window.stage))
+    ):
         return []  # a look at a few rows, which is nearly always enough
     for rule in rules:
         waits = _waits(
@@ -132,7 +134,7 @@ def detect(
         least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
         enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
         if not rule.is_new and stalled.sum() < enough:
-            stalled &= alone
+            stalled &= without_peers
             enough = 1
         if stalled.sum() >= enough:
             waits = _waits(window.at(usable), rule, limits)  # the older steps say since when
@@ -145,9 +147,11 @@ def detect(
 def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
     """How many of the newest steps, of these `seconds` (steps,), take long enough together; None
     where all of them do not, or fewer are enough than an epoch's first steps may be."""
-    taken = np.cumsum(seconds[::-1])
-    few = max(limits.always_long_steps, int(np.searchsorted(taken, limits.always_long_seconds)) + 1)
-    return few if few <= len(taken) else None
+    elapsed = np.cumsum(seconds[::-1])
+    few = max(
+        limits.always_long_steps, int(np.searchsorted(elapsed, limits.always_long_seconds)) + 1
+    )
+    return few if few <= len(elapsed) else None
 
 
 def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_Rule]:
@@ -155,7 +159,7 @@ def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_
     if baseline is None:
         return []
     share = limits.least_share
-    found = [
+    rules = [
         _Rule(limits.window_steps, limits.least_steps, baseline, baseline.most, 2, share),
         _Rule(
             limits.long_window_steps,
@@ -171,11 +175,11 @@ def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_
     if lasts:
         steps, least = limits.lasting_steps, limits.lasting_least_steps
         mean = baseline.mean
-        found.append(_Rule(steps, least, baseline, mean, 2, limits.lasting_share))
+        rules.append(_Rule(steps, least, baseline, mean, 2, limits.lasting_share))
         share = limits.always_share
         most = share / (1.0 - share) / limits.least_ratio
-        found.append(_always(baseline, limits, most, share))
-    return found
+        rules.append(_always(baseline, limits, most, share))
+    return rules
 
 
 def _always(
@@ -201,8 +205,8 @@ def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     pauses = planes["checkpoint"] + planes["eval"]
     seconds = (planes["duration"] - pauses).astype(np.float64)
     data = planes["data"].astype(np.float64)
-    rest = np.maximum(seconds - data, 0.0)
-    least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.past.most * rest)
+    remainder = np.maximum(seconds - data, 0.0)
+    least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.past.most * remainder)
     return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
 
 
@@ -227,8 +231,8 @@ def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:
     often = waits.long[steps].sum(axis=0) >= rule.least_steps
     lately = waits.long[-limits.window_steps // 2 :].any(axis=0)
     seconds, data = waits.seconds[steps].sum(axis=0), waits.data[steps].sum(axis=0)
-    rest = np.maximum(seconds - data, 0.0)
-    floor = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.usual * rest)
+    remainder = np.maximum(seconds - data, 0.0)
+    floor = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.usual * remainder)
     return np.asarray(often & lately & (data >= floor))
 
 
@@ -241,13 +245,13 @@ def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule, numbers: Inte
     against = "baseline" if is_new else "at most to be expected"
     first = int(waits.steps[began])
     count, ranks = int(stalled.sum()), waits.data.shape[1]
-    who = f"{count} of {ranks} ranks"
+    ranks_label = f"{count} of {ranks} ranks"
     rank = int(numbers[stalled][0]) if count == 1 < ranks else NO_RANK
     if rank != NO_RANK:
-        who = f"rank {rank}, for which the others wait"
+        ranks_label = f"rank {rank}, for which the others wait"
     summary = (
         f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
-        f"on {who}; "
+        f"on {ranks_label}; "
         + (f"baseline {baseline_share:.0%}" if is_new else "it has since its first steps")
     )
     evidence = (

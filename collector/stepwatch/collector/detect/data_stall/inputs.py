@@ -22,22 +22,22 @@ def find(context: DetectionContext) -> list[Finding]:
     first = context.early_baseline
     baseline = None
     if first:
-        rest = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
-        baseline = _baseline((first["data"] / np.maximum(rest, 1e-9)).tobytes())
+        remainder = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
+        baseline = _baseline((first["data"] / np.maximum(remainder, 1e-9)).tobytes())
     course = context.course
     lasts_s = 0.0 if course is None else lasting_seconds(course, detector.LIMITS)
     ranks = observed_ranks(context)
     window = window_of(context.window, ranks)
-    found = detector.detect(window, baseline, detector.LIMITS, lasts_s, ranks)
-    if found and context.unobserved:
+    findings = detector.detect(window, baseline, detector.LIMITS, lasts_s, ranks)
+    if findings and context.unobserved:
         unseen = ranks_text(sorted(context.unobserved))
         row = text_evidence("ranks not observed", unseen, "")
         words = f"; nothing is known of {unseen}"
-        found = [
-            each._replace(summary=each.summary + words, evidence=(*each.evidence, row))
-            for each in found
+        findings = [
+            finding._replace(summary=finding.summary + words, evidence=(*finding.evidence, row))
+            for finding in findings
         ]
-    return [context.dated(finding) for finding in found]
+    return [context.dated(finding) for finding in findings]
 
 
 @lru_cache(maxsize=256)

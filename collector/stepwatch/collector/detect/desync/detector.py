@@ -58,11 +58,11 @@ def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
     Sibling groups may share their name; sizes are compared only where all ranks are known to be
     members of the same one.
     """
-    seen: dict[tuple[str, int], dict[int, FlightEntry]] = {}
+    entries_by_number: dict[tuple[str, int], dict[int, FlightEntry]] = {}
     for rank, diagnosis in diagnoses.items():
         for entry in diagnosis.flight:
-            seen.setdefault((entry.group, entry.number), {})[rank] = entry
-    for (group, number), entries in sorted(seen.items(), key=lambda item: item[0][1]):
+            entries_by_number.setdefault((entry.group, entry.number), {})[rank] = entry
+    for (group, number), entries in sorted(entries_by_number.items(), key=lambda item: item[0][1]):
         if len({entry.op for entry in entries.values()}) > 1:
             entered_as = {rank: entry.op for rank, entry in entries.items()}
             return Mismatch(Cause.MISMATCHED_ORDER, group, number, entered_as)
@@ -107,19 +107,19 @@ def from_cycle(cycle: Sequence[Link], entered: list[Entered], ago: float) -> Fin
     """
     if not cycle:
         return None
-    alone = [link.ranks[0] for link in cycle if len(link.ranks) == 1]
-    rank = alone[0] if len(alone) == 1 else NO_RANK
-    at = {item.rank: item for item in entered}
+    single_ranks = [link.ranks[0] for link in cycle if len(link.ranks) == 1]
+    rank = single_ranks[0] if len(single_ranks) == 1 else NO_RANK
+    entered_by_rank = {item.rank: item for item in entered}
     step = min((item.step for item in entered), default=0)
     words = "; ".join(link.words for link in cycle[:_LINKS_NAMED])
     orders = len({link.place.number for link in cycle})
-    what = f"{orders} groups" if orders > 1 else f"group {cycle[0].place.group}"
+    groups_label = f"{orders} groups" if orders > 1 else f"group {cycle[0].place.group}"
     return build_finding(
         kind=FindingKind.DESYNC,
         rank=rank,
-        phase=at[rank].phase if rank in at else "other",
+        phase=entered_by_rank[rank].phase if rank in entered_by_rank else "other",
         cause=Cause.MISMATCHED_ORDER,
-        summary=f"ranks of {what} wait for each other in a circle, in step {step}: {words}",
+        summary=f"ranks of {groups_label} wait for each other in a circle, in step {step}: {words}",
         began_step=step,
         began_ago_seconds=ago,
         lost_ratio=1.0,
@@ -143,9 +143,9 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
     )
     tied = len(counts) > 1 and counts[0][1] == counts[1][1]
     rank = NO_RANK if tied or len(differing) != 1 else differing[0]
-    at = {item.rank: item for item in entered}
+    entered_by_rank = {item.rank: item for item in entered}
     step = min((item.step for item in entered), default=0)
-    phase = at[rank].phase if rank in at else "other"
+    phase = entered_by_rank[rank].phase if rank in entered_by_rank else "other"
     texts = [
         f"{ranks_text([rank for rank, name in mismatch.entered_as.items() if name == text])} {text}"
         for text, _ in counts[:4]
@@ -156,9 +156,9 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
     )
     evidence = [
         text_evidence(
-            f"rank {each} entered", entered_as, "all members of a group must enter the same"
+            f"rank {member} entered", entered_as, "all members of a group must enter the same"
         )
-        for each, entered_as in sorted(mismatch.entered_as.items())[:16]
+        for member, entered_as in sorted(mismatch.entered_as.items())[:16]
     ]
     return build_finding(
         kind=FindingKind.DESYNC,

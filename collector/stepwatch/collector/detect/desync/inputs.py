@@ -18,12 +18,12 @@ def find(context: DetectionContext) -> list[Finding]:
     stall = context.once(hang.stalled)
     if stall is None:
         return []
-    lines, found = entered(context.attempt), stall.asked
-    mismatch = detector.from_flight(found.diagnoses) or detector.from_lines(lines, found.groups)
+    lines, details = entered(context.attempt), stall.diagnostics
+    mismatch = detector.from_flight(details.diagnoses) or detector.from_lines(lines, details.groups)
     if mismatch is None:
         circle = detector.from_cycle(stall.answer.cycle, lines, stall.seconds)
         return [] if circle is None else [circle]
-    return _found(mismatch, lines, stall.seconds)
+    return _mismatch_findings(mismatch, lines, stall.seconds)
 
 
 def find_failure(context: DetectionContext) -> list[Finding]:
@@ -32,11 +32,11 @@ def find_failure(context: DetectionContext) -> list[Finding]:
     if not failed:
         return []
     lines = entered(context.attempt)
-    mismatch = detector.from_lines(lines, hang.asked(context.attempt).groups)
-    return _found(mismatch, lines, failed[0].began_ago_seconds)
+    mismatch = detector.from_lines(lines, hang.rank_diagnostics(context.attempt).groups)
+    return _mismatch_findings(mismatch, lines, failed[0].began_ago_seconds)
 
 
-def _found(
+def _mismatch_findings(
     mismatch: detector.Mismatch | None, lines: list[detector.Entered], ago: float
 ) -> list[Finding]:
     """It began so many seconds ago, when what it is first seen as began."""

@@ -5,9 +5,9 @@ from stepwatch.signals.names import FindingKind
 
 from .activity import Activity, is_interpreter_held
 from .detector import detect
-from .inputs import asked, find, rank_situations, stalled, stalled_seconds
+from .inputs import find, rank_diagnostics, rank_situations, stalled, stalled_seconds
 from .report import cause_of, line_row, op_name
-from .situation import Asked, Others, RankSituation, Unseen, missed_collectives
+from .situation import OtherRanks, RankDiagnostics, RankSituation, Unseen, missed_collectives
 from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
 
@@ -15,13 +15,12 @@ __all__ = [
     "DETECTORS",
     "LIMITS",
     "Activity",
-    "Asked",
-    "Others",
+    "OtherRanks",
+    "RankDiagnostics",
     "RankSituation",
     "Stall",
     "Unseen",
     "allowed_seconds",
-    "asked",
     "cause_of",
     "detect",
     "find",
@@ -29,6 +28,7 @@ __all__ = [
     "line_row",
     "missed_collectives",
     "op_name",
+    "rank_diagnostics",
     "rank_situations",
     "stall_of",
     "stalled",

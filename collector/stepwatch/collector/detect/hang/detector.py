@@ -54,8 +54,8 @@ def _culprit(stall: Stall) -> RankSituation | None:
     if not missing or len(missing) == len(ranks) > 1:
         behind = {item.rank for item in stall.lacking}
         # A busy device's recorder counts what its host enqueued ahead.
-        found = [item for item in ranks if item.rank in behind and item.host is None]
-        return found[0] if len(found) == 1 else None
+        candidates = [item for item in ranks if item.rank in behind and item.host is None]
+        return candidates[0] if len(candidates) == 1 else None
     if not any(item.rank in stall.answer.holding for item in missing) and (
         stall.answer.holding or stall.answer.unobserved
     ):

@@ -30,9 +30,9 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
     if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # nothing follows a device
         return ages
-    device, seen = _seconds(rows, "device_since_ns"), followed(rows)
-    busy = seen & np.isin(rows["device_state"], BUSY)
-    idle = seen & (rows["device_state"] == DeviceState.IDLE)
+    device, is_followed = _seconds(rows, "device_since_ns"), followed(rows)
+    busy = is_followed & np.isin(rows["device_state"], BUSY)
+    idle = is_followed & (rows["device_state"] == DeviceState.IDLE)
     ages[busy] = device[busy]
     ages[idle] = np.minimum(ages, device)[idle]
     return ages
@@ -40,10 +40,12 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
 
 def followed(rows: Rows) -> Mask:
     """RANK_STATE rows whose line on the device is as fresh as their heartbeat."""
-    known: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (rows["device_since_ns"] > 0)
+    is_reported: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (
+        rows["device_since_ns"] > 0
+    )
     alive = (rows["heartbeat_ns"] > 0) & (rows["gone_ns"] == 0)
     fresh = _seconds(rows, "heartbeat_ns") <= LIMITS.heartbeat_seconds
-    return np.asarray(known & alive & fresh)
+    return np.asarray(is_reported & alive & fresh)
 
 
 def as_device(host: RankSituation, row: np.void) -> RankSituation:
@@ -89,8 +91,8 @@ def _is_of_hosts(ranks: list[RankSituation], hosts: list[RankSituation]) -> bool
         return False
     idle = sum(item.idle_device for item in hosts)
     work = [item for item in ranks if item.host is not None]
-    before = all(item.host is not None and item.phase != item.host.phase for item in work)
-    return idle > len(work) or (idle > 0 and before)
+    lags = all(item.host is not None and item.phase != item.host.phase for item in work)
+    return idle > len(work) or (idle > 0 and lags)
 
 
 def _waits(item: RankSituation) -> bool:

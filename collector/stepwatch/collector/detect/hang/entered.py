@@ -38,13 +38,13 @@ def entered_step(
         if item.in_collective and item.phase in _WITHIN_A_STEP
     }
     orders = _orders(calls, [item.rank for item in places.values()])
-    found: set[int] = set()
+    members: set[int] = set()
     for (group, op), item in places.items():
         steps = orders.get((item.rank, group), [])
         later = all(op in ops[1:] for ops in steps)
         if len(steps) >= least_steps and later:
-            found.update(members_of(groups.get(group, "")) or ())
-    return frozenset(found)
+            members.update(members_of(groups.get(group, "")) or ())
+    return frozenset(members)
 
 
 def _orders(calls: Rows, ranks: Sequence[int]) -> dict[tuple[int, int], list[list[int]]]:
@@ -54,11 +54,11 @@ def _orders(calls: Rows, ranks: Sequence[int]) -> dict[tuple[int, int], list[lis
     order = np.lexsort((rows["step"], group, rows["rank"]))
     keys = zip(rows["rank"][order].tolist(), group[order].tolist(), strict=True)
     steps, ops = rows["step"][order].tolist(), rows["op"][order].tolist()
-    found: dict[tuple[int, int], list[list[int]]] = {}
-    before = None
+    orders: dict[tuple[int, int], list[list[int]]] = {}
+    previous = None
     for key, step, op in zip(keys, steps, ops, strict=True):
-        if (key, step) != before:
-            found.setdefault(key, []).append([])
-            before = key, step
-        found[key][-1].append(op)
-    return found
+        if (key, step) != previous:
+            orders.setdefault(key, []).append([])
+            previous = key, step
+        orders[key][-1].append(op)
+    return orders

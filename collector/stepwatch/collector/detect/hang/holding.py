@@ -7,24 +7,26 @@ from collections.abc import Iterable, Mapping
 from stepwatch.collector.detect.wait_graph import Answer, Place, members_of, who_holds_up
 from stepwatch.signals.records import OP_NAMES, Op
 
-from .situation import Others, RankSituation
+from .situation import OtherRanks, RankSituation
 
 _EXCHANGE = (Op.SEND, Op.RECV)
 """One rank sends while the other receives: both are in the same exchange."""
 
 
-def holding_up(ranks: Iterable[RankSituation], groups: Mapping[int, str], others: Others) -> Answer:
+def holding_up(
+    ranks: Iterable[RankSituation], groups: Mapping[int, str], other_ranks: OtherRanks
+) -> Answer:
     """Who holds the waiting ranks up; ranks that have ended arrive nowhere any more."""
     places = _Places(groups)
-    inside, outside, waiting = {}, list(others.ended), []
+    inside, outside, waiting = {}, list(other_ranks.ended), []
     for item in ranks:
         if item.in_collective:
-            inside[item.rank] = places.of(item)
+            inside[item.rank] = places.place_of(item)
         elif item.waiting:
             waiting.append(item.rank)
         else:
             outside.append(item.rank)
-    return who_holds_up(inside, outside, [each.rank for each in others.unseen], waiting)
+    return who_holds_up(inside, outside, [rank.rank for rank in other_ranks.unseen], waiting)
 
 
 class _Places:
@@ -32,13 +34,13 @@ class _Places:
 
     def __init__(self, groups: Mapping[int, str]) -> None:
         self._groups = groups
-        self._made: dict[tuple[int, int], Place] = {}
+        self._cache: dict[tuple[int, int], Place] = {}
 
-    def of(self, item: RankSituation) -> Place:
+    def place_of(self, item: RankSituation) -> Place:
         op = Op.SEND if item.op in _EXCHANGE else item.op
-        if (item.group, op) not in self._made:
-            self._made[item.group, op] = self._make(item.group, op)
-        return self._made[item.group, op]
+        if (item.group, op) not in self._cache:
+            self._cache[item.group, op] = self._make(item.group, op)
+        return self._cache[item.group, op]
 
     def _make(self, group: int, op: int) -> Place:
         text = self._groups.get(group, "")

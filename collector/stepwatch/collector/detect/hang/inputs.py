@@ -26,7 +26,7 @@ from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
 from .entered import entered_step
 from .legal import MARKED
-from .situation import Asked, Others, RankSituation, Unseen
+from .situation import OtherRanks, RankDiagnostics, RankSituation, Unseen
 from .stall import Stall, stall_of
 from .thresholds import LIMITS
 
@@ -37,10 +37,12 @@ def find(context: DetectionContext) -> list[Finding]:
     Where no rank stands out, and a node has missed reports, it may be lost with the rank that all
     others wait for: that is known once the node is stale.
     """
-    found = detect(context.once(stalled), LIMITS)
-    if any(each.rank == NO_RANK and not each.node for each in found) and _may_be_lost(context):
+    findings = detect(context.once(stalled), LIMITS)
+    if any(finding.rank == NO_RANK and not finding.node for finding in findings) and _may_be_lost(
+        context
+    ):
         return []
-    return found
+    return findings
 
 
 def _may_be_lost(context: DetectionContext) -> bool:
@@ -57,16 +59,18 @@ def stalled(context: DetectionContext) -> Stall | None:
     attempt = context.attempt
     if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return None
-    known = context.once(known_ages)
-    situations = rank_situations(attempt, context.now_s, known, _silence(context))
-    answers, unseen = asked(attempt), _unseen(context, known)
+    ages = context.once(known_ages)
+    situations = rank_situations(attempt, context.now_s, ages, _silence(context))
+    answers, unseen = rank_diagnostics(attempt), _unseen(context, ages)
     entered = _entered(attempt, situations, answers) if unseen else frozenset()
-    others = Others(unseen, tuple(sorted(attempt.ended)), entered, has_finished(attempt))
+    other_ranks = OtherRanks(unseen, tuple(sorted(attempt.ended)), entered, has_finished(attempt))
     pauses = _longest_pauses(context.job.attempts.values())
-    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others, pauses)
+    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, other_ranks, pauses)
 
 
-def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) -> frozenset[int]:
+def _entered(
+    attempt: Attempt, situations: list[RankSituation], answers: RankDiagnostics
+) -> frozenset[int]:
     """Ranks that have entered the step in which those of `situations` stand."""
     if not situations:
         return frozenset()
@@ -78,7 +82,7 @@ def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) 
 def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
     """Seconds that a rank has spent in each phase of one step at most, of all attempts."""
     pauses = [attempt.tracker(Steps).pauses for attempt in attempts]
-    return {phase: max(each.longest(phase) for each in pauses) for phase in Phase}
+    return {phase: max(history.longest(phase) for history in pauses) for phase in Phase}
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:
@@ -95,22 +99,22 @@ def has_finished(attempt: Attempt) -> bool:
     return LifecycleEvent.FINISH in attempt.ended.values()
 
 
-def asked(attempt: Attempt) -> Asked:
+def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
     """Diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
         if (view := attempt.states.get(rank)) is not None and diagnosis.at_ns >= _moved_ns(view.row)
     }
-    known = attempt.collective_records.groups
+    names = attempt.collective_records.groups
     # A collective line holds 16 bits of a group's number: groups that share them are not named.
-    low = Counter(number & 0xFFFF for number in known)
+    low = Counter(number & 0xFFFF for number in names)
     groups = {
         number & 0xFFFF: text
-        for number, text in group_texts(known).items()
+        for number, text in group_texts(names).items()
         if low[number & 0xFFFF] == 1
     }
-    return Asked(fresh, groups)
+    return RankDiagnostics(fresh, groups)
 
 
 def stalled_seconds(context: DetectionContext) -> float:
@@ -144,11 +148,11 @@ def _silence(context: DetectionContext) -> dict[int, float]:
     """Seconds since each rank that nobody observes was last seen; those that never were are left
     out."""
     received = context.attempt.ranks.received_monotonic_s
-    seen = (rank for rank in context.unobserved if np.isfinite(received[rank : rank + 1]).any())
-    return {rank: context.now_s - float(received[rank]) for rank in seen}
+    ranks = (rank for rank in context.unobserved if np.isfinite(received[rank : rank + 1]).any())
+    return {rank: context.now_s - float(received[rank]) for rank in ranks}
 
 
-def _unseen(context: DetectionContext, known: Vector) -> tuple[Unseen, ...]:
+def _unseen(context: DetectionContext, ages: Vector) -> tuple[Unseen, ...]:
     """Ranks that nobody observes, but those that stood already when they were last seen."""
     silence, ranks = _silence(context), context.attempt.ranks
     return tuple(
@@ -160,23 +164,23 @@ def _unseen(context: DetectionContext, known: Vector) -> tuple[Unseen, ...]:
             context.attempt.flush_seconds(ranks.node_of.get(rank, UNKNOWN_NODE)),
         )
         for rank in sorted(context.unobserved)
-        if not (rank < len(known) and np.isfinite(known[rank]))
+        if not (rank < len(ages) and np.isfinite(ages[rank]))
     )
 
 
 def rank_situations(
     attempt: Attempt,
     now_s: float,
-    known: Vector | None = None,
+    ages_s: Vector | None = None,
     silence: Mapping[int, float] = MappingProxyType({}),
 ) -> list[RankSituation]:
     """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
 
-    `known` (world,) holds the seconds since each moved, NaN for those to leave out; `silence` how
+    `ages_s` (world,) holds the seconds since each moved, NaN for those to leave out; `silence` how
     long ago some of them were last seen.
     """
     situations = []
-    ages = moved_ages(attempt, now_s) if known is None else known
+    ages = moved_ages(attempt, now_s) if ages_s is None else ages_s
     ranks, ended = attempt.ranks, attempt.ended
     node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)

@@ -29,8 +29,8 @@ def paused_phases(ranks: Sequence[RankSituation]) -> set[Phase]:
 
 def usual_seconds(ranks: Iterable[RankSituation], longest: Longest, limits: Thresholds) -> float:
     """What a wait of one of `ranks` may take by the longest that the job came out of; 0 without."""
-    known = (longest.get(Phase(item.phase), 0.0) for item in ranks if item.phase in _PHASES)
-    return limits.pause_multiple * max(known, default=0.0)
+    pauses = (longest.get(Phase(item.phase), 0.0) for item in ranks if item.phase in _PHASES)
+    return limits.pause_multiple * max(pauses, default=0.0)
 
 
 _PHASES = frozenset(Phase)

@@ -32,17 +32,19 @@ NODES_NAMED = 4
 def finding_on_several(stall: Stall, few: list[RankSituation]) -> Finding:
     """The finding on a stall in which several ranks stand for the same reason; it names none."""
     cause, state = _STATES[few[0].process]
-    who = who_words(few, stall.ranks)
-    words = f"{who} {state}"
-    rows = [text_evidence(who, state, "one reason that they share, and no rank's own fault")]
+    ranks_label = who_words(few, stall.ranks)
+    words = f"{ranks_label} {state}"
+    rows = [
+        text_evidence(ranks_label, state, "one reason that they share, and no rank's own fault")
+    ]
     return _finding(stall, cause, words, rows, Confidence.CERTAIN, node_of(few))
 
 
 def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
     """The finding on a stall in which no rank stands out of those that are observed."""
     if are_all_frozen(stall.ranks, limits):
-        who = who_words(stall.ranks, stall.ranks)
-        words = f"{who} do not move: no thread of theirs runs, and none uses a CPU"
+        ranks_label = who_words(stall.ranks, stall.ranks)
+        words = f"{ranks_label} do not move: no thread of theirs runs, and none uses a CPU"
         return _finding(
             stall, Cause.PROCESS_STOPPED, words, (), Confidence.LIKELY, node_of(stall.ranks)
         )
@@ -59,25 +61,29 @@ def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
 
 def _finding_on_ended(stall: Stall, ended: Iterable[int]) -> Finding:
     """Others wait for ranks that have finished: nobody arrives who has left."""
-    left = sorted(ended)
-    words = f"{ranks_text(left)} finished while {_waiters(stall)} wait in {_where(stall, left)}"
-    rows = [text_evidence(ranks_text(left), "finished", "the others wait for it in a collective")]
+    finished = sorted(ended)
+    words = (
+        f"{ranks_text(finished)} finished while {_waiters(stall)} wait in {_where(stall, finished)}"
+    )
+    rows = [
+        text_evidence(ranks_text(finished), "finished", "the others wait for it in a collective")
+    ]
     finding = _finding(stall, Cause.PROCESS_GONE, words, rows, Confidence.CERTAIN)
-    return finding._replace(rank=left[0]) if len(left) == 1 else finding
+    return finding._replace(rank=finished[0]) if len(finished) == 1 else finding
 
 
 def _finding_on_unseen(stall: Stall) -> Finding:
     """Others wait for ranks that nobody observes."""
-    who = [each for each in stall.others.unseen if each.rank in stall.answer.unobserved]
-    nodes = sorted({each.node for each in who})
-    place = _place_words(who, nodes)
+    unseen = [rank for rank in stall.other_ranks.unseen if rank.rank in stall.answer.unobserved]
+    nodes = sorted({rank.node for rank in unseen})
+    place = _place_words(unseen, nodes)
     where = _where(stall, stall.answer.unobserved)
-    those = "those do" if len(who) > 1 else "it does"
-    words = f"{_waiters(stall)} wait in {where} for {place}; what {those} is unknown"
+    subject = "those do" if len(unseen) > 1 else "it does"
+    words = f"{_waiters(stall)} wait in {where} for {place}; what {subject} is unknown"
     rows = [
         Evidence(
-            f"time since {ranks_text(_ranks(who, node))} of node {node} were last seen",
-            max(each.silent_seconds for each in who if each.node == node),
+            f"time since {ranks_text(_ranks(unseen, node))} of node {node} were last seen",
+            max(rank.silent_seconds for rank in unseen if rank.node == node),
             "seconds",
             "nothing is known of them since",
         )
@@ -88,17 +94,17 @@ def _finding_on_unseen(stall: Stall) -> Finding:
     return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
 
 
-def _place_words(who: list[Unseen], nodes: list[str]) -> str:
+def _place_words(unseen: list[Unseen], nodes: list[str]) -> str:
     """`one of ranks 4-7 on node b, which is not observed`."""
-    ranks = one_of_text(each.rank for each in who)
+    ranks = one_of_text(rank.rank for rank in unseen)
     named = ", ".join(nodes[:NODES_NAMED])
     if len(nodes) == 1:
         return f"{ranks} on node {named}, which is not observed"
     return f"{ranks} on nodes {named}, which are not observed"
 
 
-def _ranks(who: list[Unseen], node: str) -> list[int]:
-    return [each.rank for each in who if each.node == node]
+def _ranks(unseen: list[Unseen], node: str) -> list[int]:
+    return [rank.rank for rank in unseen if rank.node == node]
 
 
 def _waiters(stall: Stall) -> str:
@@ -106,10 +112,10 @@ def _waiters(stall: Stall) -> str:
 
 
 def _where(stall: Stall, missing: Collection[int]) -> str:
-    inside = waiter_for(missing, stall.ranks, stall.asked.groups)
+    inside = waiter_for(missing, stall.ranks, stall.diagnostics.groups)
     if inside is None:
         return "a pipeline exchange"
-    group = stall.asked.groups.get(inside.group, "")
+    group = stall.diagnostics.groups.get(inside.group, "")
     return f"{op_name(inside.op)} of group {group}" if group else op_name(inside.op)
 
 

@@ -34,11 +34,11 @@ _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Finding:
     """The finding on a stalled job that waits for `culprit`."""
-    ranks, stalled_for, asked = stall.ranks, stall.seconds, stall.asked
+    ranks, stalled_for, diagnostics = stall.ranks, stall.seconds, stall.diagnostics
     step = min(item.step for item in ranks)
     evidence = standing(ranks, stalled_for)
     phase = phase_name(culprit.phase)
-    diagnosis = asked.diagnoses.get(culprit.rank)
+    diagnosis = diagnostics.diagnoses.get(culprit.rank)
     cause, words = cause_of(culprit, diagnosis, limits)
     absent = _absence(culprit, stall)
     where = f"it is in {phase}"
@@ -75,7 +75,7 @@ def _not_known(stall: Stall, culprit: RankSituation) -> str:
     """What nobody observes: the rank itself by now, or others."""
     ago = in_words(culprit.silent_seconds)
     itself = f"; it was last seen {ago} ago" if culprit.silent_seconds else ""
-    unseen = [each.rank for each in stall.others.unseen]
+    unseen = [rank.rank for rank in stall.other_ranks.unseen]
     return itself + (f"; what {do_text(unseen)} is unknown" if unseen else "")
 
 
@@ -83,8 +83,10 @@ def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:
     """Certain where a fact of its process, or its absence alone, proves who holds the others up."""
     if culprit.silent_seconds:
         return Confidence.LIKELY
-    alone = len(stall.outside) == 1 and bool(stall.waiting) and not stall.others.unseen
-    proven = culprit.process in _ENDED or alone
+    is_sole_absentee = (
+        len(stall.outside) == 1 and bool(stall.waiting) and not stall.other_ranks.unseen
+    )
+    proven = culprit.process in _ENDED or is_sole_absentee
     return Confidence.CERTAIN if proven else Confidence.LIKELY
 
 
@@ -99,7 +101,7 @@ def standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     if inside is not None:
         evidence.append(
             Evidence(
-                f"{_whose(inside)} waits in {op_name(inside.op)} for",
+                f"{_waiter_words(inside)} waits in {op_name(inside.op)} for",
                 inside.moved_age,
                 "seconds",
                 "an arrival that does not come",
@@ -108,7 +110,7 @@ def standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     return evidence
 
 
-def _whose(item: RankSituation) -> str:
+def _waiter_words(item: RankSituation) -> str:
     return f"rank {item.rank}" if item.host is None else f"device of rank {item.rank}"
 
 
@@ -146,14 +148,15 @@ def _oldest_pending(diagnosis: Diagnosis | None) -> list[FlightEntry]:
 
 def _absence(culprit: RankSituation, stall: Stall) -> str:
     """What the culprit did not do: the collective it did not enter, if that is known."""
-    inside = waiter_for({culprit.rank}, stall.ranks, stall.asked.groups)
-    members = stall.asked.groups.get(inside.group, "") if inside is not None else ""
-    of = f" of group {members}" if members else ""
+    inside = waiter_for({culprit.rank}, stall.ranks, stall.diagnostics.groups)
+    members = stall.diagnostics.groups.get(inside.group, "") if inside is not None else ""
+    group_words = f" of group {members}" if members else ""
     missed = next((item for item in stall.lacking if item.rank == culprit.rank), None)
     if missed is not None:
-        return f"did not enter {missed.op} #{missed.number}{of or f' of group {missed.group}'}"
+        missed_group = group_words or f" of group {missed.group}"
+        return f"did not enter {missed.op} #{missed.number}{missed_group}"
     if inside is not None and not culprit.in_collective:
-        return f"did not arrive in {op_name(inside.op)}{of}"
+        return f"did not arrive in {op_name(inside.op)}{group_words}"
     return "did not arrive" if len(stall.ranks) > 1 else "does not go on"
 
 
@@ -230,8 +233,8 @@ def cause_of(
         return Cause.DEVICE_STUCK, f"{inside} on its device does not end"
     if culprit.process in by_state:
         return by_state[culprit.process]
-    held = diagnosis is not None and diagnosis.gil is GilState.HELD
-    if held or is_interpreter_held(culprit, limits):
+    is_locked = diagnosis is not None and diagnosis.gil is GilState.HELD
+    if is_locked or is_interpreter_held(culprit, limits):
         return Cause.INTERPRETER_BLOCKED, "its interpreter lock is held: no other thread runs"
     if culprit.work or culprit.process is ProcessState.RUNNING:
         return Cause.BUSY, "its process is busy"

@@ -75,7 +75,7 @@ class Missed(NamedTuple):
     waiters: int
 
 
-class Asked(NamedTuple):
+class RankDiagnostics(NamedTuple):
     """What the ranks were found doing since they stalled, by rank, and the groups' members.
 
     `groups` maps the low 16 bits of a group's number, as the collective line holds them, to its
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
     groups: Mapping[int, str] = MappingProxyType({})
 
 
-class Others(NamedTuple):
+class OtherRanks(NamedTuple):
     """Ranks that are not in a stalled job's situations: nobody observes them, or they have ended.
 
     `ended` did so while others went on, in an orderly way; `entered` are ranks, observed or not,
@@ -100,8 +100,8 @@ class Others(NamedTuple):
     finished: bool = False
 
 
-NO_OTHERS = Others()
-NOBODY_ASKED = Asked()
+NO_OTHER_RANKS = OtherRanks()
+NO_DIAGNOSTICS = RankDiagnostics()
 
 
 def missed_collectives(diagnoses: Mapping[int, Diagnosis]) -> list[Missed]:

@@ -31,11 +31,11 @@ from .legal import (
     usual_seconds,
 )
 from .situation import (
-    NO_OTHERS,
-    NOBODY_ASKED,
-    Asked,
+    NO_DIAGNOSTICS,
+    NO_OTHER_RANKS,
     Missed,
-    Others,
+    OtherRanks,
+    RankDiagnostics,
     RankSituation,
     missed_collectives,
 )
@@ -65,10 +65,10 @@ class Stall(NamedTuple):
     idle: list[RankSituation]
     activity: Activity
     lacking: list[Missed]
-    asked: Asked
+    diagnostics: RankDiagnostics
     allowed_seconds: float
     hang_seconds: float
-    others: Others = NO_OTHERS
+    other_ranks: OtherRanks = NO_OTHER_RANKS
     answer: Answer = Answer()
     lost: bool = False
     over: bool = False
@@ -86,8 +86,8 @@ def stall_of(
     median_step: float,
     longest_step: float,
     limits: Thresholds,
-    asked: Asked = NOBODY_ASKED,
-    others: Others = NO_OTHERS,
+    diagnostics: RankDiagnostics = NO_DIAGNOSTICS,
+    other_ranks: OtherRanks = NO_OTHER_RANKS,
     pauses: Longest = NONE_KNOWN,
 ) -> Stall | None:
     """The stall of `ranks`, None while they make progress or need make none.
@@ -100,41 +100,43 @@ def stall_of(
     if not ranks:
         return None
     seconds = min(item.moved_age for item in ranks)
-    over = _is_over(ranks, others)
+    over = _is_over(ranks, other_ranks)
     allowed = (
         limits.legal_seconds if over else allowed_seconds(ranks, median_step, longest_step, limits)
     )
-    if math.isnan(median_step) and _has_lost_one(ranks, others):
+    if math.isnan(median_step) and _has_lost_one(ranks, other_ranks):
         allowed = min(allowed, limits.least_seconds)
     if seconds < allowed:
         return None
     ranks = with_waiting_hosts(ranks)
-    lacking = missed_collectives(asked.diagnoses)
+    lacking = missed_collectives(diagnostics.diagnoses)
     waiting, outside = _sides(ranks, lacking)
     does = {item.rank: activity_of(item, limits) for item in outside}
     goes_on = bool(paused_phases(ranks)) and may_go_on(ranks, limits) and not _has_dead(ranks)
-    answer, lost = _waited_for(ranks, waiting, seconds, median_step, limits, asked, others)
+    answer, lost = _waited_for(
+        ranks, waiting, seconds, median_step, limits, diagnostics, other_ranks
+    )
     # A rank that nobody observes may evaluate more than before.
-    known = NONE_KNOWN if others.unseen else pauses
+    longest_pauses = NONE_KNOWN if other_ranks.unseen else pauses
     stall = Stall(
         ranks=ranks,
         seconds=seconds,
         waiting=waiting,
         outside=outside,
         idle=[item for item in outside if does[item.rank] is Activity.IDLE],
-        activity=_together(list(does.values()), held=bool(waiting) and not goes_on),
+        activity=_together(list(does.values()), has_waiters=bool(waiting) and not goes_on),
         lacking=lacking,
-        asked=asked,
+        diagnostics=diagnostics,
         allowed_seconds=allowed,
         hang_seconds=allowed,
-        others=others,
+        other_ranks=other_ranks,
         answer=answer,
         lost=lost,
         over=over,
         marked=goes_on,
-        usual_seconds=usual_seconds(outside, known, limits),
+        usual_seconds=usual_seconds(outside, longest_pauses, limits),
     )
-    return stall._replace(hang_seconds=max(allowed, _hang_seconds(stall, known, limits)))
+    return stall._replace(hang_seconds=max(allowed, _hang_seconds(stall, longest_pauses, limits)))
 
 
 def allowed_seconds(
@@ -146,16 +148,16 @@ def allowed_seconds(
     """How long all ranks may make no progress in the phase they are in, without a reason."""
     if math.isnan(longest_step):
         return limits.first_step_seconds
-    early = max(limits.early_seconds, limits.step_multiple * longest_step)
-    allowed = min(early, limits.first_step_seconds)
+    early_limit = max(limits.early_seconds, limits.step_multiple * longest_step)
+    allowed = min(early_limit, limits.first_step_seconds)
     if not math.isnan(median_step):
         allowed = max(limits.least_seconds, limits.step_multiple * median_step)
     return max(allowed, limits.legal_seconds) if paused_phases(ranks) else allowed
 
 
-def _is_over(ranks: list[RankSituation], others: Others) -> bool:
+def _is_over(ranks: list[RankSituation], other_ranks: OtherRanks) -> bool:
     """Whether ranks have finished and no other waits: a rank that waits for one of them hangs."""
-    return others.finished and not any(item.is_held or item.process in DEAD for item in ranks)
+    return other_ranks.finished and not any(item.is_held or item.process in DEAD for item in ranks)
 
 
 def _waited_for(
@@ -164,28 +166,28 @@ def _waited_for(
     seconds: float,
     median_step: float,
     limits: Thresholds,
-    asked: Asked,
-    others: Others,
+    diagnostics: RankDiagnostics,
+    other_ranks: OtherRanks,
 ) -> tuple[Answer, bool]:
     """Who is waited for, and whether those of them that nobody observes are lost."""
-    answer = holding_up(ranks, asked.groups, others)
+    answer = holding_up(ranks, diagnostics.groups, other_ranks)
     if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
         # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
-        unseen = {*answer.unobserved, *(each.rank for each in others.unseen)}
+        unseen = {*answer.unobserved, *(rank.rank for rank in other_ranks.unseen)}
         answer = answer._replace(unobserved=tuple(sorted(unseen)))
-    who = [each for each in others.unseen if each.rank in answer.unobserved]
-    return answer, bool(who) and fell_silent_then(who, seconds, median_step, limits)
+    awaited = [rank for rank in other_ranks.unseen if rank.rank in answer.unobserved]
+    return answer, bool(awaited) and fell_silent_then(awaited, seconds, median_step, limits)
 
 
-def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
+def _has_lost_one(ranks: list[RankSituation], other_ranks: OtherRanks) -> bool:
     """Whether a rank will not come back, or ended while others wait: no start-up takes so long.
 
     In a checkpoint or an evaluation the others may still have work of their own.
     """
     if paused_phases(ranks):
         return False
-    held = any(item.is_held for item in ranks)
-    return _has_dead(ranks) or (held and bool(others.ended))
+    has_waiter = any(item.is_held for item in ranks)
+    return _has_dead(ranks) or (has_waiter and bool(other_ranks.ended))
 
 
 def _has_dead(ranks: list[RankSituation]) -> bool:
@@ -201,16 +203,18 @@ def _sides(
     outside = [item for item in ranks if not item.is_held]
     behind = {item.rank for item in lacking}
     # A busy device's recorder counts what its host enqueued ahead.
-    known = [item for item in outside if item.rank in behind and item.host is None]
-    if waiting or not known:
+    laggards = [item for item in outside if item.rank in behind and item.host is None]
+    if waiting or not laggards:
         return waiting, outside
-    return [item for item in outside if item.rank not in behind], known
+    return [item for item in outside if item.rank not in behind], laggards
 
 
-def _together(outside: list[Activity], *, held: bool) -> Activity:
-    """What ranks outside do. Where others are `held` up, they wait for all of them: an idle one
-    decides."""
-    if held and Activity.IDLE in outside:
+def _together(outside: list[Activity], *, has_waiters: bool) -> Activity:
+    """Return the common activity of the `outside` ranks.
+
+    If `has_waiters`, other ranks wait for all of these, so one idle rank decides.
+    """
+    if has_waiters and Activity.IDLE in outside:
         return Activity.IDLE
     for kind in (Activity.RUNNING, Activity.UNKNOWN):
         if kind in outside:
@@ -220,10 +224,10 @@ def _together(outside: list[Activity], *, held: bool) -> Activity:
 
 def _unseen_seconds(stall: Stall, limits: Thresholds) -> float:
     """For how long a pause of ranks that nobody observes explains that all others wait for them."""
-    who, others = stall.answer.unobserved, stall.others
-    if others.entered.issuperset(who):
+    awaited, other_ranks = stall.answer.unobserved, stall.other_ranks
+    if other_ranks.entered.issuperset(awaited):
         return 0.0
-    if any(each.paused for each in others.unseen if each.rank in who):
+    if any(rank.paused for rank in other_ranks.unseen if rank.rank in awaited):
         return limits.pause_seconds
     return limits.lost_node_seconds if stall.lost else limits.legal_seconds
 

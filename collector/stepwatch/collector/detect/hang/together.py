@@ -32,7 +32,7 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
 
 
 def fell_silent_then(
-    who: Iterable[Unseen], seconds: float, median_step: float, limits: Thresholds
+    unseen: Iterable[Unseen], seconds: float, median_step: float, limits: Thresholds
 ) -> bool:
     """Whether nothing was received from any of these ranks since about when the others came to a
     halt, `seconds` ago.
@@ -44,9 +44,9 @@ def fell_silent_then(
     step = ENDS.lost_seconds if math.isnan(median_step) else median_step
     return all(
         -ENDS.lost_seconds
-        <= each.silent_seconds - seconds
-        <= min(ENDS.lost_seconds, each.flush_seconds + step + limits.late_seconds)
-        for each in who
+        <= rank.silent_seconds - seconds
+        <= min(ENDS.lost_seconds, rank.flush_seconds + step + limits.late_seconds)
+        for rank in unseen
     )
 
 

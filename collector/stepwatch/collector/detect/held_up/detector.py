@@ -70,16 +70,16 @@ def detect(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[Fin
     """What holds up a job with this `course`, whose ranks have these stages (ranks,)."""
     if course.seconds.sum() < limits.least_seconds:
         return []
-    found = (_in_turns(course, stage, limits), _together(course, limits))
-    return [each for each in found if each is not None]
+    findings = (_in_turns(course, stage, limits), _together(course, limits))
+    return [finding for finding in findings if finding is not None]
 
 
 def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _Loss | None:
     """What `net` seconds (buckets,) in so many steps (buckets,) come to, if they go on."""
-    seen = episode(net, course.seconds)
-    if seen.log_over >= limits.least_log_over:
+    loss_episode = episode(net, course.seconds)
+    if loss_episode.log_over >= limits.least_log_over:
         return None
-    part = slice(int(np.flatnonzero(seen.shows)[0]), len(net))
+    part = slice(int(np.flatnonzero(loss_episode.shows)[0]), len(net))
     count = int(times[part].sum())
     return _Loss(
         int(course.first_step[part][0]),
@@ -104,18 +104,20 @@ def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Findi
     by_loaders = phases[_DATA] >= limits.of_data * phases.sum()
     size = int(np.unique(stage, return_counts=True)[1].min())
     level = (LEVEL if by_loaders else LEVEL_OF_WORK) * beyond_median(size)
-    late = course.begun[loss.part, LEVELS.index(level), : len(stage)].sum(axis=0, dtype=np.int64)
-    hit = np.flatnonzero(late)
+    late_counts = course.begun[loss.part, LEVELS.index(level), : len(stage)].sum(
+        axis=0, dtype=np.int64
+    )
+    hit = np.flatnonzero(late_counts)
     peers = int(np.isin(stage, stage[hit]).sum())
     most = limits.most_of_one_of_two if peers == 2 else limits.most_of_one
-    if len(hit) < min(3, peers) or late.max() > most * late.sum():
+    if len(hit) < min(3, peers) or late_counts.max() > most * late_counts.sum():
         return None
-    if late.max() > limits.most_often * loss.steps:
+    if late_counts.max() > limits.most_often * loss.steps:
         return None
     phase = WORK[int(np.argmax(phases))]
-    what = "loaders stall" if by_loaders else "ranks pause"
+    symptom = "loaders stall" if by_loaders else "ranks pause"
     summary = (
-        f"{what} in turns since step {loss.first}: in {loss.times} of {loss.steps} steps one of "
+        f"{symptom} in turns since step {loss.first}: in {loss.times} of {loss.steps} steps one of "
         f"{ranks_text(hit.tolist())} works {in_words(loss.seconds)} longer than its peers, most of "
         f"it in {phase}; {_lost_words(loss)}, and no rank explains it alone"
     )
@@ -125,7 +127,7 @@ def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Findi
         subject=IN_TURNS,
         phase=phase,
         summary=summary,
-        evidence=(*_evidence(loss), _by_rank(late)),
+        evidence=(*_evidence(loss), _by_rank(late_counts)),
         began_step=loss.first,
         began_ago_seconds=float(course.seconds[loss.part].sum()),
         severity=loss.seconds,
@@ -177,8 +179,10 @@ def _evidence(loss: _Loss) -> tuple[Evidence, ...]:
 _SHOWN = 8
 
 
-def _by_rank(late: Integers) -> Evidence:
+def _by_rank(late_counts: Integers) -> Evidence:
     """How often which rank was late, those that were most often first."""
-    order = np.argsort(-late, kind="stable")[:_SHOWN]
-    text = ", ".join(f"rank {rank}: {late[rank]}" for rank in order.tolist() if late[rank])
-    return text_evidence("late in turns", text, f"{int(late.sum())} times in all")
+    order = np.argsort(-late_counts, kind="stable")[:_SHOWN]
+    text = ", ".join(
+        f"rank {rank}: {late_counts[rank]}" for rank in order.tolist() if late_counts[rank]
+    )
+    return text_evidence("late in turns", text, f"{int(late_counts.sum())} times in all")

@@ -19,15 +19,15 @@ def find(context: DetectionContext) -> list[Finding]:
     course, stage = context.course, context.window.stage
     if course is None or not context.compares_ranks or not course.times.any():
         return []
-    found = detector.detect(course, stage, detector.LIMITS)
-    if any(each.subject == detector.IN_TURNS for each in found):
+    findings = detector.detect(course, stage, detector.LIMITS)
+    if any(finding.subject == detector.IN_TURNS for finding in findings):
         most = _costliest(context)
-        found = [
-            each
-            for each in found
-            if each.subject != detector.IN_TURNS or most < _OF_ONE_RANK * each.lost_ratio
+        findings = [
+            finding
+            for finding in findings
+            if finding.subject != detector.IN_TURNS or most < _OF_ONE_RANK * finding.lost_ratio
         ]
-    return [context.dated(each) for each in found]
+    return [context.dated(finding) for finding in findings]
 
 
 def _costliest(context: DetectionContext) -> float:
@@ -36,4 +36,4 @@ def _costliest(context: DetectionContext) -> float:
     if evidence is None:
         return 0.0
     costly = costly_ranks(evidence, context.window.stage, STRAGGLER, context.course)
-    return max((each.lost.share for each in costly), default=0.0)
+    return max((rank.lost.share for rank in costly), default=0.0)

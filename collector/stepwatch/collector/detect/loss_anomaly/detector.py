@@ -51,7 +51,7 @@ class Rise(NamedTuple):
 
     began: int
     ended: int
-    before: float
+    baseline: float
     now: float
     noise: float
 
@@ -64,7 +64,7 @@ def detect(
     A spike that is over is found where it ended in step `lately` or later, else only one that is
     not over.
     """
-    steps, losses = _known(steps, losses)
+    steps, losses = _finite(steps, losses)
     jump = _jump(losses, limits)
     if jump is not None and len(losses) - jump.began < limits.diverged_steps:
         return [_risen(Cause.LOSS_SPIKE, "jumped", steps, jump)]
@@ -78,16 +78,16 @@ def detect(
     return _plateau(steps, losses, limits)
 
 
-def _known(steps: Integers, losses: Vector) -> tuple[Integers, Vector]:
+def _finite(steps: Integers, losses: Vector) -> tuple[Integers, Vector]:
     """Those of which the loss is finite; views where it is of all but the newest, as nearly always.
 
     Losses 2.0, 1.9, NaN: the first two. To pick them one by one takes as long as all detectors.
     """
-    known = np.isfinite(losses)
-    count = int(np.count_nonzero(known))
-    if known[:count].all():
+    finite = np.isfinite(losses)
+    count = int(np.count_nonzero(finite))
+    if finite[:count].all():
         return steps[:count], losses[:count]
-    return steps[known], losses[known]
+    return steps[finite], losses[finite]
 
 
 def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
@@ -99,8 +99,8 @@ def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
     usual = median(losses[max(0, first - limits.history_steps) :]) if len(losses) else 0.0
     is_high = losses[first:] > usual + limits.spike_ratio * abs(usual)
     ends = first + 1 + np.flatnonzero(is_high[:-1] & ~is_high[1:])
-    found = (_jump(losses[:end], limits) for end in ends[::-1].tolist())
-    return next((jump for jump in found if jump is not None), None)
+    jumps = (_jump(losses[:end], limits) for end in ends[::-1].tolist())
+    return next((jump for jump in jumps if jump is not None), None)
 
 
 def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
@@ -111,41 +111,41 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
         return None
     recent = losses[len(losses) - longest - length : -1].astype(np.float64)
     # Row k - 1 is what came before the newest k steps.
-    before = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
-    counts = _may_be_up(losses, before, limits)
+    history = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
+    counts = _may_be_up(losses, history, limits)
     if not len(counts):
         return None
-    levels, noise = np.median(before[counts - 1], axis=1), _noise(before[counts - 1])
-    each = zip(counts.tolist(), levels.tolist(), noise.tolist(), strict=True)
-    for count, usual, scatter in each:
+    levels, noise = np.median(history[counts - 1], axis=1), _noise(history[counts - 1])
+    candidates = zip(counts.tolist(), levels.tolist(), noise.tolist(), strict=True)
+    for count, usual, scatter in candidates:
         tail = losses[-count:]
-        if _is_up(tail, before[count - 1], usual, scatter, limits):
+        if _is_up(tail, history[count - 1], usual, scatter, limits):
             began = len(losses) - count
             return Rise(began, len(losses), usual, float(np.median(tail)), scatter)
     return None
 
 
-def _may_be_up(losses: Vector, before: Matrix, limits: Thresholds) -> Integers:
-    """How many newest steps may lie above the usual of those `before` (longest, steps) the newest
+def _may_be_up(losses: Vector, history: Matrix, limits: Thresholds) -> Integers:
+    """How many newest steps may lie above the usual of those `history` (longest, steps) the newest
     1, 2, 3 ...; the most first.
 
     Above the usual by whatever noise, all lie above the usual that must: the first of them, and the
     newest three. Above the median lies only what is above half of the others. So medians are
     taken, and the noise is measured, of few, or none.
     """
-    newest = losses[: -len(before) - 1 : -1]
+    newest = losses[: -len(history) - 1 : -1]
     lowest = np.minimum.accumulate(newest)
     lowest[3:] = lowest[2:3]
     least = np.minimum(newest, lowest)
-    below = np.count_nonzero(before < least[:, None], axis=1)
-    counts: Integers = np.flatnonzero(2 * below >= before.shape[1]) + 1
+    below = np.count_nonzero(history < least[:, None], axis=1)
+    counts: Integers = np.flatnonzero(2 * below >= history.shape[1]) + 1
     counts = counts[counts >= limits.huge_steps][::-1]
     if not len(counts):
         return counts
-    return counts[least[counts - 1] > np.median(before[counts - 1], axis=1)]
+    return counts[least[counts - 1] > np.median(history[counts - 1], axis=1)]
 
 
-def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thresholds) -> bool:
+def _is_up(tail: Vector, history: Vector, usual: float, noise: float, limits: Thresholds) -> bool:
     """Whether the newest steps lie above the usual, and above what was reached there lately."""
     few = len(tail) < limits.spike_steps
     errors = limits.huge_errors if few else limits.spike_errors
@@ -153,7 +153,7 @@ def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thr
     over = tail > usual + max(errors * noise, ratio * abs(usual))
     enough = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
     width = 1 if few else limits.spike_steps
-    reached = np.convolve(before, np.full(width, 1.0 / width), mode="valid").max()
+    reached = np.convolve(history, np.full(width, 1.0 / width), mode="valid").max()
     return bool(over[0] and enough and np.median(tail) > reached)
 
 
@@ -178,10 +178,10 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     best = int(np.argmin(levels))
     noise = float(np.median(_noise(blocks[-limits.least_blocks :])))
     error = _ERROR_OF_MEDIAN * noise / math.sqrt(length)
-    far = levels[-1] - levels[best] > max(
+    is_far = levels[-1] - levels[best] > max(
         limits.rise_errors * error, limits.rise_ratio * abs(levels[best])
     )
-    if not far:
+    if not is_far:
         return None
     began = len(losses) - (count - best - 1) * length
     return Rise(began, len(losses), float(levels[best]), float(levels[-1]), noise)
@@ -189,21 +189,21 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
 
 def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
     first = int(steps[rise.began])
-    errors = (rise.now - rise.before) / rise.noise if rise.noise > 0 else math.inf
-    when, again = f"since step {first}", ""
+    errors = (rise.now - rise.baseline) / rise.noise if rise.noise > 0 else math.inf
+    when, recovery = f"since step {first}", ""
     if rise.ended < len(steps):
         when = f"in steps {first} to {steps[rise.ended - 1]}"
-        again = f"; since step {steps[rise.ended]} it is back"
-    summary = f"the loss {verb} {when}: {rise.now:.4g}, baseline {rise.before:.4g}{again}"
+        recovery = f"; since step {steps[rise.ended]} it is back"
+    summary = f"the loss {verb} {when}: {rise.now:.4g}, baseline {rise.baseline:.4g}{recovery}"
     evidence = (
-        Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.before:.4g}"),
+        Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.baseline:.4g}"),
         Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),
     )
     return _finding(
         cause=cause,
         summary=summary,
         first=first,
-        severity=rise.now - rise.before,
+        severity=rise.now - rise.baseline,
         evidence=evidence,
     )
 

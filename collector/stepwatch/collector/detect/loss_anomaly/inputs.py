@@ -23,8 +23,8 @@ until what an agent reports late is there."""
 def find(context: DetectionContext) -> list[Finding]:
     """A loss that jumps, rises or stops falling."""
     lately = _ended_lately(context.job)
-    found = detector.detect(*losses_of(context.job), detector.LIMITS, lately)
-    return [context.dated(finding) for finding in found]
+    findings = detector.detect(*losses_of(context.job), detector.LIMITS, lately)
+    return [context.dated(finding) for finding in findings]
 
 
 def _ended_lately(job: LiveJob) -> int | None:
@@ -37,8 +37,8 @@ def _ended_lately(job: LiveJob) -> int | None:
     if not len(ends):
         return None
     newest = int(ends[-NEWEST_STEPS:].max())
-    late = np.flatnonzero(ends > max(0, newest - LATELY_SECONDS * NANOSECONDS))
-    return history.held_from + int(late[0]) if len(late) else None
+    recent = np.flatnonzero(ends > max(0, newest - LATELY_SECONDS * NANOSECONDS))
+    return history.held_from + int(recent[0]) if len(recent) else None
 
 
 def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
@@ -52,10 +52,10 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
         count = len(step_history.rows)
         if lost_from is not None:
             count = max(0, min(count, lost_from - step_history.held_from))
-        kept = slice(max(0, count - HISTORY_STEPS), count)
-        rows = step_history.rows[kept]
+        newest_rows = slice(max(0, count - HISTORY_STEPS), count)
+        rows = step_history.rows[newest_rows]
         first = step_history.held_from
-        steps.append(np.arange(first + kept.start, first + kept.stop))
+        steps.append(np.arange(first + newest_rows.start, first + newest_rows.stop))
         expected = attempt.expected_ranks(steps[-1])
         losses.append(np.where(rows["reported"] >= expected, rows["loss"], np.nan))
     if len(steps) == 1:  # nearly always: nothing to put together

@@ -74,35 +74,35 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
     growth = grown(history, first_step, limits)
     if not growth.steady.any():
         return []
-    left = seconds_left(history, growth)
+    remaining_s = seconds_left(history, growth)
     width = history.seconds[:, -1] - history.seconds[:, 0]
-    soon = left <= limits.horizon_histories * width
-    known = ~np.isnan(growth.rate)
-    apart = _stands_out(growth, known, limits)
-    chosen = growth.steady & (soon | (np.isnan(left) & apart))
+    soon = remaining_s <= limits.horizon_histories * width
+    has_rate = ~np.isnan(growth.rate)
+    apart = _stands_out(growth, has_rate, limits)
+    chosen = growth.steady & (soon | (np.isnan(remaining_s) & apart))
     ranks = np.flatnonzero(chosen)
     if not len(ranks):
         return []
-    if len(ranks) > 1 and len(ranks) > limits.job_ratio * known.sum():
+    if len(ranks) > 1 and len(ranks) > limits.job_ratio * has_rate.sum():
         return [
             _finding(
                 history=history,
                 growth=growth,
-                left=left,
+                remaining_s=remaining_s,
                 ranks=ranks,
                 rank=NO_RANK,
             )
         ]
-    alone = [np.array([rank]) for rank in ranks]
+    single_ranks = [np.array([rank]) for rank in ranks]
     return [
         _finding(
             history=history,
             growth=growth,
-            left=left,
-            ranks=one,
-            rank=int(one[0]),
+            remaining_s=remaining_s,
+            ranks=single,
+            rank=int(single[0]),
         )
-        for one in alone
+        for single in single_ranks
     ]
 
 
@@ -129,32 +129,34 @@ def seconds_left(history: History, growth: Growth) -> Vector:
     """Seconds until the memory that each rank shares is full at the rate of all who grow in it."""
     total = np.bincount(history.share, weights=np.where(growth.steady, growth.rate, 0.0))
     rate = total[history.share]
-    left = np.full(len(rate), np.nan)
-    np.divide(history.room, rate, out=left, where=rate > 0)
-    return left
+    remaining_s = np.full(len(rate), np.nan)
+    np.divide(history.room, rate, out=remaining_s, where=rate > 0)
+    return remaining_s
 
 
-def _stands_out(growth: Growth, known: Mask, limits: Thresholds) -> Mask:
+def _stands_out(growth: Growth, has_rate: Mask, limits: Thresholds) -> Mask:
     """Ranks that grow unlike the median rank; none where there are no peers."""
-    if known.sum() < 2:
-        return np.zeros(len(known), dtype=bool)
-    usual = max(float(np.median(growth.rate[known])), 0.0)
+    if has_rate.sum() < 2:
+        return np.zeros(len(has_rate), dtype=bool)
+    usual = max(float(np.median(growth.rate[has_rate])), 0.0)
     apart: Mask = growth.rate > limits.peer_ratio * usual
-    return apart & known
+    return apart & has_rate
 
 
-def _finding(history: History, growth: Growth, left: Vector, ranks: Integers, rank: int) -> Finding:
+def _finding(
+    history: History, growth: Growth, remaining_s: Vector, ranks: Integers, rank: int
+) -> Finding:
     worst = int(ranks[np.argmax(growth.rate[ranks])])
-    rate, remaining = float(growth.rate[worst]), float(left[worst])
+    rate, remaining = float(growth.rate[worst]), float(remaining_s[worst])
     kind = "device" if history.cause is Cause.DEVICE_MEMORY else "host"
-    who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
+    ranks_label = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
     if rank != NO_RANK and history.children[rank] >= _MOSTLY * growth.gained[rank]:
-        who += ", mostly in processes that it started,"
+        ranks_label += ", mostly in processes that it started,"
     grows = "grows" if rank != NO_RANK else "grow"
     end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
-    summary = f"{kind} memory: {who} {grows} by {size(rate)} per second{end}"
-    others = np.delete(growth.rate, ranks)
-    usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
+    summary = f"{kind} memory: {ranks_label} {grows} by {size(rate)} per second{end}"
+    peer_rates = np.delete(growth.rate, ranks)
+    usual = float(np.nanmedian(peer_rates)) if np.isfinite(peer_rates).any() else math.nan
     against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
     evidence: tuple[Evidence, ...] = (
         Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),

@@ -20,7 +20,7 @@ def find(context: DetectionContext) -> list[Finding]:
     memory, first = context.attempt.tracker(MemoryHistory), context.attempt.step_history.first
     if not len(context.attempt.step_history):
         return []
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for cause, readings in (
         (Cause.HOST_MEMORY, memory.host),
         (Cause.DEVICE_MEMORY, memory.device),
@@ -30,8 +30,8 @@ def find(context: DetectionContext) -> list[Finding]:
                 continue
             usable = _history(context.attempt, history, cause)
             for finding in detector.detect(usable, first, detector.LIMITS):
-                found.setdefault(f"{finding.subject}/{finding.rank}", finding)
-    return list(found.values())
+                findings.setdefault(f"{finding.subject}/{finding.rank}", finding)
+    return list(findings.values())
 
 
 def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.History:
@@ -64,10 +64,10 @@ def _in_groups(attempt: Attempt, room: Vector, share: Integers) -> tuple[Vector,
     """The same where the control group of a rank has less left than its node: then ranks share the
     memory of that group."""
     rows = attempt.ranks.rows[: len(room)]
-    left = rows["group_room_bytes"].astype(np.float64)
-    held = (left > 0) & ~(room <= left)
-    room = np.where(held, left, room)
-    keys = np.stack([share, np.where(held, rows["memory_group"].astype(np.int64), 0)])
+    group_room = rows["group_room_bytes"].astype(np.float64)
+    is_group_limit = (group_room > 0) & ~(room <= group_room)
+    room = np.where(is_group_limit, group_room, room)
+    keys = np.stack([share, np.where(is_group_limit, rows["memory_group"].astype(np.int64), 0)])
     _, numbers = np.unique(keys, axis=1, return_inverse=True)
     return room, numbers.reshape(-1)
 

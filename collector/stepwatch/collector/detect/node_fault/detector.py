@@ -39,7 +39,7 @@ SHARED_WORDS = "look for what they share before draining any"
 """What to do where many nodes have one fault at once."""
 
 
-class Known(Protocol):
+class FaultFact(Protocol):
     """What says how bad a fact is."""
 
     @property
@@ -61,7 +61,7 @@ class Known(Protocol):
 class Fault(NamedTuple):
     """A fact that is present, since which step, and how long ago that was in seconds."""
 
-    known: NodeFault
+    node_fault: NodeFault
     since_step: int
     ago_seconds: float
 
@@ -73,17 +73,19 @@ def detect(faults: Iterable[Fault], nodes: int, limits: Thresholds = LIMITS) -> 
     """
     by_fact: dict[tuple[NodeFact, int], list[Fault]] = defaultdict(list)
     for fault in faults:
-        if severity_of(fault.known) is not Severity.EVIDENCE:
-            by_fact[fault.known.fact, fault.known.code].append(fault)
-    found: list[tuple[Severity, Finding]] = []
-    for same in by_fact.values():
-        there = {fault.known.node for fault in same}
-        if is_together(len(there), nodes, limits):
-            found.append((severity_of(same[0].known), _of_many(same, sorted(there), nodes)))
+        if severity_of(fault.node_fault) is not Severity.EVIDENCE:
+            by_fact[fault.node_fault.fact, fault.node_fault.code].append(fault)
+    ranked: list[tuple[Severity, Finding]] = []
+    for alike in by_fact.values():
+        nodes_hit = {fault.node_fault.node for fault in alike}
+        if is_together(len(nodes_hit), nodes, limits):
+            ranked.append(
+                (severity_of(alike[0].node_fault), _of_many(alike, sorted(nodes_hit), nodes))
+            )
         else:
-            found += [(severity_of(fault.known), _of_one(fault)) for fault in same]
-    found.sort(key=lambda item: (_ORDER.index(item[0]), item[1].began_step, item[1].subject))
-    return [finding for _, finding in found[: limits.most]]
+            ranked += [(severity_of(fault.node_fault), _of_one(fault)) for fault in alike]
+    ranked.sort(key=lambda item: (_ORDER.index(item[0]), item[1].began_step, item[1].subject))
+    return [finding for _, finding in ranked[: limits.most]]
 
 
 def is_together(having: int, nodes: int, limits: Thresholds = LIMITS) -> bool:
@@ -91,85 +93,94 @@ def is_together(having: int, nodes: int, limits: Thresholds = LIMITS) -> bool:
     return having >= max(limits.together_nodes, limits.together_ratio * nodes)
 
 
-def severity_of(known: Known) -> Severity:
+def severity_of(fault: FaultFact) -> Severity:
     """How bad a fact is by itself."""
-    if known.fact is NodeFact.XID:
-        return xid_of(known.code, known.text).severity
-    return CATALOGUE[known.fact].severity
+    if fault.fact is NodeFact.XID:
+        return xid_of(fault.code, fault.text).severity
+    return CATALOGUE[fault.fact].severity
 
 
-def title(known: Known) -> str:
+def title(fault: FaultFact) -> str:
     """A fact in few words."""
-    if known.fact is NodeFact.XID:
-        return xid_of(known.code, known.text).because
-    return CATALOGUE[known.fact].name.replace("-", " ")
+    if fault.fact is NodeFact.XID:
+        return xid_of(fault.code, fault.text).because
+    return CATALOGUE[fault.fact].name.replace("-", " ")
 
 
-def action_of(known: Known) -> Action:
+def action_of(fault: FaultFact) -> Action:
     """What to do about it."""
-    if known.fact is NodeFact.XID:
-        return xid_of(known.code, known.text).action
-    return CATALOGUE[known.fact].action
+    if fault.fact is NodeFact.XID:
+        return xid_of(fault.code, fault.text).action
+    return CATALOGUE[fault.fact].action
 
 
-def advice(known: NodeFault) -> list[Evidence]:
+def advice(fault: NodeFault) -> list[Evidence]:
     """What each authority says to do about an XID error; they disagree, so all are shown."""
-    if known.fact is not NodeFact.XID:
+    if fault.fact is not NodeFact.XID:
         return []
     return [
-        text_evidence(f"advice of {each.authority} {each.version}", each.word, each.action.value)
-        for each in xid_of(known.code, known.text).advice
+        text_evidence(
+            f"advice of {opinion.authority} {opinion.version}", opinion.word, opinion.action.value
+        )
+        for opinion in xid_of(fault.code, fault.text).advice
     ]
 
 
 def _of_one(fault: Fault) -> Finding:
-    known = fault.known
-    often = f", {known.times} times" if known.times > 1 else ""
-    whose = f" of rank {known.rank}" if known.rank >= 0 else ""
-    act, severity = action_of(known), severity_of(known)
+    node_fault = fault.node_fault
+    often = f", {node_fault.times} times" if node_fault.times > 1 else ""
+    rank_label = f" of rank {node_fault.rank}" if node_fault.rank >= 0 else ""
+    act, severity = action_of(node_fault), severity_of(node_fault)
     return build_finding(
         kind=FindingKind.NODE_FAULT,
-        rank=known.rank,
-        cause=CATALOGUE[known.fact].cause,
-        summary=f"node {known.node}: {title(known)} ({known.subject}{whose}{often}); "
-        f"{ACTIONS[act]}",
+        rank=node_fault.rank,
+        cause=CATALOGUE[node_fault.fact].cause,
+        summary=f"node {node_fault.node}: {title(node_fault)} ("
+        f"{node_fault.subject}{rank_label}{often}); {ACTIONS[act]}",
         began_step=fault.since_step,
         began_ago_seconds=fault.ago_seconds,
         severity=2.0 if severity is Severity.FATAL else 1.0,
         evidence=[
-            text_evidence("found by a probe", known.text, CATALOGUE[known.fact].source),
+            text_evidence("found by a probe", node_fault.text, CATALOGUE[node_fault.fact].source),
             text_evidence("severity and action", f"{severity}, {act}", ACTIONS[act]),
-            *advice(known),
+            *advice(node_fault),
         ],
-        node=known.node,
+        node=node_fault.node,
         subject="/".join(
-            [known.node, CATALOGUE[known.fact].name, known.subject, *_code(known.code)]
+            [
+                node_fault.node,
+                CATALOGUE[node_fault.fact].name,
+                node_fault.subject,
+                *_code(node_fault.code),
+            ]
         ),
         confidence=Confidence.CERTAIN,
     )
 
 
-def _of_many(same: list[Fault], there: list[str], nodes: int) -> Finding:
-    first = min(same, key=lambda fault: fault.since_step)
-    known = first.known
-    named = ", ".join(there[:_NODES_NAMED]) + (" and others" if len(there) > _NODES_NAMED else "")
+def _of_many(alike: list[Fault], nodes_hit: list[str], nodes: int) -> Finding:
+    first = min(alike, key=lambda fault: fault.since_step)
+    node_fault = first.node_fault
+    named = ", ".join(nodes_hit[:_NODES_NAMED]) + (
+        " and others" if len(nodes_hit) > _NODES_NAMED else ""
+    )
     return build_finding(
         kind=FindingKind.NODE_FAULT,
-        cause=CATALOGUE[known.fact].cause,
-        summary=f"{len(there)} of {nodes} nodes have {title(known)} at once ({named}): "
+        cause=CATALOGUE[node_fault.fact].cause,
+        summary=f"{len(nodes_hit)} of {nodes} nodes have {title(node_fault)} at once ({named}): "
         f"{SHARED_WORDS}",
         began_step=first.since_step,
-        began_ago_seconds=max(fault.ago_seconds for fault in same),
+        began_ago_seconds=max(fault.ago_seconds for fault in alike),
         severity=2.0,
         evidence=[
             text_evidence(
-                f"found by a probe on {fault.known.node}",
-                fault.known.text,
-                CATALOGUE[known.fact].source,
+                f"found by a probe on {fault.node_fault.node}",
+                fault.node_fault.text,
+                CATALOGUE[node_fault.fact].source,
             )
-            for fault in same[:_NODES_NAMED]
+            for fault in alike[:_NODES_NAMED]
         ],
-        subject="/".join(["nodes", CATALOGUE[known.fact].name, *_code(known.code)]),
+        subject="/".join(["nodes", CATALOGUE[node_fault.fact].name, *_code(node_fault.code)]),
         confidence=Confidence.LIKELY,
     )
 

@@ -18,11 +18,11 @@ def find(context: DetectionContext) -> list[Finding]:
     attempt = context.attempt
     faults = [
         detector.Fault(
-            known,
-            step_at(attempt, known.began_s),
-            max(0.0, (attempt.newest_s or context.wall_s) - known.began_s),
+            fault,
+            step_at(attempt, fault.began_s),
+            max(0.0, (attempt.newest_s or context.wall_s) - fault.began_s),
         )
-        for known in present_faults(attempt, context.now_s)
+        for fault in present_faults(attempt, context.now_s)
     ]
     return detector.detect(faults, len(set(attempt.ranks.node_of.values()))) if faults else []
 
@@ -36,7 +36,7 @@ def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
     if not tracker:
         return []
     seen_s = {node: now_s - seconds for node, seconds in attempt.staleness(now_s).items()}
-    return [known for known in tracker.known(seen_s) if known.present]
+    return [fault for fault in tracker.known(seen_s) if fault.present]
 
 
 def step_at(attempt: Attempt, moment_s: float) -> int:

@@ -99,12 +99,12 @@ def _finding(
 ) -> Finding:
     place = f" ({name})" if name else ""
     if len(ranks) == 1:
-        who = f"rank {ranks[0]} was the first to hold"
+        ranks_label = f"rank {ranks[0]} was the first to hold"
     else:
-        who = f"{len(ranks)} ranks at once ({numbers_text(ranks)}) were the first to hold"
+        ranks_label = f"{len(ranks)} ranks at once ({numbers_text(ranks)}) were the first to hold"
     where = _SOURCES[source][len(ranks) > 1]
     summary = (
-        f"{who} a value that is not finite, in {where}{place} of step {step}. What the "
+        f"{ranks_label} a value that is not finite, in {where}{place} of step {step}. What the "
         "others hold since then came from there"
     )
     evidence = tuple(

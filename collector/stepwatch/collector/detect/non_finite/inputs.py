@@ -47,5 +47,5 @@ def find(context: DetectionContext) -> list[Finding]:
     newest = step_history.first + len(step_history) - 1
     over = bool(attempt.ended) or bool(attempt.gone)
     complete = attempt.complete_until
-    found = detector.detect(rows, complete, newest, detector.LIMITS, over=over)
-    return [context.dated(finding) for finding in found]
+    findings = detector.detect(rows, complete, newest, detector.LIMITS, over=over)
+    return [context.dated(finding) for finding in findings]

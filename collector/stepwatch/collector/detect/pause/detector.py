@@ -67,17 +67,17 @@ def _least_seconds(stall: Stall, limits: Thresholds) -> float:
     computes = bool(stall.outside) and all(
         item.work is None or Work.CPU in item.work for item in stall.outside
     )
-    held = any(is_interpreter_held(item, HANG) for item in stall.outside)
-    return HANG.legal_seconds if computes and not held else limits.quiet_seconds
+    is_locked = any(is_interpreter_held(item, HANG) for item in stall.outside)
+    return HANG.legal_seconds if computes and not is_locked else limits.quiet_seconds
 
 
 def _finding(stall: Stall) -> Finding:
-    who = holding(stall)
-    named = who[0] if len(who) == 1 < len(stall.ranks) or stall.over else None
+    holders = holding(stall)
+    named = holders[0] if len(holders) == 1 < len(stall.ranks) or stall.over else None
     return build_finding(
         kind=FindingKind.PAUSE,
-        cause=_cause(stall, who),
-        summary=words.summary(stall, who, HANG),
+        cause=_cause(stall, holders),
+        summary=words.summary(stall, holders, HANG),
         rank=NO_RANK if named is None else named.rank,
         phase="other" if named is None else phase_name(named.phase),
         began_step=min(item.step for item in stall.ranks),
@@ -109,10 +109,10 @@ def holding(stall: Stall) -> list[RankSituation]:
     return [item for item in stall.outside if item not in stall.idle] or stall.outside
 
 
-def _cause(stall: Stall, who: list[RankSituation]) -> Cause:
+def _cause(stall: Stall, holders: list[RankSituation]) -> Cause:
     """Busy where a rank is at work; why it does not arrive where one is known not to be."""
-    if not who:
+    if not holders:
         return Cause.UNKNOWN
     if stall.activity is Activity.UNKNOWN or (not stall.waiting and not stall.over):
         return Cause.BUSY if stall.activity is Activity.RUNNING else Cause.UNKNOWN
-    return cause_of(who[0], stall.asked.diagnoses.get(who[0].rank), HANG)[0]
+    return cause_of(holders[0], stall.diagnostics.diagnoses.get(holders[0].rank), HANG)[0]

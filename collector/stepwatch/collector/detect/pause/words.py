@@ -25,21 +25,21 @@ _MARKED = {Phase.CHECKPOINT: "a checkpoint", Phase.EVAL: "an evaluation"}
 _NAMED = 4
 
 
-def summary(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
+def summary(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> str:
     """One line: how long, in which step, who, what it does, and what the wait costs."""
     step = min(item.step for item in stall.ranks)
     stands = f"the job has made no step for {in_words(stall.seconds)}, in step {step}"
-    if not who:
+    if not holders:
         return f"{stands}: {_inside(stall)}; {_cost(stall)}"
-    ranks = ranks_text([item.rank for item in who])
-    place = _place(stall, who[0])
+    ranks = ranks_text([item.rank for item in holders])
+    place = _place(stall, holders[0])
     if stall.over:
-        have = "has" if len(who) == 1 else "have"
+        have = "has" if len(holders) == 1 else "have"
         return (
             f"training is over, and {ranks} {have} not ended for {in_words(stall.seconds)}{place}: "
-            f"{_does(who[0], limits)}; {_cost_of_end(stall)}"
+            f"{_does(holders[0], limits)}; {_cost_of_end(stall)}"
         )
-    doing = f"{_is_doing(stall, who, limits)} in {_what(who)}{place}"
+    doing = f"{_is_doing(stall, holders, limits)} in {_phase_words(holders)}{place}"
     return f"{stands}: {ranks} {doing}; {_cost(stall)}"
 
 
@@ -51,17 +51,17 @@ def _inside(stall: Stall) -> str:
     return f"all ranks are {where}, and {'bytes move' if carry else 'no bytes are seen to move'}"
 
 
-def _is_doing(stall: Stall, who: list[RankSituation], limits: Thresholds) -> str:
-    verb = "is" if len(who) == 1 else "are"
+def _is_doing(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> str:
+    verb = "is" if len(holders) == 1 else "are"
     if stall.activity is Activity.UNKNOWN:
         return (
             f"{verb} outside any collective, whether running is unknown: "
             "its agent reports no CPU time of its process,"
         )
-    if any(is_interpreter_held(item, limits) for item in who):
+    if any(is_interpreter_held(item, limits) for item in holders):
         return f"{verb} outside any collective, in one call that holds the interpreter's lock,"
     work = Work.NONE
-    for item in who:
+    for item in holders:
         work |= item.work or Work.NONE
     if Work.CPU in work:
         return f"{verb} running outside any collective"
@@ -84,7 +84,7 @@ def _does(item: RankSituation, limits: Thresholds) -> str:
     return "what it does is unknown" if item.work is None else cause_of(item, None, limits)[1]
 
 
-def _what(ranks: list[RankSituation]) -> str:
+def _phase_words(ranks: list[RankSituation]) -> str:
     """What the ranks that hold the job up are in; a pause that is marked is one of these once it
     takes longer than those before."""
     phases = {item.phase for item in ranks}
@@ -98,8 +98,12 @@ def _what(ranks: list[RankSituation]) -> str:
 
 def _place(stall: Stall, rank: RankSituation) -> str:
     """Where a rank is in the user's code, if the agent could ask it."""
-    found = stall.asked.diagnoses.get(rank.rank)
-    return f" ({found.line} in {found.function})" if found is not None and found.line else ""
+    diagnosis = stall.diagnostics.diagnoses.get(rank.rank)
+    return (
+        f" ({diagnosis.line} in {diagnosis.function})"
+        if diagnosis is not None and diagnosis.line
+        else ""
+    )
 
 
 def _cost(stall: Stall) -> str:
@@ -113,7 +117,7 @@ def _cost(stall: Stall) -> str:
 
 
 def _cost_of_end(stall: Stall) -> str:
-    world = len(stall.ranks) + len(stall.others.ended)
+    world = len(stall.ranks) + len(stall.other_ranks.ended)
     return f"the devices of {world} ranks idle: {device_time(stall.seconds * world)} so far"
 
 
@@ -127,9 +131,9 @@ def evidence(stall: Stall) -> list[Evidence]:
     for item in stall.outside[:_NAMED]:
         rows += _used(item)
     for item in stall.outside[:_NAMED]:
-        found = stall.asked.diagnoses.get(item.rank)
-        if found is not None and found.line:
-            rows.append(line_row(item.rank, found))
+        diagnosis = stall.diagnostics.diagnoses.get(item.rank)
+        if diagnosis is not None and diagnosis.line:
+            rows.append(line_row(item.rank, diagnosis))
     return rows
 
 
@@ -140,7 +144,9 @@ def _used(item: RankSituation) -> list[Evidence]:
         against = "its agent does not see its process, or reads rarely"
         return [text_evidence(name, "unknown", against)]
     rows = [Evidence(name, item.cpu_ratio, "CPUs", "used or waited for in the newest seconds")]
-    other = (item.work or Work.NONE) & ~Work.CPU
-    if other:
-        rows.append(text_evidence(f"rank {item.rank}", _work_words(other), "seen by its agent"))
+    other_work = (item.work or Work.NONE) & ~Work.CPU
+    if other_work:
+        rows.append(
+            text_evidence(f"rank {item.rank}", _work_words(other_work), "seen by its agent")
+        )
     return rows

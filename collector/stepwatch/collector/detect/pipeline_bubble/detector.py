@@ -92,34 +92,34 @@ def detect(
         named = np.flatnonzero(slow)
         if beyond and len(named):
             worst = int(named[0])  # the same one each time, where several are
-            whole = _stages(window.at(chosen), baseline)
-            excess = excess_of(whole, limits)
+            all_stages = _stages(window.at(chosen), baseline)
+            excess = excess_of(all_stages, limits)
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
             part = window.at(chosen[since:])
             return [
                 imbalance(
                     part=part,
-                    stages=whole,
+                    stages=all_stages,
                     excess=excess,
-                    at=worst,
+                    column=worst,
                     since=since,
                     baseline=baseline,
                     ideal=ideal,
-                    together=[stages.numbers[each] for each in named.tolist()],
+                    together=[stages.numbers[index] for index in named.tolist()],
                 )
             ]
     sizes = {number: int((window.stage == number).sum()) for number in known_stages(window)}
     now_and_then = [
-        each
-        for each in rare
-        if each.lost >= limits.lasting_lost_ratio and sizes.get(each.stage, 0) > 1
+        stage
+        for stage in rare
+        if stage.lost >= limits.lasting_lost_ratio and sizes.get(stage.stage, 0) > 1
     ]
     if now_and_then:
         return [_now_and_then(now_and_then, baseline, ideal)]
-    for each in lasting:
-        if each.lost >= limits.lasting_lost_ratio and (window.stage == each.stage).sum() > 1:
-            return [_lasting(each, window.at(chosen), baseline, ideal)]
+    for grown in lasting:
+        if grown.lost >= limits.lasting_lost_ratio and (window.stage == grown.stage).sum() > 1:
+            return [_lasting(grown, window.at(chosen), baseline, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
@@ -131,76 +131,76 @@ def _lasting(
 ) -> Finding:
     """A stage whose work has grown by a little, for minutes."""
     stages = _stages(window, baseline)
-    at = stages.numbers.index(grown.stage)
+    column = stages.numbers.index(grown.stage)
     since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
-    against = stages.others * grown.change.before
-    found = imbalance(
+    against = stages.other_work * grown.change.before
+    finding = imbalance(
         part=window.at(np.arange(since, len(window.steps))),
         stages=stages,
         excess=Excess(stages.work > against, against),
-        at=at,
+        column=column,
         since=since,
         baseline=baseline,
         ideal=ideal,
         lost=grown.lost,
     )
-    return found._replace(began_step=grown.first_step)
+    return finding._replace(began_step=grown.first_step)
 
 
 def _now_and_then(
     rare: Sequence[RareStage], baseline: Mapping[str, Vector], ideal: float | None
 ) -> Finding:
     """Stages that are slow in some steps, as they look in these."""
-    first = min(rare, key=lambda each: each.stage)  # the same one each time, where several are
+    first = min(rare, key=lambda stage: stage.stage)  # the same one each time, where several are
     part = first.window.at(first.hits)
     stages = _stages(part, baseline)
-    against = stages.others * np.maximum(stages.usual, 1.0)
-    found = imbalance(
+    against = stages.other_work * np.maximum(stages.usual, 1.0)
+    finding = imbalance(
         part=part,
         stages=stages,
         excess=Excess(stages.work > against, against),
-        at=stages.numbers.index(first.stage),
+        column=stages.numbers.index(first.stage),
         since=0,
         baseline=baseline,
         ideal=ideal,
         lost=first.lost,
-        together=[each.stage for each in rare],
+        together=[stage.stage for stage in rare],
     )
     often = f"in {len(first.hits)} of {len(first.window.steps) - first.hits[0]} steps since then"
-    return found._replace(summary=f"{found.summary}; {often}")
+    return finding._replace(summary=f"{finding.summary}; {often}")
 
 
 def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
     work = stage_work(self_time(window, STAGE_WORK), window.stage)
-    before = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
-    earlier = stage_work(before, window.stage)
-    against = _others(earlier)
+    baseline_work = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
+    earlier = stage_work(baseline_work, window.stage)
+    against = _median_of_other_stages(earlier)
     usual = np.divide(earlier, against, out=np.full_like(against, np.nan), where=against > 0)[0]
     numbers, size = np.unique(window.stage, return_counts=True)
     return Stages(
         numbers=numbers.tolist(),
         size=size,
         work=work,
-        others=_others(work),
+        other_work=_median_of_other_stages(work),
         usual=usual,
         seconds=step_seconds(window),
     )
 
 
-def _others(work: Matrix) -> Matrix:
+def _median_of_other_stages(work: Matrix) -> Matrix:
     """For each (step, stage) the low median of the other stages: half of all may be slow.
 
     Work 7, 7, 1, 1 -> 1, 1, 7, 7.
     """
     ordered, count = np.sort(work, axis=1), work.shape[1]
-    at = (count - 2) // 2
-    low, next_up = ordered[:, at : at + 1], ordered[:, at + 1 : at + 2]
+    middle = (count - 2) // 2
+    low, next_up = ordered[:, middle : middle + 1], ordered[:, middle + 1 : middle + 2]
     return np.where(work <= low, next_up, low)
 
 
 def _grown(stages: Stages, limits: Thresholds) -> Excess:
     """A stage of several ranks works longer than the others, and than in its baseline."""
-    against = stages.others * np.maximum(stages.usual, 1.0)
+    against = stages.other_work * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio, limits)
     return Excess(slow & (stages.size > 1), against)
 
@@ -208,8 +208,10 @@ def _grown(stages: Stages, limits: Thresholds) -> Excess:
 def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     """A stage works far longer than the others, and did from the beginning."""
     ratio = limits.built_in_ratio
-    slow = _exceeds(stages, stages.others, ratio, limits.built_in_excess_ratio, limits)
-    return Excess(slow & (stages.usual >= limits.built_in_baseline_ratio * ratio), stages.others)
+    slow = _exceeds(stages, stages.other_work, ratio, limits.built_in_excess_ratio, limits)
+    return Excess(
+        slow & (stages.usual >= limits.built_in_baseline_ratio * ratio), stages.other_work
+    )
 
 
 def _exceeds(
@@ -228,21 +230,21 @@ def _exceeds(
 
 def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
     """Stages that are far slower than they were in the newest few steps, where these are long."""
-    against = stages.others * np.maximum(stages.usual, 1.0)
+    against = stages.other_work * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
-    found = np.zeros(len(stages.numbers), dtype=np.bool_)
+    is_certain = np.zeros(len(stages.numbers), dtype=np.bool_)
     for steps, seconds in (
         (limits.certain_steps, limits.certain_seconds),
         (limits.certain_few_steps, limits.certain_few_seconds),
     ):
         if float(stages.seconds[-steps:].sum()) >= seconds:
-            found |= slow[-steps:].all(axis=0)
-    return found & (stages.size > 1)
+            is_certain |= slow[-steps:].all(axis=0)
+    return is_certain & (stages.size > 1)
 
 
 def _is_like_the_worst(stages: Stages) -> Mask:
     """Stages that exceed the others by half of what the worst one does, or more."""
-    excess = (stages.work - stages.others * np.maximum(stages.usual, 1.0)).mean(axis=0)
+    excess = (stages.work - stages.other_work * np.maximum(stages.usual, 1.0)).mean(axis=0)
     return np.asarray((excess >= excess.max() / 2) & (excess > 0) & (stages.size > 1))
 
 

@@ -25,9 +25,9 @@ def find(context: DetectionContext) -> list[Finding]:
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
     lasting = context.once(grown)
     rare = context.once(rare_stages)
-    found = detector.detect(window, baseline, ideal, detector.LIMITS, lasting, rare)
+    findings = detector.detect(window, baseline, ideal, detector.LIMITS, lasting, rare)
     nodes = attempt.ranks.node_of
-    return [context.dated(with_node(finding, window.stage, nodes)) for finding in found]
+    return [context.dated(with_node(finding, window.stage, nodes)) for finding in findings]
 
 
 def grown(context: DetectionContext) -> list[GrownStage]:
@@ -40,9 +40,9 @@ def grown(context: DetectionContext) -> list[GrownStage]:
 def with_node(finding: Finding, stage: SmallIntegers, nodes: Mapping[int, str]) -> Finding:
     """The finding, and the node of stages whose ranks all run there, and no other rank does."""
     named = np.isin(stage, [int(number) for number in re.findall(r"\d+", finding.subject)])
-    there = {nodes.get(rank, "") for rank in np.flatnonzero(named).tolist()}
+    stage_nodes = {nodes.get(rank, "") for rank in np.flatnonzero(named).tolist()}
     elsewhere = {nodes.get(rank, "") for rank in np.flatnonzero(~named).tolist()}
-    if len(there) != 1 or there & {*elsewhere, ""}:
+    if len(stage_nodes) != 1 or stage_nodes & {*elsewhere, ""}:
         return finding
-    (node,) = there
+    (node,) = stage_nodes
     return finding._replace(node=node, summary=f"{finding.summary}; all of them run on {node}")

@@ -27,7 +27,7 @@ class Stages(NamedTuple):
     numbers: list[int]
     size: Integers
     work: Matrix
-    others: Matrix
+    other_work: Matrix
     usual: Vector
     seconds: Vector
 
@@ -43,38 +43,42 @@ def imbalance(
     part: Window,
     stages: Stages,
     excess: Excess,
-    at: int,
+    column: int,
     since: int,
     baseline: Mapping[str, Vector],
     ideal: float | None,
     lost: float | None = None,
     together: Sequence[int] = (),
 ) -> Finding:
-    """The stage at index `at` is too slow in all of `part`, whose steps begin at row `since`; it
-    costs the share `lost` of the throughput, by its excess where that is not given. `together` are
-    the numbers of all stages that are too slow."""
-    numbers = sorted({stages.numbers[at], *together})
+    """Build the finding that the stage at index `column` is too slow in all of `part`.
+
+    The steps of `part` begin at row `since` of `stages`. The stage costs the throughput share
+    `lost`, computed from its excess by default. `together` holds the numbers of all slow stages.
+    """
+    numbers = sorted({stages.numbers[column], *together})
     members = np.flatnonzero(np.isin(part.stage, numbers))
     subject = f"{'stage' if len(numbers) == 1 else 'stages'} {numbers_text(numbers)}"
-    work, others, against = (
-        float(np.median(plane[since:, at]))
-        for plane in (stages.work, stages.others, excess.against)
+    work, other_work, against = (
+        float(np.median(plane[since:, column]))
+        for plane in (stages.work, stages.other_work, excess.against)
     )
     seconds = stages.seconds[since:]
     if lost is None:
         lost = min(1.0, max(0.0, (work - against) / float(np.median(seconds))))
     phase = _worst_phase(part, members, baseline)
-    first, usual = int(part.steps[0]), float(stages.usual[at])
-    ratio = work / others if others > 0 else float("inf")
+    first, usual = int(part.steps[0]), float(stages.usual[column])
+    ratio = work / other_work if other_work > 0 else float("inf")
     summary = (
         f"{subject} ({ranks_text(members.tolist())}) "
         f"{'limits' if len(numbers) == 1 else 'limit'} the pipeline since step {first}: "
-        f"{in_words(work)} of work a step, most in {phase}, the other stages {in_words(others)} "
-        f"({times(ratio)}, baseline {usual:.1f}x); the job lost {lost:.0%} of its "
-        "throughput"
+        f"{in_words(work)} of work a step, most in {phase}, the other stages "
+        f"{in_words(other_work)} ({times(ratio)}, baseline {usual:.1f}x); "
+        f"the job lost {lost:.0%} of its throughput"
     )
     evidence = (
-        Evidence("work of the stage per step", work, "seconds", f"other stages {in_words(others)}"),
+        Evidence(
+            "work of the stage per step", work, "seconds", f"other stages {in_words(other_work)}"
+        ),
         Evidence("work over the other stages", ratio, "ratio", f"baseline {usual:.0%}"),
         bubble_evidence(bubble_ratio(part), ideal),
     )

@@ -88,10 +88,10 @@ class RankEnd(NamedTuple):
     no_lines: str = ""
 
     @property
-    def at(self) -> float:
+    def ended_s(self) -> float:
         """When it was first seen to end; infinite if never."""
-        known = [moment for moment in (self.gone_at, self.failed_at) if not math.isnan(moment)]
-        return min(known, default=math.inf)
+        moments = [moment for moment in (self.gone_at, self.failed_at) if not math.isnan(moment)]
+        return min(moments, default=math.inf)
 
 
 def detect(
@@ -121,10 +121,10 @@ def detect(
         return [finding_on_node(silent, ends, now, limits)]
     if not causes:
         return []
-    first = min(causes, key=lambda end: end.at)
+    first = min(causes, key=lambda end: end.ended_s)
     if first.exit_code == UNKNOWN_EXIT and not first.failure:
-        others = [end.at for end in ends if end is not first]
-        if len(others) == world - 1 and max(others, default=math.inf) - first.at < (
+        other_ends = [end.ended_s for end in ends if end is not first]
+        if len(other_ends) == world - 1 and max(other_ends, default=math.inf) - first.ended_s < (
             limits.together_seconds
         ):
             return []  # all at once, and no rank reported why: somebody asked them to stop
@@ -146,11 +146,11 @@ def _may_hide_a_failure(
     all ranks are observed, that none has failed tells the two apart.
     """
     # Who stops a job that starts may be quicker than its last ranks: these hide nothing.
-    silent = [each for each in silent if each.node]
-    unseen = sum(len(each.ranks) for each in silent)
+    silent = [node for node in silent if node.node]
+    unseen = sum(len(node.ranks) for node in silent)
     terminated = all(end.exit_code == TERMINATED and not end.finished for end in ends)
-    before = all(each.before_seconds > limits.lost_seconds for each in silent)
-    return bool(silent) and terminated and before and len(ends) + unseen >= world
+    were_stale = all(node.before_seconds > limits.lost_seconds for node in silent)
+    return bool(silent) and terminated and were_stale and len(ends) + unseen >= world
 
 
 def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
@@ -158,16 +158,16 @@ def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) 
 
     Where most have ended so, the job came to its end, and who fails then does so by itself.
     """
-    first = min(end.at for end in failed)
-    left = [
+    first = min(end.ended_s for end in failed)
+    orderly = [
         end
         for end in ends
         if end not in failed
         and end.exit_code in (0, UNKNOWN_EXIT)
-        and end.at <= first + limits.left_seconds
+        and end.ended_s <= first + limits.left_seconds
         and not any(word in end.failure for word in _ORDERLY)
     ]
-    return left if len(left) <= len(failed) else []
+    return orderly if len(orderly) <= len(failed) else []
 
 
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
@@ -175,18 +175,18 @@ def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds)
 
     One that reports that it lost a peer did so because of that peer, whatever ended it then.
     """
-    began = min((end.at for end in failed), default=-math.inf)
+    began = min((end.ended_s for end in failed), default=-math.inf)
     stopped = [
         end
         for end in ends
         if end.exit_code == TERMINATED and not end.finished and not _is_symptom(end)
     ]
-    first = min((end.at for end in stopped), default=math.inf)
+    first = min((end.ended_s for end in stopped), default=math.inf)
     if first >= began:
         return []
-    early = max(began, first + limits.together_seconds)
-    alone = [end for end in stopped if end.at < early]
-    return alone if len(alone) == 1 else []
+    deadline = max(began, first + limits.together_seconds)
+    candidates = [end for end in stopped if end.ended_s < deadline]
+    return candidates if len(candidates) == 1 else []
 
 
 def finding_on_node(
@@ -197,24 +197,26 @@ def finding_on_node(
     A node that fell silent just then is lost itself; one that was silent before lacks its agent,
     and what its ranks did is not known.
     """
-    first = min(failed, key=lambda end: end.at)
-    lost = [each for each in silent if each.before_seconds <= limits.lost_seconds]
+    first = min(failed, key=lambda end: end.ended_s)
+    lost = [
+        silent_node for silent_node in silent if silent_node.before_seconds <= limits.lost_seconds
+    ]
     named = lost or list(silent)
-    nodes = ", ".join(each.node or "unknown" for each in named[:_NODES_NAMED])
-    numbers = [rank for each in named for rank in each.ranks]
-    ranks, one = ranks_text(numbers), one_of_text(numbers)
+    nodes = ", ".join(silent_node.node or "unknown" for silent_node in named[:_NODES_NAMED])
+    numbers = [rank for silent_node in named for rank in silent_node.ranks]
+    ranks, one_rank = ranks_text(numbers), one_of_text(numbers)
     peers = ranks_text([end.rank for end in failed])
     happened = "lost the connection"
     if lost:
-        what = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
-    elif not any(each.node for each in named):
-        what = f"{one}, of which nothing was ever received, ended first"
+        failure = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
+    elif not any(silent_node.node for silent_node in named):
+        failure = f"{one_rank}, of which nothing was ever received, ended first"
     else:
-        what = f"{one} on node {nodes}, which is not observed, ended first"
+        failure = f"{one_rank} on node {nodes}, which is not observed, ended first"
     if first.exit_code == TERMINATED:
-        what, happened = f"{what}, or somebody stopped the job", "were ended by SIGTERM"
-    summary = f"{what}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
-    rows = [_last_seen(each, peers) for each in named[:_NODES_NAMED]]
+        failure, happened = f"{failure}, or somebody stopped the job", "were ended by SIGTERM"
+    summary = f"{failure}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
+    rows = [_last_seen(silent_node, peers) for silent_node in named[:_NODES_NAMED]]
     only = named[0] if len(named) == 1 else None
     return build_finding(
         kind=FindingKind.RANK_FAILED,
@@ -223,7 +225,7 @@ def finding_on_node(
         rank=only.ranks[0] if only is not None and len(only.ranks) == 1 else NO_RANK,
         phase=first.phase,
         began_step=first.step,
-        began_ago_seconds=max(0.0, now - first.at),
+        began_ago_seconds=max(0.0, now - first.ended_s),
         lost_ratio=1.0,
         evidence=rows,
         node=only.node if only is not None else "",
@@ -259,8 +261,8 @@ def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
 
     One rank alone may get SIGTERM, so SIGTERM does not count here.
     """
-    first = min((end.at for end in failed), default=math.inf)
-    return any(end.at < first for end in ends if _is_interrupted(end))
+    first = min((end.ended_s for end in failed), default=math.inf)
+    return any(end.ended_s < first for end in ends if _is_interrupted(end))
 
 
 def _is_interrupted(end: RankEnd) -> bool:
@@ -273,14 +275,16 @@ def _is_symptom(end: RankEnd) -> bool:
 
 def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
     failed = _has_failed(first)
-    found = words.explained(first.failure, first.lines) if failed else None
-    said = words.named_end(found, f"raised {first.failure}" if first.failure else _how(first))
-    later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
-    others = "another rank" if len(later) == 1 else f"{len(later)} other ranks"
-    after = f"; {others} ended after it" if later else ""
-    evidence = [text_evidence(f"rank {first.rank}", said, "the first of the attempt to end")]
+    explanation = words.explained(first.failure, first.lines) if failed else None
+    description = words.named_end(
+        explanation, f"raised {first.failure}" if first.failure else _how(first)
+    )
+    later = [end.ended_s - first.ended_s for end in ends if first.ended_s < end.ended_s < math.inf]
+    other_ranks = "another rank" if len(later) == 1 else f"{len(later)} other ranks"
+    aftermath = f"; {other_ranks} ended after it" if later else ""
+    evidence = [text_evidence(f"rank {first.rank}", description, "the first of the attempt to end")]
     if failed:
-        evidence.extend(words.evidence(found, first.lines, first.no_lines))
+        evidence.extend(words.evidence(explanation, first.lines, first.no_lines))
     if later:
         evidence.append(
             Evidence("the next rank ended", min(later), "seconds", "after the first: a symptom")
@@ -289,25 +293,25 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
         evidence.append(Evidence("its exit code", first.exit_code, "", "128 + n: by signal n"))
     where = f"in step {first.step} ({first.phase})"
     did = "failed" if failed else "left"
-    summary = f"rank {first.rank} {did} first, {where}: it {said}{after}"
+    summary = f"rank {first.rank} {did} first, {where}: it {description}{aftermath}"
     return build_finding(
         kind=FindingKind.RANK_FAILED,
         rank=first.rank,
         phase=first.phase,
-        cause=_cause(first, found),
+        cause=_cause(first, explanation),
         summary=summary,
         began_step=first.step,
-        began_ago_seconds=max(0.0, now - first.at),
+        began_ago_seconds=max(0.0, now - first.ended_s),
         lost_ratio=1.0,
         evidence=evidence,
         confidence=Confidence.LIKELY if _is_symptom(first) else Confidence.CERTAIN,
     )
 
 
-def _cause(first: RankEnd, found: Explained | None) -> Cause:
+def _cause(first: RankEnd, explanation: Explained | None) -> Cause:
     """What it says itself; a symptom's words are about another rank."""
-    if found is not None and found.pattern.weight is not Weight.SYMPTOM:
-        return found.pattern.cause
+    if explanation is not None and explanation.pattern.weight is not Weight.SYMPTOM:
+        return explanation.pattern.cause
     return Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
 
 
@@ -320,5 +324,5 @@ def _how(end: RankEnd) -> str:
     number = exit_code - SIGNALLED
     if number not in signal.valid_signals():
         return f"ended with exit code {exit_code}"
-    names = {each.value: each.name for each in signal.Signals}
+    names = {known_signal.value: known_signal.name for known_signal in signal.Signals}
     return f"was killed by {names.get(number, f'signal {number}')}"

@@ -44,10 +44,12 @@ def _age(context: DetectionContext, end: detector.RankEnd) -> float:
 
     No two clocks are compared, and it does not matter how often an agent reports the end.
     """
-    at = end.at - _clock_error(context, end.rank)
-    before = max(0.0, _looked_at(context, end.rank) - at) if math.isfinite(end.at) else 0.0
+    moment_s = end.ended_s - _clock_error(context, end.rank)
+    seen_age = (
+        max(0.0, _looked_at(context, end.rank) - moment_s) if math.isfinite(end.ended_s) else 0.0
+    )
     received = context.attempt.states[end.rank].received_monotonic_s
-    return before + max(0.0, context.now_s - received)
+    return seen_age + max(0.0, context.now_s - received)
 
 
 def _looked_at(context: DetectionContext, rank: int) -> float:
@@ -60,12 +62,12 @@ def _looked_at(context: DetectionContext, rank: int) -> float:
 def _clock_error(context: DetectionContext, rank: int) -> float:
     """By how much the clock of a rank's node is off ours, 0 as long as it may be the way from there
     to here: what an agent sends is late by that, and never early."""
-    late = _late(context, rank)
+    delay_s = _delivery_delay(context, rank)
     allowed = detector.LIMITS.way_seconds
-    return 0.0 if -detector.LIMITS.clock_seconds <= late <= allowed else late
+    return 0.0 if -detector.LIMITS.clock_seconds <= delay_s <= allowed else delay_s
 
 
-def _late(context: DetectionContext, rank: int) -> float:
+def _delivery_delay(context: DetectionContext, rank: int) -> float:
     """How long after its agent looked at a rank that was received, if their clocks agree."""
     received = context.attempt.states[rank].received_monotonic_s
     return context.wall_s - (context.now_s - received) - _looked_at(context, rank)
@@ -82,7 +84,7 @@ def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
     rows = attempt.ranks.rows[[end.rank for end in ends]]
     moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
     offsets = [attempt.offsets.get(attempt.states[end.rank].node, 0) for end in ends]
-    ended = np.array([end.at for end in ends]) * NANOSECONDS - offsets
+    ended = np.array([end.ended_s for end in ends]) * NANOSECONDS - offsets
     return max(0.0, float(np.min((ended - moved) / NANOSECONDS)))
 
 
@@ -92,12 +94,12 @@ def _may_be_silent(context: DetectionContext, began: float) -> bool:
     One that sends is seen again within a flush or two; then none of its ranks are lost. What an
     agent is late with says how its ranks were before.
     """
-    late = dict.fromkeys(context.staleness, 0.0)
+    delays_s = dict.fromkeys(context.staleness, 0.0)
     for rank, view in context.attempt.states.items():
-        if view.node in late and _clock_error(context, rank) == 0.0:
-            late[view.node] = max(late[view.node], _late(context, rank))
+        if view.node in delays_s and _clock_error(context, rank) == 0.0:
+            delays_s[view.node] = max(delays_s[view.node], _delivery_delay(context, rank))
     return any(
-        node not in context.stale_nodes and _last_seen(context, node) - late[node] <= began
+        node not in context.stale_nodes and _last_seen(context, node) - delays_s[node] <= began
         for node in context.staleness
     )
 
@@ -115,15 +117,17 @@ def _silent_nodes(
     node_of = context.attempt.ranks.node_of
     for rank in sorted(context.unobserved):
         ranks.setdefault(node_of.get(rank, UNKNOWN_NODE), []).append(rank)
-    found = [
-        detector.SilentNode(node, tuple(there), max(0.0, began - stood - _last_seen(context, node)))
-        for node, there in sorted(ranks.items())
+    silent = [
+        detector.SilentNode(
+            node, tuple(members), max(0.0, began - stood - _last_seen(context, node))
+        )
+        for node, members in sorted(ranks.items())
         if _last_seen(context, node) <= began + context.attempt.flush_seconds(node)
     ]
     if UNKNOWN_NODE not in context.staleness:
         never = tuple(np.flatnonzero(~context.attempt.ranks.reported).tolist())
-        found += [detector.SilentNode("", never, math.inf)] if never else []
-    return tuple(found)
+        silent += [detector.SilentNode("", never, math.inf)] if never else []
+    return tuple(silent)
 
 
 def _last_seen(context: DetectionContext, node: str) -> float:
@@ -141,10 +145,10 @@ def _is_preempted(attempt: Attempt) -> bool:
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
     failures = {fact.rank: fact for fact in attempt.lifecycle if fact.event in _NOT_FINISHED}
-    seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
+    gone_ranks = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     written = attempt.tracker(LastLines).of
     ends = []
-    for rank in sorted({*failures, *seen} & attempt.states.keys()):
+    for rank in sorted({*failures, *gone_ranks} & attempt.states.keys()):
         failure, view = failures.get(rank), attempt.states[rank]
         gone_at = attempt.gone_at(rank)
         if failure is None and math.isnan(gone_at):

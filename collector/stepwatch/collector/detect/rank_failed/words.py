@@ -19,32 +19,36 @@ def explained(failure: str, lines: Sequence[str]) -> Explained | None:
     """
     if not failure or failure.startswith(_EXITS):
         return explain(lines)
-    whole = next((line for line in reversed(lines) if failure in line), failure)
-    return explain([whole])
+    full_line = next((line for line in reversed(lines) if failure in line), failure)
+    return explain([full_line])
 
 
 def is_symptom(failure: str, lines: Sequence[str]) -> bool:
     """Whether they say that the rank lost another one, and no more."""
-    found = explained(failure, lines)
-    return found is not None and found.pattern.weight is Weight.SYMPTOM
+    explanation = explained(failure, lines)
+    return explanation is not None and explanation.pattern.weight is Weight.SYMPTOM
 
 
-def named_end(found: Explained | None, otherwise: str) -> str:
+def named_end(explanation: Explained | None, otherwise: str) -> str:
     """How the rank ended, in words: those of a specific pattern, or `otherwise`, with its line."""
-    if found is None:
+    if explanation is None:
         return otherwise
-    line = found.line if len(found.line) <= _SHOWN else f"{found.line[: _SHOWN - 3]}..."
-    if found.pattern.weight is Weight.SPECIFIC:
-        return f"{found.pattern.words}: {line}"
+    line = (
+        explanation.line
+        if len(explanation.line) <= _SHOWN
+        else f"{explanation.line[: _SHOWN - 3]}..."
+    )
+    if explanation.pattern.weight is Weight.SPECIFIC:
+        return f"{explanation.pattern.words}: {line}"
     return otherwise if line in otherwise else f"{otherwise}: {line}"
 
 
-def evidence(found: Explained | None, lines: Sequence[str], reason: str) -> list[Evidence]:
+def evidence(explanation: Explained | None, lines: Sequence[str], reason: str) -> list[Evidence]:
     """The line that shows why, with what to do; the last line where none does; or the `reason`
     why there is none."""
-    if found is not None:
-        action = found.pattern.action
-        return [text_evidence("it wrote at last", found.line, action)]
+    if explanation is not None:
+        action = explanation.pattern.action
+        return [text_evidence("it wrote at last", explanation.line, action)]
     if lines:
         return [text_evidence("it wrote at last", lines[-1], "no known reason to end")]
     return [text_evidence("its last lines", reason, "")] if reason else []

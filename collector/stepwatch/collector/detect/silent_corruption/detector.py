@@ -35,12 +35,12 @@ def detect(disputes: Iterable[Comparison], limits: Thresholds) -> list[Finding]:
 
     Of two replicas nobody knows which is right: the finding names no rank.
     """
-    found: dict[tuple[int, str], Finding] = {}
+    findings: dict[tuple[int, str], Finding] = {}
     for dispute in sorted(disputes, key=lambda item: (item.first_step, item.part)):
         for rank in _wrong(dispute, limits):
             key = (rank, dispute.members if rank == NO_RANK else "")
-            found.setdefault(key, _finding(dispute, rank))
-    return list(found.values())
+            findings.setdefault(key, _finding(dispute, rank))
+    return list(findings.values())
 
 
 def _wrong(dispute: Comparison, limits: Thresholds) -> list[int]:
@@ -48,8 +48,8 @@ def _wrong(dispute: Comparison, limits: Thresholds) -> list[int]:
         return []
     if len(dispute.ranks) == 2:
         return [NO_RANK]
-    before = minority(dispute.previous, limits)
-    return [rank for rank in minority(dispute, limits) if rank in before]
+    previously = minority(dispute.previous, limits)
+    return [rank for rank in minority(dispute, limits) if rank in previously]
 
 
 def minority(dispute: Comparison, limits: Thresholds) -> list[int]:
@@ -69,21 +69,21 @@ def _finding(dispute: Comparison, rank: int) -> Finding:
         else f"between steps {dispute.agreed_step} and {dispute.first_step}"
     )
     if rank == NO_RANK:
-        named = " or ".join(str(one) for one in dispute.ranks[:RANKS_NAMED].tolist())
-        who = f"rank {named} holds"
+        named = " or ".join(str(number) for number in dispute.ranks[:RANKS_NAMED].tolist())
+        subject = f"rank {named} holds"
         doubt = "; with no majority among them, which one is wrong is unknown"
     else:
-        who, doubt = f"rank {rank} holds", ""
+        subject, doubt = f"rank {rank} holds", ""
     summary = (
-        f"{who} parameters that differ from its replicas' (ranks {dispute.members}), "
+        f"{subject} parameters that differ from its replicas' (ranks {dispute.members}), "
         f"{since}{doubt}. Nothing reported an error"
     )
     evidence = tuple(
-        text_evidence(f"digest of part {dispute.part} on rank {one}", f"{digest:016x}",
+        text_evidence(f"digest of part {dispute.part} on rank {replica}", f"{digest:016x}",
              f"the other replicas of ranks {dispute.members} in step {dispute.step}")
-        for one, digest in list(zip(dispute.ranks.tolist(), dispute.digests.tolist(), strict=True))[
-            :RANKS_NAMED
-        ]
+        for replica, digest in list(
+            zip(dispute.ranks.tolist(), dispute.digests.tolist(), strict=True)
+        )[:RANKS_NAMED]
     )  # fmt: skip
     return build_finding(
         kind=FindingKind.SILENT_CORRUPTION,

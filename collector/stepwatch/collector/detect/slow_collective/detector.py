@@ -28,7 +28,7 @@ from .transfers import NOTHING, Key, Steps, Transfers, is_slow, transfers
 
 
 def detect(
-    found: Waits,
+    waits: Waits,
     groups: Mapping[int, Group],
     baseline: Mapping[Key, BaselineCollective],
     steps: Steps,
@@ -38,9 +38,9 @@ def detect(
 
     It names a rank where the slow groups have one in common that no healthy group has.
     """
-    if len(steps.numbers) < limits.certain_few_steps or not len(found.rows):
+    if len(steps.numbers) < limits.certain_few_steps or not len(waits.rows):
         return []
-    moved = transfers(found, baseline, steps)
+    moved = transfers(waits, baseline, steps)
     slow = is_slow(moved, steps, limits)
     recent = slow[:, -limits.window_steps :]
     counts = recent.sum(axis=1)
@@ -48,17 +48,17 @@ def detect(
     if not proven.any():
         return []
     related = min(limits.related_steps, int(counts[proven].max()))
-    slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= related)]
+    slow_keys = [moved.keys[index] for index in np.flatnonzero(counts >= related)]
     # Chosen by a fact that does not change from step to step, of all that are slow now and then: so
     # the finding keeps its subject, whichever of them proves it.
     worst = max(slow_keys, key=lambda key: (baseline[key].bytes, key))
-    rank = common_rank(found, moved, slow_keys, baseline, limits)
-    at = moved.keys.index(worst)
+    rank = common_rank(waits, moved, slow_keys, baseline, limits)
+    worst_index = moved.keys.index(worst)
     return [
         _finding(
             moved=moved,
-            slow=slow[at],
-            at=at,
+            slow=slow[worst_index],
+            index=worst_index,
             steps=steps,
             groups=groups,
             baseline=baseline,
@@ -69,34 +69,34 @@ def detect(
 
 
 def is_slow_now(
-    found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps, limits: Thresholds
+    waits: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps, limits: Thresholds
 ) -> bool:
     """Whether an operation is slow in the newest of `steps`; without one there is no finding.
 
     Whether a step is slow depends on no other step, so the newest alone are enough to look at.
     """
-    if not len(found.rows):  # the step made no collective, or they are not here yet
+    if not len(waits.rows):  # the step made no collective, or they are not here yet
         return False
-    slow = is_slow(transfers(found, baseline, steps), steps, limits)
+    slow = is_slow(transfers(waits, baseline, steps), steps, limits)
     return bool(slow[:, -1:].any())
 
 
 def may_be_slow(
-    found: Waits, baseline: Mapping[Key, BaselineCollective], seconds: float, limits: Thresholds
+    waits: Waits, baseline: Mapping[Key, BaselineCollective], seconds: float, limits: Thresholds
 ) -> bool:
     """Whether `is_slow_now` may say yes of a step of so many `seconds`: a transfer is a large
     enough part of it, and longer by enough than its baseline, the least that is expected."""
     part = min(limits.least_excess_ratio, limits.certain_excess_ratio)
     ratio = min(limits.least_ratio, limits.certain_ratio)
-    taken = found.transfer[found.first]
-    far = np.flatnonzero(taken >= part * seconds)
-    if len(far) > _FEW:
+    transfer_s = waits.transfer[waits.first]
+    candidates = np.flatnonzero(transfer_s >= part * seconds)
+    if len(candidates) > _FEW:
         return True
-    heads = found.rows[found.first[far]]
+    heads = waits.rows[waits.first[candidates]]
     keys = zip(heads["group"].tolist(), heads["op"].tolist(), strict=True)
     return any(
-        each >= ratio * baseline.get(key, NOTHING).transfer
-        for key, each in zip(keys, taken[far].tolist(), strict=True)
+        transfer >= ratio * baseline.get(key, NOTHING).transfer
+        for key, transfer in zip(keys, transfer_s[candidates].tolist(), strict=True)
     )
 
 
@@ -109,10 +109,10 @@ def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
     fewest = fewest_long(steps.seconds, limits)
     if fewest is None:
         return np.zeros(len(moved.keys), dtype=np.bool_)
-    far = limits._replace(
+    far_limits = limits._replace(
         least_ratio=limits.certain_ratio, certain_excess_ratio=limits.least_excess_ratio
     )
-    return np.asarray(is_slow(moved, steps, far)[:, -fewest:].all(axis=1))
+    return np.asarray(is_slow(moved, steps, far_limits)[:, -fewest:].all(axis=1))
 
 
 def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
@@ -129,36 +129,38 @@ def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
 def _finding(
     moved: Transfers,
     slow: Mask,
-    at: int,
+    index: int,
     steps: Steps,
     groups: Mapping[int, Group],
     baseline: Mapping[Key, BaselineCollective],
     slow_keys: list[Key],
     rank: int,
 ) -> Finding:
-    number, op = moved.keys[at]
-    group, before = groups[number], baseline[moved.keys[at]]
+    number, op = moved.keys[index]
+    group, usual_call = groups[number], baseline[moved.keys[index]]
     since = first_of_run(slow)
     now, expected, size = (
-        float(np.nanmedian(plane[at, since:]))
+        float(np.nanmedian(plane[index, since:]))
         for plane in (moved.seconds, moved.expected, moved.bytes)
     )
     seconds = float(np.median(steps.seconds[since:]))
     first, lost = int(steps.numbers[since]), min(1.0, (now - expected) / seconds)
     subject = f"{OP_NAMES[op]} in ranks {group.ranks}"
     speeds = [
-        bus_bytes_per_second(Op(op), group.size, *each)
-        for each in ((size, now), (before.bytes, before.transfer))
+        bus_bytes_per_second(Op(op), group.size, *message)
+        for message in ((size, now), (usual_call.bytes, usual_call.transfer))
     ]
-    who = f"; of its members only rank {rank} is in every slow group" if rank >= 0 else ""
+    suffix = f"; of its members only rank {rank} is in every slow group" if rank >= 0 else ""
     summary = (
         f"{subject} transfers slowly since step {first}: {in_words(now)} a step, "
         f"baseline {in_words(expected)} for as many bytes "
-        f"({times(now / max(expected, 1e-9))}){who}; it takes {lost:.0%} of the step more"
+        f"({times(now / max(expected, 1e-9))}){suffix}; it takes {lost:.0%} of the step more"
     )
     evidence = (
-        Evidence("transfer per step", now, "seconds", f"baseline {in_words(before.transfer)}"),
-        Evidence("bytes per step and rank", size, "bytes", f"baseline {size_words(before.bytes)}"),
+        Evidence("transfer per step", now, "seconds", f"baseline {in_words(usual_call.transfer)}"),
+        Evidence(
+            "bytes per step and rank", size, "bytes", f"baseline {size_words(usual_call.bytes)}"
+        ),
         Evidence(
             "bus bandwidth",
             float("nan") if speeds[0] is None else speeds[0],
@@ -179,5 +181,5 @@ def _finding(
         ratio=now / max(expected, 1e-9),
         lost_ratio=lost,
         evidence=evidence,
-        subject=subject_of(moved.keys[at], groups, bytes_of(baseline)),
+        subject=subject_of(moved.keys[index], groups, bytes_of(baseline)),
     )

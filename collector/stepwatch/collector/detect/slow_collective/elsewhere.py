@@ -30,7 +30,7 @@ class Elsewhere(NamedTuple):
 
     usual: UsualWaits
     where: str
-    own: UsualWaits
+    own_waits: UsualWaits
 
 
 class Grown(NamedTuple):
@@ -50,71 +50,79 @@ def may_be_slower(course: Course, waited: Vector, limits: Thresholds) -> bool:
     return bool(enough and waited.sum() >= limits.lasting_lost_ratio * seconds)
 
 
-def detect_elsewhere(course: Course, known: Elsewhere, limits: Thresholds) -> list[Finding]:
+def detect_elsewhere(course: Course, reference: Elsewhere, limits: Thresholds) -> list[Finding]:
     """At most one finding, on all collectives together.
 
     Nothing where ranks work longer than elsewhere by as much as they wait longer, or one of them
     longer than the others do: that is what they wait for. Nor where transfers became slow later.
     """
-    usual = known.usual.least_wait
-    if known.own.least_wait < limits.lasting_ratio * usual:
+    usual = reference.usual.least_wait
+    if reference.own_waits.least_wait < limits.lasting_ratio * usual:
         return []
     course = _observed(course, limits)
-    grown = _grown(course, course.least_wait, usual, known.usual.step, limits)
+    grown = _grown(course, course.least_wait, usual, reference.usual.step, limits)
     if grown is None:
         return []
     work = course.work.sum(axis=1, dtype=np.float64).sum(axis=0) / course.steps.sum()
-    more = float(work.mean()) - known.usual.work
-    if abs(more) > limits.elsewhere_work_ratio * known.usual.work:
+    more = float(work.mean()) - reference.usual.work
+    if abs(more) > limits.elsewhere_work_ratio * reference.usual.work:
         return []
     # Where ranks are late in turns, each wait is as long as the latest of them is late: beyond the
     # mean by the logarithm of their number, where lateness is exponential.
     in_turns = max(0.0, more) * (1.0 + math.log(len(work)))
     if grown.excess < max(in_turns, float(work.max() - np.median(work))):
         return []
-    what = (
-        f"collectives take longer than in {known.where}: who waits least waits "
+    symptom = (
+        f"collectives take longer than in {reference.where}: who waits least waits "
         f"{in_words(grown.now)} a step, there {in_words(usual)}"
     )
     name = "least wait in collectives per step"
-    return [_finding(course, grown, what, Evidence(name, grown.now, "seconds", _in(known, usual)))]
+    return [
+        _finding(
+            course, grown, symptom, Evidence(name, grown.now, "seconds", _in(reference, usual))
+        )
+    ]
 
 
 def detect_stages_elsewhere(
-    course: Course, stage: SmallIntegers, known: Elsewhere, limits: Thresholds
+    course: Course, stage: SmallIntegers, reference: Elsewhere, limits: Thresholds
 ) -> Finding | None:
     """The same of waits between pipeline stages, of a job with these (ranks,)."""
-    usual = known.usual.neighbours
-    if known.own.neighbours < limits.lasting_ratio * usual:
+    usual = reference.usual.neighbours
+    if reference.own_waits.neighbours < limits.lasting_ratio * usual:
         return None
     course = _observed(course, limits)
-    if _grown(course, course.pipeline_wait, usual, known.usual.step, limits) is None:
+    if _grown(course, course.pipeline_wait, usual, reference.usual.step, limits) is None:
         return None
     if course.work.shape[2] != len(stage):
         return None
     # All stages together, each by its slowest rank: what one works longer, the others wait.
     longest = float(longest_work(course, stage).mean())
-    more = longest - len(np.unique(stage)) * known.usual.work
+    more = longest - len(np.unique(stage)) * reference.usual.work
     if abs(more) > limits.elsewhere_work_ratio * longest:
         return None
-    grown = _grown(course, course.pipeline_wait, usual + max(0.0, more), known.usual.step, limits)
+    grown = _grown(
+        course, course.pipeline_wait, usual + max(0.0, more), reference.usual.step, limits
+    )
     if grown is None:
         return None
-    what = (
-        f"transfers between pipeline stages take longer than in {known.where}: ranks wait "
+    symptom = (
+        f"transfers between pipeline stages take longer than in {reference.where}: ranks wait "
         f"{in_words(grown.now)} a step for their neighbours, there {in_words(usual)}"
     )
     name = "wait for pipeline neighbours per step"
-    return _finding(course, grown, what, Evidence(name, grown.now, "seconds", _in(known, usual)))
+    return _finding(
+        course, grown, symptom, Evidence(name, grown.now, "seconds", _in(reference, usual))
+    )
 
 
 def _observed(course: Course, limits: Thresholds) -> Course:
     """The buckets in which all ranks reported nearly all steps that ever are compared with others:
     who waits least of the others may wait for one of whom nobody knows."""
-    seen = course.seen[:, : course.work.shape[2]]
-    seen = seen[:, seen.any(axis=0)]
-    whole = (seen >= limits.elsewhere_seen_share * course.steps[:, None]).all(axis=1)
-    return course if whole.all() else Course._make(plane[whole] for plane in course)
+    seen_steps = course.seen[:, : course.work.shape[2]]
+    seen_steps = seen_steps[:, seen_steps.any(axis=0)]
+    complete = (seen_steps >= limits.elsewhere_seen_share * course.steps[:, None]).all(axis=1)
+    return course if complete.all() else Course._make(plane[complete] for plane in course)
 
 
 def _grown(
@@ -127,7 +135,7 @@ def _grown(
     waits = waited / course.steps
     if np.quantile(waits, 1.0 - limits.always_buckets) < limits.lasting_ratio * usual:
         return None
-    now, step = (float(each.sum() / course.steps.sum()) for each in (waited, course.seconds))
+    now, step = (float(total.sum() / course.steps.sum()) for total in (waited, course.seconds))
     excess = now - usual
     lost = max(0.0, min(excess, step - usual_step)) / step
     if lost < limits.lasting_lost_ratio:
@@ -135,19 +143,19 @@ def _grown(
     return Grown(now, now / usual, excess, lost)
 
 
-def _in(known: Elsewhere, usual: float) -> str:
-    return f"in {known.where} {in_words(usual)}"
+def _in(reference: Elsewhere, usual: float) -> str:
+    return f"in {reference.where} {in_words(usual)}"
 
 
-def _finding(course: Course, grown: Grown, what: str, evidence: Evidence) -> Finding:
+def _finding(course: Course, grown: Grown, symptom: str, evidence: Evidence) -> Finding:
     step = int(course.first_step[0])
     return build_finding(
         kind=FindingKind.SLOW_COLLECTIVE,
         phase="",
         cause=Cause.SLOW_TRANSFER,
-        summary=f"{what} ({times(grown.ratio)}), since step {step} or longer, and ranks work about "
-        f"as long; the job lost {grown.lost:.0%} of its throughput; nothing shows whether the "
-        "network is slower or the job was changed",
+        summary=f"{symptom} ({times(grown.ratio)}), since step {step} or longer, and ranks work "
+        f"about as long; the job lost {grown.lost:.0%} of its throughput; nothing shows whether "
+        "the network is slower or the job was changed",
         began_step=step,
         began_ago_seconds=float(course.seconds.sum()),
         severity=grown.excess,

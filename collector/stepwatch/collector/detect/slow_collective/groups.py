@@ -14,19 +14,19 @@ from stepwatch.collector.state.trackers.communication.collective_records import 
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 
 
-def subject_of(key: Key, groups: Mapping[int, Group], known: Mapping[Key, float]) -> str:
+def subject_of(key: Key, groups: Mapping[int, Group], sizes: Mapping[Key, float]) -> str:
     """What a finding is about: `ranks 0-7`, or, where other ranks in groups of that size pass about
     as many bytes by the same operation, `groups of 8 ranks`.
 
     On a slow network the tensor groups of a job are slow in turns, and this is one incident,
-    whichever of them proves it; its summary names that one. `known` are the bytes of all that are.
+    whichever of them proves it; its summary names that one. `sizes` are the bytes of all that are.
     """
     size = groups[key[0]].size
     alike = {
         groups[number].ranks
-        for (number, op), each in known.items()
+        for (number, op), nbytes in sizes.items()
         if op == key[1] and number in groups and groups[number].size == size
-        if known[key] / _AS_MANY_BYTES <= each <= known[key] * _AS_MANY_BYTES
+        if sizes[key] / _AS_MANY_BYTES <= nbytes <= sizes[key] * _AS_MANY_BYTES
     }
     return f"groups of {size} ranks" if len(alike) > 1 else f"ranks {groups[key[0]].ranks}"
 
@@ -40,7 +40,7 @@ def bytes_of(baseline: Mapping[Key, BaselineCollective]) -> dict[Key, float]:
 
 
 def common_rank(
-    found: Waits,
+    waits: Waits,
     moved: Transfers,
     slow_keys: list[Key],
     baseline: Mapping[Key, BaselineCollective],
@@ -50,12 +50,12 @@ def common_rank(
 
     One group alone, with nothing to compare it with, names no rank.
     """
-    members = _members(found)
+    members = _members(waits)
     suspects = set.intersection(*(members[group] for group, _ in slow_keys))
     slow_groups = {group for group, _ in slow_keys}
     for key in moved.keys:
         group, op = key
-        alike = [baseline[other].bytes for other in slow_keys if other[1] == op]
+        alike = [baseline[slow_key].bytes for slow_key in slow_keys if slow_key[1] == op]
         comparable = key in baseline and not np.isnan(moved.seconds[moved.keys.index(key)]).all()
         if group in slow_groups or not alike or not comparable:
             continue
@@ -64,9 +64,9 @@ def common_rank(
     return suspects.pop() if len(suspects) == 1 else NO_RANK
 
 
-def _members(found: Waits) -> dict[int, set[int]]:
+def _members(waits: Waits) -> dict[int, set[int]]:
     pairs = np.unique(
-        np.stack([found.rows["group"].astype(np.int64), found.rows["rank"].astype(np.int64)]),
+        np.stack([waits.rows["group"].astype(np.int64), waits.rows["rank"].astype(np.int64)]),
         axis=1,
     )
     numbers, starts = np.unique(pairs[0], return_index=True)

@@ -34,25 +34,25 @@ ROWS_BACK = 1 << 18
 class _Inputs(NamedTuple):
     """The collectives of some steps, and these steps."""
 
-    found: Waits
+    waits: Waits
     groups: Mapping[int, Group]
     steps: Steps
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """Operations whose transfer takes longer than their baseline, clearly or for long."""
-    found = _find_clear(context)
-    if found or context.course is None:
-        return found
+    findings = _find_clear(context)
+    if findings or context.course is None:
+        return findings
     course, lasting = context.course, list[Finding]()
     # Before the look at transfers that always take most of each step: that one knows less.
     if may_be_slower(course, course.least_wait, LIMITS):
-        known = context.once(known_elsewhere)
-        found_there = (detect_elsewhere(course, each, LIMITS) for each in known)
+        references = context.once(known_elsewhere)
+        found_there = (detect_elsewhere(course, reference, LIMITS) for reference in references)
         lasting = next(filter(None, found_there), [])
     lasting = lasting or detect_lasting(course, LIMITS)
     dated = [context.dated(with_clock(context, finding)) for finding in lasting]
-    return [each._replace(subject=_largest(context)) for each in dated]
+    return [finding._replace(subject=_largest(context)) for finding in dated]
 
 
 def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
@@ -62,28 +62,30 @@ def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
     Both: an earlier attempt may have had the same slow link.
     """
     first, clock = context.first_steps, context.window.clock
-    own = beginning_of(context.attempt, clock)
-    if own is None or (clock == HOST and first.hosts_ahead):
+    beginning = beginning_of(context.attempt, clock)
+    if beginning is None or (clock == HOST and first.hosts_ahead):
         return []
-    known: list[Elsewhere] = []
+    references: list[Elsewhere] = []
     earlier = None if first.attempt is context.attempt else beginning_of(first.attempt, clock)
-    if earlier is not None and earlier.is_like(own):
-        known.append(Elsewhere(earlier.waits, f"attempt {first.attempt.number}", own.waits))
-    alike = context.class_throughput.alike(context.job.name, own)
+    if earlier is not None and earlier.is_like(beginning):
+        references.append(
+            Elsewhere(earlier.waits, f"attempt {first.attempt.number}", beginning.waits)
+        )
+    alike = context.class_throughput.alike(context.job.name, beginning)
     if len(alike) >= LIMITS.elsewhere_jobs:
         longest = UsualWaits(*np.max(alike, axis=0).tolist())
-        known.append(Elsewhere(longest, f"{len(alike)} jobs of its class", own.waits))
-    return known
+        references.append(Elsewhere(longest, f"{len(alike)} jobs of its class", beginning.waits))
+    return references
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:
     if not context.baseline.calls or not _is_slow_now(context):
         return []
-    found = _over(context, RECENT_STEPS)
-    if found:
+    findings = _over(context, RECENT_STEPS)
+    if findings:
         back = max(RECENT_STEPS, ROWS_BACK // max(1, context.attempt.world))
-        found = _over(context, back) or found
-    return [context.dated(with_clock(context, finding)) for finding in found]
+        findings = _over(context, back) or findings
+    return [context.dated(with_clock(context, finding)) for finding in findings]
 
 
 def _largest(context: DetectionContext) -> str:
@@ -91,12 +93,12 @@ def _largest(context: DetectionContext) -> str:
     too, as long as it is slow, so an incident keeps its subject. Before they are known, by the
     newest ones: a link may be slow from the beginning."""
     calls, groups = context.baseline.calls, context.attempt.collective_records.groups
-    known = bytes_of(calls) or _newest_bytes(context)
-    known = {key: size for key, size in known.items() if key[0] in groups}
-    if not known:
+    sizes = bytes_of(calls) or _newest_bytes(context)
+    sizes = {key: size for key, size in sizes.items() if key[0] in groups}
+    if not sizes:
         return ""
-    largest = max(known, key=lambda key: (known[key], key))
-    return subject_of(largest, groups, known)
+    largest = max(sizes, key=lambda key: (sizes[key], key))
+    return subject_of(largest, groups, sizes)
 
 
 def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
@@ -122,20 +124,22 @@ def _is_slow_now(context: DetectionContext) -> bool:
         return False
     newest = context.window.at(chosen)
     calls, step = collectives_on(context.attempt, newest.clock), int(newest.steps[0])
-    found = waits(calls.of_steps(step, step), calls.groups)
-    if not may_be_slow(found, context.baseline.calls, float(step_seconds(newest)[0]), LIMITS):
+    newest_waits = waits(calls.of_steps(step, step), calls.groups)
+    if not may_be_slow(
+        newest_waits, context.baseline.calls, float(step_seconds(newest)[0]), LIMITS
+    ):
         return False
     inputs = _inputs(context, 1)
     if inputs is None:
         return False
-    return is_slow_now(inputs.found, context.baseline.calls, inputs.steps, LIMITS)
+    return is_slow_now(inputs.waits, context.baseline.calls, inputs.steps, LIMITS)
 
 
 def _over(context: DetectionContext, newest: int) -> list[Finding]:
     inputs = _inputs(context, newest)
     if inputs is None:
         return []
-    return detect(inputs.found, inputs.groups, context.baseline.calls, inputs.steps, LIMITS)
+    return detect(inputs.waits, inputs.groups, context.baseline.calls, inputs.steps, LIMITS)
 
 
 def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:
@@ -146,11 +150,11 @@ def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:
     if not len(chosen) or not baseline:
         return None
     part = window.at(chosen)
-    own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
-    before = np.sum([baseline[name] for name in WORK], axis=0)
+    work = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
+    usual_work = np.sum([baseline[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        slowdown = np.fmax(1.0, np.median(own / before, axis=1))
+        slowdown = np.fmax(1.0, np.median(work / usual_work, axis=1))
     calls = collectives_on(context.attempt, window.clock)
     rows = calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
-    steps = Steps(part.steps, step_seconds(part), slowdown, own - before)
+    steps = Steps(part.steps, step_seconds(part), slowdown, work - usual_work)
     return _Inputs(waits(rows, calls.groups), calls.groups, steps)

@@ -66,19 +66,19 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
     ]
 
 
-def _most_grown(course: Course, at: int, limits: Thresholds) -> float:
-    """By how many seconds a step the rank whose work has grown most works longer since bucket `at`
-    than the others do; 0 where no rank stands out.
+def _most_grown(course: Course, start: int, limits: Thresholds) -> float:
+    """Return the largest work growth of a rank since bucket `start`, in seconds per step.
 
-    Where a step has several collectives, a rank that is late at the first waits at the next ones
-    for whoever has the longer sequence: all wait more, and no transfer takes longer.
+    The growth is counted beyond the median rank's; it is 0 if no rank is an outlier. In a step
+    with several collectives, a rank that is late at the first one waits at the next ones for the
+    rank with the longest sequence: all ranks wait more, and no transfer takes longer.
     """
     work = course.work.sum(axis=1, dtype=np.float64)
-    after, before = (
+    rates_after, rates_before = (
         work[part].sum(axis=0) / course.steps[part].sum()
-        for part in (slice(at, None), slice(None, at))
+        for part in (slice(start, None), slice(None, start))
     )
-    grown = after - before
+    grown = rates_after - rates_before
     beyond = grown - np.median(grown)
     spread = TO_DEVIATION * float(np.median(np.abs(beyond)))
     most = float(beyond.max(initial=0.0))

@@ -68,26 +68,26 @@ def _follows(wait: Vector, work: Vector) -> float:
 def longest_work(course: Course, stage: SmallIntegers) -> Vector:
     """Seconds per step (buckets,) that all stages together work, each by its slowest rank."""
     work = course.work.sum(axis=1, dtype=np.float64) / course.steps[:, None]
-    each = [work[:, stage == number].max(axis=1) for number in np.unique(stage).tolist()]
-    return np.asarray(np.sum(each, axis=0))
+    slowest = [work[:, stage == number].max(axis=1) for number in np.unique(stage).tolist()]
+    return np.asarray(np.sum(slowest, axis=0))
 
 
 def finding_of(grown: GrownWait, pair: Pair | None, ranks: Mapping[int, list[int]]) -> Finding:
     """The finding on a wait that has grown, between a pair of stages or, where it is None, some;
     `ranks` holds the ranks of each stage."""
-    subject, who = names_of(pair, ranks)
-    before, after = grown.change.before, grown.change.after
+    subject, place = names_of(pair, ranks)
+    wait_before, wait_after = grown.change.before, grown.change.after
     summary = (
-        f"transfers {who} take longer since step {grown.first_step}: ranks wait "
-        f"{in_words(after)} a step for their neighbours, before {in_words(before)}, and no stage "
-        f"works longer by that; the job lost {grown.lost:.0%} of its throughput"
+        f"transfers {place} take longer since step {grown.first_step}: ranks wait "
+        f"{in_words(wait_after)} a step for their neighbours, before {in_words(wait_before)}, and "
+        f"no stage works longer by that; the job lost {grown.lost:.0%} of its throughput"
     )
     evidence = (
         Evidence(
             "wait for pipeline neighbours per step",
-            after,
+            wait_after,
             "seconds",
-            f"before {in_words(before)}",
+            f"before {in_words(wait_before)}",
         ),
         Evidence(
             "what all stages work longer per step",
@@ -104,8 +104,8 @@ def finding_of(grown: GrownWait, pair: Pair | None, ranks: Mapping[int, list[int
         summary=summary,
         began_step=grown.first_step,
         began_ago_seconds=grown.seconds,
-        severity=after - before - max(0.0, grown.more),
-        ratio=after / before if before > 0 else float("nan"),
+        severity=wait_after - wait_before - max(0.0, grown.more),
+        ratio=wait_after / wait_before if wait_before > 0 else float("nan"),
         lost_ratio=grown.lost,
         evidence=evidence,
         subject=subject,

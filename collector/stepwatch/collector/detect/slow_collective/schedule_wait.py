@@ -29,12 +29,12 @@ def schedule_wait(window: Window, stages: Sequence[int], microbatches: float) ->
     Worked example: four stages of 0.2 s each, eight microbatches: a step of
     0.2 + 3 * 0.2 / 8 = 0.275 s, of which a rank waits 0.075 s.
     """
-    work, rest = self_time(window, STAGE_WORK), self_time(window, _NOT_IN_STAGES)
-    each = np.stack([work[:, window.stage == number].max(axis=1) for number in stages], axis=1)
-    longest = each.max(axis=1)
-    length = longest + (each.sum(axis=1) - longest) / max(1.0, microbatches)
-    found: Vector = length - work.mean(axis=1) + rest.max(axis=1) - rest.min(axis=1)
-    return found
+    work, outside = self_time(window, STAGE_WORK), self_time(window, _NOT_IN_STAGES)
+    slowest = np.stack([work[:, window.stage == number].max(axis=1) for number in stages], axis=1)
+    longest = slowest.max(axis=1)
+    length = longest + (slowest.sum(axis=1) - longest) / max(1.0, microbatches)
+    wait: Vector = length - work.mean(axis=1) + outside.max(axis=1) - outside.min(axis=1)
+    return wait
 
 
 def microbatches_by(ideal_bubble_ratio: float | None, stages: int, sends: Rows) -> float:

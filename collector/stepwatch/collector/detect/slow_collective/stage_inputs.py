@@ -43,19 +43,19 @@ wait for the last to begin, so all together what it takes longer than the mean o
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
     """Pipeline stages that wait for transfers, not for each other's work."""
-    found = _clear(context) or _beyond_schedule(context) or _lasting(context)
-    return [context.dated(with_clock(context, finding)) for finding in found]
+    findings = _clear(context) or _beyond_schedule(context) or _lasting(context)
+    return [context.dated(with_clock(context, finding)) for finding in findings]
 
 
 def _clear(context: DetectionContext) -> list[Finding]:
     waiting = _waiting(context)
     if waiting is None:
         return []
-    found = detect_between_stages(waiting, LIMITS)
-    if found:  # only a finding is worth a look at every pair of ranks
+    findings = detect_between_stages(waiting, LIMITS)
+    if findings:  # only a finding is worth a look at every pair of ranks
         sends = _sends(context, waiting.numbers, waiting.ranks)
-        found = detect_between_stages(waiting._replace(sends=sends), LIMITS)
-    return found
+        findings = detect_between_stages(waiting._replace(sends=sends), LIMITS)
+    return findings
 
 
 def _beyond_schedule(context: DetectionContext) -> list[Finding]:
@@ -117,9 +117,11 @@ def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
     """Waits that are longer than in an earlier attempt, or in other jobs of the class."""
     if not may_be_slower(course, course.pipeline_wait, LIMITS):
         return None
-    stage, known = context.window.stage, context.once(known_elsewhere)
-    found = (detect_stages_elsewhere(course, stage, each, LIMITS) for each in known)
-    return next(filter(None, found), None)
+    stage, references = context.window.stage, context.once(known_elsewhere)
+    findings = (
+        detect_stages_elsewhere(course, stage, reference, LIMITS) for reference in references
+    )
+    return next(filter(None, findings), None)
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:
@@ -137,13 +139,13 @@ def _waiting(context: DetectionContext) -> Waiting | None:
         return None
     chosen = np.flatnonzero(usable_steps(window))
     baseline = context.baseline.work_of(len(window.stage))
-    early = context.early_baseline.get("pipeline_wait")
-    if early is None or len(chosen) < LIMITS.window_steps:
+    early_wait = context.early_baseline.get("pipeline_wait")
+    if early_wait is None or len(chosen) < LIMITS.window_steps:
         return None
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in WORK):
         return None
     newest = float(window.planes["pipeline_wait"][chosen[-1]].mean(dtype=np.float64))
-    if newest < LIMITS.wait_ratio * float(np.median(early)):
+    if newest < LIMITS.wait_ratio * float(np.median(early_wait)):
         return None  # a look at one row, which is nearly always enough
     part = window.at(chosen)
     waiting = Waiting(
@@ -151,7 +153,7 @@ def _waiting(context: DetectionContext) -> Waiting | None:
         seconds=step_seconds(part),
         wait=part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64),
         more=_longest(_longer(part, STAGE_WORK, baseline), part.stage, stages).sum(axis=1),
-        usual=float(np.median(early)),
+        usual=float(np.median(early_wait)),
         sends={},
         ranks=_ranks_of(window),
     )
@@ -163,14 +165,14 @@ def _waiting(context: DetectionContext) -> Waiting | None:
 
 def _longer(part: Window, phases: tuple[str, ...], baseline: Mapping[str, Vector]) -> Matrix:
     """Seconds (steps, ranks) that each rank works longer than in the run's first steps."""
-    before = np.sum([baseline[name] for name in phases], axis=0)[None, :]
-    return np.asarray(np.maximum(self_time(part, phases) - before, 0.0))
+    baseline_work = np.sum([baseline[name] for name in phases], axis=0)[None, :]
+    return np.asarray(np.maximum(self_time(part, phases) - baseline_work, 0.0))
 
 
 def _longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
     """That of the slowest rank of each stage (steps, stages), for which the other stages wait."""
-    each = [longer[:, stage == number].max(axis=1) for number in stages]
-    return np.stack(each, axis=1)
+    slowest = [longer[:, stage == number].max(axis=1) for number in stages]
+    return np.stack(slowest, axis=1)
 
 
 def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
@@ -178,7 +180,7 @@ def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]
     ranks another one is long in each step, by chance."""
     usual = np.median(longer[-LIMITS.window_steps :], axis=0)
     members = [np.flatnonzero(stage == number) for number in stages]
-    return longer[:, [int(each[np.argmax(usual[each])]) for each in members]]
+    return longer[:, [int(ranks[np.argmax(usual[ranks])]) for ranks in members]]
 
 
 def _sends(
@@ -196,7 +198,7 @@ def _sends(
     rows = _send_rows(context, numbers)
     every, where = np.unique(rows["group"], return_inverse=True)
     blocked = np.bincount(where, weights=rows["exposed"], minlength=len(every))
-    found: dict[Pair, float] = {}
+    sends: dict[Pair, float] = {}
     for number, seconds in zip(every.tolist(), blocked.tolist(), strict=True):
         group = calls.groups.get(number)
         members = None if group is None else members_of(group.ranks)
@@ -204,8 +206,8 @@ def _sends(
             continue
         low, high = sorted(stage_of[rank] for rank in members)
         if high == low + 1:
-            found[low, high] = max(found.get((low, high), 0.0), seconds / (last - first + 1))
-    return found
+            sends[low, high] = max(sends.get((low, high), 0.0), seconds / (last - first + 1))
+    return sends
 
 
 def _send_rows(context: DetectionContext, numbers: Integers) -> Rows:

@@ -73,10 +73,10 @@ def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
     if fewest is None:
         return False
     newest = slice(-fewest, None)
-    far = (excess[newest] >= limits.certain_wait_excess_ratio * waiting.seconds[newest]) & (
+    is_far = (excess[newest] >= limits.certain_wait_excess_ratio * waiting.seconds[newest]) & (
         waiting.wait[newest] >= limits.certain_wait_ratio * waiting.usual
     )
-    return bool(far.all())
+    return bool(is_far.all())
 
 
 def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
@@ -84,8 +84,8 @@ def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
     if not sends:
         return None
     worst = max(sends, key=lambda pair: (sends[pair], pair))
-    others = [seconds for pair, seconds in sends.items() if pair != worst]
-    stands_out = sends[worst] >= limits.least_ratio * max(others, default=0.0)
+    other_seconds = [seconds for pair, seconds in sends.items() if pair != worst]
+    stands_out = sends[worst] >= limits.least_ratio * max(other_seconds, default=0.0)
     return worst if sends[worst] > 0 and stands_out else None
 
 
@@ -97,8 +97,8 @@ def names_of(pair: Pair | None, ranks: Mapping[int, list[int]]) -> tuple[str, st
     """
     if pair is None:
         return SUBJECT, "between stages of the pipeline (which pair is not known)"
-    both = ranks_text([*ranks[pair[0]], *ranks[pair[1]]])
-    return SUBJECT, f"between stages {pair[0]} and {pair[1]} ({both})"
+    members = ranks_text([*ranks[pair[0]], *ranks[pair[1]]])
+    return SUBJECT, f"between stages {pair[0]} and {pair[1]} ({members})"
 
 
 def confidence_in(pair: Pair | None) -> Confidence:
@@ -107,12 +107,12 @@ def confidence_in(pair: Pair | None) -> Confidence:
 
 
 def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) -> Finding:
-    now, more = (float(np.median(each[since:])) for each in (waiting.wait, excess))
+    now, more = (float(np.median(series[since:])) for series in (waiting.wait, excess))
     seconds, first = float(np.median(waiting.seconds[since:])), int(waiting.numbers[since])
     lost = min(1.0, more / seconds)
-    subject, who = names_of(pair, waiting.ranks)
+    subject, place = names_of(pair, waiting.ranks)
     summary = (
-        f"transfers {who} are slow since step {first}: ranks wait {in_words(now)} a step for "
+        f"transfers {place} are slow since step {first}: ranks wait {in_words(now)} a step for "
         f"their neighbours, {waiting.against} {in_words(waiting.usual)}, and no stage works longer "
         f"by that; it takes {lost:.0%} of the step more"
     )

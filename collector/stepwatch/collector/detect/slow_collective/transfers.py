@@ -47,49 +47,49 @@ class Transfers(NamedTuple):
     bytes: Matrix
 
 
-def transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+def transfers(waits: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
     """The operations of `steps`, beside what their baseline gives."""
-    heads, seconds = found.rows[found.first], found.transfer[found.first]
+    heads, seconds = waits.rows[waits.first], waits.transfer[waits.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
     names, key = np.unique(numbers, return_inverse=True)
     keys = [(name >> 16, name & 0xFFFF) for name in names.tolist()]
-    before = np.array([baseline.get(each, NOTHING) for each in keys], dtype=np.float64)[key]
+    usual = np.array([baseline.get(pair, NOTHING) for pair in keys], dtype=np.float64)[key]
     step = np.searchsorted(steps.numbers, heads["step"])
     inside = step < len(steps.numbers)
     inside[inside] &= steps.numbers[step[inside]] == heads["step"][inside]
     with np.errstate(divide="ignore", invalid="ignore"):
-        grown = np.maximum(heads["bytes"] / before[:, 1], heads["count"] / before[:, 2])
-    expected = before[:, 0] * np.fmax(1.0, grown)
+        grown = np.maximum(heads["bytes"] / usual[:, 1], heads["count"] / usual[:, 2])
+    expected = usual[:, 0] * np.fmax(1.0, grown)
 
     def plane(values: Floats) -> Matrix:
         filled = np.full((len(keys), len(steps.numbers)), np.nan)
         filled[key[inside], step[inside]] = values[inside]
         return filled
 
-    work = _more_work(found, steps, step, inside)
+    work = _more_work(waits, steps, step, inside)
     return Transfers(keys, plane(seconds), plane(expected), plane(work), plane(heads["bytes"]))
 
 
 NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
 
 
-def _more_work(found: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
+def _more_work(waits: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
     """Per (group, op, step) the most that lateness in turns adds to the least wait.
 
     The member that works most longer waits for the others only, each of which may be the last in
     one call. Of four members that work 1, 1, 0, 0 s longer, in two calls or more, it is 1 s; where
     one alone does, it is nothing: all others wait for it.
     """
-    if not len(found.first):
+    if not len(waits.first):
         return np.zeros(0)
-    rows = found.rows
-    of_row = np.where(inside, step, 0)[found.cell]
-    more = np.where(inside[found.cell], steps.more_work[of_row, rows["rank"]], np.nan)
+    rows = waits.rows
+    of_row = np.where(inside, step, 0)[waits.cell]
+    more = np.where(inside[waits.cell], steps.more_work[of_row, rows["rank"]], np.nan)
     more = np.maximum(more, 0.0)
-    most = np.maximum.reduceat(more, found.first)
-    members = np.diff(np.append(found.first, len(rows)))
-    turns = np.minimum(members, rows["count"][found.first]) - 1
-    return np.asarray(np.minimum(np.add.reduceat(more, found.first) - most, turns * most))
+    most = np.maximum.reduceat(more, waits.first)
+    members = np.diff(np.append(waits.first, len(rows)))
+    turns = np.minimum(members, rows["count"][waits.first]) - 1
+    return np.asarray(np.minimum(np.add.reduceat(more, waits.first) - most, turns * most))
 
 
 def is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:

@@ -21,7 +21,7 @@ class RankFacts(NamedTuple):
     cpu_ratio: Vector
     run_queue_ratio: Vector
 
-    def of(self, ranks: Integers) -> RankFacts:
+    def for_ranks(self, ranks: Integers) -> RankFacts:
         """Those of some ranks."""
         return RankFacts(self.cpu_ratio[ranks], self.run_queue_ratio[ranks])
 
@@ -76,5 +76,5 @@ def _computes_as_its_peers(rank: int, facts: RankFacts, limits: Thresholds) -> b
 
 def _usual(values: Vector, rank: int) -> float:
     """Median of the other ranks, NaN where none is known."""
-    others = np.delete(values, rank)
-    return float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
+    peers = np.delete(values, rank)
+    return float(np.nanmedian(peers)) if np.isfinite(peers).any() else math.nan

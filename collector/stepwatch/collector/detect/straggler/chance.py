@@ -36,29 +36,31 @@ def beyond_chance(
     Those `named` with it do not count as long as they are the fewer: a node may be slow as a whole.
     A rank alone in its stage has nobody to be exchanged with: it exceeds its own baseline.
     """
-    if slow.rank in steps.stages.alone:
+    if slow.rank in steps.stages.single_ranks:
         return True
     if more_tokens_explain(slow, steps):
         return False
-    others, own = _others(slow, steps, named), slow.own - slow.peers
-    if slow.of:
-        level = float(np.median(own[slow.shows])) / 2
-        far, excess = far_alone(others, level, limits)
-        return far <= limits.intermittent_peers_rate * len(excess)
-    mine = own[slow.since :]
-    level = float(np.median(mine)) / 2
-    far, excess = far_alone(others, level, limits)
-    before, more = far_alone(own[: slow.since, None], level, limits)  # and before it began
-    far, excess = far + before, np.append(excess, more)
-    hits = int((mine >= level).sum())
+    other_excess, rank_excess = _other_excess(slow, steps, named), slow.self_seconds - slow.peers
+    if slow.step_count:
+        level = float(np.median(rank_excess[slow.shows])) / 2
+        far_count, excess = far_alone(other_excess, level, limits)
+        return far_count <= limits.intermittent_peers_rate * len(excess)
+    newest_excess = rank_excess[slow.since :]
+    level = float(np.median(newest_excess)) / 2
+    far_count, excess = far_alone(other_excess, level, limits)
+    earlier_far, more = far_alone(
+        rank_excess[: slow.since, None], level, limits
+    )  # and before it began
+    far_count, excess = far_count + earlier_far, np.append(excess, more)
+    hits = int((newest_excess >= level).sum())
     seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
     looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
     least = math.log(max(1.0, looks / limits.false_alarms_a_day))
     rarer = 0.0
-    if len(mine) - hits <= _MAY_BE_HIDDEN * len(mine):
+    if len(newest_excess) - hits <= _MAY_BE_HIDDEN * len(newest_excess):
         most = float(excess.max(initial=0.0))
         rarer = hits * _log_rarer(level, most, _usual_seconds(slow, steps))
-    return rarer - log_chance(hits, len(mine), far, len(excess)) >= least
+    return rarer - log_chance(hits, len(newest_excess), far_count, len(excess)) >= least
 
 
 def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
@@ -74,11 +76,13 @@ def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
     stage = steps.window.stage
     peers = np.flatnonzero((stage == stage[slow.rank]) & (np.arange(len(stage)) != slow.rank))
     tokens = steps.window.plane("tokens", steps.rows[slow.shows]).astype(np.float64)
-    theirs = np.median(tokens[:, peers], axis=1)  # NaN where one of them is
-    more = np.divide(tokens[:, slow.rank], theirs, out=np.ones(len(tokens)), where=theirs > 0)
+    peer_tokens = np.median(tokens[:, peers], axis=1)  # NaN where one of them is
+    more = np.divide(
+        tokens[:, slow.rank], peer_tokens, out=np.ones(len(tokens)), where=peer_tokens > 0
+    )
     more = np.where(more <= _MOST_TOKENS, np.fmax(more, 1.0), 1.0)
-    own, usual = slow.own[slow.shows], slow.peers[slow.shows]
-    return bool(2 * (own - more * usual).sum() < (own - usual).sum())
+    rank_seconds, usual = slow.self_seconds[slow.shows], slow.peers[slow.shows]
+    return bool(2 * (rank_seconds - more * usual).sum() < (rank_seconds - usual).sum())
 
 
 _OF_TOKENS = frozenset({"forward", "backward"})
@@ -117,32 +121,32 @@ def far_alone(excess: FloatMatrix, level: float, limits: Thresholds) -> tuple[in
     is_far = excess >= level
     rows = np.zeros_like(is_far)
     if len(is_far) >= limits.least_steps:
-        whole = np.lib.stride_tricks.sliding_window_view(is_far, limits.least_steps, axis=0)
-        for at in range(limits.least_steps):
-            rows[at : at + len(whole)] |= whole.all(axis=-1)
+        is_full_run = np.lib.stride_tricks.sliding_window_view(is_far, limits.least_steps, axis=0)
+        for offset in range(limits.least_steps):
+            rows[offset : offset + len(is_full_run)] |= is_full_run.all(axis=-1)
     return int((is_far & ~rows).sum()), np.asarray(excess[~rows])
 
 
-def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> FloatMatrix:
+def _other_excess(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> FloatMatrix:
     """How far the other ranks are above their peers in the phase (steps, ranks): all ranks where
     they are few, else those of its stage, which are enough."""
     part = steps if len(steps.ranks) <= _FEW_RANKS else steps.around(np.array([slow.rank]))
-    own = part.own(slow.phase)
-    excess = own - part.peers(own, slow.phase)
+    self_seconds = part.self_time(slow.phase)
+    excess = self_seconds - part.peers(self_seconds, slow.phase)
     left_out = np.isin(part.ranks, [*named, slow.rank])
     if 2 * left_out.sum() > len(part.ranks):
         left_out = part.ranks == slow.rank
     return np.asarray(excess[:, ~left_out])
 
 
-def log_chance(hits: int, steps: int, far: int, cells: int) -> float:
+def log_chance(hits: int, steps: int, far_cells: int, cells: int) -> float:
     """Logarithm of the chance that a rank is far above its peers in `hits` of its `steps`, where
-    the others are in `far` of their `cells`.
+    the others are in `far_cells` of their `cells`.
 
     How often that happens is known from those cells only: of none in 16, seven in a row are no
     wonder of 17**-7 but one of 1/18 * 2/19 * ... * 7/24.
     """
-    each = np.arange(hits)
-    chance = float(np.log((far + 1.0 + each) / (cells + 2.0 + each)).sum())
+    draws = np.arange(hits)
+    chance = float(np.log((far_cells + 1.0 + draws) / (cells + 2.0 + draws)).sum())
     ways = math.lgamma(steps + 1) - math.lgamma(hits + 1) - math.lgamma(steps - hits + 1)
     return min(0.0, chance + ways)

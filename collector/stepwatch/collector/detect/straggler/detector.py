@@ -53,27 +53,29 @@ def detect(
     # A single process that waits for data is a job that does: there is no rank to compare it with.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
     looked_at = worth_a_look(steps, phases, limits)
-    slow = [each for phase in looked_at for each in persistent(steps, phase, limits)]
-    together = {each.rank for each in slow}
-    slow = [each for each in slow if beyond_chance(each, steps, limits, together)]
-    costs = {each.rank: each for each in costly}
-    slow = [each._replace(cost=costs.get(each.rank), by_steps=True) for each in slow]
-    findings = _worst_phase([finding_of(each, steps, facts, limits) for each in slow])
-    named = {each.rank for each in slow}
-    again = intermittent(steps, named, limits)
-    others = [each for each in again if beyond_chance(each, steps, limits)]
-    named |= {each.rank for each in others}
-    rest: dict[int, CostlyRank] = {}
-    for found in costly:
-        if found.rank not in named:
-            rest.setdefault(found.rank, found)
-    others += [accumulated(found, steps) for found in rest.values()]
-    made = [(each, finding_of(each, steps, facts, limits)) for each in others]
+    slow = [rank for phase in looked_at for rank in persistent(steps, phase, limits)]
+    together = {rank.rank for rank in slow}
+    slow = [rank for rank in slow if beyond_chance(rank, steps, limits, together)]
+    costs = {rank.rank: rank for rank in costly}
+    slow = [rank._replace(cost=costs.get(rank.rank), by_steps=True) for rank in slow]
+    findings = _worst_phase([finding_of(rank, steps, facts, limits) for rank in slow])
+    named = {rank.rank for rank in slow}
+    repeated = intermittent(steps, named, limits)
+    unsteady = [rank for rank in repeated if beyond_chance(rank, steps, limits)]
+    named |= {rank.rank for rank in unsteady}
+    remaining: dict[int, CostlyRank] = {}
+    for costly_rank in costly:
+        if costly_rank.rank not in named:
+            remaining.setdefault(costly_rank.rank, costly_rank)
+    unsteady += [accumulated(costly_rank, steps) for costly_rank in remaining.values()]
+    reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in unsteady]
     # What costs too little to be reported leaves nobody out, either.
-    made = [(each, finding) for each, finding in made if each.rank in costs or is_worth_it(finding)]
+    reported = [
+        (rank, finding) for rank, finding in reported if rank.rank in costs or is_worth_it(finding)
+    ]
     if partners is not None:
-        made = _beyond_partners(made, {each.rank for each in slow}, partners, numbers)
-    findings += [finding for _, finding in made]
+        reported = _beyond_partners(reported, {rank.rank for rank in slow}, partners, numbers)
+    findings += [finding for _, finding in reported]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
@@ -90,15 +92,15 @@ def _beyond_partners(
 ) -> list[tuple[SlowRank, Finding]]:
     """Those of `slow` that are not chance because a partner is left out: `named` before, or one of
     the `partners` that are. A node as a whole has no partner."""
-    kept = []
+    unexplained = []
     left_out = [_number(column, numbers) for column in named]
-    for each, finding in slow:
-        of_node = each.cost is not None and each.cost.node >= 0
-        number = _number(each.rank, numbers)
+    for slow_rank, finding in slow:
+        of_node = slow_rank.cost is not None and slow_rank.cost.node >= 0
+        number = _number(slow_rank.rank, numbers)
         if of_node or not partners.may_be_chance(number, left_out):
-            kept.append((each, finding))
+            unexplained.append((slow_rank, finding))
             left_out.append(number)
-    return kept
+    return unexplained
 
 
 def _number(column: int, numbers: Integers | None) -> int:
@@ -110,7 +112,7 @@ def _worst_phase(findings: list[Finding]) -> list[Finding]:
     """One finding per rank: the phase with the largest excess; the others follow from it."""
     worst: dict[int, Finding] = {}
     for finding in findings:
-        known = worst.get(finding.rank)
-        if known is None or finding.severity > known.severity:
+        worst_so_far = worst.get(finding.rank)
+        if worst_so_far is None or finding.severity > worst_so_far.severity:
             worst[finding.rank] = finding
     return list(worst.values())

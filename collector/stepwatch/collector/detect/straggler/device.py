@@ -31,40 +31,42 @@ def device_times(slow: SlowRank, steps: EvaluatedSteps) -> DeviceTimes | None:
     if steps.window.clock != DEVICE:
         return None
     part = steps.around(np.array([slow.rank]))
-    at, name = int(np.searchsorted(part.ranks, slow.rank)), f"{slow.phase}_idle"
-    idle, lead = part.own(name), part.own("host_lead")[slow.shows]
+    column, name = int(np.searchsorted(part.ranks, slow.rank)), f"{slow.phase}_idle"
+    idle, lead = part.self_time(name), part.self_time("host_lead")[slow.shows]
     peers = part.peers(idle, name)
     return DeviceTimes(
-        idle=float(np.median(idle[slow.shows, at])),
-        peers_idle=float(np.median(peers[slow.shows, at])),
-        lead=float(np.median(lead[:, at])),
+        idle=float(np.median(idle[slow.shows, column])),
+        peers_idle=float(np.median(peers[slow.shows, column])),
+        lead=float(np.median(lead[:, column])),
         usual_lead=float(np.median(lead)),
     )
 
 
 def device_evidence(
-    phase: str, mine: float, theirs: float, found: DeviceTimes
+    phase: str, rank_seconds: float, peer_seconds: float, times: DeviceTimes
 ) -> tuple[Evidence, ...]:
-    """Rows on the device's work, its wait and its host's lead; `mine` and `theirs` are seconds
-    per step of the rank in `phase` and of its peers."""
-    others = in_words(max(theirs - found.peers_idle, 0.0))
+    """Return evidence rows for the device's work, its wait and its host's lead.
+
+    `rank_seconds` and `peer_seconds` are the seconds per step in `phase` of the rank and its peers.
+    """
+    peers_label = in_words(max(peer_seconds - times.peers_idle, 0.0))
     return (
         Evidence(
             f"device self time in {phase} per step",
-            max(mine - found.idle, 0.0),
+            max(rank_seconds - times.idle, 0.0),
             "seconds",
-            f"peers {others}",
+            f"peers {peers_label}",
         ),
         Evidence(
             f"device waits for its host in {phase} per step",
-            found.idle,
+            times.idle,
             "seconds",
-            f"peers {in_words(found.peers_idle)}; an upper bound",
+            f"peers {in_words(times.peers_idle)}; an upper bound",
         ),
         Evidence(
             "host is ahead of its device by",
-            found.lead,
+            times.lead,
             "seconds",
-            f"median rank {in_words(found.usual_lead)}; at the end of a step",
+            f"median rank {in_words(times.usual_lead)}; at the end of a step",
         ),
     )

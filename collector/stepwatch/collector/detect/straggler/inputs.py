@@ -38,25 +38,25 @@ def find(context: DetectionContext) -> list[Finding]:
     if len(ranks) == len(context.window.stage):
         baseline = context.baseline.work_of(attempt.ring.world)
         partners = context.once(partners_in)
-        found = detect(
+        findings = detect(
             context.window, rank_facts(attempt), LIMITS, baseline, costly, partners=partners
         )
     elif len(ranks):
-        costly = [each for each in costly if each.node < 0]  # the other nodes cannot be seen
-        found = _among(context, ranks, costly)
+        costly = [rank for rank in costly if rank.node < 0]  # the other nodes cannot be seen
+        findings = _among(context, ranks, costly)
     else:
         return []
-    sure = {each.rank for each in costly}
-    found = [each for each in found if each.rank in sure or is_worth_it(each)]
-    if not found:
+    sure = {rank.rank for rank in costly}
+    findings = [finding for finding in findings if finding.rank in sure or is_worth_it(finding)]
+    if not findings:
         return []
     nodes = attempt.ranks.node_of
-    slow_nodes = {nodes[each.rank] for each in costly if each.node >= 0}
-    found = with_node(found, nodes, slow_nodes)
+    slow_nodes = {nodes[rank.rank] for rank in costly if rank.node >= 0}
+    findings = with_node(findings, nodes, slow_nodes)
     collectives = waits_of(attempt, newest_window(attempt))
     return [
         with_clock(context, with_arrival_skew(context.dated(finding), collectives))
-        for finding in found
+        for finding in findings
     ]
 
 
@@ -67,24 +67,24 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
     evidence, course = evidence_of(context), context.course
     if evidence is None or course is None:
         return rarely
-    found = costly_ranks(evidence, stage, LIMITS, course)
-    return found + alone_and_slower(course, stage, LIMITS) + rarely
+    costly = costly_ranks(evidence, stage, LIMITS, course)
+    return costly + alone_and_slower(course, stage, LIMITS) + rarely
 
 
 def _among(
     context: DetectionContext, ranks: Integers, costly: Sequence[CostlyRank]
 ) -> list[Finding]:
     """Findings where `ranks` alone are compared, as steps of the others are missing."""
-    place = {rank: at for at, rank in enumerate(ranks.tolist())}
-    known = [each._replace(rank=place[each.rank]) for each in costly if each.rank in place]
+    place = {rank: column for column, rank in enumerate(ranks.tolist())}
+    columns = [rank._replace(rank=place[rank.rank]) for rank in costly if rank.rank in place]
     attempt = context.attempt
     baseline = context.baseline.work_of(attempt.ring.world)
-    found = detect(
+    findings = detect(
         window_of(context.window, ranks),
-        rank_facts(attempt).of(ranks),
+        rank_facts(attempt).for_ranks(ranks),
         LIMITS,
         {name: seconds[ranks] for name, seconds in baseline.items()},
-        known,
+        columns,
         ranks,
         context.once(partners_in),
     )
@@ -96,7 +96,7 @@ def _among(
         )
         if absent
     ]
-    return [each._replace(evidence=(*each.evidence, *rows)) for each in found]
+    return [finding._replace(evidence=(*finding.evidence, *rows)) for finding in findings]
 
 
 def partners_in(context: DetectionContext) -> Partners:

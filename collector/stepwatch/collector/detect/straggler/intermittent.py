@@ -31,44 +31,46 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
     return []
 
 
-def _often_far(own: FloatMatrix, limits: Thresholds) -> Integers:
+def _often_far(self_seconds: FloatMatrix, limits: Thresholds) -> Integers:
     """Ranks that often work far longer than they usually do; the others cannot be slow.
 
     Few ranks are ever so far from their shortest step, and only of these the usual one is sought.
     """
     ratio = limits.intermittent_ratio
-    ranks = np.flatnonzero(own.max(axis=0) >= ratio * own.min(axis=0))
-    own = own[:, ranks]
-    far = own >= ratio * _usual(own, limits)
-    return np.asarray(ranks[far.sum(axis=0) >= limits.intermittent_episodes])
+    ranks = np.flatnonzero(self_seconds.max(axis=0) >= ratio * self_seconds.min(axis=0))
+    self_seconds = self_seconds[:, ranks]
+    is_far = self_seconds >= ratio * _usual(self_seconds, limits)
+    return np.asarray(ranks[is_far.sum(axis=0) >= limits.intermittent_episodes])
 
 
 def _all_work(steps: EvaluatedSteps, newest: int) -> FloatMatrix:
     """Self time (steps, ranks) in all phases together."""
-    total = steps.own(WORK[0], newest).copy()
+    total = steps.self_time(WORK[0], newest).copy()
     for phase in WORK[1:]:
-        total += steps.own(phase, newest)
+        total += steps.self_time(phase, newest)
     return total
 
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
-def _usual(own: FloatMatrix, limits: Thresholds) -> FloatMatrix:
+def _usual(self_seconds: FloatMatrix, limits: Thresholds) -> FloatMatrix:
     """What the self time of each rank usually is, (1, ranks): a low quantile of its steps."""
-    at = int(limits.intermittent_usual_quantile * (len(own) - 1))
-    return np.partition(own, at, axis=0)[at : at + 1]
+    index = int(limits.intermittent_usual_quantile * (len(self_seconds) - 1))
+    return np.partition(self_seconds, index, axis=0)[index : index + 1]
 
 
 def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> MaskMatrix:
     """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
-    own = _all_work(steps, newest)
-    peers = steps.peers(own, *WORK)
+    self_seconds = _all_work(steps, newest)
+    peers = steps.peers(self_seconds, *WORK)
     longest = steps.step_seconds[-newest:]
-    excess = np.maximum(own - peers, 0.0).max(axis=1)
+    excess = np.maximum(self_seconds - peers, 0.0).max(axis=1)
     seconds = np.maximum(np.median(longest), longest - excess)
     ratio, excess_ratio = limits.intermittent_ratio, limits.intermittent_excess_ratio
-    return exceeds(own, np.maximum(peers, _usual(own, limits)), seconds, ratio, excess_ratio)
+    return exceeds(
+        self_seconds, np.maximum(peers, _usual(self_seconds, limits)), seconds, ratio, excess_ratio
+    )
 
 
 def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
@@ -81,8 +83,8 @@ def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
     gap = limits.intermittent_gap * span / np.maximum(counts, 1)
     named = (began.sum(axis=0) >= limits.intermittent_episodes) & (since <= gap) & (ranks > 1)
     for count in np.unique(counts[named]).tolist():
-        others, cells = int(counts.sum()) - count, span * (ranks - 1)
-        rate = max(limits.intermittent_usual_rate, (others + 1) / (cells + 1))
+        other_hits, cells = int(counts.sum()) - count, span * (ranks - 1)
+        rate = max(limits.intermittent_usual_rate, (other_hits + 1) / (cells + 1))
         if at_least(count, span, rate) * ranks > limits.intermittent_chance:
             named &= counts != count
     return np.asarray(named)
@@ -94,29 +96,34 @@ def _repeated(
     """Each rank with the phase that its slow steps lose most in."""
     part = steps.around(ranks)
     slow = _stands_out(part, 0, limits)
-    owns = [part.own(phase) for phase in WORK]
-    held = [part.peers(own, phase) for own, phase in zip(owns, WORK, strict=True)]
-    found = []
-    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
-        shows = np.flatnonzero(slow[:, at])
+    owns = [part.self_time(phase) for phase in WORK]
+    peer_seconds = [
+        part.peers(self_seconds, phase) for self_seconds, phase in zip(owns, WORK, strict=True)
+    ]
+    slow_ranks = []
+    for rank, column in zip(
+        ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True
+    ):
+        shows = np.flatnonzero(slow[:, column])
         inside = shows[shows >= len(slow) - span]
         lost = [
-            float((own - peers)[inside, at].sum()) for own, peers in zip(owns, held, strict=True)
+            float((self_seconds - peers)[inside, column].sum())
+            for self_seconds, peers in zip(owns, peer_seconds, strict=True)
         ]
         worst = int(np.argmax(lost))
         most = limits.intermittent_gap * span / max(1, len(inside))
         gaps = np.flatnonzero(np.diff(shows) > most)
         since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
-        own, peers = owns[worst][:, at], held[worst][:, at]
-        found.append(
+        rank_seconds, peers = owns[worst][:, column], peer_seconds[worst][:, column]
+        slow_ranks.append(
             SlowRank(
                 rank=rank,
                 phase=WORK[worst],
-                own=own,
+                self_seconds=rank_seconds,
                 peers=peers,
                 since=since,
                 shows=inside,
-                of=span,
+                step_count=span,
             )
         )
-    return found
+    return slow_ranks

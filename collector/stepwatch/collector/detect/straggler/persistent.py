@@ -24,73 +24,75 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
     All of them on the devices' clock, or where a rank is alone in its stage: then each phase is
     compared with more than the same steps of other ranks.
     """
-    if steps.window.clock == DEVICE or len(steps.stages.alone) or not phases:
+    if steps.window.clock == DEVICE or len(steps.stages.single_ranks) or not phases:
         return phases
     # Whoever is slow in most of the newest steps, or certainly in few, is so in the last of them.
     phases = _slow_last(steps, phases, limits)
     if not phases:
         return phases
     newest = max(limits.window_steps, limits.certain_steps)
-    owns = [steps.own(phase, newest) for phase in phases]
-    own, count = np.concatenate(owns), len(owns[0])
-    peers = steps.peers(own)
+    owns = [steps.self_time(phase, newest) for phase in phases]
+    self_seconds, count = np.concatenate(owns), len(owns[0])
+    peers = steps.peers(self_seconds)
     seconds = steps.step_seconds[-newest:]
-    slow = exceeds(own, peers, np.tile(seconds, len(phases)), *_usual_limits(limits))
-    parts = (slice(at, at + count) for at in range(0, len(own), count))
+    slow = exceeds(self_seconds, peers, np.tile(seconds, len(phases)), *_usual_limits(limits))
+    parts = (slice(start, start + count) for start in range(0, len(self_seconds), count))
     return [
         phase
-        for phase, at in zip(phases, parts, strict=True)
-        if _named(steps, phase, slow[at], own[at], peers[at], limits).any()
+        for phase, rows in zip(phases, parts, strict=True)
+        if _named(steps, phase, slow[rows], self_seconds[rows], peers[rows], limits).any()
     ]
 
 
 def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
     """The phases in which a rank exceeds its peers in the newest step, by the usual limits or by
     those of certain ones."""
-    own = np.concatenate([steps.own(phase, 1) for phase in phases])
-    peers, seconds = steps.peers(own), np.tile(steps.step_seconds[-1:], len(phases))
+    self_seconds = np.concatenate([steps.self_time(phase, 1) for phase in phases])
+    peers, seconds = steps.peers(self_seconds), np.tile(steps.step_seconds[-1:], len(phases))
     certain = limits.certain_ratio, limits.certain_excess_ratio
-    slow = exceeds(own, peers, seconds, *_usual_limits(limits))
-    slow |= exceeds(own, peers, seconds, *certain)
-    return [phases[at] for at in np.flatnonzero(slow.any(axis=1)).tolist()]
+    slow = exceeds(self_seconds, peers, seconds, *_usual_limits(limits))
+    slow |= exceeds(self_seconds, peers, seconds, *certain)
+    return [phases[index] for index in np.flatnonzero(slow.any(axis=1)).tolist()]
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
     """Ranks that exceed their peers in `phase` in most of the newest steps, or certainly in few."""
     newest = max(limits.window_steps, limits.certain_steps)
-    own = steps.own(phase, newest)
-    peers = steps.peers(own, phase)
-    slow = _is_slow(steps, phase, own, peers, limits)
-    named = _named(steps, phase, slow, own, peers, limits)
+    self_seconds = steps.self_time(phase, newest)
+    peers = steps.peers(self_seconds, phase)
+    slow = _is_slow(steps, phase, self_seconds, peers, limits)
+    named = _named(steps, phase, slow, self_seconds, peers, limits)
     if not named.any():
         return []
     ranks = np.flatnonzero(named)
     part = steps.around(ranks)
-    own = part.own(phase)
-    peers = part.peers(own, phase)
-    slow = _is_slow(part, phase, own, peers, limits)
-    found = []
-    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
-        since = _since(slow[:, at], own[:, at], peers[:, at], limits)
-        shows = np.arange(since, len(own))
-        found.append(
+    self_seconds = part.self_time(phase)
+    peers = part.peers(self_seconds, phase)
+    slow = _is_slow(part, phase, self_seconds, peers, limits)
+    slow_ranks = []
+    for rank, column in zip(
+        ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True
+    ):
+        since = _since(slow[:, column], self_seconds[:, column], peers[:, column], limits)
+        shows = np.arange(since, len(self_seconds))
+        slow_ranks.append(
             SlowRank(
                 rank=rank,
                 phase=phase,
-                own=own[:, at],
-                peers=peers[:, at],
+                self_seconds=self_seconds[:, column],
+                peers=peers[:, column],
                 since=since,
                 shows=shows,
             )
         )
-    return found
+    return slow_ranks
 
 
 def _named(
     steps: EvaluatedSteps,
     phase: str,
     slow: MaskMatrix,
-    own: FloatMatrix,
+    self_seconds: FloatMatrix,
     peers: FloatMatrix,
     limits: Thresholds,
 ) -> Mask:
@@ -101,16 +103,18 @@ def _named(
     ]
     if phase not in _MAY_COME_TWICE:
         least.append((limits.certain_few_steps, limits.certain_few_seconds))
-    seconds = steps.step_seconds[-len(own) :]
-    certain = _is_certain(own, peers, seconds, least, limits)
-    if len(steps.stages.alone):  # nobody says whether it is chance
+    seconds = steps.step_seconds[-len(self_seconds) :]
+    certain = _is_certain(self_seconds, peers, seconds, least, limits)
+    if len(steps.stages.single_ranks):  # nobody says whether it is chance
         least = [least[0], (limits.certain_long_steps, limits.certain_alone_seconds)]
-        far = limits._replace(
+        certain_limits = limits._replace(
             certain_ratio=limits.certain_alone_ratio,
             certain_excess_ratio=limits.certain_alone_excess_ratio,
         )
-        alone = steps.stages.alone
-        certain[alone] = _is_certain(own, peers, seconds, least, far)[alone]
+        single_ranks = steps.stages.single_ranks
+        certain[single_ranks] = _is_certain(self_seconds, peers, seconds, least, certain_limits)[
+            single_ranks
+        ]
     return _is_persistent(slow, limits) | certain
 
 
@@ -119,15 +123,20 @@ def _usual_limits(limits: Thresholds) -> tuple[float, float]:
 
 
 def _is_slow(
-    steps: EvaluatedSteps, phase: str, own: FloatMatrix, peers: FloatMatrix, limits: Thresholds
+    steps: EvaluatedSteps,
+    phase: str,
+    self_seconds: FloatMatrix,
+    peers: FloatMatrix,
+    limits: Thresholds,
 ) -> MaskMatrix:
-    """Where (step, rank) exceeds its peers by enough to matter, of the steps of `own`, the newest.
+    """Return where (step, rank) a rank exceeds its peers by enough to matter.
 
-    What a device works is free of the noise of hosts, so less of it is enough.
+    The steps are the newest ones, as in `self_seconds`. Device work has no host noise, so a
+    smaller excess is enough for it.
     """
-    newest = len(own)
+    newest = len(self_seconds)
     seconds, least = steps.step_seconds[-newest:], limits.least_excess_ratio
-    slow = exceeds(own, peers, seconds, *_usual_limits(limits))
+    slow = exceeds(self_seconds, peers, seconds, *_usual_limits(limits))
     busy = steps.busy(phase, newest)
     if busy is None:
         return slow
@@ -142,7 +151,7 @@ def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
 
 
 def _is_certain(
-    own: FloatMatrix,
+    self_seconds: FloatMatrix,
     peers: FloatMatrix,
     step_seconds: Vector,
     least: Sequence[tuple[int, float]],
@@ -150,26 +159,28 @@ def _is_certain(
 ) -> Mask:
     """Ranks that are very slow in each of the newest few steps: so many that take so many seconds
     together."""
-    very = exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
-    found = np.zeros(own.shape[1], dtype=np.bool_)
+    very = exceeds(
+        self_seconds, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio
+    )
+    is_certain = np.zeros(self_seconds.shape[1], dtype=np.bool_)
     for steps, seconds in least:
         if len(very) >= steps and float(step_seconds[-steps:].sum()) >= seconds:
-            found |= very[-steps:].all(axis=0)
-    return found
+            is_certain |= very[-steps:].all(axis=0)
+    return is_certain
 
 
-def _since(slow: Mask, own: Floats, peers: Floats, limits: Thresholds) -> int:
+def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:
     """Index of the first slow step: going back until two steps in a row are not.
 
     A step counts if it is slow by at least half of what the newest steps are slow by, so
     that a noisy step just before does not move the beginning.
     """
-    excess = own - peers
+    excess = self_seconds - peers
     level = float(np.median(excess[-limits.window_steps :])) / 2
-    return _with_delayed_peers(own, first_of_run(slow & (excess >= level)), level)
+    return _with_delayed_peers(self_seconds, first_of_run(slow & (excess >= level)), level)
 
 
-def _with_delayed_peers(own: Floats, since: int, level: float) -> int:
+def _with_delayed_peers(self_seconds: Floats, since: int, level: float) -> int:
     """`since`, or the step before, where the rank took as long as after it, and its peers had a
     long step by chance: they hide the first slow step, but not from the rank's own steps before.
 
@@ -177,6 +188,6 @@ def _with_delayed_peers(own: Floats, since: int, level: float) -> int:
     """
     if since < _FEWEST_BEFORE:
         return since
-    usual = float(np.median(own[: since - 1]))
-    least = max(level, (float(np.median(own[since:])) - usual) / 2)
-    return since - 1 if own[since - 1] - usual >= least else since
+    usual = float(np.median(self_seconds[: since - 1]))
+    least = max(level, (float(np.median(self_seconds[since:])) - usual) / 2)
+    return since - 1 if self_seconds[since - 1] - usual >= least else since

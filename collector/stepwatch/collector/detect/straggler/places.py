@@ -29,10 +29,10 @@ def with_node(
     if len(ranks) < 2 or len(slow) != 1 or "" in slow or len(set(nodes.values())) < 2:
         return findings
     (node,) = slow
-    there = sum(each == node for each in nodes.values())
-    if len(ranks) < NEARLY_ALL * there:
+    rank_count = sum(name == node for name in nodes.values())
+    if len(ranks) < NEARLY_ALL * rank_count:
         return findings
-    many = f"all {there}" if len(ranks) == there else f"{len(ranks)} of {there}"
+    many = f"all {rank_count}" if len(ranks) == rank_count else f"{len(ranks)} of {rank_count}"
     row = text_evidence("slow ranks", ", ".join(map(str, ranks)), f"{many} ranks of node {node}")
     return [
         _named(finding, node, f"{many} of its ranks")._replace(evidence=(*finding.evidence, row))
@@ -42,5 +42,5 @@ def with_node(
     ]
 
 
-def _named(finding: Finding, node: str, who: str) -> Finding:
-    return finding._replace(node=node, summary=f"node {node} is slow, {who}; {finding.summary}")
+def _named(finding: Finding, node: str, extent: str) -> Finding:
+    return finding._replace(node=node, summary=f"node {node} is slow, {extent}; {finding.summary}")

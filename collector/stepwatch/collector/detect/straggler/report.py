@@ -36,31 +36,38 @@ def finding_of(
     first = int(steps.steps[since])
     if slow.cost is not None and not since:  # it may have begun before these steps
         first = min(first, slow.cost.since)
-    mine, theirs = float(np.median(slow.own[shows])), float(np.median(slow.peers[shows]))
+    rank_seconds, peer_seconds = (
+        float(np.median(slow.self_seconds[shows])),
+        float(np.median(slow.peers[shows])),
+    )
     step = float(np.median(steps.step_seconds[shows]))
     usual = _usual_step(slow, steps)
     lost = _lost(slow, steps, usual)
-    ratio = mine / theirs if theirs > 0 else float("inf")
+    ratio = rank_seconds / peer_seconds if peer_seconds > 0 else float("inf")
     device, peers = device_times(slow, steps), _peers(slow, steps)
-    excess = Excess(mine - theirs)
+    excess = Excess(rank_seconds - peer_seconds)
     if device is not None:
-        excess = Excess(mine - theirs, device.idle - device.peers_idle)
+        excess = Excess(rank_seconds - peer_seconds, device.idle - device.peers_idle)
     cause = cause_of(phase=phase, rank=rank, excess=excess, step=step, facts=facts, limits=limits)
     return build_finding(
         kind=FindingKind.STRAGGLER,
         rank=number,
         phase=phase,
         cause=cause,
-        summary=_summary(slow._replace(rank=number), first, (mine, theirs), lost, peers)
+        summary=_summary(
+            slow._replace(rank=number), first, (rank_seconds, peer_seconds), lost, peers
+        )
         + (_waits_words(device) if cause is Cause.LAUNCH_BOUND else ""),
         began_step=first,
         began_ago_seconds=float(steps.step_seconds[since:].sum()),
-        severity=mine - theirs,
+        severity=rank_seconds - peer_seconds,
         ratio=ratio,
         lost_ratio=lost,
         lost_now_ratio=math.nan if slow.cost is None else slow.cost.now,
-        evidence=_evidence(slow, steps, (mine, theirs), (step, usual), facts)
-        + (device_evidence(phase, mine, theirs, device) if device is not None else ()),
+        evidence=_evidence(slow, steps, (rank_seconds, peer_seconds), (step, usual), facts)
+        + (
+            device_evidence(phase, rank_seconds, peer_seconds, device) if device is not None else ()
+        ),
     )
 
 
@@ -68,16 +75,16 @@ def _usual_step(slow: SlowRank, steps: EvaluatedSteps) -> float:
     """Step seconds without the slow rank: between its slow steps, or before them, where no other
     rank is as slow; where there are none, its slow steps without what it works longer."""
     seconds, without = steps.step_seconds, np.zeros(len(steps.step_seconds), dtype=np.bool_)
-    if slow.of:
-        without[-slow.of :] = True
+    if slow.step_count:
+        without[-slow.step_count :] = True
         without[slow.shows] = False
     else:
         without[: slow.since] = True
-    level = float(np.median((slow.own - slow.peers)[slow.shows])) / 2
-    own = steps.own(slow.phase)
-    if own.shape[1] > 1:
-        without &= (own - steps.peers(own, slow.phase)).max(axis=1) < level
-    least = 1 if slow.of else _FEWEST_BEFORE
+    level = float(np.median((slow.self_seconds - slow.peers)[slow.shows])) / 2
+    self_seconds = steps.self_time(slow.phase)
+    if self_seconds.shape[1] > 1:
+        without &= (self_seconds - steps.peers(self_seconds, slow.phase)).max(axis=1) < level
+    least = 1 if slow.step_count else _FEWEST_BEFORE
     usual = seconds[without]
     if len(usual) < least:
         usual = seconds_without(slow.rank, steps)[slow.shows]
@@ -97,9 +104,9 @@ def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
     cost = slow.cost
     if cost is not None and not (slow.by_steps and slow.since):
         return cost.lost.share
-    if slow.of:
+    if slow.step_count:
         longer = np.maximum(steps.step_seconds[slow.shows] - usual, 0.0)
-        lost = float(longer.sum() / steps.step_seconds[-slow.of :].sum())
+        lost = float(longer.sum() / steps.step_seconds[-slow.step_count :].sum())
     else:
         lost = max(0.0, 1.0 - usual / float(np.median(steps.step_seconds[slow.shows])))
     return lost if cost is None else min(max(lost, cost.lost.low), cost.lost.high)
@@ -107,24 +114,24 @@ def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
 
 def _peers(slow: SlowRank, steps: EvaluatedSteps) -> str:
     """What it is compared with: the other ranks of its stage, or where it has none, itself."""
-    return "baseline" if slow.rank in steps.stages.alone else "peers"
+    return "baseline" if slow.rank in steps.stages.single_ranks else "peers"
 
 
 def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float, peers: str) -> str:
-    mine, theirs = work
-    ratio = f" ({times(mine / theirs)})" if theirs > 0 else ""
+    rank_seconds, peer_seconds = work
+    ratio = f" ({times(rank_seconds / peer_seconds)})" if peer_seconds > 0 else ""
     how = ""
-    if slow.of:
-        how = f" intermittently, in {len(slow.shows)} of the last {slow.of} steps"
+    if slow.step_count:
+        how = f" intermittently, in {len(slow.shows)} of the last {slow.step_count} steps"
     return (
-        f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: {in_words(mine)} "
-        f"a step, its {peers} {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
-        f"{_interval_words(slow)}{_until_words(slow)}"
+        f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: "
+        f"{in_words(rank_seconds)} a step, its {peers} {in_words(peer_seconds)}{ratio}; "
+        f"the job lost {lost:.0%} of its throughput{_interval_words(slow)}{_until_words(slow)}"
     )
 
 
 def _until_words(slow: SlowRank) -> str:
-    if slow.cost is None or slow.cost.until < 0 or slow.of:
+    if slow.cost is None or slow.cost.until < 0 or slow.step_count:
         return ""  # now and then goes on between two times
     return f"; not any more since step {slow.cost.until}"
 
@@ -198,5 +205,5 @@ def _wait_evidence(rank: int, waits: Matrix32) -> Evidence:
 def _compared_with(values: Vector) -> str:
     if len(values) == 1:
         return "the only rank"
-    known = values[np.isfinite(values)]
-    return f"median rank {float(np.median(known)):.0%}" if len(known) else "unknown"
+    finite = values[np.isfinite(values)]
+    return f"median rank {float(np.median(finite)):.0%}" if len(finite) else "unknown"

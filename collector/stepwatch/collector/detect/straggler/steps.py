@@ -34,11 +34,11 @@ class SlowRank(NamedTuple):
 
     rank: int
     phase: str
-    own: Floats
+    self_seconds: Floats
     peers: Floats
     since: int
     shows: Integers
-    of: int = 0
+    step_count: int = 0
     cost: CostlyRank | None = None
     by_steps: bool = False
 
@@ -64,7 +64,7 @@ class EvaluatedSteps:
         """Collective wait (steps, ranks) from evaluated step `since` on."""
         return self.window.plane("collective", self.rows[since:])
 
-    def own(self, phase: str, newest: int = 0) -> FloatMatrix:
+    def self_time(self, phase: str, newest: int = 0) -> FloatMatrix:
         """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
         return self.window.plane(phase, self.rows[-newest:])
 
@@ -72,19 +72,19 @@ class EvaluatedSteps:
         """The part of `own` in which the device had work enqueued; None on the host's clock."""
         if self.window.clock != DEVICE:
             return None
-        return self.own(phase, newest) - self.own(f"{phase}_idle", newest)
+        return self.self_time(phase, newest) - self.self_time(f"{phase}_idle", newest)
 
-    def peers(self, own: FloatMatrix, *phases: str) -> FloatMatrix:
-        """What `own`, the seconds in all of these phases, is compared with."""
-        if not len(self.stages.alone):  # nobody is compared with a baseline
-            return peer_seconds(own, self.stages, _NO_BASELINE)
+    def peers(self, self_seconds: FloatMatrix, *phases: str) -> FloatMatrix:
+        """What `self_seconds`, the seconds in all of these phases, is compared with."""
+        if not len(self.stages.single_ranks):  # nobody is compared with a baseline
+            return peer_seconds(self_seconds, self.stages, _NO_BASELINE)
         usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)
-        return peer_seconds(own, self.stages, usual)
+        return peer_seconds(self_seconds, self.stages, usual)
 
     def around(self, ranks: Integers) -> EvaluatedSteps:
         """The same over the ranks that `ranks` are compared with: those of their stages."""
         stage = self.window.stage
-        if np.isin(ranks, self.stages.alone).any():
+        if np.isin(ranks, self.stages.single_ranks).any():
             return self  # they are compared with all others
         chosen = np.flatnonzero(np.isin(stage, stage[ranks]))
         names = (*WORK, *IDLE, "host_lead") if self.window.clock == DEVICE else WORK
@@ -99,9 +99,9 @@ class EvaluatedSteps:
 
     def _usual(self, phase: str) -> Vector:
         """The baseline (ranks,), or where it is unknown the median of the older evaluated steps."""
-        plane, alone = self.window.planes[phase], self.stages.alone
+        plane, single_ranks = self.window.planes[phase], self.stages.single_ranks
         usual = self.baseline.get(phase, np.full(plane.shape[1], np.nan))
-        if np.isnan(usual[alone]).any():
+        if np.isnan(usual[single_ranks]).any():
             older = np.median(plane[self.rows[: max(1, len(self.rows) // 2)]], axis=0)
             usual = np.where(np.isnan(usual), older, usual)
         return usual
@@ -135,21 +135,29 @@ def evaluated_steps(
 def seconds_without(rank: int, steps: EvaluatedSteps) -> Vector:
     """Seconds (steps,) that each step takes without what `rank` works longer than its peers."""
     part = steps.around(np.array([rank]))
-    at = int(np.searchsorted(part.ranks, rank))
+    column = int(np.searchsorted(part.ranks, rank))
     excess = np.zeros(len(steps.step_seconds))
     for phase in WORK:
-        own = part.own(phase)
-        excess += np.maximum((own - part.peers(own, phase))[:, at], 0.0)
+        self_seconds = part.self_time(phase)
+        excess += np.maximum((self_seconds - part.peers(self_seconds, phase))[:, column], 0.0)
     return np.asarray(np.maximum(steps.step_seconds - excess, 0.0))
 
 
 def exceeds(
-    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, ratio: float, excess_ratio: float
+    self_seconds: FloatMatrix,
+    peers: FloatMatrix,
+    step_seconds: Vector,
+    ratio: float,
+    excess_ratio: float,
 ) -> MaskMatrix:
-    """Where `own` (steps, ranks) is `ratio` times its peers' and costs `excess_ratio` of a step."""
-    excess = own - peers
+    """Return where (step, rank) a rank's self time is too long, in both respects.
+
+    `self_seconds` (steps, ranks) is at least `ratio` times the peers' seconds, and the excess is
+    at least `excess_ratio` of the step.
+    """
+    excess = self_seconds - peers
     return np.asarray(
-        (own >= ratio * peers)
+        (self_seconds >= ratio * peers)
         & (excess >= excess_ratio * step_seconds[:, None])
         & (step_seconds[:, None] > 0)
     )

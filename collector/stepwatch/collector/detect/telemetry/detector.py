@@ -25,7 +25,7 @@ RING_BYTES = HEADER_SIZE + DEFAULT_CAPACITY * SLOT_SIZE
 """Size of a ring as ranks make it by default."""
 
 
-class Rest(NamedTuple):
+class ReportingNodes(NamedTuple):
     """What the nodes that report show: `unobserved` are the ranks of which they show nothing.
 
     `still_seconds` is how long the observed ranks have made no progress, None while they do;
@@ -47,7 +47,7 @@ class Rest(NamedTuple):
         return bool(self.never) and self.still_seconds is None and not self.ended
 
 
-NOTHING_OBSERVED = Rest()
+NOTHING_OBSERVED = ReportingNodes()
 
 
 class Thresholds(NamedTuple):
@@ -66,13 +66,13 @@ def detect(
     step: int,
     limits: Thresholds,
     flush_seconds: Mapping[str, float] = MappingProxyType({}),
-    rest: Rest = NOTHING_OBSERVED,
+    reporting: ReportingNodes = NOTHING_OBSERVED,
 ) -> list[Finding]:
     """One finding if a node of a job that has not ended is stale for too long.
 
     `staleness` holds the seconds since something was received from each node, on the collector's
     clock; `step` is the newest step known of all ranks; `flush_seconds` how often the agent of a
-    node sends, where it reports that; `rest` what the other nodes show. No node known is no
+    node sends, where it reports that; `reporting` what the other nodes show. No node known is no
     finding.
     """
     every = {node: flush_seconds.get(node, DEFAULT_FLUSH_SECONDS) for node in staleness}
@@ -83,17 +83,17 @@ def detect(
     }
     if not stale:
         return []
-    found = []
-    if UNKNOWN_NODE in stale and rest.trains_without:
-        found.append(_not_watched(stale.pop(UNKNOWN_NODE), step, rest))
-        staleness = {node: each for node, each in staleness.items() if node != UNKNOWN_NODE}
-    return found + (_stale(stale, staleness, step, every, rest) if stale else [])
+    findings = []
+    if UNKNOWN_NODE in stale and reporting.trains_without:
+        findings.append(_not_watched(stale.pop(UNKNOWN_NODE), step, reporting))
+        staleness = {node: age_s for node, age_s in staleness.items() if node != UNKNOWN_NODE}
+    return findings + (_stale(stale, staleness, step, every, reporting) if stale else [])
 
 
-def _not_watched(seconds: float, step: int, rest: Rest) -> Finding:
+def _not_watched(seconds: float, step: int, reporting: ReportingNodes) -> Finding:
     """The finding on ranks that never reported while the others train: what they lack, once."""
-    full = sorted(node for node, free in rest.ring_free_bytes.items() if free < RING_BYTES)
-    who = ranks_text(rest.never)
+    full = sorted(node for node, free in reporting.ring_free_bytes.items() if free < RING_BYTES)
+    ranks_label = ranks_text(reporting.never)
     if full:
         why = f"the ring folder of node {', '.join(full[:NODES_NAMED])} has no room for a ring"
         cure = "make room there, or set STEPWATCH_RING_DIR to another folder"
@@ -103,7 +103,7 @@ def _not_watched(seconds: float, step: int, rest: Rest) -> Finding:
     evidence = [
         Evidence(
             f"room for rings on node {node}",
-            rest.ring_free_bytes[node],
+            reporting.ring_free_bytes[node],
             "bytes",
             f"a ring takes {RING_BYTES}",
         )
@@ -113,13 +113,13 @@ def _not_watched(seconds: float, step: int, rest: Rest) -> Finding:
         kind=FindingKind.TELEMETRY_LOST,
         cause=Cause.NOT_WATCHED,
         summary=(
-            f"{who} {'is' if len(rest.never) == 1 else 'are'} not watched since the start: {why}. "
-            f"The others train and are evaluated; before the next start, {cure}"
+            f"{ranks_label} {'is' if len(reporting.never) == 1 else 'are'} not watched since the "
+            f"start: {why}. The others train and are evaluated; before the next start, {cure}"
         ),
         began_step=step,
         began_ago_seconds=seconds,
         severity=seconds,
-        evidence=(text_evidence(who, "never reported", "all ranks of the job"), *evidence),
+        evidence=(text_evidence(ranks_label, "never reported", "all ranks of the job"), *evidence),
         subject="not-watched",
         confidence=Confidence.CERTAIN,
     )
@@ -130,18 +130,20 @@ def _stale(
     staleness: Mapping[str, float],
     step: int,
     every: Mapping[str, float],
-    rest: Rest,
+    reporting: ReportingNodes,
 ) -> list[Finding]:
     """The finding on nodes that reported and do no longer, or on a job of which nothing is seen."""
     worst = max(stale.values())
     # A node whose ranks have all ended has nothing to send.
-    whole = len(stale) == len(staleness) and not rest.ended
+    is_whole_job = len(stale) == len(staleness) and not reporting.ended
     named = ", ".join(sorted(stale)[:NODES_NAMED])
     nodes = f"{len(stale)} of {len(staleness)}" if len(stale) < len(staleness) else f"{len(stale)}"
-    who = "any agent" if whole else f"{nodes} node{'s' if nodes != '1' else ''} ({named})"
+    senders = (
+        "any agent" if is_whole_job else f"{nodes} node{'s' if nodes != '1' else ''} ({named})"
+    )
     summary = (
-        f"nothing was received from {who} for {worst:.0f} s; {_newest_words(step)}. "
-        f"{'Whether the job trains is unknown' if whole else _rest_words(rest)}"
+        f"nothing was received from {senders} for {worst:.0f} s; {_newest_words(step)}. "
+        f"{'Whether the job trains is unknown' if is_whole_job else _reporting_words(reporting)}"
     )
     evidence = tuple(
         Evidence(
@@ -155,7 +157,7 @@ def _stale(
     return [
         build_finding(
             kind=FindingKind.TELEMETRY_LOST,
-            cause=Cause.AGENTS_STALE if whole else Cause.NODE_STALE,
+            cause=Cause.AGENTS_STALE if is_whole_job else Cause.NODE_STALE,
             summary=summary,
             began_step=step,
             began_ago_seconds=worst,
@@ -171,17 +173,17 @@ def _newest_words(step: int) -> str:
     return f"the newest step known is {step}" if step >= 0 else "no step is known yet"
 
 
-def _rest_words(rest: Rest) -> str:
+def _reporting_words(reporting: ReportingNodes) -> str:
     """What the nodes that report show of the job, and of the ranks that nobody observes."""
-    unseen, does = ranks_text(rest.unobserved), do_text(rest.unobserved)
-    if rest.ended:
-        have = "has" if len(rest.ended) == 1 else "have"
-        return f"Of the job, {ranks_text(rest.ended)} {have} ended; what {does} is unknown"
+    unseen, does = ranks_text(reporting.unobserved), do_text(reporting.unobserved)
+    if reporting.ended:
+        have = "has" if len(reporting.ended) == 1 else "have"
+        return f"Of the job, {ranks_text(reporting.ended)} {have} ended; what {does} is unknown"
     lacking = "meanwhile the ranks that report are compared with each other alone"
-    if rest.still_seconds is not None:
-        still = in_words(rest.still_seconds)
+    if reporting.still_seconds is not None:
+        still = in_words(reporting.still_seconds)
         return f"The ranks that report have made no step for {still}; what {does} is unknown"
-    if rest.proven:
+    if reporting.proven:
         return (
             f"The job trains: the other ranks report steps, and complete collectives with "
             f"{unseen}; {lacking}"

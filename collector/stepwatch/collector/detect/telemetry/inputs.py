@@ -20,23 +20,25 @@ def find(context: DetectionContext) -> list[Finding]:
         return []
     step = attempt.complete_until
     every = {node: attempt.flush_seconds(node) for node in context.staleness}
-    return detector.detect(context.staleness, step, detector.LIMITS, every, _rest(context))
+    return detector.detect(
+        context.staleness, step, detector.LIMITS, every, _reporting_nodes(context)
+    )
 
 
-def _rest(context: DetectionContext) -> detector.Rest:
+def _reporting_nodes(context: DetectionContext) -> detector.ReportingNodes:
     """What the ranks that report show of the job."""
     stall = context.once(hang.stalled)
     unobserved = tuple(sorted(context.unobserved))
     over = context.attempt.ended.keys() | context.attempt.ranks.gone
     if over:
-        return detector.Rest(unobserved, ended=tuple(sorted(over)))
+        return detector.ReportingNodes(unobserved, ended=tuple(sorted(over)))
     if stall is not None:
-        return detector.Rest(unobserved, stall.seconds)
+        return detector.ReportingNodes(unobserved, stall.seconds)
     if not len(context.attempt.step_history.rows):  # a first step is given minutes
         still = context.attempt.ranks.moved_ages(context.now_s)
-        known = still[~np.isnan(still)]
-        return detector.Rest(unobserved, float(known.min()) if len(known) else None)
-    return detector.Rest(
+        finite = still[~np.isnan(still)]
+        return detector.ReportingNodes(unobserved, float(finite.min()) if len(finite) else None)
+    return detector.ReportingNodes(
         unobserved,
         proven=_share_groups(context),
         never=tuple(sorted(context.attempt.unwatched)),
@@ -49,9 +51,9 @@ def _share_groups(context: DetectionContext) -> bool:
 
     A collective of all of them ends only when all have arrived.
     """
-    left, observed = set(context.unobserved), set(context.attempt.states) - context.unobserved
+    unproven, observed = set(context.unobserved), set(context.attempt.states) - context.unobserved
     for group in context.attempt.collective_records.groups.values():
         members = members_of(group.ranks)
         if members and not members.isdisjoint(observed):
-            left -= members
-    return not left
+            unproven -= members
+    return not unproven

@@ -30,16 +30,18 @@ def find(context: DetectionContext) -> list[Finding]:
         course_of(context.attempt, newest, clock, len(context.left_out)),
         context.first_steps.baseline(clock),
     )
-    peers = [each.speed for each in context.class_throughput.peers(context.job.name)]
-    found = detect(course, baseline, peers, None, LIMITS)
-    if found:  # only a finding says what part of the step grew: it takes all planes of the window
-        found = detect(course, baseline, peers, _shift(context), LIMITS)
-    least = _least_waiting(context) if found else None
+    peers = [peer.speed for peer in context.class_throughput.peers(context.job.name)]
+    findings = detect(course, baseline, peers, None, LIMITS)
+    if (
+        findings
+    ):  # only a finding says what part of the step grew: it takes all planes of the window
+        findings = detect(course, baseline, peers, _shift(context), LIMITS)
+    least = _least_waiting(context) if findings else None
     if least is not None:
-        found = [with_least_waiting(finding, least) for finding in found]
+        findings = [with_least_waiting(finding, least) for finding in findings]
     if context.unobserved:
-        found = [with_unobserved(finding, context.unobserved) for finding in found]
-    return [with_clock(context, finding, clock) for finding in found]
+        findings = [with_unobserved(finding, context.unobserved) for finding in findings]
+    return [with_clock(context, finding, clock) for finding in findings]
 
 
 def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
@@ -51,12 +53,12 @@ def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
         return None
     waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
     step = float(np.median(step_seconds(window)[rows]))
-    found = least_waiting(waits, step, LIMITS.least_wait)
+    waiters = least_waiting(waits, step, LIMITS.least_wait)
     # One that waits all the same waits for a rank that nobody observes.
-    hidden = context.unobserved and found and found.waits > LIMITS.least_wait_gap * step
-    if found is None or hidden:
+    hidden = context.unobserved and waiters and waiters.waits > LIMITS.least_wait_gap * step
+    if waiters is None or hidden:
         return None
-    return found._replace(ranks=tuple(ranks[list(found.ranks)].tolist()))
+    return waiters._replace(ranks=tuple(ranks[list(waiters.ranks)].tolist()))
 
 
 def _shift(context: DetectionContext) -> Shift | None:

@@ -36,7 +36,7 @@ class LeastWaiting(NamedTuple):
     ranks: tuple[int, ...]
     confidence: str
     waits: float
-    others: float
+    other_waits: float
 
 
 def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> LeastWaiting | None:
@@ -65,20 +65,23 @@ def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> Le
     return LeastWaiting(tuple(near.tolist()), confidence, low, high)
 
 
-def with_least_waiting(finding: Finding, found: LeastWaiting) -> Finding:
+def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
     """`finding`, which says that all are slower, with who makes them wait."""
-    names = ", ".join(map(str, found.ranks))
-    who = f"one of ranks {names}" if found.confidence == ONE_OF else f"rank {names}"
-    sure = "" if found.confidence == ONE_OF else f", {found.confidence}"
-    words = f"; the others wait for {who}{sure}: it waits {in_words(found.waits)} a step"
+    names = ", ".join(map(str, waiters.ranks))
+    ranks_label = f"one of ranks {names}" if waiters.confidence == ONE_OF else f"rank {names}"
+    sure = "" if waiters.confidence == ONE_OF else f", {waiters.confidence}"
+    words = f"; the others wait for {ranks_label}{sure}: it waits {in_words(waiters.waits)} a step"
     row = Evidence(
-        "waits least, per step", found.waits, "seconds", f"the others {in_words(found.others)}"
+        "waits least, per step",
+        waiters.waits,
+        "seconds",
+        f"the others {in_words(waiters.other_waits)}",
     )
     return finding._replace(
-        rank=found.ranks[0] if len(found.ranks) == 1 else finding.rank,
+        rank=waiters.ranks[0] if len(waiters.ranks) == 1 else finding.rank,
         cause=Cause.UNKNOWN,
         summary=finding.summary.replace("all ranks are slower", "the job is slower", 1)
-        + f"{words}, they {in_words(found.others)}",
+        + f"{words}, they {in_words(waiters.other_waits)}",
         evidence=(*finding.evidence, row),
     )
 

@@ -19,26 +19,28 @@ def accumulated(costly: CostlyRank, steps: EvaluatedSteps) -> SlowRank:
     the first one.
     """
     part = steps.around(np.array([costly.rank]))
-    at = int(np.searchsorted(part.ranks, costly.rank))
-    every = part.own(costly.phase)
-    own, peers = every[:, at], part.peers(every, costly.phase)[:, at]
+    column = int(np.searchsorted(part.ranks, costly.rank))
+    every = part.self_time(costly.phase)
+    rank_seconds, peers = every[:, column], part.peers(every, costly.phase)[:, column]
     end = len(part.steps)
     if costly.until >= 0:
         end = max(1, int(np.searchsorted(part.steps, costly.until)))
-    since = _since(part.steps[:end], (own - peers)[:end], costly)
-    shows, of = _shows((own - peers)[since:end], _level(costly, (own - peers)[since:end]))
+    since = _since(part.steps[:end], (rank_seconds - peers)[:end], costly)
+    shows, step_count = _shows(
+        (rank_seconds - peers)[since:end], _level(costly, (rank_seconds - peers)[since:end])
+    )
     if not len(shows):
-        own, peers = own.astype(np.float64), peers.astype(np.float64)
-        own[since], peers[since] = costly.work
-        shows, of = np.zeros(1, dtype=np.int64), 0
+        rank_seconds, peers = rank_seconds.astype(np.float64), peers.astype(np.float64)
+        rank_seconds[since], peers[since] = costly.work
+        shows, step_count = np.zeros(1, dtype=np.int64), 0
     return SlowRank(
         rank=costly.rank,
         phase=costly.phase,
-        own=own,
+        self_seconds=rank_seconds,
         peers=peers,
         since=since,
         shows=since + shows,
-        of=of,
+        step_count=step_count,
         cost=costly,
     )
 
@@ -46,8 +48,8 @@ def accumulated(costly: CostlyRank, steps: EvaluatedSteps) -> SlowRank:
 def _level(costly: CostlyRank, excess: Floats) -> float:
     """Seconds of a step from which it is slow: half of what its stretches show, where they are
     known."""
-    mine, theirs = costly.work
-    usual = float(excess.mean()) if math.isnan(mine) else mine - theirs
+    rank_work, peer_work = costly.work
+    usual = float(excess.mean()) if math.isnan(rank_work) else rank_work - peer_work
     return max(0.0, usual / 2)
 
 

@@ -24,14 +24,16 @@ _SHARE_95 = 1.6449
 
 def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
     """Ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
-    alone = _alone_in(stage)
-    if not alone:
+    single_stages = _alone_in(stage)
+    if not single_stages:
         return []
-    found = [each for each in grown_stages(course, stage) if each.stage in alone]
+    grown_stages_alone = [
+        grown for grown in grown_stages(course, stage) if grown.stage in single_stages
+    ]
     return [
-        _costly(each, int(np.flatnonzero(stage == each.stage)[0]))
-        for each in found
-        if each.lost >= limits.least_lost_ratio
+        _costly(grown, int(np.flatnonzero(stage == grown.stage)[0]))
+        for grown in grown_stages_alone
+        if grown.lost >= limits.least_lost_ratio
     ]
 
 
@@ -60,11 +62,11 @@ def alone_and_rarely_slow(
     """Ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
     if not rare:  # nearly always
         return []
-    alone = _alone_in(stage)
+    single_stages = _alone_in(stage)
     return [
-        _rarely(each, int(np.flatnonzero(stage == each.stage)[0]))
-        for each in rare
-        if each.stage in alone and each.lost >= limits.least_lost_ratio
+        _rarely(stage_record, int(np.flatnonzero(stage == stage_record.stage)[0]))
+        for stage_record in rare
+        if stage_record.stage in single_stages and stage_record.lost >= limits.least_lost_ratio
     ]
 
 

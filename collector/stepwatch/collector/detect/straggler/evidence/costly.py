@@ -92,19 +92,19 @@ def costly_ranks(
     loads[: len(stage)] = log_alone(course, evidence.long, stage, limits)
     odds, named = np.maximum(np.maximum(capital, rarity), loads), np.flatnonzero(sure | (loads > 0))
     named = named[np.argsort(-odds[named], kind="stable")][: limits.most_costly]
-    found, excess = [], _Excess(course, stage, evidence.members)
+    costly_found, excess = [], _Excess(course, stage, evidence.members)
     for rank in named.tolist():
-        others = np.flatnonzero(units == units[rank])
-        net = beyond_peers(course, rank, others[others != rank], named)
+        members = np.flatnonzero(units == units[rank])
+        net = beyond_peers(course, rank, members[members != rank], named)
         if not sure[rank] and lost_to_stalls(course, rank, net) < limits.least_lost_unsure:
             continue
-        costly = _costly(course, rank, net, excess.of(rank), limits)
+        costly = _costly(course, rank, net, excess.seconds_of(rank), limits)
         if costly is not None and rank >= len(stage):
             costly = _of_node(course, costly, excess, rank - len(stage))
         if costly is not None:
             counts = evidence.counts.words
-            found.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
-    return sorted(found, key=lambda each: -each.lost.share)
+            costly_found.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
+    return sorted(costly_found, key=lambda rank: -rank.lost.share)
 
 
 _MOST_HIDDEN = 3
@@ -121,10 +121,10 @@ def _with_rare(
     least = least_log_rarity(len(units), limits)
     for _ in range(_MOST_HIDDEN):
         rarity = log_rarity(course, evidence.long, units, sure, limits)
-        found = sure | (rarity >= least)
-        if (found == sure).all():
+        named = sure | (rarity >= least)
+        if (named == sure).all():
             break
-        sure = found
+        sure = named
     return rarity, sure
 
 
@@ -138,7 +138,7 @@ class _Excess:
         self._stage = stage
         self._usual: dict[int, Matrix] = {}
 
-    def of(self, unit: int) -> Matrix:
+    def seconds_of(self, unit: int) -> Matrix:
         """Seconds (buckets, phases) of a rank, or of a node behind the ranks."""
         ranks = len(self._stage)
         if unit < ranks:
@@ -158,13 +158,13 @@ def _of_node(course: Course, costly: CostlyRank, excess: _Excess, node: int) -> 
     are slow: nearly all exceed the median rank by half of what they do on average, or more."""
     since = course.first_step >= costly.since
     ranks = excess.members[node].tolist()
-    each = np.array([excess.of(rank)[since].sum() for rank in ranks])
-    if (each >= each.mean() / 2).mean() < NEARLY_ALL:
+    excesses = np.array([excess.seconds_of(rank)[since].sum() for rank in ranks])
+    if (excesses >= excesses.mean() / 2).mean() < NEARLY_ALL:
         return None
     return costly._replace(rank=ranks[0], node=node)  # the same one each time
 
 
-def beyond_peers(course: Course, rank: int, others: Integers, named: Integers) -> Vector:
+def beyond_peers(course: Course, rank: int, members: Integers, named: Integers) -> Vector:
     """Seconds (buckets,) that a rank held its stage up, less what a peer that is not named did in
     as many steps: what a peer costs that nobody observes is unknown, not nothing. Without any that
     is observed nothing is known to be lost.
@@ -172,15 +172,15 @@ def beyond_peers(course: Course, rank: int, others: Integers, named: Integers) -
     Of ten steps the rank, of which all are known, costs 3 s; of two peers one costs 2 s, the other,
     of which five are known, 1 s: a fifth of a second a step, so 1 s beyond them.
     """
-    healthy = np.setdiff1d(others, named)
-    cost, seen = (each[:, healthy].sum(axis=1) for each in (course.cost, course.seen))
-    unknown = seen == 0
+    healthy = np.setdiff1d(members, named)
+    cost, seen_steps = (plane[:, healthy].sum(axis=1) for plane in (course.cost, course.seen))
+    unknown = seen_steps == 0
     if unknown.any():  # then those that are named are all there is to compare with
-        cost[unknown] = course.cost[unknown][:, others].sum(axis=1)
-        seen[unknown] = course.seen[unknown][:, others].sum(axis=1)
-    each = np.divide(cost, seen, out=np.zeros(len(cost)), where=seen > 0)
-    net = course.cost[:, rank] - course.seen[:, rank] * each
-    return np.asarray(np.where(seen > 0, net, 0.0))
+        cost[unknown] = course.cost[unknown][:, members].sum(axis=1)
+        seen_steps[unknown] = course.seen[unknown][:, members].sum(axis=1)
+    mean_cost = np.divide(cost, seen_steps, out=np.zeros(len(cost)), where=seen_steps > 0)
+    net = course.cost[:, rank] - course.seen[:, rank] * mean_cost
+    return np.asarray(np.where(seen_steps > 0, net, 0.0))
 
 
 def _costly(
@@ -192,16 +192,18 @@ def _costly(
     It may have exceeded the median rank before: until both are suspected, two slow ranks hide each
     other.
     """
-    seen = episode(net, course.seconds)
-    while_it_lasts = slice(seen.begin, seen.end)
+    loss_episode = episode(net, course.seconds)
+    while_it_lasts = slice(loss_episode.begin, loss_episode.end)
     lost = share_of(net[while_it_lasts], course.seconds[while_it_lasts])
     if lost.low < limits.least_lost_low or lost.share < limits.least_lost_ratio:
         return None
-    if seen.log_over >= limits.least_log_over:
+    if loss_episode.log_over >= limits.least_log_over:
         return None
     phase = int(np.argmax(excess[while_it_lasts].sum(axis=0)))
     begin = _first_shown(
-        min(seen.begin, began(excess.sum(axis=1), course.seconds)), excess[:, phase], seen
+        min(loss_episode.begin, began(excess.sum(axis=1), course.seconds)),
+        excess[:, phase],
+        loss_episode,
     )
     return CostlyRank(
         rank=rank,
@@ -209,17 +211,17 @@ def _costly(
         lost=lost,
         now=_now(net, course.seconds),
         since=int(course.first_step[begin]),
-        span=_span(course.first_step, begin, seen.begin),
+        span=_span(course.first_step, begin, loss_episode.begin),
         log_odds=math.nan,
-        until=int(course.first_step[seen.end]) if seen.end < len(net) else -1,
-        work=_work(course, rank, excess[:, phase], phase, seen.shows),
+        until=int(course.first_step[loss_episode.end]) if loss_episode.end < len(net) else -1,
+        work=_work(course, rank, excess[:, phase], phase, loss_episode.shows),
     )
 
 
-def _first_shown(begin: int, excess: Vector, seen: Episode) -> int:
+def _first_shown(begin: int, excess: Vector, loss_episode: Episode) -> int:
     """The first bucket from `begin` on in which `excess` (buckets,) is as far as it shows: of what
     comes now and then, the time before it came first is not slow yet."""
-    least = float(excess[seen.shows].mean()) / 2
+    least = float(excess[loss_episode.shows].mean()) / 2
     return begin + int(np.argmax(excess[begin:] >= least))
 
 
@@ -237,12 +239,15 @@ def _work(
     more = float(excess[shows].sum()) / steps
     if rank >= course.work.shape[2]:  # a node: its first rank stands for it
         return math.nan, math.nan
-    own = float(course.work[shows, phase, rank].sum(dtype=np.float64)) / steps
-    return own, own - more
+    rank_work = float(course.work[shows, phase, rank].sum(dtype=np.float64)) / steps
+    return rank_work, rank_work - more
 
 
-def _span(first_step: Integers, early: int, late: int) -> tuple[int, int]:
-    """The first steps of the bucket before that at `early` and of the second one after that at
-    `late`: it began between them."""
-    last = min(late + 2, len(first_step) - 1)
-    return int(first_step[max(early - 1, 0)]), int(first_step[last])
+def _span(first_step: Integers, early_bucket: int, late_bucket: int) -> tuple[int, int]:
+    """Return the two steps between which the slowness began.
+
+    They are the first steps of the bucket before `early_bucket` and of the second bucket after
+    `late_bucket`.
+    """
+    last = min(late_bucket + 2, len(first_step) - 1)
+    return int(first_step[max(early_bucket - 1, 0)]), int(first_step[last])

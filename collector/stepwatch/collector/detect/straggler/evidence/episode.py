@@ -50,8 +50,8 @@ def episode(net: Vector, seconds: Vector) -> Episode:
     share = net[begin:] / np.maximum(seconds[begin:], seconds.mean() / 2)
     if share.max() <= 0.0:  # a rank that its peers outlast in every bucket costs nothing
         return Episode(begin, len(net), np.zeros(len(net), dtype=np.bool_), 0.0)
-    far = share >= min(float(share.mean()), float(share.max()))
-    shows = share >= float(share[far].mean()) / 2
+    is_far = share >= min(float(share.mean()), float(share.max()))
+    shows = share >= float(share[is_far].mean()) / 2
     last = int(np.flatnonzero(shows)[-1])
     log_over = _log_over(
         shows[: last + 1], float(seconds[begin + last + 1 :].sum() / seconds.mean())
@@ -82,12 +82,12 @@ def _fall(net: Vector, seconds: Vector) -> tuple[int, float]:
     for _ in range(_FALL_ROUNDS):
         usual = net[:end].sum() / seconds[:end].sum()
         end = int(np.argmax(np.cumsum(net - usual / 2 * seconds))) + 1
-    mean, rest = usual * seconds, net[end:]
-    if end < _FEWEST_BUCKETS or not len(rest):
+    mean, tail = usual * seconds, net[end:]
+    if end < _FEWEST_BUCKETS or not len(tail):
         return end, 0.0
     spread = float(np.square(net[:end] - mean[:end]).mean())
-    spread = max(spread, float(np.square(rest).mean()), 1e-12)
-    return end, float((mean[end:] * (mean[end:] - 2 * rest)).sum()) / (2 * spread)
+    spread = max(spread, float(np.square(tail).mean()), 1e-12)
+    return end, float((mean[end:] * (mean[end:] - 2 * tail)).sum()) / (2 * spread)
 
 
 _FALL_ROUNDS = 3
@@ -110,8 +110,8 @@ def began(net: Vector, seconds: Vector) -> int:
         return rises
     if not begin:
         return 0
-    before = net[:begin].sum() / seconds[:begin].sum()
-    return 0 if before >= 0.5 * net[begin:].sum() / seconds[begin:].sum() else begin
+    share_before = net[:begin].sum() / seconds[:begin].sum()
+    return 0 if share_before >= 0.5 * net[begin:].sum() / seconds[begin:].sum() else begin
 
 
 def _rises_from(share: Vector, begin: int) -> int | None:
@@ -125,15 +125,15 @@ def _rises_from(share: Vector, begin: int) -> int | None:
         return None
     parts = [share[:begin], share[begin:]] if begin else [share]
     change = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
-    at = np.arange(count)
+    buckets = np.arange(count)
     best, where = math.inf, 0
     for first in range(count - _RAMP_BUCKETS // 2):
-        line = np.maximum(at - first, 0.0)
-        rest = float(
+        line = np.maximum(buckets - first, 0.0)
+        residual = float(
             ((share - line * max(0.0, float(line @ share) / float(line @ line))) ** 2).sum()
         )
-        if rest < best:
-            best, where = rest, first
+        if residual < best:
+            best, where = residual, first
     return where if best < _RAMP_BETTER * change else None
 
 

@@ -58,9 +58,9 @@ class Partners:
         work longer than ranks of other groups."""
         if not self.left_out and not named:  # nearly always
             return False
-        partners = self._of(rank)
-        beside = partners - {rank}
-        if not beside & self.left_out and beside.isdisjoint(named):
+        partners = self._partner_group(rank)
+        others_in_group = partners - {rank}
+        if not others_in_group & self.left_out and others_in_group.isdisjoint(named):
             return False
         compared = self._compared(rank, partners, named)
         if not self._share_sequences(rank, partners, compared):
@@ -70,40 +70,42 @@ class Partners:
     @cached_property
     def _often(self) -> dict[frozenset[int], float]:
         """How often the members of each group meet in a step."""
-        found: defaultdict[frozenset[int], float] = defaultdict(float)
+        meetings: defaultdict[frozenset[int], float] = defaultdict(float)
         for (number, _), call in self._calls.items():
             members = _members(self._groups[number].ranks) if number in self._groups else None
             if members:
-                found[members] += call.calls
-        return found
+                meetings[members] += call.calls
+        return meetings
 
     @cached_property
     def _groups_of(self) -> dict[int, list[frozenset[int]]]:
-        found: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
+        groups_by_rank: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
         for group in self._often:
             for rank in group:
-                found[rank].append(group)
-        return found
+                groups_by_rank[rank].append(group)
+        return groups_by_rank
 
     @cached_property
     def _observed(self) -> Mask:
         """Which ranks (ranks,) are not left out."""
         ranks = len(self._window.stage)
-        found = np.ones(ranks, dtype=np.bool_)
-        found[[rank for rank in self.left_out if rank < ranks]] = False
-        return found
+        is_observed = np.ones(ranks, dtype=np.bool_)
+        is_observed[[rank for rank in self.left_out if rank < ranks]] = False
+        return is_observed
 
-    def _of(self, rank: int) -> frozenset[int]:
+    def _partner_group(self, rank: int) -> frozenset[int]:
         """The group that `rank` meets most often, of those that are a part of its stage, itself
         included; empty without one."""
         peers = self._peers(rank)
         size = int(peers.sum())
-        mine = [
+        candidates = [
             group
             for group in self._groups_of.get(rank, ())
             if 1 < len(group) < size and _are_all(group, peers)
         ]
-        return max(mine, key=lambda group: (self._often[group], -len(group)), default=frozenset())
+        return max(
+            candidates, key=lambda group: (self._often[group], -len(group)), default=frozenset()
+        )
 
     def _peers(self, rank: int) -> Mask:
         """Which ranks (ranks,) are in the stage of `rank`."""
@@ -112,9 +114,9 @@ class Partners:
 
     def _compared(self, rank: int, partners: frozenset[int], named: Collection[int]) -> Mask:
         """Which ranks (ranks,) of the stage are of other groups, and not left out."""
-        found = self._peers(rank) & self._observed
-        found[[*partners, *named]] = False
-        return found
+        is_compared = self._peers(rank) & self._observed
+        is_compared[[*partners, *named]] = False
+        return is_compared
 
     def _share_sequences(self, rank: int, partners: frozenset[int], compared: Mask) -> bool:
         """Whether members of other groups of that kind differ clearly less from each other, step by
@@ -134,32 +136,32 @@ class Partners:
         if not groups:
             return True
         work = self._work(np.array([rank, *itertools.chain(*groups)]))
-        own, others = work[:, 0], work[:, 1:].reshape(len(work), len(groups), -1)
-        within = np.abs(np.diff(others, axis=2))
+        rank_work, other_work = work[:, 0], work[:, 1:].reshape(len(work), len(groups), -1)
+        within = np.abs(np.diff(other_work, axis=2))
         if len(groups) > 1:
-            apart = np.abs(np.diff(others, axis=1))
+            apart = np.abs(np.diff(other_work, axis=1))
         else:
-            apart = own - others.mean(axis=(1, 2))
+            apart = rank_work - other_work.mean(axis=(1, 2))
             apart = np.abs(apart - _median(apart))
         return bool(_mean(within) <= _ALIKE * _mean(apart))
 
-    def _sureness(self, rank: int, others: Integers) -> float:
-        """By how many standard errors the work of `rank` exceeds the mean of `others`.
+    def _sureness(self, rank: int, other_ranks: Integers) -> float:
+        """By how many standard errors the work of `rank` exceeds the mean of `other_ranks`.
 
         Infinite where there are none: it was compared with its partners alone. Minus infinity where
         too few steps are known to say.
         """
-        if not len(others):
+        if not len(other_ranks):
             return math.inf
-        work = self._work(np.append(rank, others[:: -(-len(others) // _MOST_RANKS)]))
-        known = ~np.isnan(work[:, 0]) & ~np.isnan(work[:, 1:]).all(axis=1)
-        if known.sum() < _FEWEST_STEPS:
+        work = self._work(np.append(rank, other_ranks[:: -(-len(other_ranks) // _MOST_RANKS)]))
+        complete = ~np.isnan(work[:, 0]) & ~np.isnan(work[:, 1:]).all(axis=1)
+        if complete.sum() < _FEWEST_STEPS:
             return -math.inf
-        own, theirs = work[known, 0], work[known, 1:]
-        theirs = theirs[:, ~np.isnan(theirs).all(axis=0)]
-        excess = own - np.nanmean(theirs, axis=1)
+        rank_work, other_work = work[complete, 0], work[complete, 1:]
+        other_work = other_work[:, ~np.isnan(other_work).all(axis=0)]
+        excess = rank_work - np.nanmean(other_work, axis=1)
         # By chance its own sequences may all have been of one length.
-        spread = max(float(excess.std(ddof=1)), _median(np.nanstd(theirs, axis=0)))
+        spread = max(float(excess.std(ddof=1)), _median(np.nanstd(other_work, axis=0)))
         return float(excess.mean()) / max(spread / math.sqrt(len(excess)), 1e-12)
 
     def _work(self, ranks: Integers) -> FloatMatrix:
@@ -172,8 +174,8 @@ class Partners:
 def rarely_seen(course: Course, ranks: int) -> frozenset[int]:
     """Which of the first `ranks` units were compared with others in clearly fewer steps of `course`
     than the one that was in most: evidence on their partners is from a time without them."""
-    seen = course.seen[:, :ranks].sum(axis=0, dtype=np.int64)
-    return frozenset(np.flatnonzero(seen < _WELL_SEEN * seen.max(initial=0)).tolist())
+    step_counts = course.seen[:, :ranks].sum(axis=0, dtype=np.int64)
+    return frozenset(np.flatnonzero(step_counts < _WELL_SEEN * step_counts.max(initial=0)).tolist())
 
 
 def _are_all(group: frozenset[int], chosen: Mask) -> bool:
@@ -184,14 +186,14 @@ def _are_all(group: frozenset[int], chosen: Mask) -> bool:
 
 def _mean(values: Floats) -> float:
     """Of those that are known; 0 where none is."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else 0.0
+    finite = values[~np.isnan(values)]
+    return float(finite.mean()) if len(finite) else 0.0
 
 
 def _median(values: Floats) -> float:
     """Of those that are known; 0 where none is."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else 0.0
+    finite = values[~np.isnan(values)]
+    return float(np.median(finite)) if len(finite) else 0.0
 
 
 @lru_cache(maxsize=8192)

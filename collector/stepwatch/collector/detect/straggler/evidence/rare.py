@@ -45,41 +45,47 @@ def log_rarity(
     `groups` (units,) says who is compared with whom. Those that are `faulty` (units,) are nobody's
     peers: a rank whose steps are long shows beside another whose steps are long more often.
     """
-    found = np.zeros(len(groups))
+    rarities = np.zeros(len(groups))
     most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
     if not len(course.seconds) or most < _FEWEST:  # in no window there are more than in all
-        return found
+        return rarities
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     compared = _Compared(groups, faulty)
     always = _Seen(compared, long.steps[None])
     for buckets in _WINDOWS:
         if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < _FEWEST:
             continue
-        seen, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
-        lately, steps = _Seen(compared, seen), seen.sum(axis=0)
-        for at, level in enumerate(LEVELS):
-            counts = begun[:, at].sum(axis=0)
+        seen_steps, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
+        lately, steps = _Seen(compared, seen_steps), seen_steps.sum(axis=0)
+        for index, level in enumerate(LEVELS):
+            counts = begun[:, index].sum(axis=0)
             if int(counts.max(initial=0)) < _FEWEST:
                 continue
             usual = min(limits.most_usual_long, limits.usual_long_lost / level)
-            peers = lately.peers(begun[:, at], usual)
+            peers = lately.peers(begun[:, index], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)
             if not ((counts >= _FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
                 continue  # nearly always
-            ever = always.peers(long.totals[at][None], usual)
+            ever = always.peers(long.totals[index][None], usual)
             rate = np.maximum(peers.rate, ever.rate)
-            known = (peers.total > 0) | (ever.rate * steps >= 1.0)  # a job that has them by nature
-            least = np.where(known, limits.least_log_among_peers, limits.least_log_alone)
+            has_usual_rate = (peers.total > 0) | (
+                ever.rate * steps >= 1.0
+            )  # a job that has them by nature
+            least = np.where(has_usual_rate, limits.least_log_among_peers, limits.least_log_alone)
             may_be = (counts >= _FEWEST) & (among >= least) & (peers.steps > 0)
             for unit in np.flatnonzero(may_be).tolist():
-                own = int(steps[unit])
-                rarity = log_alarms(int(counts[unit]), float(rate[unit]), own, steps_a_day)
-                if known[unit]:  # each long step is another chance that all hit the same one
+                compared_steps = int(steps[unit])
+                rarity = log_alarms(
+                    int(counts[unit]), float(rate[unit]), compared_steps, steps_a_day
+                )
+                if has_usual_rate[
+                    unit
+                ]:  # each long step is another chance that all hit the same one
                     come = max(1.0, float(rate[unit]) * steps_a_day)
                     rarity = min(rarity, float(among[unit]) - math.log(come))
-                found[unit] = max(found[unit], rarity)
-    return found
+                rarities[unit] = max(rarities[unit], rarity)
+    return rarities
 
 
 def least_log_rarity(units: int, limits: Thresholds) -> float:
@@ -88,20 +94,20 @@ def least_log_rarity(units: int, limits: Thresholds) -> float:
     return math.log(max(1.0, units * len(_WINDOWS) * len(LEVELS) / limits.false_alarms_a_day))
 
 
-def _parts(seen: Matrix16, begun: Cube8) -> tuple[IntegerMatrix, IntegerCube]:
-    """The buckets, those put together in which the same units were seen, each in about as many
-    steps: nearly always all of them.
+def _parts(seen_steps: Matrix16, begun: Cube8) -> tuple[IntegerMatrix, IntegerCube]:
+    """Merge buckets in which the same units were seen in about as many steps each.
 
-    `seen` (buckets, units) and `begun` (buckets, levels, units) become (parts, ...). Seen 10 10,
-    10 9, 10 0, 9 0, 10 4 -> the first two, the next two, and the last one alone.
+    `seen_steps` (buckets, units) and `begun` (buckets, levels, units) become (parts, ...). Nearly
+    always, all buckets merge into one part. Seen 10 10, 10 9, 10 0, 9 0, 10 4 -> the first two
+    merge, the next two merge, and the last one stays alone.
     """
-    most = seen.max(axis=1, keepdims=True)
-    even = ((seen == 0) | (seen >= _ABOUT_AS_MANY * most)).all(axis=1).tolist()
+    most = seen_steps.max(axis=1, keepdims=True)
+    even = ((seen_steps == 0) | (seen_steps >= _ABOUT_AS_MANY * most)).all(axis=1).tolist()
     rows: defaultdict[bytes | int, list[int]] = defaultdict(list)
-    for at, row in enumerate(seen > 0):
-        rows[row.tobytes() if even[at] else at].append(at)
-    seen_in = [seen[each].sum(axis=0, dtype=np.int64) for each in rows.values()]
-    begun_in = [begun[each].sum(axis=0, dtype=np.int64) for each in rows.values()]
+    for bucket, row in enumerate(seen_steps > 0):
+        rows[row.tobytes() if even[bucket] else bucket].append(bucket)
+    seen_in = [seen_steps[buckets].sum(axis=0, dtype=np.int64) for buckets in rows.values()]
+    begun_in = [begun[buckets].sum(axis=0, dtype=np.int64) for buckets in rows.values()]
     return np.stack(seen_in), np.stack(begun_in)
 
 
@@ -148,19 +154,21 @@ class _Compared:
 class _Seen:
     """In how many steps units, and the peers of each, were compared: `seen` (parts, units)."""
 
-    def __init__(self, compared: _Compared, seen: IntegerMatrix) -> None:
-        self._compared, self._of_others = compared, compared.of_others(seen)
+    def __init__(self, compared: _Compared, seen_steps: IntegerMatrix) -> None:
+        self._compared, self._of_others = compared, compared.of_others(seen_steps)
         self._steps: Integers = self._of_others.sum(axis=0)
-        every = self._of_others + seen
-        self._mine: Matrix = np.divide(seen, every, out=np.zeros(seen.shape), where=every > 0)
+        every = self._of_others + seen_steps
+        self._mine: Matrix = np.divide(
+            seen_steps, every, out=np.zeros(seen_steps.shape), where=every > 0
+        )
 
     def peers(self, counts: IntegerMatrix, usual: float) -> _Peers:
         """Of `counts` long steps (parts, units); `usual` is the share of steps that healthy ranks
         have, which counts as one long step."""
         long = self._compared.of_others(counts)
-        together, others = long + counts, long.sum(axis=0)
+        together, peer_counts = long + counts, long.sum(axis=0)
         total = together.sum(axis=0)
         hits = (together * self._mine).sum(axis=0)
         chance = np.divide(hits, total, out=np.ones(len(total)), where=total > 0)
-        rate = (others + 1.0) / (self._steps + 1.0 / usual)
-        return _Peers(self._steps, others, np.minimum(rate, 1.0), np.minimum(chance, 1.0))
+        rate = (peer_counts + 1.0) / (self._steps + 1.0 / usual)
+        return _Peers(self._steps, peer_counts, np.minimum(rate, 1.0), np.minimum(chance, 1.0))

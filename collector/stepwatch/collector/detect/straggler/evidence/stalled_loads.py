@@ -31,13 +31,13 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
     has them, so 6 * log(2) - log(2).
     """
     ranks = len(stage)
-    begun, seen = course.begun[:, _LEVEL, :ranks], course.seen[:, :ranks].astype(np.float64)
+    begun, seen_steps = course.begun[:, _LEVEL, :ranks], course.seen[:, :ranks].astype(np.float64)
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
     # As if all of its stage loaded, and had been observed in every step: the most that can be.
     may_be = log_among(counts, _per_stage(counts, place), 1.0 / size[place])
     may_be[counts < limits.fewest_stalls] = 0.0
-    found = np.zeros(ranks)
+    log_odds_by_rank = np.zeros(ranks)
     for rank in np.flatnonzero(may_be >= limits.least_log_stalls).tolist():
         peers = np.flatnonzero((place == place[rank]) & (np.arange(ranks) != rank))
         peers = peers[_loads(course, peers, limits)]
@@ -47,15 +47,15 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
         if _of_data(excess) < limits.stalls_of_data:
             continue
         # A peer that was observed for half of the time would have had half of them.
-        others = seen[:, peers].sum(axis=1) / np.maximum(seen[:, rank], 1.0)
+        peers_per_step = seen_steps[:, peers].sum(axis=1) / np.maximum(seen_steps[:, rank], 1.0)
         together = begun[:, rank].astype(np.float64) + begun[:, peers].sum(axis=1, dtype=np.int64)
-        chance = together @ (1.0 / (1.0 + others)) / together.sum()
+        chance = together @ (1.0 / (1.0 + peers_per_step)) / together.sum()
         among = log_among(counts[[rank]], np.array([together.sum()]), np.array([chance]))
         log_odds = float(among[0]) - math.log(len(peers) + 1.0)
         had = bool(ever[peers].any())
         least = limits.least_log_among_peers if had else limits.least_log_stalls
-        found[rank] = log_odds if log_odds >= least else 0.0
-    return found
+        log_odds_by_rank[rank] = log_odds if log_odds >= least else 0.0
+    return log_odds_by_rank
 
 
 def _loads(course: Course, ranks: Integers, limits: Thresholds) -> Mask:
