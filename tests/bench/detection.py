@@ -59,7 +59,7 @@ def _evidence(window: Window, budget: float) -> Result:
     cells, asked, taken = cells_of_window(window), [], []
     for step in range(STEPS):
         began = time.perf_counter()
-        evidence.take(arrangement, cells.at(slice(step, step + 1)))
+        evidence.take(arrangement, cells.select(slice(step, step + 1)))
         taken.append(time.perf_counter() - began)
         began = time.perf_counter()
         found = costly_ranks(evidence, window.stage, limits)

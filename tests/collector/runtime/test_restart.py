@@ -141,7 +141,7 @@ def test_a_reader_of_a_long_log_writes_nothing(
     known = Service(store, clock)
     known.receive(b"".join(map(wire.encode, eventful_run())))
     monkeypatch.setattr(evaluator, "CATCH_UP_STEPS", 0)
-    monkeypatch.setattr(evaluator, "Limits", lambda: Limits(held=8, more=2, incomplete=9))
+    monkeypatch.setattr(evaluator, "Limits", lambda: Limits(retained=8, more=2, incomplete=9))
     written: list[str] = []
 
     def note(*words: Any) -> None:

@@ -26,7 +26,7 @@ NEAR_S = 5e-4
 """Device-seconds: less than the shortest step, more than the noise of a thousand ends as floats."""
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 """A history that fails is not made smaller: that takes minutes."""
-FEW = Limits(held=40, more=10, incomplete=120, single=1 << 20)
+FEW = Limits(retained=40, more=10, incomplete=120, single=1 << 20)
 
 
 class Launched:

@@ -25,7 +25,7 @@ from stepwatch.signals.wire import Rows, Segment, SegmentKey
 from tests.collector.made import EPOCH, JOB, lifecycle_rows, step_rows, timing_rows
 
 WORLD = 2
-FEW = Limits(held=20, more=5, incomplete=120, single=1 << 20)
+FEW = Limits(retained=20, more=5, incomplete=120, single=1 << 20)
 STEEP = (Rung(50, 100), Rung(200, 400))
 SLIS = discover()
 
@@ -144,7 +144,7 @@ def brute(job: LiveJob) -> dict[str, list[Slice]]:
     return {
         name: summed(
             [
-                *(Shares.of(sli, each) for each in known.values()),
+                *(Shares.from_steps(sli, each) for each in known.values()),
                 *(Shares.of_standing(counted_tails(sli, each)) for each in tails),
             ]
         )
@@ -161,7 +161,7 @@ def assert_same(found: Evaluated, whole: LiveJob) -> None:
                 e for e in expected.since(part.start_s) if e.start_s < part.start_s + part.seconds
             ]
             sums = [sum(column) for column in list(zip(*within, strict=True))[2:6]] or [0.0] * 4
-            last = expected.before(part.start_s + part.seconds)
+            last = expected.slice_before(part.start_s + part.seconds)
             assert last is not None
             assert part[2:6] == pytest.approx(tuple(sums), abs=1e-6), (name, part)
             assert part[6:8] == pytest.approx(last[6:8], abs=1e-6), (name, part)

@@ -60,9 +60,9 @@ def test_slices_take_the_place_of_those_that_start_when_they_do(
 
 def test_neighbours_of_a_moment() -> None:
     line = SliceLine(slices({0: (1, 0), 5: (2, 0), 9: (3, 0)}))
-    assert line.before(0) is None
+    assert line.slice_before(0) is None
     assert [part.start_s for part in line.since(50)] == [50, 90]
-    before, last = line.before(50), line.last
+    before, last = line.slice_before(50), line.last
     assert before is not None and before.start_s == 0
     assert last is not None and last.start_s == 90
     assert SliceLine().last is None

@@ -39,12 +39,12 @@ def with_baseline(facts: StepFacts, baseline: float) -> AttemptSteps:
 
 def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
     known = map(with_baseline, attempts, baselines)
-    return summed([Shares.of(SLIS["step-time"], each) for each in known])
+    return summed([Shares.from_steps(SLIS["step-time"], each) for each in known])
 
 
 def goodput_slices(attempts: list[StepFacts], baselines: list[float] | None = None) -> list[Slice]:
     known = map(with_baseline, attempts, baselines or [1.0] * len(attempts))
-    return summed([Shares.of(SLIS["goodput"], each) for each in known])
+    return summed([Shares.from_steps(SLIS["goodput"], each) for each in known])
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
@@ -178,7 +178,7 @@ def test_whatever_changes_the_slices_are_those_of_all_steps(
         found = running.changed(known)
         assert running.changed(known) == found, "until they are stored the same differ"
         running.accept(found)
-        brute = summed([Shares.of(SLIS[sli], each) for each in known.values()])
+        brute = summed([Shares.from_steps(SLIS[sli], each) for each in known.values()])
         assert_same(without_versions(running.line), brute)
         for part in running.line:
             assert part.version >= versions.get(part.start_s, 1)

@@ -119,7 +119,7 @@ def test_a_step_that_an_exception_ended_is_a_stall_if_it_was_long() -> None:
     assert seconds(one) == {Spent.STALL: 120.0, Spent.UNKNOWN: 2.0}
     good, total = goodput(one)
     assert (good.tolist(), total.tolist()) == ([0.0, 0.0], [120.0, 2.0])
-    shares = Shares.of(Sli("goodput", goodput), one)
+    shares = Shares.from_steps(Sli("goodput", goodput), one)
     assert (shares.observed.tolist(), shares.expected.tolist()) == ([1, 2], [1, 2])
 
 

@@ -94,7 +94,7 @@ class Ingest:
         return verdicts
 
     def _ingest(self, pieces: list[Piece], source: str) -> list[Verdict]:
-        whole = [piece.segment for piece in pieces if piece.segment is not None]
+        segments = [piece.segment for piece in pieces if piece.segment is not None]
         good = [
             StoredSegment(p.segment, p.data)
             for p in pieces
@@ -102,20 +102,24 @@ class Ingest:
         ]
         added, now = self._writes.add(good)
         placed = zip(good, added, strict=True)
-        fresh = [(one.position, stored.segment) for stored, one in placed if one.new]
+        fresh = [(result.position, stored.segment) for stored, result in placed if result.new]
         # Before anything else can fail: what is not handed over is read from the log, but later.
         if fresh:
             self._apply(fresh, now, source)
-        verdicts = list(_verdicts(pieces, self._with_reports(whole, added, now)))
+        verdicts = list(_verdicts(pieces, self._with_reports(segments, added, now)))
         self._count(verdicts, (segment for _, segment in fresh))
         decided = zip(pieces, verdicts, strict=True)
-        bad = ((piece.data, each.reason) for piece, each in decided if each.verdict == REJECTED)
+        bad = (
+            (piece.data, verdict.reason)
+            for piece, verdict in decided
+            if verdict.verdict == REJECTED
+        )
         self._store.quarantine(itertools.islice(bad, MAX_QUARANTINED), now)
         later = [(piece.data, piece.format) for piece in pieces if piece.format]
         if later:
-            kept = self._store.undecoded.keep(later, now)
+            count = self._store.undecoded.keep(later, now)
             with self._counting:
-                self.undecoded += kept
+                self.undecoded += count
         return verdicts
 
     def _with_reports(
@@ -126,8 +130,8 @@ class Ingest:
         A repeated one of a job says again what it says of its node: the answer to the first may
         have been lost before that was written. To join it twice changes nothing.
         """
-        found = [(segment.key, report_of(segment, now_ns)) for segment in segments]
-        reports = [(key, report) for key, report in found if report is not None]
+        keyed_reports = [(segment.key, report_of(segment, now_ns)) for segment in segments]
+        reports = [(key, report) for key, report in keyed_reports if report is not None]
         refusals = self._store.nodes.add([report for _, report in reports])
         of_nodes = zip(reports, refusals, strict=True)
         refused = [refusal for (key, _), refusal in of_nodes if key.of_node]
@@ -150,8 +154,8 @@ class Ingest:
             if not segment.unknown:
                 continue
             for number, rows in segment.unknown.items():
-                known = number in self.unknown_records or len(self.unknown_records) < MAX_KINDS
-                self.unknown_records[number if known else OTHER_KINDS] += len(rows)
+                is_counted = number in self.unknown_records or len(self.unknown_records) < MAX_KINDS
+                self.unknown_records[number if is_counted else OTHER_KINDS] += len(rows)
 
 
 def _pieces(body: bytes) -> Iterator[Piece]:

@@ -54,21 +54,23 @@ class WritesTogether:
             return [], self._clock.wall_ns()
         if not self._one_at_a_time:
             return self._stored(segments)
-        mine = _Request(segments)
+        request = _Request(segments)
         with self._turn:
-            self._waiting.append(mine)
-            self._turn.wait_for(lambda: mine.stored is not None or not self._busy)
-            if mine.stored is not None:
-                return mine.stored
+            self._waiting.append(request)
+            self._turn.wait_for(lambda: request.stored is not None or not self._busy)
+            if request.stored is not None:
+                return request.stored
             self._busy = True
         try:
             with self._writing:
-                return self._store_with(mine)
+                return self._store_with(request)
         finally:
             with self._turn:
                 self._busy = False
                 self._waiting = [
-                    each for each in self._waiting if each.stored is None and each is not mine
+                    waiting
+                    for waiting in self._waiting
+                    if waiting.stored is None and waiting is not request
                 ]
                 self._turn.notify_all()
 
@@ -76,16 +78,16 @@ class WritesTogether:
         """Store a request and whoever else waits, as long as there is room."""
         group, room = [first], MOST_SEGMENTS - len(first.segments)
         with self._turn:
-            for each in self._waiting:
-                if each is not first and len(each.segments) <= room:
-                    group.append(each)
-                    room -= len(each.segments)
-        added, now = self._stored([segment for each in group for segment in each.segments])
-        at = 0
-        for each in group:
-            end = at + len(each.segments)
-            each.stored = (added[at:end], now)
-            at = end
+            for request in self._waiting:
+                if request is not first and len(request.segments) <= room:
+                    group.append(request)
+                    room -= len(request.segments)
+        added, now = self._stored([segment for request in group for segment in request.segments])
+        start = 0
+        for request in group:
+            end = start + len(request.segments)
+            request.stored = (added[start:end], now)
+            start = end
         return added[: len(first.segments)], now
 
     def _stored(self, segments: list[StoredSegment]) -> tuple[list[Added], int]:

@@ -25,15 +25,15 @@ from stepwatch.signals.arrays import Integers, Rows, Vector
 
 
 class Limits(NamedTuple):
-    """How many steps of a job, over all attempts, are held as rows.
+    """Limits on the steps of a job, over all attempts, that are held as rows.
 
-    `held` are; so many `more` before some go. Steps that some rank has not reported are held until
-    there are `incomplete` newer ones. Of `single` dropped steps of an attempt it is known what each
-    adds to its slice, of older ones what those of a slice add together: a resume to one of these
-    counts all of its slice as redone.
+    The newest `retained` steps stay. Dropping begins at `more` steps beyond these. A step that a
+    rank has not reported stays until there are `incomplete` newer ones. The contribution to the
+    slice is known per step for the newest `single` dropped steps of an attempt, and per slice for
+    older ones: a resume to an older step counts its whole slice as redone.
     """
 
-    held: int = 16_384
+    retained: int = 16_384
     more: int = 4096
     incomplete: int = 32_768
     single: int = 65_536
@@ -64,20 +64,20 @@ def close_old(
 
     `attempts` are those of which `running` accepted the slices, or none while the job is read back.
     """
-    held = sum(len(each.steps.end_s) for each in attempts.values())
-    if held < limits.held + limits.more:
+    held_steps = sum(len(attempt.steps.end_s) for attempt in attempts.values())
+    if held_steps < limits.retained + limits.more:
         return
     counts = _cut(job, attempts, limits)
-    for each in running:
-        _keep_sums(each, attempts, counts)
-        each.drop(counts)
+    for slices in running:
+        _keep_sums(slices, attempts, counts)
+        slices.drop(counts)
     runs = job.runs()
     for number, count in counts.items():
         steps = attempts[number].steps
-        found = entries(attempts[number])[:count]
+        step_entries = entries(attempts[number])[:count]
         days = runs[number][0].step_history.dropped.accounts
-        add_to_days(days, steps.end_s[:count], found)
-        ends = [np.add(*each.line.places_of(steps.end_s[:count])).max() for each in running]
+        add_to_days(days, steps.end_s[:count], step_entries)
+        ends = [np.add(*slices.line.places_of(steps.end_s[:count])).max() for slices in running]
         drop_steps(runs[number][0], steps, count, float(max(ends)))
     if counts:
         _join_oldest(job, running, limits.single)
@@ -92,8 +92,8 @@ def _cut(
     clock was set there may be no such place; once more than `incomplete` steps may go any place
     will do: the slice in which it lies holds steps of which only the sum is known, and others.
     """
-    ends = np.concatenate([each.steps.end_s for each in attempts.values()])
-    most = min(len(ends) - limits.held, _may_go(job, attempts, len(ends) - limits.incomplete))
+    ends = np.concatenate([attempt.steps.end_s for attempt in attempts.values()])
+    most = min(len(ends) - limits.retained, _may_go(job, attempts, len(ends) - limits.incomplete))
     if most <= 0:
         return {}
     slices = ends // SLICE_SECONDS
@@ -110,29 +110,29 @@ def _may_go(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], too_old: int)
 
     Those before `too_old` may go whoever did not report.
     """
-    before, runs = 0, job.runs()
-    for number, known in attempts.items():
-        attempt, count = runs[number][0], len(known.steps.end_s)
+    droppable, runs = 0, job.runs()
+    for number, facts in attempts.items():
+        attempt, count = runs[number][0], len(facts.steps.end_s)
         awaited = attempt.tracker(SettledSteps).awaited
-        settled = 0 if awaited is None else min(count, awaited - known.first_step)
-        short = known.steps.observed[:settled] < known.steps.expected[:settled]
-        short[: max(0, too_old - before)] = False
+        settled = 0 if awaited is None else min(count, awaited - facts.first_step)
+        short = facts.steps.observed[:settled] < facts.steps.expected[:settled]
+        short[: max(0, too_old - droppable)] = False
         complete = int(np.argmax(short)) if short.any() else settled
-        before += complete
+        droppable += complete
         if complete < count or len(attempt.step_history.rows) > count:
             break
-    return before
+    return droppable
 
 
 def _by_attempt(attempts: Mapping[RunKey, AttemptSteps], count: int) -> dict[RunKey, int]:
     """How many of the first `count` steps are of each attempt, where any are."""
-    found = {}
-    for number, each in attempts.items():
-        part = min(count, len(each.steps.end_s))
+    by_attempt = {}
+    for number, attempt in attempts.items():
+        part = min(count, len(attempt.steps.end_s))
         count -= part
         if part:
-            found[number] = part
-    return found
+            by_attempt[number] = part
+    return by_attempt
 
 
 def _keep_sums(
@@ -149,27 +149,27 @@ def _keep_sums(
         rows["start_s"] = line.starts(attempts[number].steps.end_s[:count])
         changes = bool((rows["kept"] != rows["redone"]).any())
         if changes:
-            before = dropped.redoable.get(sli.name, rows[:0])
-            dropped.redoable[sli.name] = np.concatenate([before, rows])
-        shares = Shares.of(sli, attempts[number])
+            stored = dropped.redoable.get(sli.name, rows[:0])
+            dropped.redoable[sli.name] = np.concatenate([stored, rows])
+        shares = Shares.from_steps(sli, attempts[number])
         sums = np.zeros(count, dtype=SUMS)
         sums["start_s"] = rows["start_s"]
         sums["good"] = 0.0 if changes else rows["kept"]
         for name in ("total", "observed", "expected"):
             sums[name] = getattr(shares, name)[:count]
-        known = dropped.sums.get(sli.name, sums[:0])
-        known["start_s"] = line.starts(known["start_s"])  # some are coarser by now
-        dropped.sums[sli.name] = _by_slice(np.concatenate([known, sums]))
+        stored_sums = dropped.sums.get(sli.name, sums[:0])
+        stored_sums["start_s"] = line.starts(stored_sums["start_s"])  # some are coarser by now
+        dropped.sums[sli.name] = _by_slice(np.concatenate([stored_sums, sums]))
 
 
 def _by_slice(sums: Rows) -> Rows:
     """Rows of `SUMS`, those of a slice as one, in the order of time."""
     starts, where = np.unique(sums["start_s"], return_inverse=True)
-    found: Rows = np.zeros(len(starts), dtype=SUMS)
-    found["start_s"] = starts
+    by_slice: Rows = np.zeros(len(starts), dtype=SUMS)
+    by_slice["start_s"] = starts
     for name in ("good", "total", "observed", "expected"):
-        np.add.at(found[name], where, sums[name])
-    return found
+        np.add.at(by_slice[name], where, sums[name])
+    return by_slice
 
 
 def _redoable(sli: Sli, attempt: AttemptSteps, count: int) -> Rows:
@@ -188,12 +188,12 @@ def _join_oldest(job: LiveJob, running: Sequence[RunningSlices], single: int) ->
     """Join what the steps of a slice add, but of the newest `single` dropped steps."""
     for attempt, _ in job.runs().values():
         redoable = attempt.step_history.dropped.redoable
-        for each in running:
-            rows = redoable.get(each.sli.name)
+        for slices in running:
+            rows = redoable.get(slices.sli.name)
             if rows is not None and len(rows) > single:
                 old, newest = rows[: len(rows) - single], rows[len(rows) - single :]
-                starts = each.line.starts(old["start_s"])
-                redoable[each.sli.name] = np.concatenate([joined(old, starts), newest])
+                starts = slices.line.starts(old["start_s"])
+                redoable[slices.sli.name] = np.concatenate([joined(old, starts), newest])
 
 
 def joined(rows: Rows, starts: Integers) -> Rows:
@@ -202,9 +202,9 @@ def joined(rows: Rows, starts: Integers) -> Rows:
     Starts 0, 0, 10 -> rows 0 and 1 together, row 2.
     """
     begins = np.flatnonzero(np.append(True, starts[1:] != starts[:-1]))
-    found = rows[begins]
-    found["start_s"] = starts[begins]
+    joined_rows = rows[begins]
+    joined_rows["start_s"] = starts[begins]
     for name in ("kept", "redone"):
         sums: Vector = np.add.reduceat(rows[name], begins)
-        found[name] = sums
-    return found
+        joined_rows[name] = sums
+    return joined_rows

@@ -44,9 +44,9 @@ def joined(rows: Rows, seconds: int) -> Rows:
     """
     starts = rows["start_s"] // seconds * seconds
     begins = np.flatnonzero(np.append(True, starts[1:] != starts[:-1]))
-    found: Rows = rows[np.append(begins[1:], len(rows)) - 1]
-    found["start_s"], found["seconds"] = starts[begins], seconds
+    coarse: Rows = rows[np.append(begins[1:], len(rows)) - 1]
+    coarse["start_s"], coarse["seconds"] = starts[begins], seconds
     for name in ("good", "total", "observed", "expected"):
-        found[name] = np.add.reduceat(rows[name], begins)
-    found["version"] = np.maximum.reduceat(rows["version"], begins)
-    return found
+        coarse[name] = np.add.reduceat(rows[name], begins)
+    coarse["version"] = np.maximum.reduceat(rows["version"], begins)
+    return coarse

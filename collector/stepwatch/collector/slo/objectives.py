@@ -86,18 +86,20 @@ class Slo(NamedTuple):
     @property
     def revision(self) -> str:
         """Eight digits that change with what is asked for."""
-        asked: tuple[object, ...] = (self.sli, self.target, self.window, self.limit)
+        terms: tuple[object, ...] = (self.sli, self.target, self.window, self.limit)
         if self.time_slices is not None:  # left out where there are none: stores hold revisions
-            asked += (self.time_slices,)
-        return hashlib.sha256(repr(asked).encode()).hexdigest()[:8]
+            terms += (self.time_slices,)
+        return hashlib.sha256(repr(terms).encode()).hexdigest()[:8]
 
     @property
     def document(self) -> dict[str, str]:
         """What it asks for, in words."""
-        asked = self.limit.words if self.limit else f"at least {percent_words(self.target)} good"
+        requirement = (
+            self.limit.words if self.limit else f"at least {percent_words(self.target)} good"
+        )
         if self.time_slices is not None:
-            asked = f"at least {percent_words(self.target)} in {self.time_slices.words}"
-        return {"sli": self.sli, "asked": asked, "window": self.window.words}
+            requirement = f"at least {percent_words(self.target)} in {self.time_slices.words}"
+        return {"sli": self.sli, "asked": requirement, "window": self.window.words}
 
 
 class SloStatus(NamedTuple):
@@ -163,7 +165,7 @@ def evaluate_slo(
         coverage = min(coverage, _read(seconds, slices, now_s, unread))
         coverage = min(coverage, _read(short_seconds, slices, now_s, unread))
     reason = ""
-    left: Decimal | None = remaining
+    budget_remaining: Decimal | None = remaining
     nothing_good = short_total > 0 and short_good == 0 and (good > 0 or stalled)
     least = min(LEAST_SECONDS, shortest_seconds(slo.window))
     if coverage is None or coverage < COVERAGE_FLOOR:
@@ -175,7 +177,7 @@ def evaluate_slo(
         reason = f"a budget is evaluated after {least / 60:.0f} min of a job"
         if nothing_good:
             reason = f"nothing was good in the last {short_seconds} s; {reason}"
-        left = None
+        budget_remaining = None
     elif remaining <= 0:
         state = SloState.EXHAUSTED
     else:
@@ -184,7 +186,7 @@ def evaluate_slo(
         slo=slo,
         state=state,
         ratio=ratio,
-        budget_remaining=left,
+        budget_remaining=budget_remaining,
         burn_rate=burn,
         coverage=coverage,
         lost_seconds=total - good,
@@ -208,7 +210,7 @@ def counted_in(
 
 def in_time_slices(
     line: SliceLine,
-    asked: TimeSlices,
+    time_slices: TimeSlices,
     now_s: float,
     seconds: float,
     without: Sequence[tuple[float, float]] = (),
@@ -218,18 +220,18 @@ def in_time_slices(
 
     A slice of time with too few of its records is neither: it lowers the coverage alone.
     """
-    first = (now_s - seconds) // asked.seconds * asked.seconds
-    last = now_s // asked.seconds * asked.seconds
+    first = (now_s - seconds) // time_slices.seconds * time_slices.seconds
+    last = now_s // time_slices.seconds * time_slices.seconds
     rows = line.rows_between(first, last, without)
     if not len(rows):
         return Window(Decimal(0), Decimal(0), None)
-    places = rows["start_s"] // asked.seconds
+    places = rows["start_s"] // time_slices.seconds
     begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
     good, total, observed, expected = (
         np.add.reduceat(rows[name], begins) for name in ("good", "total", "observed", "expected")
     )
     is_known = observed >= float(COVERAGE_FLOOR) * expected
-    is_good = is_known & (good >= float(asked.share) * total - _MICROSECOND_S)
+    is_good = is_known & (good >= float(time_slices.share) * total - _MICROSECOND_S)
     return Window(
         _summed(total[is_good]),
         _summed(total[is_known]),

@@ -33,19 +33,19 @@ class RedoneSteps:
         """Where the first slice starts that steps are in which were redone and are not, or the
         other way round; infinite where there is none."""
         self._newest = {
-            number: each.redone_from
-            for number, each in attempts.items()
-            if each.redone_from is not None and each.redone_from < each.first_step
+            number: attempt.redone_from
+            for number, attempt in attempts.items()
+            if attempt.redone_from is not None and attempt.redone_from < attempt.first_step
         }
         if self._newest == self._known:
             return math.inf
         moment = math.inf
         for number, attempt in attempts.items():
-            before, now = self._known.get(number), self._newest.get(number)
-            if before == now:
+            previous, now = self._known.get(number), self._newest.get(number)
+            if previous == now:
                 continue
             rows = redoable(attempt, self._sli)
-            first = min(each for each in (before, now) if each is not None)
+            first = min(step for step in (previous, now) if step is not None)
             starts = rows["start_s"][_next_step(rows, attempt) > first]
             moment = min(moment, float(starts.min()) if len(starts) else math.inf)
         return moment

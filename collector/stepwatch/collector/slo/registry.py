@@ -56,10 +56,10 @@ def discover() -> Mapping[str, Sli]:
     Raises:
         LookupError: a file names no SLI, or one that another file names.
     """
-    found: dict[str, Sli] = {}
+    by_name: dict[str, Sli] = {}
     for module in pkgutil.iter_modules(slis.__path__):
         sli = getattr(import_module(f"{slis.__name__}.{module.name}"), "SLI", None)
-        if not isinstance(sli, Sli) or sli.name in found:
+        if not isinstance(sli, Sli) or sli.name in by_name:
             raise LookupError(f"slo/slis/{module.name}.py must name one SLI of its own")
-        found[sli.name] = sli
-    return dict(sorted(found.items()))
+        by_name[sli.name] = sli
+    return dict(sorted(by_name.items()))

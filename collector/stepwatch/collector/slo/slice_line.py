@@ -96,18 +96,18 @@ class SliceLine:
         array with the columns of `SLICE`; not to be written to."""
         first, last = self._index(first_s), self._index(until_s)
         spans = [(self._index(begins), self._index(ends)) for begins, ends in without]
-        cut = [(at, until) for at, until in spans if at < last and until > first]
+        cut = [(begin, until) for begin, until in spans if begin < last and until > first]
         if not cut:
             return self._rows[first:last]
-        kept = np.ones(last - first, dtype=np.bool_)
-        for at, until in cut:
-            kept[max(0, at - first) : max(0, until - first)] = False
-        return self._rows[first:last][kept]
+        retained = np.ones(last - first, dtype=np.bool_)
+        for begin, until in cut:
+            retained[max(0, begin - first) : max(0, until - first)] = False
+        return self._rows[first:last][retained]
 
-    def before(self, start_s: float) -> Slice | None:
+    def slice_before(self, start_s: float) -> Slice | None:
         """The last slice that starts before `start_s`; None where there is none."""
-        at = self._index(start_s)
-        return self._slices(at - 1, at)[0] if at else None
+        index = self._index(start_s)
+        return self._slices(index - 1, index)[0] if index else None
 
     def places_of(self, moments: Vector) -> tuple[Integers, Integers]:
         """Where the slice starts that each of `moments` lies in, or would, and how long it is.
@@ -118,14 +118,14 @@ class SliceLine:
         rows = self._rows[: self._used]
         following = self._starts[: self._used].searchsorted(moments, side="right")
         length = np.full(len(following), SLICE_SECONDS)
-        early = following < len(rows)
-        length[early] = rows["seconds"][following[early]]
+        has_next = following < len(rows)
+        length[has_next] = rows["seconds"][following[has_next]]
         places = (moments // length).astype(np.int64) * length
         behind = np.flatnonzero(following > 0)
-        known = rows[following[behind] - 1]
-        inside = moments[behind] - known["start_s"] < known["seconds"]
-        places[behind[inside]] = known["start_s"][inside]
-        length[behind[inside]] = known["seconds"][inside]
+        preceding = rows[following[behind] - 1]
+        inside = moments[behind] - preceding["start_s"] < preceding["seconds"]
+        places[behind[inside]] = preceding["start_s"][inside]
+        length[behind[inside]] = preceding["seconds"][inside]
         return places, length
 
     def starts(self, moments: Vector) -> Integers:
@@ -137,15 +137,15 @@ class SliceLine:
         if not slices:
             return
         first = min(part.start_s for part in slices)
-        at = self._index(first)
+        index = self._index(first)
         tail = {part.start_s: part for part in (*self.since(first), *slices)}
         ordered = [tail[start] for start in sorted(tail)]
-        self._make_room(at + len(ordered))
-        rows = self._rows[at : at + len(ordered)]
+        self._make_room(index + len(ordered))
+        rows = self._rows[index : index + len(ordered)]
         for name in Slice._fields:
             rows[name] = [getattr(part, name) for part in ordered]
-        self._used = at + len(ordered)
-        self._count_on(at)
+        self._used = index + len(ordered)
+        self._count_on(index)
 
     def window(
         self, now_s: float, seconds: float, without: Sequence[tuple[float, float]] = ()
@@ -156,12 +156,12 @@ class SliceLine:
         `without` some spans (Unix seconds, rising and apart) are left out.
         """
         first, last = self._range(now_s, seconds)
-        found = self._between(first, last)
+        sums = self._between(first, last)
         for begins, ends in without:
-            found = found.less(
+            sums = sums.less(
                 self._between(max(first, self._index(begins)), min(last, self._index(ends)))
             )
-        return found.window()
+        return sums.window()
 
     def _range(self, now_s: float, seconds: float) -> tuple[int, int]:
         """The places of the slices of a window: from the first on, before the last."""
@@ -193,7 +193,7 @@ class SliceLine:
         if not self._used or math.isinf(before_s):
             return []
         due = [(*self._due(rung, before_s), rung) for rung in ladder]
-        first, last, rung = max(due, key=lambda each: each[1] - each[0])
+        first, last, rung = max(due, key=lambda entry: entry[1] - entry[0])
         if first >= last:
             return []
         part = self._rows[first:last][: AT_ONCE * rung.seconds // SLICE_SECONDS]
@@ -209,7 +209,7 @@ class SliceLine:
         # than 300.
         seconds = self._rows["seconds"]
         places = range(self._used)
-        first = bisect_left(places, 1 - rung.seconds, key=lambda at: -int(seconds[at]))
+        first = bisect_left(places, 1 - rung.seconds, key=lambda place: -int(seconds[place]))
         return first, self._index(oldest // rung.seconds * rung.seconds)
 
     def join(self, coarse: Sequence[Slice]) -> None:
@@ -239,14 +239,16 @@ class SliceLine:
     def _slices(self, first: int, last: int) -> list[Slice]:
         return slices_of(self._rows[first:last])
 
-    def _count_on(self, at: int) -> None:
-        """The sums of counts from place `at` on, and the starts, apart so that they lie together:
-        a search in a column of rows would copy all of it."""
-        self._starts[at : self._used] = self._rows["start_s"][at : self._used]
+    def _count_on(self, place: int) -> None:
+        """Update the sums of counts, and the starts, from position `place` on.
+
+        The starts have a contiguous array: a search in a column of rows copies the column.
+        """
+        self._starts[place : self._used] = self._rows["start_s"][place : self._used]
         for name in ("observed", "expected"):
             sums = self._rows[f"cumulative_{name}"][: self._used]
-            known = int(sums[at - 1]) if at else 0
-            sums[at:] = known + np.cumsum(self._rows[name][at : self._used])
+            base = int(sums[place - 1]) if place else 0
+            sums[place:] = base + np.cumsum(self._rows[name][place : self._used])
 
     def _make_room(self, count: int) -> None:
         if count <= len(self._rows):
@@ -265,12 +267,12 @@ class _Sums(NamedTuple):
     observed: int
     expected: int
 
-    def less(self, other: _Sums) -> _Sums:
+    def less(self, sums: _Sums) -> _Sums:
         return _Sums(
-            self.good - other.good,
-            self.total - other.total,
-            self.observed - other.observed,
-            self.expected - other.expected,
+            self.good - sums.good,
+            self.total - sums.total,
+            self.observed - sums.observed,
+            self.expected - sums.expected,
         )
 
     def window(self) -> Window:

@@ -39,7 +39,7 @@ class Shares(NamedTuple):
     expected: Integers
 
     @classmethod
-    def of(cls, sli: Sli, attempt: AttemptSteps) -> Shares:
+    def from_steps(cls, sli: Sli, attempt: AttemptSteps) -> Shares:
         """Those of an attempt's steps."""
         steps = attempt.steps
         expected = np.where(steps.unfinished, steps.observed, steps.expected)
@@ -58,20 +58,20 @@ class Shares(NamedTuple):
 
     def since(self, start_s: float) -> Shares:
         """Those of steps that end at `start_s` or later."""
-        late = self.end_s >= start_s
-        return self if late.all() else self._only(late)
+        wanted = self.end_s >= start_s
+        return self if wanted.all() else self._only(wanted)
 
     def behind(self, count: int) -> Shares:
         """Those of all but the first `count` steps."""
         return self._only(slice(count, None))
 
-    def _only(self, which: slice | Mask) -> Shares:
+    def _only(self, selection: slice | Mask) -> Shares:
         return Shares(
-            self.end_s[which],
-            self.good[which],
-            self.total[which],
-            self.observed[which],
-            self.expected[which],
+            self.end_s[selection],
+            self.good[selection],
+            self.total[selection],
+            self.observed[selection],
+            self.expected[selection],
         )
 
 
@@ -84,9 +84,9 @@ def counted_tails(sli: Sli, tails: Iterable[Tail]) -> list[Tail]:
     stalls = sli.counts is Standing.STALLS
     counted = () if sli.counts is Standing.NONE else tails
     return [
-        each
-        for each in counted
-        if (each.cause is Spent.STALL if stalls else each.cause not in _WITH_THEIR_STEP)
+        tail
+        for tail in counted
+        if (tail.cause is Spent.STALL if stalls else tail.cause not in _WITH_THEIR_STEP)
     ]
 
 
@@ -130,22 +130,22 @@ class RunningSlices:
             shares += dropped_shares(self.sli.name, attempts)
         if self._is_stored:
             since = self._known_since(shares)
-        before = self.line.before(since)
-        fresh = _summed([each.since(since) for each in shares], before, self.line)
-        return _amended(self.line.rows_since(since), fresh, before)
+        previous = self.line.slice_before(since)
+        fresh = _summed([part.since(since) for part in shares], previous, self.line)
+        return _amended(self.line.rows_since(since), fresh, previous)
 
     def drop(self, dropped: Mapping[RunKey, int]) -> None:
         """So many of the first steps of the attempts are held no longer. What `changed` returned
         last is accepted."""
         self._known = {
-            (run, stands): each if stands else each.behind(dropped.get(run, 0))
-            for (run, stands), each in self._known.items()
+            (run, stands): part if stands else part.behind(dropped.get(run, 0))
+            for (run, stands), part in self._known.items()
         }
 
     def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
         """Slices that take the place of finer, old ones, in which no step is that is held; none
         while old ones are `changed`."""
-        ends = (float(each.end_s.min()) for each in self._newest.values() if len(each.end_s))
+        ends = (float(part.end_s.min()) for part in self._newest.values() if len(part.end_s))
         before_s = min(self._dropped_before_s, *ends, math.inf)
         if any(part.start_s < before_s for part in changed[:1]):
             return []
@@ -162,12 +162,14 @@ class RunningSlices:
     def _look(
         self, attempts: Mapping[RunKey, AttemptSteps], tails: Mapping[RunKey, Sequence[Tail]]
     ) -> None:
-        self._newest = {(run, False): Shares.of(self.sli, each) for run, each in attempts.items()}
-        self._newest |= {
-            (run, True): Shares.of_standing(counted_tails(self.sli, each))
-            for run, each in tails.items()
+        self._newest = {
+            (run, False): Shares.from_steps(self.sli, steps) for run, steps in attempts.items()
         }
-        closed = (each.dropped.closed_before_s for each in attempts.values() if each.dropped)
+        self._newest |= {
+            (run, True): Shares.of_standing(counted_tails(self.sli, run_tails))
+            for run, run_tails in tails.items()
+        }
+        closed = (steps.dropped.closed_before_s for steps in attempts.values() if steps.dropped)
         self._dropped_before_s = max(closed, default=-math.inf)
 
     def _known_since(self, shares: Sequence[Shares]) -> float:
@@ -176,9 +178,9 @@ class RunningSlices:
         The log holds the newest days, and slices are for ever: to those before, and to the one that
         the first steps known are in, others added that nobody knows any more.
         """
-        if sum(int(each.expected.sum()) for each in shares) >= self.line.expected:
+        if sum(int(part.expected.sum()) for part in shares) >= self.line.expected:
             return -math.inf
-        first = min(float(each.end_s.min()) for each in shares if len(each.end_s))
+        first = min(float(part.end_s.min()) for part in shares if len(part.end_s))
         start, seconds = self.line.places_of(np.array([first]))
         return float((start + seconds)[0])
 
@@ -193,69 +195,69 @@ class RunningSlices:
 
 def dropped_shares(sli: str, attempts: Mapping[RunKey, AttemptSteps]) -> Iterator[Shares]:
     """What steps add that are held no longer, as if they ended where their slices start."""
-    for each in attempts.values():
-        if each.dropped is None:
+    for attempt in attempts.values():
+        if attempt.dropped is None:
             continue
-        sums = each.dropped.sums.get(sli)
+        sums = attempt.dropped.sums.get(sli)
         if sums is not None:
             yield Shares(
                 sums["start_s"].astype(np.float64), *(sums[name] for name in Shares._fields[1:])
             )
-        rows, redone = redoable(each, sli), is_redone(each, sli)
+        rows, redone = redoable(attempt, sli), is_redone(attempt, sli)
         if len(rows):
             good, nothing = np.where(redone, rows["redone"], rows["kept"]), np.zeros(len(rows))
             counts = nothing.astype(np.int64)
             yield Shares(rows["start_s"].astype(np.float64), good, nothing, counts, counts)
 
 
-def _first_difference(one: Shares | None, other: Shares | None) -> float:
+def _first_difference(old: Shares | None, new: Shares | None) -> float:
     """The earliest end among the steps from the first on that is not the same in both.
 
     Ends 3, 7, 9 and 3, 8, 9: the second step changed, so 7.
     """
-    sides = [each for each in (one, other) if each is not None]
-    at = 0
-    if one is not None and other is not None:
-        at = count = min(len(one.end_s), len(other.end_s))
-        same = np.ones(count, dtype=np.bool_)
-        for here, there in zip(one, other, strict=True):
-            same &= here[:count] == there[:count]
-        at = count if same.all() else int(np.argmin(same))
-    return min(float(each.end_s[at:].min(initial=math.inf)) for each in sides)
+    sides = [shares for shares in (old, new) if shares is not None]
+    index = 0
+    if old is not None and new is not None:
+        index = count = min(len(old.end_s), len(new.end_s))
+        equal = np.ones(count, dtype=np.bool_)
+        for old_column, new_column in zip(old, new, strict=True):
+            equal &= old_column[:count] == new_column[:count]
+        index = count if equal.all() else int(np.argmin(equal))
+    return min(float(shares.end_s[index:].min(initial=math.inf)) for shares in sides)
 
 
-def _amended(old: Rows, new: Rows, before: Slice | None) -> list[Slice]:
+def _amended(old: Rows, new: Rows, previous: Slice | None) -> list[Slice]:
     """Slices of `new` that differ from `old`, with their versions counted on.
 
     A slice whose steps have all moved on, because a late rank ended them later, becomes empty.
     """
-    new = _with_emptied(old, new, before)
+    new = _with_emptied(old, new, previous)
     place = np.searchsorted(old["start_s"], new["start_s"])
-    known = np.zeros(len(new), dtype=np.bool_)
+    exists = np.zeros(len(new), dtype=np.bool_)
     inside = place < len(old)
-    known[inside] = old["start_s"][place[inside]] == new["start_s"][inside]
-    earlier = old[place[known]]
-    changed = ~known
-    changed[known] = _differ(earlier, new[known])
-    new["version"][known] = earlier["version"] + 1
+    exists[inside] = old["start_s"][place[inside]] == new["start_s"][inside]
+    earlier = old[place[exists]]
+    changed = ~exists
+    changed[exists] = _differ(earlier, new[exists])
+    new["version"][exists] = earlier["version"] + 1
     return slices_of(new[changed])
 
 
-def _differ(one: Rows, other: Rows) -> Mask:
+def _differ(old: Rows, new: Rows) -> Mask:
     """Which slices (slices,) differ by more than sums do that are taken in another order."""
-    found: Mask = (one["observed"] != other["observed"]) | (one["expected"] != other["expected"])
+    changed: Mask = (old["observed"] != new["observed"]) | (old["expected"] != new["expected"])
     for name in ("good", "total", "cumulative_good", "cumulative_total"):
-        here, there = one[name], other[name]
-        noise = np.maximum(_NOISE * np.maximum(np.abs(here), np.abs(there)), _NOISE_S)
-        found |= ~(np.abs(here - there) <= noise)
-    return found
+        old_sums, new_sums = old[name], new[name]
+        noise = np.maximum(_NOISE * np.maximum(np.abs(old_sums), np.abs(new_sums)), _NOISE_S)
+        changed |= ~(np.abs(old_sums - new_sums) <= noise)
+    return changed
 
 
 _NOISE, _NOISE_S = 1e-12, 1e-6
 """By what a sum may differ when it is taken in another order: of itself, or device-seconds."""
 
 
-def _with_emptied(old: Rows, new: Rows, before: Slice | None) -> Rows:
+def _with_emptied(old: Rows, new: Rows, previous: Slice | None) -> Rows:
     """`new` with an empty slice wherever `old` has one that it has not, in time order."""
     if np.array_equal(old["start_s"], new["start_s"][: len(old)]):  # nearly always
         return new
@@ -265,32 +267,32 @@ def _with_emptied(old: Rows, new: Rows, before: Slice | None) -> Rows:
     nothing = np.zeros(len(emptied), dtype=SLICE)
     nothing["start_s"], nothing["seconds"] = emptied["start_s"], emptied["seconds"]
     nothing["version"] = 1
-    both = np.concatenate([nothing, new])
-    order = np.argsort(both["start_s"], kind="stable")
-    both, is_empty = both[order], order < len(nothing)
+    merged = np.concatenate([nothing, new])
+    order = np.argsort(merged["start_s"], kind="stable")
+    merged, is_empty = merged[order], order < len(nothing)
     # Its sums so far are those of the last slice before it that is not empty.
-    last = np.maximum.accumulate(np.where(is_empty, -1, np.arange(len(both))))
+    last = np.maximum.accumulate(np.where(is_empty, -1, np.arange(len(merged))))
     for name, base in (
-        ("cumulative_good", 0.0 if before is None else before.cumulative_good),
-        ("cumulative_total", 0.0 if before is None else before.cumulative_total),
+        ("cumulative_good", 0.0 if previous is None else previous.cumulative_good),
+        ("cumulative_total", 0.0 if previous is None else previous.cumulative_total),
     ):
-        both[name] = np.where(last < 0, base, both[name][np.maximum(last, 0)])
-    return both
+        merged[name] = np.where(last < 0, base, merged[name][np.maximum(last, 0)])
+    return merged
 
 
 def summed(
-    shares: Sequence[Shares], before: Slice | None = None, line: SliceLine | None = None
+    shares: Sequence[Shares], previous: Slice | None = None, line: SliceLine | None = None
 ) -> list[Slice]:
-    """The slices of steps, each of version 1, in the order of time; `before` is the one ahead.
+    """The slices of steps, each of version 1, in the order of time; `previous` is the one ahead.
 
     They begin and end as those of `line` do.
     """
-    return slices_of(_summed(shares, before, line))
+    return slices_of(_summed(shares, previous, line))
 
 
-def _summed(shares: Sequence[Shares], before: Slice | None, line: SliceLine | None) -> Rows:
+def _summed(shares: Sequence[Shares], previous: Slice | None, line: SliceLine | None) -> Rows:
     """The same as an array of `SLICE`."""
-    parts = [each for each in shares if len(each.end_s)]
+    parts = [part for part in shares if len(part.end_s)]
     if not parts:
         return np.zeros(0, dtype=SLICE)
     every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
@@ -301,7 +303,7 @@ def _summed(shares: Sequence[Shares], before: Slice | None, line: SliceLine | No
     for name, column in zip(Shares._fields[1:], every[1:], strict=True):
         rows[name] = np.bincount(where, weights=column, minlength=len(starts))
     for name in ("good", "total"):
-        base = 0.0 if before is None else float(getattr(before, f"cumulative_{name}"))
+        base = 0.0 if previous is None else float(getattr(previous, f"cumulative_{name}"))
         rows[f"cumulative_{name}"] = _running(rows[name], base)
     return rows
 

@@ -22,8 +22,8 @@ def standing(
     runs = [(key, run) for key, (run, _) in job.runs().items()]
     following = [*(run for _, run in runs[1:]), None]
     return {
-        key: [*tails_of(_known(run, attempts.get(key), after, hangs=hangs))]
-        for (key, run), after in zip(runs, following, strict=True)
+        key: [*tails_of(_run_record(run, attempts.get(key), later, hangs=hangs))]
+        for (key, run), later in zip(runs, following, strict=True)
         if run.world and (key in attempts or run.began_s)
     }
 
@@ -34,12 +34,14 @@ def seen_until(job: LiveJob, tails: Iterable[Iterable[Tail]]) -> float:
     return max([job.newest_s, *(tail.ends_s for of_run in tails for tail in of_run)])
 
 
-def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None, *, hangs: bool) -> Run:
+def _run_record(
+    run: Attempt, steps: AttemptSteps | None, later: Attempt | None, *, hangs: bool
+) -> Run:
     last = None if steps is None else last_step(run, steps.steps.end_s)
     ended = last or LastStep(run.began_s, 0.0, 0.0)
     # What comes after a run that finished was not this job's to use.
-    held_since = None if after is None or run.finished else after.allocated_s
-    goes_on = after is None and not hangs and run.over_s is None
+    held_since = None if later is None or run.finished else later.allocated_s
+    goes_on = later is None and not hangs and run.over_s is None
     evaluated_s, saved_s = run.ranks.paused_s(run.first_offsets) if goes_on else (0.0, 0.0)
     return Run(
         devices=run.world,
@@ -48,8 +50,8 @@ def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None, *, h
         last_unset_s=ended.end_s - ended.set_s,
         usual_s=ended.usual_s,
         over_s=run.over_s,
-        seen_s=_seen_standing_s(run, ended.set_s) if after is None else None,
-        next_began_s=None if after is None else after.began_s or None,
+        seen_s=_seen_standing_s(run, ended.set_s) if later is None else None,
+        next_began_s=None if later is None else later.began_s or None,
         next_allocated_s=None if held_since is None else held_since or None,
         finished=run.finished,
         evaluated_s=evaluated_s,

@@ -91,9 +91,9 @@ class Attempt(TrackedAttempt):
             self.grow(self.claims.believed_world(self.world))
         for tracker in self._trackers.values():
             closed = self.is_released and tracker.given_back
-            given = sent if tracker.of_all_nodes else batches
-            if not closed and not tracker.kinds.isdisjoint(given.kinds):
-                tracker.fold(given, self)
+            inputs = sent if tracker.of_all_nodes else batches
+            if not closed and not tracker.kinds.isdisjoint(inputs.kinds):
+                tracker.fold(inputs, self)
         if len(self.step_history):
             self._pass_earlier()
         if self.is_over:
@@ -112,7 +112,7 @@ class Attempt(TrackedAttempt):
         ended = self.ended.keys() | self.ranks.gone
         return bool(ended) and not ended.isdisjoint(self.claims.may_start(batch))
 
-    def anew(self) -> Attempt:
+    def restarted(self) -> Attempt:
         """An attempt of the same number that knows nothing; what ended last stays beside it."""
         ended = self if len(self.step_history) else self.earlier
         self.earlier = None
@@ -146,7 +146,8 @@ class Attempt(TrackedAttempt):
         self.tracker(LifecycleEvents).over_s = self.over_s
         super().release()
         self._trackers = {
-            kind: each if kind in _OF_STEPS else kind() for kind, each in self._trackers.items()
+            kind: tracker if kind in _OF_STEPS else kind()
+            for kind, tracker in self._trackers.items()
         }
         self.offsets, self.first_offsets, self.claims = {}, {}, RankClaims()
 
@@ -214,10 +215,10 @@ class Attempt(TrackedAttempt):
         views = ranks.views
         silent = sum(rank not in views for rank in self.ended)
         if reported + silent < self.world:
-            known = self.tracker(Steps).first_received_monotonic_s, ranks.trains_since_s()
-            there = [moment for moment in known if moment is not None]
-            received.update({UNKNOWN_NODE: min(there)} if there else {})
-        return {node: now_s - at for node, at in received.items()}
+            first_signs_s = self.tracker(Steps).first_received_monotonic_s, ranks.trains_since_s()
+            signs_s = [moment for moment in first_signs_s if moment is not None]
+            received.update({UNKNOWN_NODE: min(signs_s)} if signs_s else {})
+        return {node: now_s - received_s for node, received_s in received.items()}
 
     def flush_seconds(self, node: str) -> float:
         """Seconds between two flushes of a node's agent; 1 s for one that does not say."""
@@ -253,8 +254,8 @@ class Attempt(TrackedAttempt):
     @property
     def interrupted(self) -> bool:
         """Whether it was stopped on request, by Ctrl-C or SIGTERM, and no rank failed."""
-        asked = LifecycleEvent.INTERRUPT in self.ended.values() or self._asked_to_stop
-        return asked and not self.failed
+        stopped = LifecycleEvent.INTERRUPT in self.ended.values() or self._asked_to_stop
+        return stopped and not self.failed
 
     @property
     def _asked_to_stop(self) -> bool:

@@ -98,25 +98,27 @@ def waits(rows: Rows, groups: Mapping[int, Group]) -> Waits:
     )
 
 
-def summaries(found: Waits, groups: Mapping[int, Group], most: int) -> tuple[list[Collective], int]:
+def summaries(
+    timing: Waits, groups: Mapping[int, Group], most: int
+) -> tuple[list[Collective], int]:
     """The `most` (group, op) that blocked longest, the worst first, and how many are left out."""
-    if not len(found.rows):
+    if not len(timing.rows):
         return [], 0
-    starts = found.first[_changes(found.rows[found.first], ("group", "op"))]
-    ends = np.append(starts[1:], len(found.rows))
-    blocked = np.add.reduceat(found.rows["exposed"].astype(np.float64), starts)
+    starts = timing.first[_changes(timing.rows[timing.first], ("group", "op"))]
+    ends = np.append(starts[1:], len(timing.rows))
+    blocked = np.add.reduceat(timing.rows["exposed"].astype(np.float64), starts)
     worst = np.argsort(-blocked, kind="stable")[:most].tolist()
-    parts = (_part(found, int(starts[at]), int(ends[at])) for at in worst)
+    parts = (_part(timing, int(starts[index]), int(ends[index])) for index in worst)
     texts = group_texts(groups)
     lines = [_summary(part, groups, texts) for part in parts]
     return lines, len(starts) - len(lines)
 
 
-def caused(found: Waits) -> tuple[Integers, Vector]:
+def caused(timing: Waits) -> tuple[Integers, Vector]:
     """Per cell: the rank that arrived last (-1: unknown) and the seconds the others waited."""
-    if not len(found.rows):
-        return found.last_rank, found.wait
-    return found.last_rank, np.add.reduceat(np.nan_to_num(found.wait), found.first)
+    if not len(timing.rows):
+        return timing.last_rank, timing.wait
+    return timing.last_rank, np.add.reduceat(np.nan_to_num(timing.wait), timing.first)
 
 
 def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> float | None:
@@ -179,16 +181,16 @@ def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mas
     return np.asarray((members == sizes) & alike & ~(sends | receives))
 
 
-def _part(found: Waits, low: int, high: int) -> Waits:
+def _part(timing: Waits, low: int, high: int) -> Waits:
     """Rows `low` to `high` on their own."""
-    cells = slice(int(found.cell[low]), int(found.cell[high - 1]) + 1)
+    cells = slice(int(timing.cell[low]), int(timing.cell[high - 1]) + 1)
     return Waits(
-        rows=found.rows[low:high],
-        transfer=found.transfer[low:high],
-        wait=found.wait[low:high],
-        cell=found.cell[low:high] - cells.start,
-        first=found.first[cells] - low,
-        last_rank=found.last_rank[cells],
+        rows=timing.rows[low:high],
+        transfer=timing.transfer[low:high],
+        wait=timing.wait[low:high],
+        cell=timing.cell[low:high] - cells.start,
+        first=timing.first[cells] - low,
+        last_rank=timing.last_rank[cells],
     )
 
 
@@ -196,12 +198,12 @@ def _summary(part: Waits, groups: Mapping[int, Group], texts: Mapping[int, str])
     rows, head = part.rows, part.rows[0]
     op, number = Op(int(head["op"])), int(head["group"])
     group = groups.get(number)
-    known = ~np.isnan(part.transfer)
+    is_timed = ~np.isnan(part.transfer)
     size = group.size if group is not None and group.size else None
     last_arriver, ratio = _last_arriver(part)
     bandwidth = None
-    if known.any() and size is not None:
-        sent, seconds = rows["bytes"][known].sum(), part.transfer[known].sum()
+    if is_timed.any() and size is not None:
+        sent, seconds = rows["bytes"][is_timed].sum(), part.transfer[is_timed].sum()
         bandwidth = bus_bytes_per_second(op, size, float(sent), float(seconds))
     return Collective(
         op=op,
@@ -214,8 +216,8 @@ def _summary(part: Waits, groups: Mapping[int, Group], texts: Mapping[int, str])
         calls=float(rows["count"].mean()),
         bytes=float(rows["bytes"].mean()),
         exposed_seconds=float(rows["exposed"].mean(dtype=np.float64)),
-        transfer_seconds=float(part.transfer[known].mean()) if known.any() else None,
-        arrival_skew_seconds=float(part.wait[known].mean()) if known.any() else None,
+        transfer_seconds=float(part.transfer[is_timed].mean()) if is_timed.any() else None,
+        arrival_skew_seconds=float(part.wait[is_timed].mean()) if is_timed.any() else None,
         last_arriver=last_arriver,
         last_arriver_ratio=ratio,
         bus_bytes_per_second=bandwidth,
@@ -225,11 +227,11 @@ def _summary(part: Waits, groups: Mapping[int, Group], texts: Mapping[int, str])
 def _last_arriver(part: Waits) -> tuple[int | None, float | None]:
     """The rank that made the others wait longest, and its share of all their wait."""
     ranks, seconds = caused(part)
-    known = ranks >= 0
-    total = float(seconds[known].sum())
+    is_known = ranks >= 0
+    total = float(seconds[is_known].sum())
     if total <= 0:
         return None, None
-    names, where = np.unique(ranks[known], return_inverse=True)
-    sums = np.bincount(where, weights=seconds[known])
+    names, where = np.unique(ranks[is_known], return_inverse=True)
+    sums = np.bincount(where, weights=seconds[is_known])
     worst = int(np.argmax(sums))
     return int(names[worst]), float(sums[worst]) / total

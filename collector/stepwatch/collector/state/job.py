@@ -93,21 +93,21 @@ class LiveJob:
         Those of an earlier attempt go one by one: any of them may be the one that makes it give its
         cells back. So do those beside an attempt that is not confirmed: any may confirm it.
         """
-        run, at = Batches(batches), 0
+        run, index = Batches(batches), 0
         # One batch alone is a group whatever it holds: a job of one node has nothing to decide.
         grouping = Grouping(run) if len(run) > 1 else None
-        while at < len(run):
-            attempt = self._attempt(number, run[at])
-            if attempt.waits_with(run[at]):
-                at += 1
+        while index < len(run):
+            attempt = self._attempt(number, run[index])
+            if attempt.waits_with(run[index]):
+                index += 1
                 continue
             if attempt.waiting.batches:
-                run, at = Batches([*attempt.waiting.taken(), *list(run)[at:]]), 0
+                run, index = Batches([*attempt.waiting.drain(), *list(run)[index:]]), 0
                 grouping = Grouping(run)
             single = grouping is None or self.candidates or number < max(self.attempts)
-            size = 1 if grouping is None or single else grouping.size(at, attempt)
-            attempt.fold(run.part(at, at + size))
-            at += size
+            size = 1 if grouping is None or single else grouping.size(index, attempt)
+            attempt.fold(run.part(index, index + size))
+            index += size
             self._confirm()
             if number < max(self.attempts):
                 attempt.give_up()  # a later attempt runs: nothing that is missing will come
@@ -123,7 +123,7 @@ class LiveJob:
         attempt = place.get(number)
         if attempt is not None:
             if attempt.begins_again(batch):
-                attempt = place[number] = attempt.anew()
+                attempt = place[number] = attempt.restarted()
             return attempt
         if self.attempts and number > max(self.attempts):
             return self._candidate(number)
@@ -145,12 +145,12 @@ class LiveJob:
     def _confirm(self) -> None:
         """Make the candidate that follows the newest attempt one, with those before it."""
         while self.candidates and (number := follower(self.candidates, self.current)) is not None:
-            for each in [n for n in sorted(self.candidates) if n <= number]:
-                self._take(each, self.candidates.pop(each))
+            for candidate in [n for n in sorted(self.candidates) if n <= number]:
+                self._take(candidate, self.candidates.pop(candidate))
 
     def _take(self, number: int, attempt: Attempt) -> None:
-        for each in self.attempts.values():
-            each.give_up()
+        for running in self.attempts.values():
+            running.give_up()
         self.totals.add(attempt.totals)
         for run in (attempt, *attempt.runs):
             run.totals = self.totals
@@ -170,7 +170,9 @@ class LiveJob:
     @property
     def cells(self) -> int:
         """Window cells and collective rows held."""
-        return sum(each.cells for each in (*self.attempts.values(), *self.candidates.values()))
+        return sum(
+            attempt.cells for attempt in (*self.attempts.values(), *self.candidates.values())
+        )
 
     @property
     def waits(self) -> bool:
@@ -182,11 +184,11 @@ class LiveJob:
     def is_proven(self) -> bool:
         """Whether it made steps, and reports for a while: what has not is evicted first."""
         is_old = self.received_s - self.first_s >= PROVEN_SECONDS if self.attempts else False
-        return is_old and any(len(each.step_history) > 1 for each in self.attempts.values())
+        return is_old and any(len(attempt.step_history) > 1 for attempt in self.attempts.values())
 
     def runs_on(self, node: str) -> bool:
         """Whether a node speaks for a rank of any of its attempts."""
-        return any(each.claims.speaks(node) for each in self.attempts.values())
+        return any(attempt.claims.speaks(node) for attempt in self.attempts.values())
 
     @property
     def received_s(self) -> float:
@@ -224,15 +226,15 @@ class LiveJob:
 
     def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
         """The same of every run of the attempts, those of a number one after the other."""
-        found: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
+        runs: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
         earliest: int | None = None
         for number in sorted(self.attempts, reverse=True):
             attempt = self.attempts[number]
             for place, run in reversed([*enumerate([*attempt.runs, attempt])]):
-                found.append(((number, place), (run, earliest)))
-                known = [step for step in (_restart_step(run), earliest) if step is not None]
-                earliest = min(known, default=None)
-        return dict(found[::-1])
+                runs.append(((number, place), (run, earliest)))
+                steps = [step for step in (_restart_step(run), earliest) if step is not None]
+                earliest = min(steps, default=None)
+        return dict(runs[::-1])
 
 
 def _restart_step(attempt: Attempt) -> int | None:

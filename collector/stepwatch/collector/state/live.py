@@ -106,9 +106,9 @@ class LiveState:
         reason = "more jobs began than there is room for; it is stored, and evaluated later"
         with self._lock:
             return {
-                name: Withheld(CROWDED_OUT, reason, each.until_s - AGAIN_SECONDS)
-                for name, each in self._evicted.items()
-                if each.until_s > now_s and name not in self._jobs and name not in self.withheld
+                name: Withheld(CROWDED_OUT, reason, evicted.until_s - AGAIN_SECONDS)
+                for name, evicted in self._evicted.items()
+                if evicted.until_s > now_s and name not in self._jobs and name not in self.withheld
             }
 
     def hand_over(
@@ -121,33 +121,33 @@ class LiveState:
         """
         strange: set[str] = set()
         by_job: dict[str, list[tuple[int, Segment]]] = {}
-        for each in stored:
-            by_job.setdefault(each[1].key.job, []).append(each)
+        for entry in stored:
+            by_job.setdefault(entry[1].key.job, []).append(entry)
         for name, segments in by_job.items():
-            held = self._written(name, source if segments[0][0] == 1 else None)
-            if held is None:
+            job = self._written(name, source if segments[0][0] == 1 else None)
+            if job is None:
                 strange.add(name)
                 continue
-            held.cursor.offer_all(segments, received)
+            job.cursor.offer_all(segments, received)
         self._give_back(received.wall_s)
         return strange - self.withheld.keys() - self.crowded_out(received.wall_s).keys()
 
     def _written(self, name: str, source: str | None) -> HeldJob | None:
         """A job that is live, or new where a `source` is given: the newest written from now on."""
         with self._lock:
-            held = self._jobs.pop(name, None)
-            if held is None and source is not None and name not in self.withheld:
-                held = HeldJob(LiveJob(name), source=source)
-            if held is not None:
-                self._jobs[name] = held
-            return held
+            job = self._jobs.pop(name, None)
+            if job is None and source is not None and name not in self.withheld:
+                job = HeldJob(LiveJob(name), source=source)
+            if job is not None:
+                self._jobs[name] = job
+            return job
 
     def _give_back(self, now_s: float) -> None:
         """While too much waits: fold it in, or leave it to the log where a job is in use."""
-        held = self.jobs()
-        if waiting_bytes(job.cursor for job in held) <= MAX_PENDING_BYTES:
+        jobs = self.jobs()
+        if waiting_bytes(job.cursor for job in jobs) <= MAX_PENDING_BYTES:
             return
-        for job in held:
+        for job in jobs:
             if job.lock.acquire(blocking=False):
                 try:
                     self.fold(job, now_s)
@@ -155,8 +155,8 @@ class LiveState:
                     job.lock.release()
             else:
                 job.cursor.drop()
-        for job in held:
-            if waiting_bytes(each.cursor for each in held) > MAX_PENDING_BYTES:
+        for job in jobs:
+            if waiting_bytes(peer.cursor for peer in jobs) > MAX_PENDING_BYTES:
                 job.cursor.drop()  # it waits behind a gap
 
     def fold(self, job: HeldJob, now_s: float) -> bool:
@@ -164,10 +164,10 @@ class LiveState:
 
         Returns whether it is live and any record of it is known.
         """
-        known = False
+        is_known = False
         with self.contained(job.name, now_s):
-            known = job.fold()
-        return known and self._jobs.get(job.name) is job
+            is_known = job.fold()
+        return is_known and self._jobs.get(job.name) is job
 
     @contextmanager
     def contained(self, name: str, now_s: float) -> Iterator[None]:
@@ -214,9 +214,9 @@ class LiveState:
         return dropped
 
     def _note_evicted(self, job: HeldJob, now_s: float) -> None:
-        before = self._evicted.pop(job.name, Evicted(job.source, 0, 0.0))
-        until_s = now_s + AGAIN_SECONDS if before.times else 0.0
-        self._evicted[job.name] = Evicted(before.source, before.times + 1, until_s)
+        previous = self._evicted.pop(job.name, Evicted(job.source, 0, 0.0))
+        until_s = now_s + AGAIN_SECONDS if previous.times else 0.0
+        self._evicted[job.name] = Evicted(previous.source, previous.times + 1, until_s)
         while len(self._evicted) > MAX_EVICTED:
             del self._evicted[next(iter(self._evicted))]
 
@@ -226,9 +226,9 @@ class LiveState:
         The store gives them all back; what was kept only makes sure of it within one process.
         """
         with self._lock:
-            kept = self._kept.pop(job.name, None)
-            if kept is not None:
-                job.live.totals.raise_to(kept)
+            totals = self._kept.pop(job.name, None)
+            if totals is not None:
+                job.live.totals.raise_to(totals)
             if job.name in self._evicted:
                 job.source = self._evicted[job.name].source
             self.withheld.pop(job.name, None)

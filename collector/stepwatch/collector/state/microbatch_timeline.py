@@ -92,35 +92,37 @@ def microbatch_timeline(rows: Rows) -> MicrobatchTimeline | None:
 
     A rank counts whose rows are all there and can be true; None where there is no such rank.
     """
-    known = _whole(_distinct(rows))
-    work = known.rows["phase"] != _CALL
+    complete = _complete_ranks(_distinct(rows))
+    work = complete.rows["phase"] != _CALL
     if not work.any():
         return None
-    numbers = np.unique(known.stage[work]).tolist()
+    numbers = np.unique(complete.stage[work]).tolist()
     most = max(1, MAX_CELLS // len(numbers))
     stages, left_out = [], 0
     for number in numbers:
-        mine = known.stage == number
-        stage, beyond = _stage(number, _Rows(*(column[mine] for column in known)), most)
+        in_stage = complete.stage == number
+        stage, beyond = _stage(number, _Rows(*(column[in_stage] for column in complete)), most)
         stages.append(stage)
         left_out += beyond
-    ranks = len(np.unique(known.rows["rank"]))
-    return MicrobatchTimeline(int(known.rows["step"][0]), ranks, tuple(stages), left_out)
+    ranks = len(np.unique(complete.rows["rank"]))
+    return MicrobatchTimeline(int(complete.rows["step"][0]), ranks, tuple(stages), left_out)
 
 
 def _distinct(rows: Rows) -> Rows:
     """Rows by rank and index, each once; a rank that tells two things of one index is left out."""
     order = np.lexsort((rows["index"], rows["rank"]))
     rows = rows[order]
-    same = (rows["rank"][1:] == rows["rank"][:-1]) & (rows["index"][1:] == rows["index"][:-1])
-    at = np.flatnonzero(same)
-    contradictory = rows["rank"][at[rows[at] != rows[at + 1]]]
-    first = np.concatenate([np.ones(min(1, len(rows)), dtype=bool), ~same])
+    is_repeated = (rows["rank"][1:] == rows["rank"][:-1]) & (
+        rows["index"][1:] == rows["index"][:-1]
+    )
+    repeats = np.flatnonzero(is_repeated)
+    contradictory = rows["rank"][repeats[rows[repeats] != rows[repeats + 1]]]
+    first = np.concatenate([np.ones(min(1, len(rows)), dtype=bool), ~is_repeated])
     distinct: Rows = rows[first & ~np.isin(rows["rank"], contradictory)]
     return distinct
 
 
-def _whole(rows: Rows) -> _Rows:
+def _complete_ranks(rows: Rows) -> _Rows:
     """The ranks of which every row is there and possible; `rows` by rank and index."""
     count = len(rows)
     opens = np.diff(rows["rank"], prepend=rows["rank"][:1] - 1) != 0
@@ -140,14 +142,14 @@ def _whole(rows: Rows) -> _Rows:
         bad = np.repeat(np.logical_or.reduceat(bad, firsts), sizes)
     stage = np.where(is_call, np.roll(rows["stage"], 1), rows["stage"]).astype(np.int64)
     entered = np.repeat(began[call[firsts]], sizes)
-    return _Rows(*(each[~bad] for each in (rows, stage, idle, spent, began - entered)))
+    return _Rows(*(column[~bad] for column in (rows, stage, idle, spent, began - entered)))
 
 
 def _call_around(is_call: Mask) -> Integers:
     """For each row the position of the first call at or after it; the last row if there is none."""
     count = len(is_call)
-    at = np.where(is_call, np.arange(count), max(0, count - 1))
-    nearest: Integers = np.minimum.accumulate(at[::-1])[::-1]
+    positions = np.where(is_call, np.arange(count), max(0, count - 1))
+    nearest: Integers = np.minimum.accumulate(positions[::-1])[::-1]
     return nearest
 
 
@@ -161,17 +163,17 @@ def _possible(rows: Rows) -> Mask:
     return possible
 
 
-def _stage(number: int, known: _Rows, most: int) -> tuple[StageTimes, int]:
+def _stage(number: int, laid_out: _Rows, most: int) -> tuple[StageTimes, int]:
     """One stage from its rows, with at most `most` of its microbatches; how many are left out."""
-    rows = known.rows
+    rows = laid_out.rows
     work = rows["phase"] != _CALL
     ranks = np.unique(rows["rank"])
     blocked = int(rows["blocked_ns"][work].sum())
-    busy = int(known.spent_ns[work].sum()) - blocked
-    idle = int(known.idle_ns.sum())
-    cells = _cells(_Rows(*(column[work] for column in known)), len(ranks))
+    busy = int(laid_out.spent_ns[work].sum()) - blocked
+    idle = int(laid_out.idle_ns.sum())
+    cells = _cells(_Rows(*(column[work] for column in laid_out)), len(ranks))
     shown = work & (rows["rank"] == ranks[0])
-    drawn = _Rows(*(column[shown][: _CHUNKS_PER_CELL * most] for column in known))
+    drawn = _Rows(*(column[shown][: _CHUNKS_PER_CELL * most] for column in laid_out))
     per_rank = len(ranks) * NANOSECONDS
     stage = StageTimes(
         stage=number,
@@ -182,32 +184,32 @@ def _stage(number: int, known: _Rows, most: int) -> tuple[StageTimes, int]:
         bubble_ratio=idle / (idle + busy) if idle + busy else None,
         microbatches=tuple(cells[:most]),
         rank=int(ranks[0]),
-        chunks=tuple(_chunk(drawn, at) for at in range(len(drawn.rows))),
+        chunks=tuple(_chunk(drawn, index) for index in range(len(drawn.rows))),
     )
     return stage, max(0, len(cells) - most)
 
 
-def _cells(known: _Rows, ranks: int) -> list[Cell]:
+def _cells(laid_out: _Rows, ranks: int) -> list[Cell]:
     """The microbatches of one stage from its chunks."""
-    numbers, at = np.unique(known.rows["microbatch"], return_inverse=True)
+    numbers, places = np.unique(laid_out.rows["microbatch"], return_inverse=True)
     columns = []
     for phase in (_FORWARD, _BACKWARD):
-        mine = known.rows["phase"] == phase
-        seen = np.bincount(at[mine], minlength=len(numbers)) > 0
-        for spent in (known.spent_ns - known.rows["blocked_ns"], known.idle_ns):
-            sums = np.bincount(at[mine], weights=spent[mine], minlength=len(numbers))
-            columns.append(np.where(seen, sums / ranks / NANOSECONDS, math.nan).tolist())
+        in_phase = laid_out.rows["phase"] == phase
+        has_chunk = np.bincount(places[in_phase], minlength=len(numbers)) > 0
+        for spent in (laid_out.spent_ns - laid_out.rows["blocked_ns"], laid_out.idle_ns):
+            sums = np.bincount(places[in_phase], weights=spent[in_phase], minlength=len(numbers))
+            columns.append(np.where(has_chunk, sums / ranks / NANOSECONDS, math.nan).tolist())
     return [Cell(*cell) for cell in zip(numbers.tolist(), *columns, strict=True)]
 
 
-def _chunk(known: _Rows, at: int) -> Chunk:
-    row = known.rows[at]
+def _chunk(laid_out: _Rows, index: int) -> Chunk:
+    row = laid_out.rows[index]
     backward = "weight gradient" if row["weight_only"] else "backward"
     return Chunk(
         microbatch=int(row["microbatch"]),
         work="forward" if row["phase"] == _FORWARD else backward,
-        began_seconds=float(known.began_ns[at]) / NANOSECONDS,
-        seconds=float(known.spent_ns[at]) / NANOSECONDS,
+        began_seconds=float(laid_out.began_ns[index]) / NANOSECONDS,
+        seconds=float(laid_out.spent_ns[index]) / NANOSECONDS,
         blocked_seconds=float(row["blocked_ns"]) / NANOSECONDS,
-        idle_before_seconds=float(known.idle_ns[at]) / NANOSECONDS,
+        idle_before_seconds=float(laid_out.idle_ns[index]) / NANOSECONDS,
     )

@@ -25,25 +25,27 @@ def stages_of(pairs: Iterable[tuple[int, int]], world: int) -> SmallIntegers | N
 
     A chain begins at the end with the lower rank, as frameworks number stages.
     """
-    beside: dict[int, set[int]] = defaultdict(set)
-    for one, other in pairs:
-        beside[one].add(other)
-        beside[other].add(one)
-    if beside.keys() != set(range(world)) or any(len(each) > 2 for each in beside.values()):
+    neighbours: dict[int, set[int]] = defaultdict(set)
+    for first, second in pairs:
+        neighbours[first].add(second)
+        neighbours[second].add(first)
+    if neighbours.keys() != set(range(world)) or any(
+        len(ranks) > 2 for ranks in neighbours.values()
+    ):
         return None
-    found: SmallIntegers = np.full(world, UNKNOWN_STAGE, dtype=np.int16)
+    stages: SmallIntegers = np.full(world, UNKNOWN_STAGE, dtype=np.int16)
     lengths = set()
-    for end in sorted(rank for rank, each in beside.items() if len(each) == 1):
-        if found[end] == UNKNOWN_STAGE:
-            chain = _chain_from(end, beside)
-            found[chain] = range(len(chain))
+    for end in sorted(rank for rank, ranks in neighbours.items() if len(ranks) == 1):
+        if stages[end] == UNKNOWN_STAGE:
+            chain = _chain_from(end, neighbours)
+            stages[chain] = range(len(chain))
             lengths.add(len(chain))
-    return found if len(lengths) == 1 and (found != UNKNOWN_STAGE).all() else None
+    return stages if len(lengths) == 1 and (stages != UNKNOWN_STAGE).all() else None
 
 
-def _chain_from(end: int, beside: dict[int, set[int]]) -> list[int]:
-    chain, before = [end], {end}
-    while following := beside[chain[-1]] - before:
+def _chain_from(end: int, neighbours: dict[int, set[int]]) -> list[int]:
+    chain, visited = [end], {end}
+    while following := neighbours[chain[-1]] - visited:
         chain.append(following.pop())
-        before.add(chain[-1])
+        visited.add(chain[-1])
     return chain

@@ -37,8 +37,8 @@ class NewestHosts(Mapping[str, np.void]):
             grown = np.zeros(max(8, 1 << (len(self._nodes) - 1).bit_length()), self._rows.dtype)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
-        known = np.flatnonzero(places >= 0)
-        put(self._rows, places[known], chosen(rows, known))
+        accepted = np.flatnonzero(places >= 0)
+        put(self._rows, places[accepted], chosen(rows, accepted))
 
     def neighbour(self, node: str) -> Neighbour | None:
         """The process beside the ranks that used most CPU, None where none is known."""
@@ -47,15 +47,15 @@ class NewestHosts(Mapping[str, np.void]):
             return None
         name = bytes(row["neighbour"]).decode("utf-8", "replace")
         used = float(row["neighbour_cpu_ratio"])
-        known = name and math.isfinite(used)
-        return Neighbour(name, int(row["neighbour_pid"]), used) if known else None
+        is_known = name and math.isfinite(used)
+        return Neighbour(name, int(row["neighbour_pid"]), used) if is_known else None
 
     def __getitem__(self, node: str) -> np.void:
-        place = int(self._nodes.known([node])[0])
+        place = int(self._nodes.lookup([node])[0])
         if place < 0:
             raise KeyError(node)
-        found: np.void = self._rows[place]
-        return found
+        row: np.void = self._rows[place]
+        return row
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._nodes)

@@ -41,16 +41,16 @@ class NewestRows:
         """Take rows, as one array (rows,) for each field."""
         count = len(columns["step"])
         self._make_room(count)
-        left = min(count, len(self._rows))
-        self._arrived += count - left
+        stored = min(count, len(self._rows))
+        self._arrived += count - stored
         begin = self._arrived % max(1, len(self._rows))
-        fits = min(left, len(self._rows) - begin)  # the others begin at the front again
+        fits = min(stored, len(self._rows) - begin)  # the others begin at the front again
         for name, values in columns.items():
-            self._rows[name][begin : begin + fits] = values[count - left : count - left + fits]
-            self._rows[name][: left - fits] = values[count - left + fits :]
-        self._arrived += left
+            self._rows[name][begin : begin + fits] = values[count - stored : count - stored + fits]
+            self._rows[name][: stored - fits] = values[count - stored + fits :]
+        self._arrived += stored
         self._mark(begin, begin + fits)
-        self._mark(0, left - fits)
+        self._mark(0, stored - fits)
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
@@ -67,8 +67,8 @@ class NewestRows:
 
     def _steps(self, begin: int, end: int) -> Integers:
         """The steps of the rows at these places, of those that were taken."""
-        found: Integers = np.ascontiguousarray(self._rows[: self._arrived]["step"][begin:end])
-        return found
+        steps: Integers = np.ascontiguousarray(self._rows[: self._arrived]["step"][begin:end])
+        return steps
 
     def _mark(self, begin: int, end: int) -> None:
         """Note which steps lie in the blocks of places that were written."""

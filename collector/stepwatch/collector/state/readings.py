@@ -36,18 +36,18 @@ class Subjects:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._at)
 
-    def known(self, subjects: Sequence[Any] | Places) -> Places:
+    def lookup(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 if it has none."""
         return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """The same, once those that have none were given one as far as there is room."""
-        found = self.known(subjects)
-        for at in np.flatnonzero(found < 0).tolist():
-            if len(self._at) >= self._limit and subjects[at] not in self._at:
+        numbers = self.lookup(subjects)
+        for index in np.flatnonzero(numbers < 0).tolist():
+            if len(self._at) >= self._limit and subjects[index] not in self._at:
                 continue
-            found[at] = self._at.setdefault(subjects[at], len(self._at))
-        return found
+            numbers[index] = self._at.setdefault(subjects[index], len(self._at))
+        return numbers
 
 
 class Ranks(Subjects):
@@ -59,18 +59,18 @@ class Ranks(Subjects):
         self._count = 0
 
     def __contains__(self, subject: object) -> bool:
-        return isinstance(subject, int) and bool(self.known([subject])[0] >= 0)
+        return isinstance(subject, int) and bool(self.lookup([subject])[0] >= 0)
 
     def __len__(self) -> int:
         return self._count
 
-    def known(self, subjects: Sequence[Any] | Places) -> Places:
+    def lookup(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 if it has none."""
         wanted = np.asarray(subjects, dtype=np.int64)
-        found = np.full(len(wanted), -1, dtype=np.int64)
+        numbers = np.full(len(wanted), -1, dtype=np.int64)
         inside = wanted < len(self._places)
-        found[inside] = self._places[wanted[inside]]
-        return found
+        numbers[inside] = self._places[wanted[inside]]
+        return numbers
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """The same, once those that have none were given one."""
@@ -116,43 +116,46 @@ class Readings:
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 where there is no room for it."""
-        at = self._subjects.numbered(subjects)
+        numbers = self._subjects.numbered(subjects)
         self._make_room()
-        return at
+        return numbers
 
-    def add_at(self, at: Places, times: Values, values: Table) -> None:
+    def add_at(self, numbers: Places, times: Values, values: Table) -> None:
         """Take one reading of each subject by its number; -1 is left out."""
-        taken = at >= 0
-        at, times, values = at[taken], times[taken], values[taken]
-        count = self._count[at]
-        self._write(at, count % NEWEST, times, values)
-        kept = count % EVERY == 0
-        slots = NEWEST + count[kept] // EVERY % EARLIER
-        self._write(at[kept], slots, times[kept], values[kept])
-        self._count[at] = count + 1
+        accepted = numbers >= 0
+        numbers, times, values = numbers[accepted], times[accepted], values[accepted]
+        count = self._count[numbers]
+        self._write(numbers, count % NEWEST, times, values)
+        sampled = count % EVERY == 0
+        slots = NEWEST + count[sampled] // EVERY % EARLIER
+        self._write(numbers[sampled], slots, times[sampled], values[sampled])
+        self._count[numbers] = count + 1
 
-    def skip(self, at: Places, counts: Places) -> None:
+    def skip(self, numbers: Places, counts: Places) -> None:
         """Count readings of subjects, each once by its number, of which nothing would be left."""
-        taken = at >= 0
-        self._count[at[taken]] += counts[taken]
+        accepted = numbers >= 0
+        self._count[numbers[accepted]] += counts[accepted]
 
     def over(self, subjects: list[Any], seconds: float) -> tuple[Table, Table]:
         """Means (subjects, fields) over the newest `seconds` of each, and over what came before."""
-        at = self._subjects.known(subjects)
-        known = at >= 0
-        now = np.full((len(at), len(self.fields)), np.nan)
-        before = now.copy()
-        if known.any():
-            times, values = self._times[at[known]], self._values[at[known]].astype(np.float64)
+        numbers = self._subjects.lookup(subjects)
+        is_known = numbers >= 0
+        now = np.full((len(numbers), len(self.fields)), np.nan)
+        earlier = now.copy()
+        if is_known.any():
+            times, values = (
+                self._times[numbers[is_known]],
+                self._values[numbers[is_known]].astype(np.float64),
+            )
             ages = np.nanmax(times, axis=1, keepdims=True) - times
-            now[known] = _means(values, ages <= seconds)
-            before[known] = _means(values, ages > seconds + EVERY)
-        return now, before
+            now[is_known] = _means(values, ages <= seconds)
+            earlier[is_known] = _means(values, ages > seconds + EVERY)
+        return now, earlier
 
-    def _write(self, at: Places, slots: Places, times: Values, values: Table) -> None:
-        self._times[at, slots] = times
+    def _write(self, numbers: Places, slots: Places, times: Values, values: Table) -> None:
+        self._times[numbers, slots] = times
         with np.errstate(over="ignore"):
-            self._values[at, slots] = values
+            self._values[numbers, slots] = values
 
     def _make_room(self) -> None:
         count = len(self._subjects)
@@ -162,13 +165,13 @@ class Readings:
 
 
 def _with_room(
-    held: np.ndarray[Any, np.dtype[Any]], count: int, empty: float
+    array: np.ndarray[Any, np.dtype[Any]], count: int, empty: float
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """`held` with at least `count` rows, a power of two, so that few additions copy it."""
-    if count <= len(held):
-        return held
-    more = max(8, 1 << (count - 1).bit_length()) - len(held)
-    return np.concatenate([held, np.full((more, *held.shape[1:]), empty, dtype=held.dtype)])
+    """`array` with at least `count` rows, a power of two, so that few additions copy it."""
+    if count <= len(array):
+        return array
+    more = max(8, 1 << (count - 1).bit_length()) - len(array)
+    return np.concatenate([array, np.full((more, *array.shape[1:]), empty, dtype=array.dtype)])
 
 
 def _means(
@@ -196,10 +199,10 @@ class Rates:
         self._times = np.full(0, np.nan)
         self._counters = np.full((0, fields), np.nan)
 
-    def of(self, subject: object, time_s: float, counters: Values) -> Values:
+    def rate(self, subject: object, time_s: float, counters: Values) -> Values:
         """Growth per second since the previous reading of `subject`."""
-        found: Values = self.of_all([subject], np.array([time_s]), counters[None, :])[0]
-        return found
+        rates: Values = self.of_all([subject], np.array([time_s]), counters[None, :])[0]
+        return rates
 
     def of_all(self, subjects: Sequence[Any] | Places, times: Values, counters: Table) -> Table:
         """The same for many subjects, `counters` of shape (subjects, fields)."""
@@ -207,22 +210,22 @@ class Rates:
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 where there is no room for it."""
-        at = self._subjects.numbered(subjects)
+        numbers = self._subjects.numbered(subjects)
         self._times = _with_room(self._times, len(self._subjects), np.nan)
         self._counters = _with_room(self._counters, len(self._subjects), np.nan)
-        return at
+        return numbers
 
-    def of_at(self, at: Places, times: Values, counters: Table) -> Table:
+    def of_at(self, numbers: Places, times: Values, counters: Table) -> Table:
         """The same for subjects by their numbers, each once; unknown for -1."""
         counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
-        taken = at >= 0
+        accepted = numbers >= 0
         rates = np.full_like(counters, np.nan)
-        seconds = times[taken] - self._times[at[taken]]
-        grown = counters[taken] - self._counters[at[taken]]
+        seconds = times[accepted] - self._times[numbers[accepted]]
+        grown = counters[accepted] - self._counters[numbers[accepted]]
         usable = (seconds > 0)[:, None] & (grown >= 0)
-        rates[taken] = np.where(
+        rates[accepted] = np.where(
             usable, grown / np.where(seconds > 0, seconds, 1.0)[:, None], np.nan
         )
-        self._times[at[taken]] = times[taken]
-        self._counters[at[taken]] = counters[taken]
+        self._times[numbers[accepted]] = times[accepted]
+        self._counters[numbers[accepted]] = counters[accepted]
         return rates

@@ -14,11 +14,11 @@ from stepwatch.collector.state.tracker import Tracker
 def discover() -> tuple[type[Tracker], ...]:
     """All trackers by `order`, then by name; nothing else lists them."""
     below = pkgutil.walk_packages(trackers.__path__, f"{trackers.__name__}.")
-    names = [each.name for each in below if not each.ispkg]
-    found = [
+    names = [module.name for module in below if not module.ispkg]
+    tracker_types = [
         value
         for name in names
         for value in vars(import_module(name)).values()
         if isinstance(value, type) and issubclass(value, Tracker) and value.__module__ == name
     ]
-    return tuple(sorted(found, key=lambda each: (each.order, each.__name__)))
+    return tuple(sorted(tracker_types, key=lambda kind: (kind.order, kind.__name__)))

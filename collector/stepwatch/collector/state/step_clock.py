@@ -53,11 +53,11 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
     timing = attempt.tracker(DeviceTiming)
     if not devices.ring.world or not steps.ring.world:
-        said = timing.reason(timing.untimed(timing.of))
-        return StepTiming(HOST, said or (_missing(devices) if devices.in_part else ""))
+        reason = timing.reason(timing.untimed(timing.of))
+        return StepTiming(HOST, reason or (_missing(devices) if devices.in_part else ""))
     last = min(steps.ring.newest, devices.ring.newest)
     span = steps.ring.steps(min(SPAN_STEPS, devices.ring.depth), last)
-    reported, timed = steps.ring.known(span), devices.ring.known(span)
+    reported, timed = steps.ring.holds(span), devices.ring.holds(span)
     reporting = np.flatnonzero(reported.any(axis=0))
     if untimed := timing.untimed(reporting.tolist()):
         return StepTiming(HOST, timing.reason(untimed))
@@ -80,8 +80,8 @@ def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
     Then the hosts' first steps are no baseline: a host returns when it has enqueued a step, at once
     until the queue of its device is full.
     """
-    said = attempt.tracker(DeviceTiming).timed_ranks > 0
-    return said or attempt.tracker(DeviceSteps).lengths.any
+    timed_now = attempt.tracker(DeviceTiming).timed_ranks > 0
+    return timed_now or attempt.tracker(DeviceSteps).lengths.any
 
 
 def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
@@ -123,10 +123,10 @@ def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
 def _has_whole(devices: DeviceSteps, span: Integers, reported: MaskMatrix) -> bool:
     """Whether enough of the steps were timed whole on every rank that reports them."""
     in_part = devices.ring.in_part(span)
-    timed = devices.ring.known(span)
-    whole = ~in_part.any(axis=1) & (timed >= reported).all(axis=1) & timed.any(axis=1)
+    timed = devices.ring.holds(span)
+    is_whole = ~in_part.any(axis=1) & (timed >= reported).all(axis=1) & timed.any(axis=1)
     enough = min(LEAST_WHOLE_STEPS, math.ceil(LEAST_SHARE * len(span)))
-    return int(whole.sum()) >= enough
+    return int(is_whole.sum()) >= enough
 
 
 def _missing(devices: DeviceSteps) -> str:

@@ -58,18 +58,18 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
     fixed_end_ns = history.dropped.fixed_end_ns
     if not on_device.any() and count == len(facts.end_ns) and fixed_end_ns == NEVER:
         return facts
-    found = attempt.tracker(DeviceSteps).lengths.of(history.steps[:count])
-    ends = np.where(on_device, found["end_wall_ns"].astype(np.int64), facts.end_ns[:count])
+    lengths = attempt.tracker(DeviceSteps).lengths.rows(history.steps[:count])
+    ends = np.where(on_device, lengths["end_wall_ns"].astype(np.int64), facts.end_ns[:count])
     ends = _between(ends, on_device, fixed_end_ns)
     return facts._replace(
         end_ns=ends,
         allocated=history.allocated(facts.began_ns, ends, began_known=began_ns > 0),
-        busy=np.where(on_device, found["busy"], facts.busy[:count]),
-        longest=np.where(on_device, found["longest"], facts.longest[:count]).astype(np.float64),
+        busy=np.where(on_device, lengths["busy"], facts.busy[:count]),
+        longest=np.where(on_device, lengths["longest"], facts.longest[:count]).astype(np.float64),
         observed=facts.observed[:count],
         lost=facts.lost[:count],
         on_device=on_device,
-        parts=_parts(facts.parts[:count], found, on_device),
+        parts=_parts(facts.parts[:count], lengths, on_device),
         tokens=facts.tokens[:count],
         unfinished=facts.unfinished[:count],
         expected=facts.expected[:count],
@@ -78,10 +78,10 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
 
 def _parts(hosts: Rows, devices: Rows, on_device: Mask) -> Rows:
     """Columns `PARTS` of each step, on its clock."""
-    found: Rows = hosts.copy()
+    parts: Rows = hosts.copy()
     for name in PARTS:
-        found[name][on_device] = devices[name][on_device]
-    return found
+        parts[name][on_device] = devices[name][on_device]
+    return parts
 
 
 class LastStep(NamedTuple):
@@ -124,15 +124,17 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
     clock on which most of them count: the other one's would be figures of something else."""
     history, on_device = attempt.step_history, _on_device(attempt)
     rows = history.rows[: len(on_device)]
-    known = np.flatnonzero(rows["longest"] > 0)
-    known = known[history.held_from + known > history.first][-newest if newest else None :]
-    timed, count = known[on_device[known]], int(on_device[known].sum())
-    steps_on: dict[StepClock, int] = {DEVICE: count, HOST: len(known) - count}
-    if not count or count < len(known) - count:
-        seconds = rows["longest"][known[~on_device[known]]].astype(np.float64)
+    positions = np.flatnonzero(rows["longest"] > 0)
+    positions = positions[history.held_from + positions > history.first][
+        -newest if newest else None :
+    ]
+    timed, count = positions[on_device[positions]], int(on_device[positions].sum())
+    steps_on: dict[StepClock, int] = {DEVICE: count, HOST: len(positions) - count}
+    if not count or count < len(positions) - count:
+        seconds = rows["longest"][positions[~on_device[positions]]].astype(np.float64)
         return StepLengths(seconds, HOST, steps_on)
-    found = attempt.tracker(DeviceSteps).lengths.of(history.held_from + timed)
-    return StepLengths(found["longest"].astype(np.float64), DEVICE, steps_on)
+    lengths = attempt.tracker(DeviceSteps).lengths.rows(history.held_from + timed)
+    return StepLengths(lengths["longest"].astype(np.float64), DEVICE, steps_on)
 
 
 def tokens_per_second(attempt: Attempt) -> float | None:
@@ -151,15 +153,15 @@ def tokens_per_second(attempt: Attempt) -> float | None:
 
 def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | None:
     """Losses of the first and the newest step that has one; None where none has."""
-    histories = [each.step_history for each in attempts]
+    histories = [attempt.step_history for attempt in attempts]
     parts = [
         part
-        for each in histories
-        for part in ([each.dropped.loss_first, each.dropped.loss_last], each.rows["loss"])
+        for history in histories
+        for part in ([history.dropped.loss_first, history.dropped.loss_last], history.rows["loss"])
     ]
     losses = np.concatenate(parts)
-    known = losses[~np.isnan(losses)]
-    return (float(known[0]), float(known[-1])) if len(known) else None
+    finite = losses[~np.isnan(losses)]
+    return (float(finite[0]), float(finite[-1])) if len(finite) else None
 
 
 def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: float) -> None:
@@ -199,8 +201,8 @@ def _first_timed(attempt: Attempt, on_device: Mask) -> Vector:
     wanted = BASELINE_STEPS - len(history.dropped.timed)
     timed = history.held_from + np.flatnonzero(on_device)
     timed = timed[timed >= history.first + WARMUP_STEPS][: max(wanted, 0)]
-    found = attempt.tracker(DeviceSteps).lengths.of(timed)["longest"].astype(np.float64)
-    return np.concatenate([history.dropped.timed, found])
+    seconds = attempt.tracker(DeviceSteps).lengths.rows(timed)["longest"].astype(np.float64)
+    return np.concatenate([history.dropped.timed, seconds])
 
 
 def _usual_on_hosts(attempt: Attempt) -> float:
@@ -213,9 +215,9 @@ def _between(ends: Integers, fixed: Mask, earlier: int = NEVER) -> Integers:
     `earlier` is the fixed end before all of them. Fixed at 10 and 20, between them 8 and 15 -> 10,
     10, 15, 20.
     """
-    at = np.flatnonzero(fixed)
-    place = np.searchsorted(at, np.arange(len(ends)))  # of the next fixed one, or itself
-    after = np.append(ends[at], np.iinfo(np.int64).max)[place]
-    before = np.append(earlier, ends[at])[place]
-    moved: Integers = np.where(fixed, ends, np.minimum(np.maximum(ends, before), after))
+    positions = np.flatnonzero(fixed)
+    place = np.searchsorted(positions, np.arange(len(ends)))  # of the next fixed one, or itself
+    upper = np.append(ends[positions], np.iinfo(np.int64).max)[place]
+    lower = np.append(earlier, ends[positions])[place]
+    moved: Integers = np.where(fixed, ends, np.minimum(np.maximum(ends, lower), upper))
     return moved

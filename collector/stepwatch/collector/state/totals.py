@@ -64,11 +64,11 @@ class Totals:
     ) -> None:
         """Count steps by the seconds of their slowest rank on `clock`; 0 is a step that no rank
         reported."""
-        known = durations[durations > 0]
-        self.steps_on[clock] += len(known)
-        places = np.searchsorted(STEP_SECONDS_BOUNDS, known)  # a bound itself lies in its bucket
+        reported = durations[durations > 0]
+        self.steps_on[clock] += len(reported)
+        places = np.searchsorted(STEP_SECONDS_BOUNDS, reported)  # a bound itself lies in its bucket
         self.steps += np.bincount(places, minlength=len(self.steps))
-        self._step_nanoseconds += sum(map(round, (known * NANOSECONDS).tolist()))
+        self._step_nanoseconds += sum(map(round, (reported * NANOSECONDS).tolist()))
 
     def add_checkpoints(self, decided: Mapping[str, int]) -> None:
         """Count checkpoints whose outcome was decided just now."""
@@ -80,29 +80,29 @@ class Totals:
         bounds = [*map(str, STEP_SECONDS_BOUNDS), "+Inf"]
         return list(zip(bounds, np.cumsum(self.steps).astype(float).tolist(), strict=True))
 
-    def add(self, other: Totals) -> None:
+    def add(self, totals: Totals) -> None:
         """Count what another one counted, too."""
-        self.rows, self.tokens = self.rows + other.rows, self.tokens + other.tokens
-        for name, spent in other._nanoseconds.items():
+        self.rows, self.tokens = self.rows + totals.rows, self.tokens + totals.tokens
+        for name, spent in totals._nanoseconds.items():
             self._nanoseconds[name] += spent
-        self.steps = self.steps + other.steps
-        for clock, count in other.steps_on.items():
+        self.steps = self.steps + totals.steps
+        for clock, count in totals.steps_on.items():
             self.steps_on[clock] += count
-        self._step_nanoseconds += other._step_nanoseconds
-        self.add_checkpoints(other.checkpoints)
+        self._step_nanoseconds += totals._step_nanoseconds
+        self.add_checkpoints(totals.checkpoints)
 
-    def raise_to(self, other: Totals) -> None:
-        """Make no accumulator lower than that of `other`."""
-        self.rows, self.tokens = max(self.rows, other.rows), max(self.tokens, other.tokens)
+    def raise_to(self, totals: Totals) -> None:
+        """Make no accumulator lower than that of `totals`."""
+        self.rows, self.tokens = max(self.rows, totals.rows), max(self.tokens, totals.tokens)
         self._nanoseconds = {
-            name: max(spent, other._nanoseconds[name]) for name, spent in self._nanoseconds.items()
+            name: max(spent, totals._nanoseconds[name]) for name, spent in self._nanoseconds.items()
         }
-        self.steps = np.maximum(self.steps, other.steps)
+        self.steps = np.maximum(self.steps, totals.steps)
         self.steps_on = {
-            clock: max(count, other.steps_on[clock]) for clock, count in self.steps_on.items()
+            clock: max(count, totals.steps_on[clock]) for clock, count in self.steps_on.items()
         }
-        self._step_nanoseconds = max(self._step_nanoseconds, other._step_nanoseconds)
+        self._step_nanoseconds = max(self._step_nanoseconds, totals._step_nanoseconds)
         self.checkpoints = {
-            outcome: max(count, other.checkpoints[outcome])
+            outcome: max(count, totals.checkpoints[outcome])
             for outcome, count in self.checkpoints.items()
         }

@@ -99,7 +99,7 @@ class TrackedAttempt:
         self.first_offsets: dict[str, int] = {}
         """The first that was received of each; a later one differs where somebody set the clock."""
         self.is_released = False
-        self._trackers: dict[type[Tracker], Tracker] = {each: each() for each in trackers}
+        self._trackers: dict[type[Tracker], Tracker] = {kind: kind() for kind in trackers}
 
     def tracker(self, wanted: type[T]) -> T:
         """The attempt's tracker of that type.
@@ -107,9 +107,9 @@ class TrackedAttempt:
         Raises:
             KeyError: the registry holds none.
         """
-        found = self._trackers[wanted]
-        assert isinstance(found, wanted)
-        return found
+        tracker = self._trackers[wanted]
+        assert isinstance(tracker, wanted)
+        return tracker
 
     def grow(self, world: int) -> None:
         """Make room for more ranks; a number that no job has is left out."""
@@ -121,10 +121,10 @@ class TrackedAttempt:
 
     def release(self) -> None:
         """Give cells back; steps that still arrive are refused, the step history stays."""
-        self._trackers = {kind: each.released() for kind, each in self._trackers.items()}
+        self._trackers = {kind: tracker.released() for kind, tracker in self._trackers.items()}
         self.is_released = True
 
     @property
     def cells(self) -> int:
         """Cells held, all of which `release` gives back."""
-        return sum(each.cells for each in self._trackers.values())
+        return sum(tracker.cells for tracker in self._trackers.values())

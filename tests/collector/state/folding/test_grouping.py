@@ -104,7 +104,7 @@ def test_evidence_is_taken_in_such_histories(narrow: None, monkeypatch: pytest.M
         bet(evidence, cells, ranks)
         seen.add(f"on {evidence.clock}")
         seen.update(["nodes"] if len(evidence.members) else [])
-        seen.update(["without a rank"] if len(ranks) < cells.known.shape[1] else [])
+        seen.update(["without a rank"] if len(ranks) < cells.reported.shape[1] else [])
         seen.update(["suspects"] if before >= rank_evidence.SUSPECT_LOG else [])
         seen.update(["tokens"] if evidence.counts.exponent else [])
         seen.update(["buckets"] if len(evidence.buckets.course().steps) == 5 else [])

@@ -79,20 +79,20 @@ def burning(
     not spent 2 % of a month's budget. Worked example: target 0.95 over 28 days asks for a rate of
     13.44 over an hour; half an hour of which 80 % is bad burned at 16, of the hour at 8.
     """
-    found = []
-    for each in reachable(slo):
-        pair = each.pair
+    burning_pairs = []
+    for reachable_pair in reachable(slo):
+        pair = reachable_pair.pair
         long, short = (
             counted_in(slo, slices, now_s, seconds, without)
             for seconds in (pair.long_seconds, pair.short_seconds)
         )
-        if not (each.can_fire and long.total and short.total):
+        if not (reachable_pair.can_fire and long.total and short.total):
             continue
         ran = min(1.0, max(0.0, now_s - slices.first_s) / pair.long_seconds)
         rate = _rate(slo, long) * Decimal(str(ran))
-        if min(rate, _rate(slo, short)) >= each.rate:
-            found.append(Burning(pair, rate, each.rate))
-    return tuple(found)
+        if min(rate, _rate(slo, short)) >= reachable_pair.rate:
+            burning_pairs.append(Burning(pair, rate, reachable_pair.rate))
+    return tuple(burning_pairs)
 
 
 def _rate(slo: Slo, window: Window) -> Decimal:

@@ -14,12 +14,12 @@ from stepwatch.signals.phrases import closest_hint, file_problem
 
 def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
     """What is wrong with the SLOs of classes, of which those named `slos` exist."""
-    for name, each in site.classes.items():
-        for number, slo in enumerate(each.slos):
+    for name, site_class in site.classes.items():
+        for number, slo in enumerate(site_class.slos):
             if slo not in slos:
                 hint = closest_hint(slo, slos)
                 yield ("classes", name, "slos", number), f"there is no SLO {slo[:80]!r}; {hint}"
-            elif slo in each.slos[:number]:
+            elif slo in site_class.slos[:number]:
                 yield ("classes", name, "slos", number), f"{slo} is named twice; keep one"
 
 
@@ -30,15 +30,15 @@ def slo_names(folder: Path | None = None) -> set[str]:
         ConfigurationError: a document cannot be read.
     """
     place = resources.files(__package__).joinpath("documents") if folder is None else folder
-    found = set()
+    names = set()
     try:
         for file in place.iterdir():
             if file.name.endswith((".yaml", ".yml")):
-                found.add(_name(file.read_text(encoding="utf-8")))
+                names.add(_name(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, YamlError) as error:
         reason = error if isinstance(error, YamlError) else file_problem(error)
         raise ConfigurationError(f"{place}: cannot be read: {reason}; pass --slo DIR") from error
-    return found
+    return names
 
 
 def _name(text: str) -> str:

@@ -64,8 +64,8 @@ _WHAT_TO_DO = {
 class _Problem(Exception):
     """Something is wrong at a place of a document."""
 
-    def __init__(self, place: Place, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
         self.place = place
 
 
@@ -79,9 +79,9 @@ def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Sl
         ConfigurationError: it is not one, or asks for something that is not evaluated. One line
             for each problem: `source:line: what is wrong; what to do`.
     """
-    document, found = validated(Document, text, source, Hints(_WHAT_TO_DO, KEYS))
+    document, parsed = validated(Document, text, source, Hints(_WHAT_TO_DO, KEYS))
     try:
-        return _slo_of(found, slis)
+        return _slo_of(parsed, slis)
     except _Problem as problem:
         place = ".".join(str(part) for part in problem.place if isinstance(part, str))
         raise ConfigurationError(
@@ -89,23 +89,23 @@ def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Sl
         ) from problem
 
 
-def _slo_of(found: Document, slis: Collection[str] | None) -> Slo:
+def _slo_of(parsed: Document, slis: Collection[str] | None) -> Slo:
     """The SLO of a document that has the right shape.
 
     Raises:
         _Problem: something in it cannot be evaluated.
     """
-    indicator, objective = found.spec.indicator.spec, found.spec.objectives[0]
+    indicator, objective = parsed.spec.indicator.spec, parsed.spec.objectives[0]
     where: Place = ("spec", "objectives", 0)
-    name, title = found.metadata.name, found.metadata.displayName
+    name, title = parsed.metadata.name, parsed.metadata.displayName
     if indicator.thresholdMetric is not None:
         of_sli: Place = (*_METRIC, "thresholdMetric", "metricSource", "spec", "sli")
-        sli = _known(indicator.thresholdMetric, of_sli, discover_run_slis())
+        sli = _sli_name(indicator.thresholdMetric, of_sli, discover_run_slis())
         if objective.op is None or objective.value is None:
             raise _Problem(where, "a threshold needs op and value, such as op: lte, value: 0.01")
         if objective.target is not None:
             raise _Problem((*where, "target"), "a threshold has no target; leave it out")
-        if found.spec.timeWindow and found.spec.timeWindow[0].duration != _RUN:
+        if parsed.spec.timeWindow and parsed.spec.timeWindow[0].duration != _RUN:
             raise _Problem(
                 ("spec", "timeWindow", 0), "a threshold is about the run; write duration: run"
             )
@@ -113,7 +113,7 @@ def _slo_of(found: Document, slis: Collection[str] | None) -> Slo:
         return Slo(name, title, sli, Decimal(1), RunWindow(), limit)
     assert indicator.ratioMetric is not None
     place: Place = (*_METRIC, "ratioMetric", "good", "metricSource", "spec", "sli")
-    sli = _known(indicator.ratioMetric.good, place, discover() if slis is None else slis)
+    sli = _sli_name(indicator.ratioMetric.good, place, discover() if slis is None else slis)
     total = indicator.ratioMetric.total
     if total is not None and total.metricSource.spec.sli != sli:
         place = (*_METRIC, "ratioMetric", "total", "metricSource", "spec", "sli")
@@ -122,49 +122,51 @@ def _slo_of(found: Document, slis: Collection[str] | None) -> Slo:
         raise _Problem(where, "op and value are for thresholdMetric; write target")
     if objective.target is None:
         raise _Problem(where, "target is missing; write a share between 0 and 1, such as 0.95")
-    if not found.spec.timeWindow:
+    if not parsed.spec.timeWindow:
         raise _Problem(("spec",), "timeWindow is missing; write - duration: 28d")
-    window = _window(found.spec.timeWindow[0])
-    slices = _time_slices(found.spec.budgetingMethod, objective, window)
+    window = _window(parsed.spec.timeWindow[0])
+    slices = _time_slices(parsed.spec.budgetingMethod, objective, window)
     return Slo(name, title, sli, objective.target, window, time_slices=slices)
 
 
 def _time_slices(method: str, objective: Objective, window: Window) -> TimeSlices | None:
     """Slices of time that a document asks for; None with Occurrences."""
     where: Place = ("spec", "objectives", 0)
-    asked = objective.timeSliceTarget, objective.timeSliceWindow
+    requested = objective.timeSliceTarget, objective.timeSliceWindow
     if method != "Timeslices":
-        if asked != (None, None):
+        if requested != (None, None):
             raise _Problem(
                 where, "timeSliceTarget and timeSliceWindow need budgetingMethod: Timeslices"
             )
         return None
-    share, length = asked
+    share, length = requested
     if share is None or length is None:
-        what = "Timeslices need timeSliceTarget and timeSliceWindow, such as 0.95 and 5m"
-        raise _Problem(where, what)
+        message = "Timeslices need timeSliceTarget and timeSliceWindow, such as 0.95 and 5m"
+        raise _Problem(where, message)
     match = _DURATION.fullmatch(length)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
     if not SLICE_SECONDS <= seconds <= min(longest_seconds(window), MAX_WINDOW_SECONDS):
-        what = f"{length} is no part of the window; write how long a slice is, such as 5m"
-        raise _Problem((*where, "timeSliceWindow"), what)
+        message = f"{length} is no part of the window; write how long a slice is, such as 5m"
+        raise _Problem((*where, "timeSliceWindow"), message)
     coarsest = coarsest_seconds(longest_seconds(window))
     if seconds % coarsest:
-        what = (
+        message = (
             f"what happened in a window of {window.words} is kept in slices of "
             f"{coarsest // 60} min; write a multiple of {coarsest // 60}m"
         )
-        raise _Problem((*where, "timeSliceWindow"), what)
+        raise _Problem((*where, "timeSliceWindow"), message)
     return TimeSlices(share, seconds)
 
 
-def _known(metric: Metric, place: Place, slis: Collection[str]) -> str:
+def _sli_name(metric: Metric, place: Place, slis: Collection[str]) -> str:
     sli = metric.metricSource.spec.sli
     if sli not in slis:
         names = sorted(slis)
         hint = closest_hint(sli, names, list_known=False)
-        what = f"there is no SLI {sli[:80]!r}; {hint and hint + ' '}write one of {', '.join(names)}"
-        raise _Problem(place, what)
+        message = (
+            f"there is no SLI {sli[:80]!r}; {hint and hint + ' '}write one of {', '.join(names)}"
+        )
+        raise _Problem(place, message)
     return sli
 
 
@@ -192,18 +194,18 @@ def _calendar(wanted: TimeWindow, calendar: Calendar) -> CalendarWindow:
     place: Place = ("spec", "timeWindow", 0)
     match = re.fullmatch(r"(\d{1,3})([dwMQY])", wanted.duration)
     if match is None or not 1 <= int(match[1]) <= 366:
-        what = f"{wanted.duration[:80]!r} is no period of a calendar; write 1d, 1w, 1M, 1Q or 1Y"
-        raise _Problem((*place, "duration"), what)
+        message = f"{wanted.duration[:80]!r} is no period of a calendar; write 1d, 1w, 1M, 1Q or 1Y"
+        raise _Problem((*place, "duration"), message)
     try:
         start = datetime.strptime(calendar.startTime, _START)
     except ValueError:
-        what = f"{calendar.startTime[:80]!r} is no local time; write such as 2026-01-01 00:00:00"
-        raise _Problem((*place, "calendar", "startTime"), what) from None
+        message = f"{calendar.startTime[:80]!r} is no local time; write such as 2026-01-01 00:00:00"
+        raise _Problem((*place, "calendar", "startTime"), message) from None
     try:
         ZoneInfo(calendar.timeZone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        what = f"there is no time zone {calendar.timeZone[:80]!r}; write such as Europe/Berlin"
-        raise _Problem((*place, "calendar", "timeZone"), what) from None
+        message = f"there is no time zone {calendar.timeZone[:80]!r}; write such as Europe/Berlin"
+        raise _Problem((*place, "calendar", "timeZone"), message) from None
     return CalendarWindow(int(match[1]), match[2], start, calendar.timeZone)
 
 

@@ -73,7 +73,7 @@ class IndicatorSpec(Strict):
     thresholdMetric: Metric | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _require_one_metric(self) -> Self:
         if (self.ratioMetric is None) == (self.thresholdMetric is None):
             raise ValueError("give one of ratioMetric and thresholdMetric")
         return self

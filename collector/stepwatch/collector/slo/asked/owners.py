@@ -22,7 +22,7 @@ class OwnerRule(NamedTuple):
     """Jobs whose names fit the pattern `jobs`, and what is said of them: some of `FIELDS`."""
 
     jobs: str
-    said: Mapping[str, str]
+    owner: Mapping[str, str]
 
 
 def said_of(facts: Mapping[str, str]) -> dict[str, str]:
@@ -32,20 +32,22 @@ def said_of(facts: Mapping[str, str]) -> dict[str, str]:
 
 def owner_in(document: Mapping[str, Any]) -> dict[str, str]:
     """Those of `FIELDS` that the account of a day was stored with."""
-    found = document.get("owner")
+    owner = document.get("owner")
     return (
-        said_of({f"owner.{name}": str(text) for name, text in found.items()})
-        if isinstance(found, dict)
+        said_of({f"owner.{name}": str(text) for name, text in owner.items()})
+        if isinstance(owner, dict)
         else {}
     )
 
 
-def owner_of(job: str, said: Mapping[str, str], rules: Iterable[OwnerRule]) -> dict[str, str]:
-    """Those of `FIELDS` that are known of a job: as its run has `said`, else as the first rule that
-    fits it and names them."""
-    found = {name: said.get(name, "") for name in FIELDS}
+def owner_of(job: str, declared: Mapping[str, str], rules: Iterable[OwnerRule]) -> dict[str, str]:
+    """The known `FIELDS` of a job.
+
+    A field that its run has `declared` wins; else the first matching rule that names it.
+    """
+    owner = {name: declared.get(name, "") for name in FIELDS}
     for rule in rules:
         if fnmatchcase(job, rule.jobs):
-            for name, text in rule.said.items():
-                found[name] = found[name] or text
-    return {name: text[:_MOST] for name, text in found.items() if text}
+            for name, text in rule.owner.items():
+                owner[name] = owner[name] or text
+    return {name: text[:_MOST] for name, text in owner.items() if text}

@@ -36,8 +36,8 @@ def validated(model: type[M], text: str, source: str, hints: Hints) -> tuple[Doc
         raise ConfigurationError(f"{source}:{error.line}: {error}") from error
     except ValidationError as error:
         # Of a value that is in the error nothing is shown: it may be a secret in a wrong place.
-        found = error.errors(include_input=False)[:MAX_ERRORS]
-        lines = [problem_line(each, document, source, hints, model) for each in found]
+        errors = error.errors(include_input=False)[:MAX_ERRORS]
+        lines = [problem_line(problem, document, source, hints, model) for problem in errors]
         raise ConfigurationError("\n".join(lines)) from error
 
 
@@ -47,7 +47,7 @@ def refuse(problems: Iterable[tuple[Place, str]], document: Document, source: st
     Raises:
         ConfigurationError: there is a problem; a line for each.
     """
-    lines = [f"{source}:{document.line_of(place)}: {what}" for place, what in problems]
+    lines = [f"{source}:{document.line_of(place)}: {message}" for place, message in problems]
     if lines:
         raise ConfigurationError("\n".join(lines))
 
@@ -59,18 +59,18 @@ def problem_line(
     `model` its key belongs, or the nearest of the keys that there are."""
     to_do, place, fields = hints.to_do, problem["loc"], model.model_fields
     names = ".".join(str(part) for part in place if isinstance(part, str))
-    what = "is missing" if problem["type"] == "missing" else problem["msg"]
-    what = what.removeprefix("Value error, ").splitlines()[0]
+    message = "is missing" if problem["type"] == "missing" else problem["msg"]
+    message = message.removeprefix("Value error, ").splitlines()[0]
     remedy = to_do.get(names) or next(
-        (to_do[each] for each in _shorter(place) if each in to_do),
+        (to_do[shorter] for shorter in _shorter(place) if shorter in to_do),
         "see https://github.com/OpenSLO/OpenSLO#slo",
     )
     if not place and problem["type"] in ("model_type", "dict_type"):
-        what = "it holds no keys"
-        remedy = f"write one of {', '.join(each.alias or key for key, each in fields.items())}"
+        message = "it holds no keys"
+        remedy = f"write one of {', '.join(field.alias or key for key, field in fields.items())}"
     if problem["type"] == "extra_forbidden":
-        what, remedy = _misplaced(str(place[-1]), hints.keys, model)
-    return f"{source}:{document.line_of(place)}: {names or 'the document'}: {what}; {remedy}"
+        message, remedy = _misplaced(str(place[-1]), hints.keys, model)
+    return f"{source}:{document.line_of(place)}: {names or 'the document'}: {message}; {remedy}"
 
 
 def _misplaced(key: str, keys: Collection[str], model: type[BaseModel]) -> tuple[str, str]:
@@ -78,20 +78,20 @@ def _misplaced(key: str, keys: Collection[str], model: type[BaseModel]) -> tuple
     homes = sorted(key_homes(model, key))
     if homes:
         return "there is no such key here", f"write it under {' or '.join(homes)}"
-    others = [each for each in keys if each != key]
-    return "there is no such key", closest_hint(key, others, list_known=False) or "leave it out"
+    other_keys = [known_key for known_key in keys if known_key != key]
+    return "there is no such key", closest_hint(key, other_keys, list_known=False) or "leave it out"
 
 
 def key_homes(model: type[BaseModel], key: str, prefix: str = "") -> set[str]:
     """Places below the top of a model in which `key` may stand, as `alerting` or `classes.NAME`."""
-    found = set()
+    homes = set()
     for name, field in model.model_fields.items():
         if prefix and key == (field.alias or name):
-            found.add(prefix)
+            homes.add(prefix)
         for inner, keyed in _inner_models(field.annotation):
             step = f"{field.alias or name}.NAME" if keyed else (field.alias or name)
-            found |= key_homes(inner, key, f"{prefix}.{step}".lstrip("."))
-    return found
+            homes |= key_homes(inner, key, f"{prefix}.{step}".lstrip("."))
+    return homes
 
 
 def _inner_models(
@@ -101,8 +101,8 @@ def _inner_models(
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, keyed
         return
-    for each in get_args(annotation):
-        yield from _inner_models(each, keyed=keyed or get_origin(annotation) is dict)
+    for argument in get_args(annotation):
+        yield from _inner_models(argument, keyed=keyed or get_origin(annotation) is dict)
 
 
 def _shorter(place: Place) -> list[str]:

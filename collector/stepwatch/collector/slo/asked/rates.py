@@ -57,9 +57,9 @@ class RateCard(NamedTuple):
         rate is valid: one for the class goes before one for any."""
         day = datetime.fromtimestamp(day_s, UTC).date()
         fitting = [
-            each for each in self.rates if each.since <= day and each.job_class in ("", job_class)
+            rate for rate in self.rates if rate.since <= day and rate.job_class in ("", job_class)
         ]
-        best = max(fitting, key=lambda each: (bool(each.job_class), each.since), default=None)
+        best = max(fitting, key=lambda rate: (bool(rate.job_class), rate.since), default=None)
         return None if best is None else best.device_hour
 
     def price(self, at_s: float, job_class: str) -> Price | None:
@@ -77,7 +77,7 @@ def read_rates(path: Path) -> RateCard:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        found = tomllib.loads(text)
+        table = tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{path}: {file_problem(error)}; pass --rates FILE") from error
     except UnicodeDecodeError as error:
@@ -86,17 +86,17 @@ def read_rates(path: Path) -> RateCard:
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: nested too deeply; write [[rate]] tables") from error
-    return _card(found, text, str(path))
+    return _card(table, text, str(path))
 
 
-def _card(found: Mapping[str, Any], text: str, source: str) -> RateCard:
+def _card(card: Mapping[str, Any], text: str, source: str) -> RateCard:
     problems = [
         f"{source}:{_line(text, re.escape(key))}: there is no key {key!r}; "
         + closest_hint(key, _TOP)
-        for key in found
+        for key in card
         if key not in _TOP
     ]
-    currency, tables = found.get("currency"), found.get("rate", [])
+    currency, tables = card.get("currency"), card.get("rate", [])
     if not isinstance(currency, str) or not re.fullmatch("[A-Z]{3}", currency):
         where = _line(text, "currency")
         problems.append(f'{source}:{where}: currency: write three letters, such as "USD"')
@@ -111,7 +111,7 @@ def _card(found: Mapping[str, Any], text: str, source: str) -> RateCard:
             problems.append(f"{source}:{line}: {wrong}")
         else:
             rates.append(Rate(table["from"], float(table["device_hour"]), table.get("class", "")))
-    twice = {each[::2] for each in rates if sum(each[::2] == other[::2] for other in rates) > 1}
+    twice = {rate[::2] for rate in rates if sum(rate[::2] == second[::2] for second in rates) > 1}
     problems += [
         f"{source}:1: two rates of class {name or 'any'!r} are valid from {since}; keep one"
         for since, name in sorted(twice)
@@ -142,8 +142,8 @@ def _line(text: str, key: str, number: int = 0) -> int:
     """The line on which a key, a regular expression, stands for the `number`-th time after the
     first."""
     lines = [
-        at
-        for at, line in enumerate(text.splitlines(), 1)
+        line_number
+        for line_number, line in enumerate(text.splitlines(), 1)
         if re.match(rf"\s*(?:{key})\s*(?:=|$|#)", line)
     ]
     return lines[number] if number < len(lines) else 1

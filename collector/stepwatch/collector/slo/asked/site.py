@@ -56,13 +56,13 @@ class Planned(NamedTuple):
 
 def apart(spans: Iterable[Span]) -> list[Span]:
     """The same spans in rising order, those that touch as one."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for first, until in sorted(spans):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(until, found[-1][1])
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(until, merged[-1][1])
         else:
-            found.append((first, until))
-    return found
+            merged.append((first, until))
+    return merged
 
 
 class Objectives(NamedTuple):
@@ -77,51 +77,65 @@ class Objectives(NamedTuple):
 
     def of(self, job_class: str) -> list[Slo]:
         """The SLOs of jobs of a class; all of them where the site says nothing of any other."""
-        others = self.classes.get(OTHERS, tuple(self.slos))
-        names = self.classes.get(job_class, others)
+        default_names = self.classes.get(OTHERS, tuple(self.slos))
+        names = self.classes.get(job_class, default_names)
         return [self.slos[name] for name in names]
 
     def planned_for(self, job_class: str) -> list[Planned]:
         """When work was planned that jobs of a class do not pay for."""
-        return [each for each in self.planned if each.classes is None or job_class in each.classes]
+        return [
+            planned
+            for planned in self.planned
+            if planned.classes is None or job_class in planned.classes
+        ]
 
     def without(self, job_class: str) -> Sequence[Span]:
         """Planned time of jobs of a class: spans in rising order and apart, Unix seconds."""
-        return apart((each.from_s, each.until_s) for each in self.planned_for(job_class))
+        return apart((planned.from_s, planned.until_s) for planned in self.planned_for(job_class))
 
-    def of_generations(self, known: Mapping[str, Generation]) -> Objectives:
+    def of_generations(self, generations: Mapping[str, Generation]) -> Objectives:
         """The same, each SLO with the number of its generation and since when that is in force; one
         that asks for something else than its newest generation has none yet."""
         slos = {
-            name: slo._replace(generation=known[name].number, since_s=known[name].since_s)
-            if name in known and known[name].revision == slo.revision
+            name: slo._replace(
+                generation=generations[name].number, since_s=generations[name].since_s
+            )
+            if name in generations and generations[name].revision == slo.revision
             else slo
             for name, slo in self.slos.items()
         }
         return self._replace(slos=slos)
 
-    def asked_otherwise(self, known: Mapping[str, Generation]) -> list[str]:
+    def asked_otherwise(self, generations: Mapping[str, Generation]) -> list[str]:
         """Names of SLOs of which the newest generation asks for something else."""
         slos = self.slos.items()
-        return [n for n, slo in slos if n in known and known[n].revision != slo.revision]
+        return [
+            n for n, slo in slos if n in generations and generations[n].revision != slo.revision
+        ]
 
-    def changes_since(self, before: Objectives) -> list[str]:
+    def changes_since(self, previous: Objectives) -> list[str]:
         """What is asked for otherwise than before, a line each."""
-        found = []
-        for name in sorted(self.slos.keys() | before.slos.keys()):
-            old, new = before.slos.get(name), self.slos.get(name)
+        changes = []
+        for name in sorted(self.slos.keys() | previous.slos.keys()):
+            old, new = previous.slos.get(name), self.slos.get(name)
             if (old and old.revision) != (new and new.revision):
-                words = [each.revision if each else "none" for each in (old, new)]
-                found.append(f"SLO {name}: revision {words[0]} becomes {words[1]}")
-        if self.classes != before.classes:
-            found.append("SLOs of classes changed")
-        found += [f"planned: {each.why}" for each in self.planned if each not in before.planned]
-        found += [f"not planned: {each.why}" for each in before.planned if each not in self.planned]
-        if self.owners != before.owners:
-            found.append("owners changed: they count for days that are written from now on")
-        if self.rates != before.rates:
-            found.append("rates changed: they count from now on, and for all of a report")
-        return found
+                words = [slo.revision if slo else "none" for slo in (old, new)]
+                changes.append(f"SLO {name}: revision {words[0]} becomes {words[1]}")
+        if self.classes != previous.classes:
+            changes.append("SLOs of classes changed")
+        changes += [
+            f"planned: {planned.why}" for planned in self.planned if planned not in previous.planned
+        ]
+        changes += [
+            f"not planned: {planned.why}"
+            for planned in previous.planned
+            if planned not in self.planned
+        ]
+        if self.owners != previous.owners:
+            changes.append("owners changed: they count for days that are written from now on")
+        if self.rates != previous.rates:
+            changes.append("rates changed: they count from now on, and for all of a report")
+        return changes
 
 
 def read_objectives(
@@ -134,8 +148,8 @@ def read_objectives(
         ConfigurationError: something cannot be read or is wrong; a line for each problem, with the
             file, the line, and what to write.
     """
-    found = _objectives(folder, site)
-    return found if rates is None else found._replace(rates=read_rates(rates))
+    objectives = _objectives(folder, site)
+    return objectives if rates is None else objectives._replace(rates=read_rates(rates))
 
 
 def _objectives(folder: Path | None, site: Path | None) -> Objectives:
@@ -155,20 +169,20 @@ def _objectives(folder: Path | None, site: Path | None) -> Objectives:
 
 def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
     """The SLOs with what the `text` of a site file says of them."""
-    document, found = validated(SiteDocument, text, source, Hints(REMEDIES, KEYS))
-    refuse(_problems(found, slos), document, source)
+    document, parsed = validated(SiteDocument, text, source, Hints(REMEDIES, KEYS))
+    refuse(_problems(parsed, slos), document, source)
     planned = tuple(
         Planned(
-            _moment(each.from_) or 0.0,
-            _moment(each.until) or 0.0,
-            each.why,
-            None if each.classes is None else frozenset(each.classes),
+            _moment(window.from_) or 0.0,
+            _moment(window.until) or 0.0,
+            window.why,
+            None if window.classes is None else frozenset(window.classes),
         )
-        for each in found.maintenance
+        for window in parsed.maintenance
     )
-    classes = {name: tuple(each.slos) for name, each in found.classes.items()}
+    classes = {name: tuple(site_class.slos) for name, site_class in parsed.classes.items()}
     owners = tuple(
-        OwnerRule(each.jobs, each.model_dump(include=set(FIELDS))) for each in found.owners
+        OwnerRule(owner.jobs, owner.model_dump(include=set(FIELDS))) for owner in parsed.owners
     )
     return Objectives(slos, classes, planned, owners=owners)
 
@@ -178,8 +192,8 @@ def _documents(folder: Path) -> dict[str, Slo]:
     files = sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
     if not files:
         raise ConfigurationError(f"{folder}: holds no *.yaml; write an SLO document there")
-    found: dict[str, Slo] = {}
-    at: dict[str, Path] = {}
+    slos: dict[str, Slo] = {}
+    paths: dict[str, Path] = {}
     problems = []
     for file in files:
         try:
@@ -190,12 +204,12 @@ def _documents(folder: Path) -> dict[str, Slo]:
         except ConfigurationError as error:
             problems.append(str(error))
             continue
-        if slo.name in found:
-            problems.append(f"{file}:1: {at[slo.name]} is called {slo.name!r}, too; rename one")
-        found[slo.name], at[slo.name] = slo, file
+        if slo.name in slos:
+            problems.append(f"{file}:1: {paths[slo.name]} is called {slo.name!r}, too; rename one")
+        slos[slo.name], paths[slo.name] = slo, file
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return found
+    return slos
 
 
 def _problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:

@@ -53,8 +53,8 @@ class CalendarWindow(NamedTuple):
             months = (local.year - self.start.year) * 12 + local.month - self.start.month
             number = months // (_MONTHS[self.unit] * self.periods)
         # Local clocks are set back and months are short: look at the period before and after, too.
-        moments = (self._begin(each, zone) for each in range(number + 1, number - 3, -1))
-        return next(at for at in moments if at <= now_s)
+        moments = (self._begin(period, zone) for period in range(number + 1, number - 3, -1))
+        return next(moment for moment in moments if moment <= now_s)
 
     def _begin(self, number: int, zone: ZoneInfo) -> float:
         if self.unit in _DAYS:
@@ -67,8 +67,8 @@ class CalendarWindow(NamedTuple):
     def words(self) -> str:
         """As people say it."""
         unit = {"d": "day", "w": "week", "M": "month", "Q": "quarter", "Y": "year"}[self.unit]
-        each = f"each {unit}" if self.periods == 1 else f"each {self.periods} {unit}s"
-        return f"{each} of the calendar ({self.zone})"
+        period = f"each {unit}" if self.periods == 1 else f"each {self.periods} {unit}s"
+        return f"{period} of the calendar ({self.zone})"
 
 
 class RunWindow(NamedTuple):
@@ -110,14 +110,14 @@ def longest_seconds(window: Window) -> float:
 def _plus_months(start: datetime, months: int) -> datetime:
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     first = start.replace(year=year, month=month + 1, day=1)
-    after = datetime(year + (month == 11), (month + 1) % 12 + 1, 1)
-    last_day = (after - timedelta(days=1)).day
+    next_month = datetime(year + (month == 11), (month + 1) % 12 + 1, 1)
+    last_day = (next_month - timedelta(days=1)).day
     return first.replace(day=min(start.day, last_day))
 
 
 def _span(seconds: int) -> str:
-    days, rest = divmod(seconds, 86_400)
-    if not rest:
+    days, remainder = divmod(seconds, 86_400)
+    if not remainder:
         return f"{days} days" if days != 1 else "day"
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours} h" if not rest else f"{seconds // 60} min"
+    hours, remainder = divmod(seconds, 3600)
+    return f"{hours} h" if not remainder else f"{seconds // 60} min"

@@ -26,8 +26,8 @@ class Document(NamedTuple):
 class YamlError(Exception):
     """Text that is no YAML document of plain values; `line` counts from 1."""
 
-    def __init__(self, line: int, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
         self.line = line
 
 
@@ -42,8 +42,8 @@ def read_yaml(text: str) -> Document:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = error.problem or error.context or "is not YAML"
-        raise YamlError(_line(mark), what) from error
+        message = error.problem or error.context or "is not YAML"
+        raise YamlError(_line(mark), message) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise YamlError(1, "is not YAML, or is nested too deeply") from error
     lines: dict[Place, int] = {(): 1}
@@ -60,15 +60,15 @@ def _refuse_aliases(text: str) -> None:
 def _value(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     lines[place] = _line(node.start_mark)
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*place, at), lines) for at, item in enumerate(node.value)]
+        return [_value(item, (*place, index), lines) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, item in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.value in found:
+            if not isinstance(key, yaml.ScalarNode) or key.value in mapping:
                 raise YamlError(_line(key.start_mark), "a key that is repeated, or is no text")
-            found[key.value] = _value(item, (*place, key.value), lines)
+            mapping[key.value] = _value(item, (*place, key.value), lines)
             lines[(*place, key.value)] = _line(key.start_mark)
-        return found
+        return mapping
     return _scalar(node)
 
 

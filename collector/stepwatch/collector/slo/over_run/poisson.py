@@ -29,12 +29,12 @@ def share_interval(good: int, trials: int) -> tuple[float, float]:
     """
     if not trials:
         return 0.0, 1.0
-    one, other = good + 0.5, trials - good + 0.5
-    low = 0.0 if not good else _root(lambda x: _beta_up_to(x, one, other) - _TAIL, 0.0, 1.0)
+    alpha, beta = good + 0.5, trials - good + 0.5
+    low = 0.0 if not good else _root(lambda x: _beta_up_to(x, alpha, beta) - _TAIL, 0.0, 1.0)
     high = (
         1.0
         if good == trials
-        else _root(lambda x: _beta_up_to(x, one, other) - (1.0 - _TAIL), 0.0, 1.0)
+        else _root(lambda x: _beta_up_to(x, alpha, beta) - (1.0 - _TAIL), 0.0, 1.0)
     )
     return low, high
 
@@ -43,26 +43,26 @@ def _poisson_up_to(count: int, mean: float) -> float:
     """The chance of at most `count` events."""
     if mean <= 0:
         return 1.0
-    logs = (each * math.log(mean) - math.lgamma(each + 1) - mean for each in range(count + 1))
+    logs = (events * math.log(mean) - math.lgamma(events + 1) - mean for events in range(count + 1))
     return min(1.0, math.fsum(map(math.exp, logs)))
 
 
-def _beta_up_to(x: float, one: float, other: float, steps: int = 400) -> float:
+def _beta_up_to(x: float, alpha: float, beta: float, steps: int = 400) -> float:
     """The chance that a variable of Beta(one, other) is at most `x`.
 
     With x = sin(t)**2 its density has no pole at either end: 2 sin(t)**(2 a - 1) cos(t)**(2 b - 1).
     """
-    log = math.lgamma(one + other) - math.lgamma(one) - math.lgamma(other) + math.log(2.0)
+    log = math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta) + math.log(2.0)
     end = math.asin(math.sqrt(min(1.0, max(0.0, x))))
 
-    def density(at: float) -> float:
-        sine, cosine = math.sin(at), math.cos(at)
+    def density(angle: float) -> float:
+        sine, cosine = math.sin(angle), math.cos(angle)
         if sine <= 0 or cosine <= 0:
-            return math.exp(log) if (2 * one - 1 == 0 and sine <= 0) else 0.0
-        return math.exp(log + (2 * one - 1) * math.log(sine) + (2 * other - 1) * math.log(cosine))
+            return math.exp(log) if (2 * alpha - 1 == 0 and sine <= 0) else 0.0
+        return math.exp(log + (2 * alpha - 1) * math.log(sine) + (2 * beta - 1) * math.log(cosine))
 
     width = end / steps
-    inner = sum((4 if at % 2 else 2) * density(at * width) for at in range(1, steps))
+    inner = sum((4 if index % 2 else 2) * density(index * width) for index in range(1, steps))
     return (density(0.0) + inner + density(end)) * width / 3
 
 

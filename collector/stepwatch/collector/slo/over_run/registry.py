@@ -22,15 +22,15 @@ def discover_run_slis() -> Mapping[str, RunSli]:
     Raises:
         LookupError: a file names no SLI, or one that another file names.
     """
-    found: dict[str, RunSli] = {}
+    by_name: dict[str, RunSli] = {}
     for module in pkgutil.walk_packages(slis.__path__, f"{slis.__name__}."):
         if module.ispkg:
             continue
         named = getattr(import_module(module.name), "SLIS", ())
-        if not named or any(sli.name in found for sli in named):
+        if not named or any(sli.name in by_name for sli in named):
             raise LookupError(f"{module.name} must name SLIS of its own")
-        found |= {sli.name: sli for sli in named}
-    return dict(sorted(found.items(), key=lambda item: (_number(item[1]), item[0])))
+        by_name |= {sli.name: sli for sli in named}
+    return dict(sorted(by_name.items(), key=lambda item: (_number(item[1]), item[0])))
 
 
 def _number(sli: RunSli) -> int:
@@ -39,8 +39,10 @@ def _number(sli: RunSli) -> int:
 
 def readings(facts: JobFacts, names: Iterable[str] | None = None) -> dict[str, Reading]:
     """What each SLI is of a job, or those of `names`. One that cannot be computed is unknown."""
-    known = discover_run_slis()
-    return {name: _measured(known[name], facts) for name in (known if names is None else names)}
+    available = discover_run_slis()
+    return {
+        name: _measured(available[name], facts) for name in (available if names is None else names)
+    }
 
 
 def _measured(sli: RunSli, facts: JobFacts) -> Reading:

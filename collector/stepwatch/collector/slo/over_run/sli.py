@@ -94,7 +94,9 @@ class JobFacts:
         """The share of the allocated device-time that went to these."""
         if not self.allocated > 0:
             return unknown("no device-time is accounted yet")
-        return Reading(sum(self.device_seconds.get(each, 0.0) for each in causes) / self.allocated)
+        return Reading(
+            sum(self.device_seconds.get(cause, 0.0) for cause in causes) / self.allocated
+        )
 
 
 class RunSli(NamedTuple):

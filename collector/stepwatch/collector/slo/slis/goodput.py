@@ -21,11 +21,11 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     """
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
-    gone = steps.lost | steps.unfinished
+    is_lost = steps.lost | steps.unfinished
     work = steps.busy * (1.0 - held_up_share(attempt)) + np.nan_to_num(
         steps.parts["eval"].astype(np.float64)
     )
-    return np.where(gone, 0.0, np.minimum(work, total)), total
+    return np.where(is_lost, 0.0, np.minimum(work, total)), total
 
 
 SLI = Sli("goodput", good_and_total, counts=Standing.ALL)

@@ -32,16 +32,16 @@ OWNER = "owner"
 def entries(attempt: AttemptSteps) -> Accounts:
     """What became of each step of an attempt: (steps, columns), in the order of `COLUMNS`."""
     steps = attempt.steps
-    kept = ~steps.lost & (steps.observed > 0)
-    counts = np.stack([np.where(kept, steps.tokens, 0), kept.astype(np.int64)], axis=1)
+    counted = ~steps.lost & (steps.observed > 0)
+    counts = np.stack([np.where(counted, steps.tokens, 0), counted.astype(np.int64)], axis=1)
     return np.concatenate([partition(attempt), counts], axis=1)
 
 
-def add_to_days(days: Days, ends_s: Vector, found: Accounts) -> None:
+def add_to_days(days: Days, ends_s: Vector, accounts: Accounts) -> None:
     """Add entries of steps that end at `ends_s` (Unix seconds) to `days`, in place."""
     starts = (ends_s // DAY_SECONDS).astype(np.int64) * DAY_SECONDS
     for start in np.unique(starts).tolist():
-        sums = found[starts == start].sum(axis=0)
+        sums = accounts[starts == start].sum(axis=0)
         days[start] = days.get(start, _nothing()) + sums
 
 
@@ -56,9 +56,9 @@ def entry_of(document: Mapping[str, Any]) -> Integers:
     Raises:
         ValueError: it holds something else.
     """
-    known = {str(name) for name in COLUMNS}
+    columns = {str(name) for name in COLUMNS}
     counts = {name: value for name, value in document.items() if name != OWNER}
-    if not all(name in known and isinstance(value, int) for name, value in counts.items()):
+    if not all(name in columns and isinstance(value, int) for name, value in counts.items()):
         raise ValueError("no account of a day")
     return np.array([counts.get(str(name), 0) for name in COLUMNS], dtype=np.int64)
 
@@ -76,9 +76,9 @@ def job_days(attempts: Iterable[AttemptSteps], tails: Iterable[Tail] = ()) -> Da
         add_to_days(days, attempt.steps.end_s, entries(attempt))
     for tail in tails:
         moments, seconds = tail.pieces()
-        found = np.zeros((len(moments), len(COLUMNS)), dtype=np.int64)
-        found[:, CAUSES.index(tail.cause)] = (seconds * MICROSECONDS).astype(np.int64)
-        add_to_days(days, moments, found)
+        rows = np.zeros((len(moments), len(COLUMNS)), dtype=np.int64)
+        rows[:, CAUSES.index(tail.cause)] = (seconds * MICROSECONDS).astype(np.int64)
+        add_to_days(days, moments, rows)
     return days
 
 

@@ -33,20 +33,20 @@ def partition(attempt: AttemptSteps) -> Accounts:
     steps = attempt.steps
     total = _cut(np.cumsum(steps.allocated) * steps.world)
     parts = _parts(attempt)
-    found = np.zeros((len(total), len(CAUSES)), dtype=np.int64)
+    accounts = np.zeros((len(total), len(CAUSES)), dtype=np.int64)
     for place, cause in enumerate(CAUSES):
         if cause in parts:
-            found[:, place] = np.floor(parts[cause] * MICROSECONDS)
-    rest = CAUSES.index(Spent.UNKNOWN)
-    found[:, rest] = 0
-    found[:, rest] = total - found.sum(axis=1)
+            accounts[:, place] = np.floor(parts[cause] * MICROSECONDS)
+    unknown = CAUSES.index(Spent.UNKNOWN)
+    accounts[:, unknown] = 0
+    accounts[:, unknown] = total - accounts.sum(axis=1)
     # Floats may sum to a microsecond more than there is: the largest part gives it back.
-    over = np.flatnonzero(found[:, rest] < 0)
+    over = np.flatnonzero(accounts[:, unknown] < 0)
     if len(over):
-        largest = np.argmax(found[over], axis=1)
-        found[over, largest] += found[over, rest]
-        found[over, rest] = 0
-    return found
+        largest = np.argmax(accounts[over], axis=1)
+        accounts[over, largest] += accounts[over, unknown]
+        accounts[over, unknown] = 0
+    return accounts
 
 
 def _cut(cumulative: Vector) -> Any:
@@ -59,31 +59,33 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
     steps = attempt.steps
     world, observed = steps.world, np.minimum(steps.observed, steps.world).astype(_FLOATS)
     allocated = steps.allocated * world
-    there = steps.allocated * observed
+    observed_time = steps.allocated * observed
     usual = np.where(np.isnan(attempt.baseline_seconds), np.inf, attempt.baseline_seconds)
-    found = _within_steps(attempt, observed)
+    spent = _within_steps(attempt, observed)
     held_up = held_up_share(attempt)
-    for cause in found:
+    for cause in spent:
         if cause not in (Spent.CHECKPOINT_STALL, Spent.EVALUATION):
-            found[cause] = found[cause] * (1.0 - held_up)
-    found[Spent.STALL] = steps.busy * held_up
-    known = np.sum([*found.values()], axis=0)
-    gap = np.maximum(there - known, 0.0)
+            spent[cause] = spent[cause] * (1.0 - held_up)
+    spent[Spent.STALL] = steps.busy * held_up
+    explained = np.sum([*spent.values()], axis=0)
+    gap = np.maximum(observed_time - explained, 0.0)
     # Clocks of hosts and devices differ: what does not fit is made to.
-    scale = np.divide(there, known, out=np.ones_like(known), where=known > there)
-    found = {cause: seconds * scale for cause, seconds in found.items()}
+    scale = np.divide(
+        observed_time, explained, out=np.ones_like(explained), where=explained > observed_time
+    )
+    spent = {cause: seconds * scale for cause, seconds in spent.items()}
     between = np.divide(gap, observed, out=np.zeros_like(gap), where=observed > 0)
     stands = between > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual))
-    found[Spent.STALL] = found[Spent.STALL] + np.where(stands, gap, 0.0)
+    spent[Spent.STALL] = spent[Spent.STALL] + np.where(stands, gap, 0.0)
     if len(allocated) and not (attempt.dropped is not None and attempt.dropped.count):
-        found = _with_start_up(found, gap[0], float(usual[0]) * world)
+        spent = _with_start_up(spent, gap[0], float(usual[0]) * world)
     # Nothing is known to be kept of a step that an exception ended: a stall, if it was long.
     redone, unfinished = steps.lost, steps.unfinished & ~steps.lost
     stood = unfinished & (steps.allocated > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual)))
-    found = {cause: np.where(redone | unfinished, 0.0, each) for cause, each in found.items()}
-    found[Spent.STALL] = np.where(stood, allocated, found[Spent.STALL])
-    found[Spent.REDONE] = np.where(redone, allocated, 0.0)
-    return found
+    spent = {cause: np.where(redone | unfinished, 0.0, seconds) for cause, seconds in spent.items()}
+    spent[Spent.STALL] = np.where(stood, allocated, spent[Spent.STALL])
+    spent[Spent.REDONE] = np.where(redone, allocated, 0.0)
+    return spent
 
 
 def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector]:
@@ -96,7 +98,7 @@ def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector
     least = np.where(np.isfinite(parts["least_collective"]), parts["least_collective"], 0.0)
     transfer = np.minimum(least * observed, waits)
     work = steps.busy - data - waits - bubble
-    found = {
+    spent = {
         Spent.PRODUCTIVE: work,
         Spent.STRAGGLING: waits - transfer,
         Spent.EXPOSED_COMMUNICATION: transfer,
@@ -105,7 +107,7 @@ def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector
         Spent.CHECKPOINT_STALL: parts["checkpoint"].astype(_FLOATS),
         Spent.EVALUATION: parts["eval"].astype(_FLOATS),
     }
-    return {cause: np.minimum(np.fmax(each, 0.0), _MOST) for cause, each in found.items()}
+    return {cause: np.minimum(np.fmax(seconds, 0.0), _MOST) for cause, seconds in spent.items()}
 
 
 def _finite(seconds: Vector) -> Vector:
@@ -113,16 +115,16 @@ def _finite(seconds: Vector) -> Vector:
 
 
 def _with_start_up(
-    found: dict[Spent, Vector], gap: float, usual_step: float
+    spent: dict[Spent, Vector], gap: float, usual_step: float
 ) -> dict[Spent, Vector]:
     """The first step: what lies before it, and what it takes beyond a usual one, is start-up."""
-    found = {cause: seconds.copy() for cause, seconds in found.items()}
-    work = float(found[Spent.PRODUCTIVE][0])
+    spent = {cause: seconds.copy() for cause, seconds in spent.items()}
+    work = float(spent[Spent.PRODUCTIVE][0])
     beyond = max(0.0, work - usual_step)
-    stall = float(found[Spent.STALL][0])
-    start_up = np.zeros_like(found[Spent.PRODUCTIVE])
+    stall = float(spent[Spent.STALL][0])
+    start_up = np.zeros_like(spent[Spent.PRODUCTIVE])
     start_up[0] = beyond + (gap if stall < gap else 0.0) + stall
-    found[Spent.PRODUCTIVE][0] -= beyond
-    found[Spent.STALL][0] = 0.0
-    found[Spent.START_UP] = start_up
-    return found
+    spent[Spent.PRODUCTIVE][0] -= beyond
+    spent[Spent.STALL][0] = 0.0
+    spent[Spent.START_UP] = start_up
+    return spent

@@ -87,8 +87,8 @@ def tails_of(run: Run) -> Iterator[Tail]:
     Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
     and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.
     """
-    held = run.next_began_s is not None and run.next_allocated_s is not None
-    held = held and run.next_allocated_s < run.next_began_s  # type: ignore[operator]
+    devices_held = run.next_began_s is not None and run.next_allocated_s is not None
+    devices_held = devices_held and run.next_allocated_s < run.next_began_s  # type: ignore[operator]
     stood_until = run.over_s if run.over_s is not None else run.seen_s
     lasted = (stood_until or run.last_unset_s) - run.last_unset_s
     least = max(STALL_SECONDS, 0.0 if math.isnan(run.usual_s) else STALL_TIMES * run.usual_s)
@@ -104,7 +104,7 @@ def tails_of(run: Run) -> Iterator[Tail]:
         if lasted > (least if run.has_steps else 0.0):
             yield Tail(cause, last, last + lasted, run.devices)
         last += lasted
-    if held:
+    if devices_held:
         assert run.next_began_s is not None and run.next_allocated_s is not None
         begins = max(last, run.next_allocated_s)
         cause = Spent.STALL if run.over_s is None else Spent.IDLE_ALLOCATED

@@ -63,13 +63,13 @@ class RankClaims:
         if self._is_usual(batches, world or MAX_WORLD):
             self._note_all(batches)
             return batches, 0
-        made: list[Batch] = []
+        admitted: list[Batch] = []
         refused = 0
         for batch in batches:
-            own, count, earlier = self._without_foreign(batch, world or MAX_WORLD)
-            made += [*earlier, own]
+            owned, count, earlier = self._without_foreign(batch, world or MAX_WORLD)
+            admitted += [*earlier, owned]
             refused += count - sum(map(_row_count, earlier))
-        return (Batches(made), refused) if refused else (batches, 0)
+        return (Batches(admitted), refused) if refused else (batches, 0)
 
     def may_start(self, batch: Batch) -> set[int]:
         """Ranks that start in a batch and that its node may speak for."""
@@ -78,57 +78,61 @@ class RankClaims:
             return set()
         rows = chosen(rows, rows["event"] == LifecycleEvent.START)
         rank = rows["rank"].astype(np.int64)
-        at, known = self._find(rank)
-        at = at[known]
-        node = int(self.nodes.known([batch.node])[0])
-        own = (self.node_at[at] == node) | self._free(at, batch.received.wall_s, lives=True)
-        return {*rank[~known].tolist(), *rank[known][own].tolist()}
+        places, is_seen = self._find(rank)
+        places = places[is_seen]
+        node = int(self.nodes.lookup([batch.node])[0])
+        allowed = (self.node_at[places] == node) | self._free(
+            places, batch.received.wall_s, lives=True
+        )
+        return {*rank[~is_seen].tolist(), *rank[is_seen][allowed].tolist()}
 
     def _is_usual(self, batches: Batches, limit: int) -> bool:
         """Whether every rank is spoken for by the node that each row comes from, none ends or
         begins, and each claims the world that it claimed before."""
-        numbers = self.nodes.known([batch.node for batch in batches])
+        numbers = self.nodes.lookup([batch.node for batch in batches])
         for kind in batches.kinds - _OF_NODES:
             table = batches.table(kind)
             rank = table.rows["rank"].astype(np.int64)
             if kind in _OF_LIVES and (rank >= limit).any():
                 return False
             of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
-            at, known = self._find(rank[of_rank])
-            if not known.all() or (self.node_at[at] != numbers[table.origin[of_rank]]).any():
+            places, is_seen = self._find(rank[of_rank])
+            if not is_seen.all() or (self.node_at[places] != numbers[table.origin[of_rank]]).any():
                 return False
             claims, starts, ends = _claims_in(kind, table.rows)
             claims, starts = claims[of_rank], starts[of_rank]
-            if ends[of_rank].any() or (starts & self.over[at]).any():
+            if ends[of_rank].any() or (starts & self.over[places]).any():
                 return False
-            if ((claims > 0) & (claims != self.world[at])).any():
+            if ((claims > 0) & (claims != self.world[places])).any():
                 return False
         return True
 
     def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int, list[Batch]]:
         """A batch without rows of ranks of other nodes, and how many these are; its node claims
         what is free. Third, what its node said before of ranks that it takes over now."""
-        node, before = self._note(batch), (self.ranks, self.node_at.copy())
-        own, foreign = self._divided(batch, node, limit)
-        taken = self._taken_over(*before, node)
-        earlier = self._released(batch.node, node, taken, limit) if len(taken) else []
+        node, earlier_claims = self._note(batch), (self.ranks, self.node_at.copy())
+        owned, foreign = self._divided(batch, node, limit)
+        previous_nodes = self._taken_over(*earlier_claims, node)
+        earlier = (
+            self._released(batch.node, node, previous_nodes, limit) if len(previous_nodes) else []
+        )
         if not foreign:
-            return own, 0, earlier
-        kept = batch._replace(tables=foreign)
+            return owned, 0, earlier
+        withheld = batch._replace(tables=foreign)
         if limit < MAX_WORLD:  # else the whole batch may wait for a world, and be given once more
-            self._withhold(kept)
-        return own, _row_count(kept), earlier
+            self._withhold(withheld)
+        return owned, _row_count(withheld), earlier
 
     def _divided(self, batch: Batch, node: int, limit: int) -> tuple[Batch, dict[Kind, Rows]]:
         """A batch without rows of ranks of other nodes, and these rows."""
         tables, foreign = dict(batch.tables), {}
         # That a rank starts says that its other rows may come from here.
         kinds = batch.tables.keys() - _OF_NODES
-        for kind in sorted(kinds, key=lambda each: (each is not Kind.LIFECYCLE, each)):
+        for kind in sorted(kinds, key=lambda kind: (kind is not Kind.LIFECYCLE, kind)):
             rows = batch.tables[kind]
-            own = self._claim(kind, rows, node, batch.received.wall_s, limit)
-            if not own.all():
-                tables[kind], foreign[kind] = chosen(rows, own), chosen(rows, ~own)
+            is_owned = self._claim(kind, rows, node, batch.received.wall_s, limit)
+            if not is_owned.all():
+                tables[kind], foreign[kind] = chosen(rows, is_owned), chosen(rows, ~is_owned)
         return (batch._replace(tables=tables) if foreign else batch), foreign
 
     def _taken_over(self, ranks: Integers, node_at: Integers, node: int) -> Integers:
@@ -136,23 +140,23 @@ class RankClaims:
         now = self.node_at[np.searchsorted(self.ranks, ranks)]
         return np.unique(node_at[(now == node) & (node_at != node) & (node_at != _NO_NODE)])
 
-    def _released(self, name: str, node: int, taken: Integers, limit: int) -> list[Batch]:
+    def _released(self, name: str, node: int, previous_nodes: Integers, limit: int) -> list[Batch]:
         """What a node said of ranks since anything came from the nodes that it took them from."""
-        since_s = float(self._seen_s[taken].max())
-        mine = [each for each in self._withheld if each.node == name]
-        self._withheld = [each for each in self._withheld if each.node != name]
-        late = [each for each in mine if each.received.wall_s > since_s]
-        return [self._divided(each, node, limit)[0] for each in late]
+        since_s = float(self._seen_s[previous_nodes].max())
+        withheld = [batch for batch in self._withheld if batch.node == name]
+        self._withheld = [batch for batch in self._withheld if batch.node != name]
+        recent = [batch for batch in withheld if batch.received.wall_s > since_s]
+        return [self._divided(batch, node, limit)[0] for batch in recent]
 
     def _withhold(self, batch: Batch) -> None:
         oldest_s = batch.received.wall_s - 2 * SILENT_SECONDS
-        self._withheld = [each for each in self._withheld if each.received.wall_s >= oldest_s]
+        self._withheld = [batch for batch in self._withheld if batch.received.wall_s >= oldest_s]
         if self._withheld_bytes + BATCH_BYTES + batch.nbytes <= MAX_WITHHELD_BYTES:
             self._withheld.append(batch)
 
     @property
     def _withheld_bytes(self) -> int:
-        return sum(BATCH_BYTES + each.nbytes for each in self._withheld)
+        return sum(BATCH_BYTES + batch.nbytes for batch in self._withheld)
 
     def _note(self, batch: Batch) -> int:
         """The number of the node of a batch, from which something came."""
@@ -165,50 +169,50 @@ class RankClaims:
         return node
 
     def _note_all(self, batches: Batches) -> None:
-        numbers = self.nodes.known([batch.node for batch in batches])
+        numbers = self.nodes.lookup([batch.node for batch in batches])
         seen_s = np.array([batch.received.wall_s for batch in batches])
-        known = (numbers >= 0) & (numbers < len(self._seen_s))
-        np.maximum.at(self._seen_s, numbers[known], seen_s[known])
+        is_numbered = (numbers >= 0) & (numbers < len(self._seen_s))
+        np.maximum.at(self._seen_s, numbers[is_numbered], seen_s[is_numbered])
 
     def _claim(self, kind: Kind, rows: Rows, node: int, seen_s: float, limit: int) -> Mask:
         """Which rows (rows,) are about no rank, or about one that `node` speaks for from now on."""
         rank = rows["rank"].astype(np.int64)
-        own = (rank < limit) if kind in _OF_LIVES else np.ones(len(rows), dtype=np.bool_)
+        is_owned = (rank < limit) if kind in _OF_LIVES else np.ones(len(rows), dtype=np.bool_)
         of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
         if not len(of_rank):
-            return own
+            return is_owned
         self._see(np.unique(rank[of_rank]))
-        at, _ = self._find(rank[of_rank])
+        places, _ = self._find(rank[of_rank])
         claims, starts, ends = _claims_in(kind, rows)
         claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
         # An end takes no place of another node: rows of a run before may report its ranks gone.
-        free = self._free(at, seen_s, ~ends) & (~ends | (self.node_at[at] == _NO_NODE))
-        self.node_at[at[free]] = node
-        mine = self.node_at[at] == node
-        own[of_rank] = mine
-        at, claims = at[mine], claims[mine]
-        self.world[at[claims > 0]] = claims[claims > 0]
-        self.over[at[starts[mine]]] = False
-        self.over[at[ends[mine]]] = True
-        return own
+        free = self._free(places, seen_s, ~ends) & (~ends | (self.node_at[places] == _NO_NODE))
+        self.node_at[places[free]] = node
+        is_claimed = self.node_at[places] == node
+        is_owned[of_rank] = is_claimed
+        places, claims = places[is_claimed], claims[is_claimed]
+        self.world[places[claims > 0]] = claims[claims > 0]
+        self.over[places[starts[is_claimed]]] = False
+        self.over[places[ends[is_claimed]]] = True
+        return is_owned
 
-    def _free(self, at: Integers, seen_s: float, lives: Mask | bool) -> Mask:
+    def _free(self, places: Integers, seen_s: float, lives: Mask | bool) -> Mask:
         """Which places (places,) a node that is seen at `seen_s` may take: of ranks that no node
         speaks for, or a silent one; and of a run that is over, those of ranks that it sees alive
         (`lives`)."""
         silent = np.append(self._seen_s < seen_s - SILENT_SECONDS, True)  # -1 is no node
-        done = self.over | silent[self.node_at]
-        free: Mask = silent[self.node_at[at]]
-        if 2 * int(done.sum()) >= len(done):
-            free = free | (self.over[at] & lives)
+        inactive = self.over | silent[self.node_at]
+        free: Mask = silent[self.node_at[places]]
+        if 2 * int(inactive.sum()) >= len(inactive):
+            free = free | (self.over[places] & lives)
         return free
 
     def _see(self, ranks: Integers) -> None:
         """Have a place for each of these ranks, which rise."""
-        _, known = self._find(ranks)
-        if known.all():
+        _, is_seen = self._find(ranks)
+        if is_seen.all():
             return
-        more = ranks[~known]
+        more = ranks[~is_seen]
         places = np.searchsorted(self.ranks, more)
         self.ranks = np.insert(self.ranks, places, more)
         self.node_at = np.insert(self.node_at, places, _NO_NODE)
@@ -221,10 +225,10 @@ class RankClaims:
         if not count:
             return np.zeros(len(ranks), dtype=np.int64), np.zeros(len(ranks), dtype=np.bool_)
         if self.ranks[-1] == count - 1:  # all up to the last, as nearly always
-            at = np.minimum(ranks, count - 1)
-            return at, ranks < count
-        at = np.minimum(np.searchsorted(self.ranks, ranks), count - 1)
-        return at, self.ranks[at] == ranks
+            places = np.minimum(ranks, count - 1)
+            return places, ranks < count
+        places = np.minimum(np.searchsorted(self.ranks, ranks), count - 1)
+        return places, self.ranks[places] == ranks
 
     def believed_world(self, now: int) -> int:
         """The size to make room for, where that is `now`: what most ranks claim, once they vouch
@@ -236,9 +240,9 @@ class RankClaims:
         vouching = (self.world == world) & ((self.ranks < now) if now else True)
         return world if world <= max(FREE_WORLD, VOUCHED * self._vouching(vouching)) else now
 
-    def _vouching(self, which: Mask) -> int:
+    def _vouching(self, vouchers: Mask) -> int:
         """How many of these ranks vouch: not more than a machine has."""
-        by_node = np.bincount(self.node_at[which] + 1)
+        by_node = np.bincount(self.node_at[vouchers] + 1)
         return int(np.minimum(by_node, MAX_VOUCHING).sum())
 
     @property
@@ -252,16 +256,18 @@ class RankClaims:
         """Whether any rank says how many there are."""
         return bool((self.world > 0).any())
 
-    def on_nodes_of(self, other: RankClaims) -> int:
+    def on_nodes_of(self, previous: RankClaims) -> int:
         """How many of its ranks are on nodes that speak for a rank of another run."""
-        names = [*other.nodes]
-        there = [names[at] for at in np.unique(other.node_at[other.node_at >= 0]).tolist()]
-        numbers = self.nodes.known(there)
+        names = [*previous.nodes]
+        node_names = [
+            names[number] for number in np.unique(previous.node_at[previous.node_at >= 0]).tolist()
+        ]
+        numbers = self.nodes.lookup(node_names)
         return int(np.isin(self.node_at, numbers[numbers >= 0]).sum())
 
     def speaks(self, node: str) -> bool:
         """Whether a node speaks for any rank."""
-        return bool((self.node_at == self.nodes.known([node])[0]).any()) and node in self.nodes
+        return bool((self.node_at == self.nodes.lookup([node])[0]).any()) and node in self.nodes
 
     def is_silent(self, now_s: float) -> bool:
         """Whether nothing came from any node that speaks for a rank for `SILENT_SECONDS`."""

@@ -23,14 +23,14 @@ def follows(later: Attempt, newest: Attempt) -> bool:
     """
     if not newest.world:
         return True
-    now_s, seen = later.claims.seen_s, len(later.claims.ranks)
+    now_s, seen_ranks = later.claims.seen_s, len(later.claims.ranks)
     if newest.claims.is_silent(now_s):
         return True
-    there = later.claims.on_nodes_of(newest.claims)
+    overlap = later.claims.on_nodes_of(newest.claims)
     if _is_left(newest, now_s):
-        stalled = now_s - newest.newest_s > SILENT_SECONDS and 2 * seen > later.world
-        return (seen > 0 and 2 * there >= seen) or stalled
-    return 2 * there > min(later.world, _watched(newest)) and 2 * there >= _watched(newest)
+        stalled = now_s - newest.newest_s > SILENT_SECONDS and 2 * seen_ranks > later.world
+        return (seen_ranks > 0 and 2 * overlap >= seen_ranks) or stalled
+    return 2 * overlap > min(later.world, _watched(newest)) and 2 * overlap >= _watched(newest)
 
 
 def _watched(attempt: Attempt) -> int:
@@ -42,14 +42,14 @@ def _is_left(attempt: Attempt, now_s: float) -> bool:
     """Whether at least half of the watched ranks ended, vanished, or are on nodes of which nothing
     came for a while before `now_s` (Unix seconds)."""
     silent = set(attempt.claims.silent_ranks(now_s).tolist())
-    left = attempt.ended.keys() | attempt.ranks.gone | silent
-    return 2 * sum(0 <= rank < attempt.world for rank in left) >= _watched(attempt)
+    departed = attempt.ended.keys() | attempt.ranks.gone | silent
+    return 2 * sum(0 <= rank < attempt.world for rank in departed) >= _watched(attempt)
 
 
 def follower(candidates: Mapping[int, Attempt], newest: Attempt) -> int | None:
     """The number of the candidate that follows `newest`, None while none does; of several, the one
     with most ranks on nodes of that."""
-    following = [number for number, each in candidates.items() if follows(each, newest)]
+    following = [number for number, attempt in candidates.items() if follows(attempt, newest)]
 
     def ranks(number: int) -> tuple[int, int]:
         return candidates[number].claims.on_nodes_of(newest.claims), number

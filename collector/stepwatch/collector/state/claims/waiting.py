@@ -30,7 +30,7 @@ class Waiting:
             self.nbytes += batch.nbytes + BATCH_BYTES
         return True
 
-    def taken(self) -> list[Batch]:
+    def drain(self) -> list[Batch]:
         """What waited, and waits no longer."""
         batches, self.batches, self.nbytes = self.batches, [], 0
         return batches
@@ -44,5 +44,7 @@ class Waiting:
         """Why nothing is known although something came; empty where nothing waits."""
         if not self.batches:
             return ""
-        world, seen, needed = claims.doubted_world
-        return f"{seen:,} of {world:,} ranks reported so far; it is evaluated once {needed:,} did"
+        world, vouchers, needed = claims.doubted_world
+        return (
+            f"{vouchers:,} of {world:,} ranks reported so far; it is evaluated once {needed:,} did"
+        )

@@ -61,13 +61,13 @@ def log_factors(excess: Values) -> Values:
     Excess 0.0, 0.0, 0.2 and a relative bet of 0.3: scores 0, 0, 0.19, mean of the whole scores
     0.067, factors 0.7, 0.7, 1.56.
     """
-    found: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
-    for bet, out in zip(BETS, found, strict=True):
+    factors: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
+    for bet, out in zip(BETS, factors, strict=True):
         dead, most = np.float32(bet.dead), np.float32(bet.most)
         beyond = excess - dead
         mean = _score(beyond, most).mean(axis=-1, keepdims=True)
         out[:] = _log_factor(bet, _score(beyond - ALLOWED, most), mean)
-    return found
+    return factors
 
 
 def _score(beyond: Values, most: np.float32) -> Values:
@@ -77,14 +77,14 @@ def _score(beyond: Values, most: np.float32) -> Values:
 
 def _log_factor(bet: Bet, score: Values, mean: Values) -> Values:
     """Of each `score` (..., ranks), beside the `mean` of the whole scores it is compared with."""
-    known = np.maximum(mean, np.float32(1e-12))
+    divisor = np.maximum(mean, np.float32(1e-12))
     if bet.relative:
-        gain = np.float32(bet.stake) * (score / known - 1.0)
+        gain = np.float32(bet.stake) * (score / divisor - 1.0)
         gain *= mean > 0
     else:
-        gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / known) * (score - mean)
-    found: Values = np.log(gain + np.float32(1.0))  # three times as fast as log1p of 32 bits
-    return found
+        gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / divisor) * (score - mean)
+    log_factor: Values = np.log(gain + np.float32(1.0))  # three times as fast as log1p of 32 bits
+    return log_factor
 
 
 def log_factors_among(excess: Values, faulty: Values) -> Values:
@@ -97,13 +97,13 @@ def log_factors_among(excess: Values, faulty: Values) -> Values:
     few = 2 * faulty.sum(axis=-1, keepdims=True) <= faulty.shape[-1]
     healthy = ~(faulty & few)
     size = (healthy.sum(axis=-1, keepdims=True) + ~healthy).astype(np.float32)
-    found: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
-    for bet, out in zip(BETS, found, strict=True):
+    factors: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
+    for bet, out in zip(BETS, factors, strict=True):
         dead, most = np.float32(bet.dead), np.float32(bet.most)
-        whole = _score(excess - dead, most)
-        mean = ((whole * healthy).sum(axis=-1, keepdims=True) + whole * ~healthy) / size
+        scores = _score(excess - dead, most)
+        mean = ((scores * healthy).sum(axis=-1, keepdims=True) + scores * ~healthy) / size
         out[:] = _log_factor(bet, _score(excess - dead - ALLOWED, most), mean)
-    return found
+    return factors
 
 
 def carried(log_capital: Values, log_factor: Values) -> Values:

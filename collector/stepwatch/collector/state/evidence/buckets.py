@@ -84,38 +84,38 @@ class Buckets:
         work: Cube32,
         begun: Cube8,
         compared: Integers,
-        held: HeldUp,
+        losses: HeldUp,
     ) -> None:
         """Take steps in rising order: what some `units` cost (steps, units), the work of all ranks
         (phases, steps, ranks), where long steps begin (steps, levels, all units), which units
         were `compared` with others, and what the job lost to whichever rank or to all."""
-        whole, every = (len(each) == self._cost.shape[1] for each in (units, compared))
+        all_costed, every = (len(numbers) == self._cost.shape[1] for numbers in (units, compared))
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
-        lost = held.alone.any(axis=1) | (held.together > 0)
+        lost = losses.alone.any(axis=1) | (losses.together > 0)
         waits = cells.least_wait.tolist(), cells.pipeline_wait.tolist()
-        each = zip(cells.steps, cells.seconds.tolist(), *waits, strict=True)
-        for number, (step, lasted, waited, neighbours) in enumerate(each):
-            at = self._begun(int(step))
-            self._seconds[at] += lasted
-            self._least_wait[at] += waited
-            self._pipeline_wait[at] += neighbours
-            self._steps[at] += 1
-            self._work[at] += work[:, number]
+        per_step = zip(cells.steps, cells.seconds.tolist(), *waits, strict=True)
+        for number, (step, lasted, waited, neighbours) in enumerate(per_step):
+            place = self._begun(int(step))
+            self._seconds[place] += lasted
+            self._least_wait[place] += waited
+            self._pipeline_wait[place] += neighbours
+            self._steps[place] += 1
+            self._work[place] += work[:, number]
             if lost[number]:
-                self._alone[at] += held.alone[number]
-                self._together[at] += held.together[number]
-                self._times[at, 0] += bool(held.alone[number].any())
-                self._times[at, 1] += bool(held.together[number])
+                self._alone[place] += losses.alone[number]
+                self._together[place] += losses.together[number]
+                self._times[place, 0] += bool(losses.alone[number].any())
+                self._times[place, 1] += bool(losses.together[number])
             if long[number]:
-                added(self._begun_long[at], begun[number])
-            if whole:
-                self._cost[at] += cost[number]
+                added(self._begun_long[place], begun[number])
+            if all_costed:
+                self._cost[place] += cost[number]
             else:
-                self._cost[at, units] += cost[number]
+                self._cost[place, units] += cost[number]
             if every:
-                self._seen[at] += 1
+                self._seen[place] += 1
             else:
-                self._seen[at, compared] += 1
+                self._seen[place, compared] += 1
 
     def course(self) -> Course:
         """All buckets with steps, the one under way included."""
@@ -139,15 +139,15 @@ class Buckets:
 
     def _begun(self, step: int) -> int:
         """The place of the bucket that takes `step`, begun anew where the one before is full."""
-        at = self._newest % BUCKETS
-        if self._seconds[at] >= BUCKET_SECONDS or self._steps[at] >= _MOST_STEPS:
+        place = self._newest % BUCKETS
+        if self._seconds[place] >= BUCKET_SECONDS or self._steps[place] >= _MOST_STEPS:
             self._newest += 1
-            at = self._newest % BUCKETS
-            self._seconds[at], self._steps[at] = 0.0, 0
-            self._least_wait[at], self._pipeline_wait[at] = 0.0, 0.0
-            self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
-            self._seen[at], self._times[at] = 0, 0
-            self._alone[at], self._together[at] = 0.0, 0.0
-        if not self._steps[at]:
-            self._first_step[at] = step
-        return at
+            place = self._newest % BUCKETS
+            self._seconds[place], self._steps[place] = 0.0, 0
+            self._least_wait[place], self._pipeline_wait[place] = 0.0, 0.0
+            self._cost[place], self._work[place], self._begun_long[place] = 0.0, 0.0, 0
+            self._seen[place], self._times[place] = 0, 0
+            self._alone[place], self._together[place] = 0.0, 0.0
+        if not self._steps[place]:
+            self._first_step[place] = step
+        return place

@@ -39,10 +39,12 @@ class Arrangement(NamedTuple):
     stage: SmallIntegers
     node: Integers
 
-    def is_like(self, other: Arrangement) -> bool:
+    def is_like(self, arrangement: Arrangement) -> bool:
         """Whether evidence of one is evidence of the other."""
-        same = np.array_equal(self.stage, other.stage) and np.array_equal(self.node, other.node)
-        return self.clock == other.clock and same
+        same_layout = np.array_equal(self.stage, arrangement.stage) and np.array_equal(
+            self.node, arrangement.node
+        )
+        return self.clock == arrangement.clock and same_layout
 
 
 class Cells(NamedTuple):
@@ -57,28 +59,28 @@ class Cells(NamedTuple):
     seconds: Vector
     work: Cube32
     tokens: Matrix32
-    known: MaskMatrix
+    reported: MaskMatrix
     least_wait: Vector
     pipeline_wait: Vector
 
-    def at(self, rows: slice) -> Cells:
+    def select(self, rows: slice) -> Cells:
         """Some of the steps."""
         return Cells(
             self.steps[rows],
             self.seconds[rows],
             self.work[:, rows],
             self.tokens[rows],
-            self.known[rows],
+            self.reported[rows],
             self.least_wait[rows],
             self.pipeline_wait[rows],
         )
 
     def alike(self) -> Iterator[Cells]:
         """Runs of steps that the same ranks reported."""
-        changes = (self.known[1:] != self.known[:-1]).any(axis=1)
+        changes = (self.reported[1:] != self.reported[:-1]).any(axis=1)
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self.steps)]
         for begin, end in itertools.pairwise(starts):
-            yield self.at(slice(begin, end))
+            yield self.select(slice(begin, end))
 
 
 def cells_of(
@@ -88,40 +90,42 @@ def cells_of(
 
     `entered` (steps, ranks) are the cells of the hosts that count.
     """
-    known = entered if timed_by is hosts else timed_by.known(steps)
-    slots, none = steps % timed_by.depth, np.zeros((0, 0), dtype=np.bool_)
-    planes = timed_by.cells_of(steps, none, WORK)
+    reported = entered if timed_by is hosts else timed_by.holds(steps)
+    slots, no_mask = steps % timed_by.depth, np.zeros((0, 0), dtype=np.bool_)
+    planes = timed_by.cells_of(steps, no_mask, WORK)
     work = np.empty((len(WORK), len(steps), timed_by.world), dtype=np.float32)
     for out, name in zip(work, WORK, strict=True):
         np.take(planes[name][0], slots, axis=0, out=out)
-    _without_pauses(work, known)
-    (plane, _) = hosts.cells_of(steps, none, ("tokens",))["tokens"]
+    _without_pauses(work, reported)
+    (plane, _) = hosts.cells_of(steps, no_mask, ("tokens",))["tokens"]
     tokens = plane[steps % hosts.depth]
     if not entered.all():
         tokens[~entered] = np.nan
-    waits = timed_by.cells_of(steps, none, ("collective", "pipeline_wait"))
-    least = np.where(known, np.take(waits["collective"][0], slots, axis=0), np.inf).min(axis=1)
+    waits = timed_by.cells_of(steps, no_mask, ("collective", "pipeline_wait"))
+    least = np.where(reported, np.take(waits["collective"][0], slots, axis=0), np.inf).min(axis=1)
     least = np.where(np.isfinite(least), least, 0.0).astype(np.float64)
     neighbours = np.take(waits["pipeline_wait"][0], slots, axis=0)
-    return Cells(steps, seconds, work, tokens, known, least, _mean(neighbours, known))
+    return Cells(steps, seconds, work, tokens, reported, least, _mean(neighbours, reported))
 
 
-def _mean(values: Matrix32, known: MaskMatrix) -> Vector:
+def _mean(values: Matrix32, reported: MaskMatrix) -> Vector:
     """Mean over the ranks that reported (steps,), each step by itself; values (steps, ranks)."""
-    count = np.maximum(known.sum(axis=1), 1)
-    return np.asarray(np.where(known, values, 0.0).astype(np.float64).sum(axis=1) / count)
+    count = np.maximum(reported.sum(axis=1), 1)
+    return np.asarray(np.where(reported, values, 0.0).astype(np.float64).sum(axis=1) / count)
 
 
-def _without_pauses(work: Cube32, known: MaskMatrix) -> None:
-    """Take pauses of most of the `known` ranks (steps, ranks) out of `work` (phases, steps, ranks),
-    in place: other work becomes 0."""
-    other = work[WORK.index("other")]
-    if other.max(initial=0.0) < PAUSE_SECONDS:  # nearly always
+def _without_pauses(work: Cube32, reported: MaskMatrix) -> None:
+    """Set the "other" work to 0 in place, in steps where most `reported` ranks pause.
+
+    `work` has shape (phases, steps, ranks), `reported` (steps, ranks).
+    """
+    outside = work[WORK.index("other")]
+    if outside.max(initial=0.0) < PAUSE_SECONDS:  # nearly always
         return
-    phases = work.sum(axis=0) - other
-    pauses = known & (other >= PAUSE_SECONDS) & (other >= PAUSE_TIMES * phases)
-    most: Mask = 2 * pauses.sum(axis=1) > known.sum(axis=1)
-    other[pauses & most[:, None]] = 0.0
+    phases = work.sum(axis=0) - outside
+    pauses = reported & (outside >= PAUSE_SECONDS) & (outside >= PAUSE_TIMES * phases)
+    most: Mask = 2 * pauses.sum(axis=1) > reported.sum(axis=1)
+    outside[pauses & most[:, None]] = 0.0
 
 
 def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
@@ -170,9 +174,9 @@ def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:
     work: Cube32 = np.zeros_like(cells.work)
     work[:, :, ranks] = cells.work[:, :, ranks]
     reported: Mask = np.isin(np.arange(len(stage)), ranks)
-    for each in np.unique(stage[~reported]).tolist():
-        mine = np.flatnonzero((stage == each) & reported)
-        if len(mine):
-            usual = median(np.take(cells.work, mine, axis=2))
-            work[:, :, (stage == each) & ~reported] = usual
+    for stage_number in np.unique(stage[~reported]).tolist():
+        peers = np.flatnonzero((stage == stage_number) & reported)
+        if len(peers):
+            usual = median(np.take(cells.work, peers, axis=2))
+            work[:, :, (stage == stage_number) & ~reported] = usual
     return work

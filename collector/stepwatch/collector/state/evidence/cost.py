@@ -25,12 +25,12 @@ def step_costs(work: FloatCube, suspect: Suspects) -> FloatCube:
     """
     flat = work.reshape(-1, work.shape[-1])
     slowest = np.arange(len(flat)), np.argmax(flat, axis=-1)
-    rest = flat.copy()
-    rest[slowest] = -np.inf
+    remaining = flat.copy()
+    remaining[slowest] = -np.inf
     costs: np.ndarray[Any, Any] = np.zeros(work.shape, dtype=work.dtype)
-    costs.reshape(flat.shape)[slowest] = flat[slowest] - rest.max(axis=-1)
+    costs.reshape(flat.shape)[slowest] = flat[slowest] - remaining.max(axis=-1)
     if suspect.any():
         few = suspect & (2 * suspect.sum(axis=-1, keepdims=True) <= work.shape[-1])
-        others = np.where(few, -np.inf, work).max(axis=-1, keepdims=True)
-        costs = np.where(few, np.maximum(work - others, 0.0), costs)
+        healthy_max = np.where(few, -np.inf, work).max(axis=-1, keepdims=True)
+        costs = np.where(few, np.maximum(work - healthy_max, 0.0), costs)
     return np.asarray(costs)

@@ -50,18 +50,20 @@ def held_up(
     step, `stages` the places of ranks (stages, size). Each step is taken by itself.
     """
     steps = work.shape[1]
-    found = HeldUp(np.zeros((steps, len(WORK)), dtype=np.float32), np.zeros(steps))
+    losses = HeldUp(np.zeros((steps, len(WORK)), dtype=np.float32), np.zeros(steps))
     if not stages:
-        return found
+        return losses
     waits = (work[_DATA] >= LEVEL * usual) & (usual > 0)
-    far = excess >= LEVEL * beyond_median(min(each.shape[1] for each in stages))
-    for row in np.flatnonzero((far | waits).any(axis=1)).tolist():
-        late, shared = _latest(work[:, row], excess[row], usual[row], stages)
-        middle = max((_waited(work[_DATA, row], usual[row], each) for each in stages), default=0.0)
-        if late is not None and not shared:
-            found.alone[row] = late
-        found.together[row] = middle
-    return found
+    is_late = excess >= LEVEL * beyond_median(min(members.shape[1] for members in stages))
+    for row in np.flatnonzero((is_late | waits).any(axis=1)).tolist():
+        lateness, shared = _latest(work[:, row], excess[row], usual[row], stages)
+        middle = max(
+            (_waited(work[_DATA, row], usual[row], members) for members in stages), default=0.0
+        )
+        if lateness is not None and not shared:
+            losses.alone[row] = lateness
+        losses.together[row] = middle
+    return losses
 
 
 def beyond_median(size: int) -> float:

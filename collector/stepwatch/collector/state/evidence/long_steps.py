@@ -33,15 +33,15 @@ class LongSteps:
         units) of some `units`, of which those `compared` have peers; the others begin none."""
         every = self._lasts.shape[1]
         self.steps[compared] += len(excess)
-        found = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
+        starts = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
         if not self._lasts.any() and excess.max(initial=0.0) < LEVELS[0]:  # nearly always
-            return found
+            return starts
         is_long = excess[:, None, :] >= np.array(LEVELS, dtype=np.float32)[:, None]
-        before = np.concatenate([self._lasts[None, :, units], is_long[:-1]])
-        found[:, :, units] = is_long & ~before
+        previous = np.concatenate([self._lasts[None, :, units], is_long[:-1]])
+        starts[:, :, units] = is_long & ~previous
         self._lasts[:, units] = is_long[-1]
-        self.totals += found.sum(axis=0, dtype=np.int64)
-        return found
+        self.totals += starts.sum(axis=0, dtype=np.int64)
+        return starts
 
 
 def added(counts: Cube8, begun: Cube8) -> None:

@@ -32,7 +32,7 @@ class _Spread(NamedTuple):
 
     counts: Vector
     times: Vector
-    both: Vector
+    product: Vector
     used: Mask
     lies: Mask
 
@@ -80,32 +80,32 @@ class WorkCounts:
         differ = _differ(counts)
         if not differ.any():
             return work
-        found, rows = work.copy(), np.flatnonzero(differ)
-        mine, tokens = np.ascontiguousarray(work[rows]), np.ascontiguousarray(counts[rows])
-        exponents = self._exponents(_spread(mine, tokens, stages))
+        scaled_work, rows = work.copy(), np.flatnonzero(differ)
+        times, tokens = np.ascontiguousarray(work[rows]), np.ascontiguousarray(counts[rows])
+        exponents = self._exponents(_spread(times, tokens, stages))
         for members in stages if exponents.any() else ():
-            together, amounts = picked(mine, members), picked(tokens, members)
+            together, amounts = picked(times, members), picked(tokens, members)
             usable = _usable(together, amounts)
-            known = np.where(usable[..., None], amounts, 1.0).astype(np.float64)
-            ratio = known.mean(axis=-1, keepdims=True) / known
+            counted = np.where(usable[..., None], amounts, 1.0).astype(np.float64)
+            ratio = counted.mean(axis=-1, keepdims=True) / counted
             scaled = together * ratio ** exponents[:, None, None]
-            found[rows[:, None, None], members] = scaled.astype(np.float32)
-        return found
+            scaled_work[rows[:, None, None], members] = scaled.astype(np.float32)
+        return scaled_work
 
     def _exponents(self, spread: _Spread) -> Vector:
         """The exponent before each step (steps,), which it then takes."""
-        found = np.zeros(len(spread.used))
-        for at, (counts, times, both, used, lies) in enumerate(
+        exponents = np.zeros(len(spread.used))
+        for index, (counts, times, product, used, lies) in enumerate(
             zip(*(column.tolist() for column in spread), strict=True)
         ):
-            found[at] = self.exponent
+            exponents[index] = self.exponent
             self._lies += lies
             if used:
                 self._steps += 1
                 self._counts = KEPT * self._counts + counts
                 self._times = KEPT * self._times + times
-                self._both = KEPT * self._both + both
-        return found
+                self._both = KEPT * self._both + product
+        return exponents
 
 
 def _differ(counts: Matrix32) -> Mask:
@@ -123,17 +123,19 @@ def _spread(work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]) -
         usable = _usable(times, amounts)
         used |= usable.any(axis=1)
         lies |= ~usable.all(axis=1)
-        longer, apart = (_about_mean(each, usable) for each in (times, amounts))
-        for total, each in zip(sums, (apart * apart, longer * longer, apart * longer), strict=True):
-            total += each.sum(axis=-1).sum(axis=-1)
+        longer, apart = (_about_mean(values, usable) for values in (times, amounts))
+        for total, products in zip(
+            sums, (apart * apart, longer * longer, apart * longer), strict=True
+        ):
+            total += products.sum(axis=-1).sum(axis=-1)
     return _Spread(sums[0], sums[1], sums[2], used, lies)
 
 
 def _about_mean(values: Values, usable: MaskMatrix) -> Values:
     """Logarithms (steps, stages, ranks) less their mean in the stage; 0 where it is not `usable`
     (steps, stages)."""
-    found = np.log(np.where(usable[..., None], values, 1.0).astype(np.float64))
-    return np.asarray(found - found.mean(axis=-1, keepdims=True))
+    logs = np.log(np.where(usable[..., None], values, 1.0).astype(np.float64))
+    return np.asarray(logs - logs.mean(axis=-1, keepdims=True))
 
 
 def _usable(work: Values, counts: Values) -> MaskMatrix:

@@ -46,8 +46,8 @@ class Batch(NamedTuple):
 
     def rows(self, kind: Kind) -> Rows | None:
         """The rows of a kind; None without any."""
-        found = self.tables.get(kind)
-        return found if found is not None and len(found) else None
+        table = self.tables.get(kind)
+        return table if table is not None and len(table) else None
 
 
 def batch_of(segment: Segment, received: Received) -> Batch:
@@ -84,8 +84,8 @@ def _empty(kind: Kind, batches: int) -> Table:
     """No rows of a kind in so many batches: most kinds are in none, and ten trackers ask."""
     starts = np.zeros(batches + 1, dtype=np.int64)
     rows = np.zeros(0, dtype=DTYPES[kind])
-    for each in (starts, rows):
-        each.setflags(write=False)
+    for array in (starts, rows):
+        array.setflags(write=False)
     return Table(rows, starts)
 
 
@@ -96,12 +96,12 @@ class Batches:
     """
 
     def __init__(
-        self, batches: Sequence[Batch], around: Batches | None = None, at: int = 0
+        self, batches: Sequence[Batch], around: Batches | None = None, start: int = 0
     ) -> None:
         self._batches = batches
         self._around = around
-        self._at = at
-        self._joined = JoinedTables([each.tables for each in batches]) if around is None else None
+        self._start = start
+        self._joined = JoinedTables([batch.tables for batch in batches]) if around is None else None
         self._tables: dict[Kind, Table] = {}
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class Batches:
         if self._joined is not None:
             return self._joined.kinds(first, last)
         assert self._around is not None
-        return self._around._kinds(self._at + first, self._at + last)
+        return self._around._kinds(self._start + first, self._start + last)
 
     @cached_property
     def to_wall_ns(self) -> Integers:
@@ -146,9 +146,11 @@ class Batches:
         no row is there, gets no number.
         """
         numbers = np.flatnonzero(np.bincount(origin, minlength=len(self)))
-        found = np.full(len(self), -1, dtype=np.int64)
-        found[numbers] = nodes.numbered([self._batches[at].node for at in numbers.tolist()])
-        return found[origin]
+        node_numbers = np.full(len(self), -1, dtype=np.int64)
+        node_numbers[numbers] = nodes.numbered(
+            [self._batches[index].node for index in numbers.tolist()]
+        )
+        return node_numbers[origin]
 
     def part(self, first: int, last: int) -> Batches:
         """Batches `first` to `last - 1`."""
@@ -163,15 +165,15 @@ class Batches:
 
     def table(self, kind: Kind) -> Table:
         """The rows of a kind, with where each batch's begin."""
-        found = self._tables.get(kind)
-        if found is None:
+        table = self._tables.get(kind)
+        if table is None:
             if kind not in self.kinds:
-                found = _empty(kind, len(self))
+                table = _empty(kind, len(self))
             elif self._joined is not None:
                 rows, counts = self._joined.rows(kind)
-                found = Table(rows, np.append(0, np.cumsum(counts)))
+                table = Table(rows, np.append(0, np.cumsum(counts)))
             else:
                 assert self._around is not None
-                found = self._around.table(kind).part(self._at, self._at + len(self))
-            self._tables[kind] = found
-        return found
+                table = self._around.table(kind).part(self._start, self._start + len(self))
+            self._tables[kind] = table
+        return table

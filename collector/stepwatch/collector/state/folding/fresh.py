@@ -32,11 +32,11 @@ class Fresh(NamedTuple):
     @classmethod
     def nothing(cls, kind: Kind) -> Fresh:
         """No rows of that kind."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros(0, dtype=DTYPES[kind]), none, none, none, np.zeros(0))
+        empty = np.zeros(0, dtype=np.int64)
+        return cls(np.zeros(0, dtype=DTYPES[kind]), empty, empty, empty, np.zeros(0))
 
     @classmethod
-    def taken(
+    def from_batches(
         cls, rows: Rows, origin: Integers, batches: Batches, attempt: TrackedAttempt
     ) -> Fresh:
         """Rows that come from the batches at `origin`."""
@@ -53,7 +53,7 @@ class Fresh(NamedTuple):
         """Wall time of each row in nanoseconds."""
         return np.asarray(self.rows["time_ns"].astype(np.int64) + self.to_wall_ns)
 
-    def of(self, first: int, last: int) -> Fresh:
+    def in_batches(self, first: int, last: int) -> Fresh:
         """The rows of batches `first` to `last - 1`."""
         low, high = np.searchsorted(self.origin, (first, last))
         if (low, high) == (0, len(self.rows)):

@@ -53,38 +53,38 @@ class Grouping:
         self._world = np.maximum(
             _reduced(np.maximum, states, possible, 0), _reduced(np.maximum, events, claims, 0)
         )
-        self._starts = _any(events, started)
-        self._timing = _any(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
-        self._ends = _Ends.of(events, states)
+        self._starts = _marked_batches(events, started)
+        self._timing = _marked_batches(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
+        self._ends = _Ends.from_tables(events, states)
         self._events = events.counts > 0
-        self._reports = _Reports.of(batches)
+        self._reports = _Reports.from_batches(batches)
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
 
     def size(self, start: int, attempt: Attempt) -> int:
         """How many batches from `start` on go together into `attempt` as it is now."""
-        alone = self._alone(start, attempt)
-        if alone[0]:
+        singles = self._singles(start, attempt)
+        if singles[0]:
             return 1
-        begins = alone | self._begins(start, attempt)
+        begins = singles | self._begins(start, attempt)
         ends = self._closes(start, attempt)
         begins[0] = False
         ends[:-1] |= begins[1:]
         return int(np.argmax(ends)) + 1 if ends.any() else len(ends)
 
-    def _alone(self, start: int, attempt: Attempt) -> Mask:
+    def _singles(self, start: int, attempt: Attempt) -> Mask:
         """Batches that others must not see: they size arrays, may begin another run, arrange ranks
         otherwise, or hold steps of one that is over, whose steps are settled after each of them."""
         history = attempt.tracker(Steps).history
-        found = history.moves(self._first[start:], self._last[start:])
-        found |= self._world[start:] > attempt.world
+        singles = history.moves(self._first[start:], self._last[start:])
+        singles |= self._world[start:] > attempt.world
         if attempt.ended or attempt.ranks.gone:
-            found |= self._starts[start:]
+            singles |= self._starts[start:]
         if attempt.is_over:
-            found |= (self._step_rows[start:] > 0) | (self._device_rows[start:] > 0)
+            singles |= (self._step_rows[start:] > 0) | (self._device_rows[start:] > 0)
         devices = attempt.tracker(DeviceSteps).ring
         if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
-            found |= self._device_rows[start:] > 0  # the first ones say that there are devices
-        return found | self._reports.arrange(start, attempt)
+            singles |= self._device_rows[start:] > 0  # the first ones say that there are devices
+        return singles | self._reports.arrange(start, attempt)
 
     def _begins(self, start: int, attempt: Attempt) -> Mask:
         """Batches that cannot follow those since `start`: steps that share slots among themselves
@@ -92,83 +92,90 @@ class Grouping:
         whether its device times steps, a start of ranks after some ended, or after a checkpoint,
         which is believed by when they started."""
         saved = np.logical_or.accumulate(self._saves[start:])
-        found: Mask = (self._events[start:] & saved) | self._timing[start:]
-        found[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(self._ends.any[start:-1])
-        kept = attempt.tracker(SettledSteps).oldest_kept(attempt)
+        begins: Mask = (self._events[start:] & saved) | self._timing[start:]
+        begins[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(
+            self._ends.has_ends[start:-1]
+        )
+        oldest = attempt.tracker(SettledSteps).oldest_kept(attempt)
         hosts = self._first, self._last, StepRing
         devices = self._device_first, self._device_last, DeviceRing
         for first, last, ring in (hosts, devices) if self._have_devices else (hosts,):
             low = np.minimum.accumulate(first[start:])
             high = np.maximum.accumulate(last[start:])
-            found |= high - low >= ring.depth_for(attempt.world)
-            if kept is not None:
-                found |= high - kept >= ring.depth_for(attempt.world)
-        return found
+            begins |= high - low >= ring.depth_for(attempt.world)
+            if oldest is not None:
+                begins |= high - oldest >= ring.depth_for(attempt.world)
+        return begins
 
     def _closes(self, start: int, attempt: Attempt) -> Mask:
         """Batches that nothing may follow: all ranks have ended, the baseline may close, a sampled
         step is far ahead of the steps."""
         steps = attempt.tracker(Steps)
-        found = np.zeros(len(self._first) - start, dtype=np.bool_)
+        closes = np.zeros(len(self._first) - start, dtype=np.bool_)
         if not attempt.is_over:
             ended = attempt.ended.keys() | attempt.ranks.gone
-            found |= self._ends.complete(start, ended, attempt.world)
-        found |= self._microbatch[start:] > steps.ring.newest + STEPS_AHEAD
-        found |= steps.baseline.may_close(
+            closes |= self._ends.complete(start, ended, attempt.world)
+        closes |= self._microbatch[start:] > steps.ring.newest + STEPS_AHEAD
+        closes |= steps.baseline.may_close(
             self._first[start:] - steps.history.first,
             self._last[start:] - steps.history.first,
             self._step_rows[start:],
             attempt.world,
         )
         if not self._have_devices:
-            return found
-        found |= self._device_last[start:] > steps.ring.newest + STEPS_AHEAD
-        found |= attempt.tracker(DeviceSteps).baseline.may_close(
+            return closes
+        closes |= self._device_last[start:] > steps.ring.newest + STEPS_AHEAD
+        closes |= attempt.tracker(DeviceSteps).baseline.may_close(
             self._device_first[start:] - steps.history.first,
             self._device_last[start:] - steps.history.first,
             self._device_rows[start:],
             attempt.world,
         )
-        return found
+        return closes
 
 
 class _Ends(NamedTuple):
     """Ranks that ended or vanished, and by which batch each: arrays (ends,), by batch.
 
-    `any` (batches,) says which batches have some.
+    `has_ends` (batches,) says which batches have some.
     """
 
     rank: Integers
     batch: Integers
-    any: Mask
+    has_ends: Mask
 
     @classmethod
-    def of(cls, events: Table, states: Table) -> _Ends:
+    def from_tables(cls, events: Table, states: Table) -> _Ends:
         """Those of LIFECYCLE and RANK_STATE rows."""
         ended = np.isin(events.rows["event"], ENDS) if len(events.rows) else _NO_EVENT
-        gone = states.rows["process_state"] == ProcessState.GONE
-        if not (ended.any() or gone.any()):
+        vanished = states.rows["process_state"] == ProcessState.GONE
+        if not (ended.any() or vanished.any()):
             nothing = np.zeros(0, dtype=np.int64)
             return cls(nothing, nothing, np.zeros(len(events.counts), dtype=np.bool_))
-        rank = np.append(events.rows["rank"][ended], states.rows["rank"][gone]).astype(np.int64)
-        batch = np.append(events.origin[ended], states.origin[gone])
+        rank = np.append(events.rows["rank"][ended], states.rows["rank"][vanished]).astype(np.int64)
+        batch = np.append(events.origin[ended], states.origin[vanished])
         order = np.argsort(batch, kind="stable")
-        return cls(rank[order], batch[order], _any(events, ended) | _any(states, gone))
+        return cls(
+            rank[order],
+            batch[order],
+            _marked_batches(events, ended) | _marked_batches(states, vanished),
+        )
 
-    def complete(self, start: int, before: Set[int], world: int) -> Mask:
-        """Batches from `start` on by which `world` ranks may have ended; `before` did before that.
+    def complete(self, start: int, already_ended: Set[int], world: int) -> Mask:
+        """Batches from `start` on by which `world` ranks may have ended.
 
-        World of 3, rank 0 before, batches with ranks 0; 1; none; 1 and 2 -> only the last.
+        `already_ended` holds ranks that ended earlier. World of 3, rank 0 already ended, batches
+        with ranks 0; 1; none; 1 and 2 -> only the last.
         """
-        found = self.any[start:].copy()
-        if not found.any():  # nearly always
-            return found
+        completing = self.has_ends[start:].copy()
+        if not completing.any():  # nearly always
+            return completing
         since = self.batch >= start
         ranks, first = np.unique(self.rank[since], return_index=True)
-        fresh = first[~np.isin(ranks, [*before])]
-        by_batch = np.bincount(self.batch[since][fresh] - start, minlength=len(found))
-        found &= len(before) + np.cumsum(by_batch) >= world
-        return found
+        fresh = first[~np.isin(ranks, [*already_ended])]
+        by_batch = np.bincount(self.batch[since][fresh] - start, minlength=len(completing))
+        completing &= len(already_ended) + np.cumsum(by_batch) >= world
+        return completing
 
 
 class _Reports(NamedTuple):
@@ -182,31 +189,31 @@ class _Reports(NamedTuple):
     nodes: list[str]
 
     @classmethod
-    def of(cls, batches: Batches) -> _Reports:
+    def from_batches(cls, batches: Batches) -> _Reports:
         """Those of a run of batches."""
         table = batches.table(Kind.RANK_STATE)
         rank, stage = (table.rows[name].astype(np.int64) for name in ("rank", "stage"))
-        return cls(rank, stage, table.origin, table.starts, [each.node for each in batches])
+        return cls(rank, stage, table.origin, table.starts, [batch.node for batch in batches])
 
     def arrange(self, start: int, attempt: Attempt) -> Mask:
         """Batches (from `start` on,) by which ranks are on other nodes or stages than before, or by
         which each was reported once: evidence compares them by what is known of all."""
-        found = np.zeros(len(self.nodes) - start, dtype=np.bool_)
+        rearranged = np.zeros(len(self.nodes) - start, dtype=np.bool_)
         low, ranks = int(self.starts[start]), attempt.ranks
         inside = low + np.flatnonzero((self.rank[low:] >= 0) & (self.rank[low:] < attempt.world))
         rank, batch = self.rank[inside], self.batch[inside] - start
         reported = ranks.reported
         if not reported.all():
             new, first = np.unique(rank, return_index=True)
-            by_batch = np.bincount(batch[first[~reported[new]]], minlength=len(found))
+            by_batch = np.bincount(batch[first[~reported[new]]], minlength=len(rearranged))
             all_by = reported.sum() + np.cumsum(by_batch) >= attempt.world
-            found[np.argmax(all_by)] = all_by.any()
-            return found
-        node = ranks.nodes.known(self.nodes[start:])
+            rearranged[np.argmax(all_by)] = all_by.any()
+            return rearranged
+        node = ranks.nodes.lookup(self.nodes[start:])
         moved = ranks.node_at[rank] != node[batch]
         moved |= ranks.stage[rank] != self.stage[inside]
-        found[batch[moved]] = True
-        return found
+        rearranged[batch[moved]] = True
+        return rearranged
 
 
 def _least(table: Table, name: str, empty: int) -> Integers:
@@ -217,7 +224,7 @@ def _greatest(table: Table, name: str) -> Integers:
     return _reduced(np.maximum, table, table.rows[name], -1)
 
 
-def _any(table: Table, marked: Mask) -> Mask:
+def _marked_batches(table: Table, marked: Mask) -> Mask:
     return _reduced(np.maximum, table, marked, 0) > 0
 
 
@@ -227,8 +234,8 @@ def _reduced(how: np.ufunc, table: Table, values: np.ndarray, empty: int) -> Int
     `reduceat` gives an element for an empty part, so only the others are passed:
     counts 2, 0, 1 = starts 0, 2, 2, 3 -> reduceat at 0 and 2 -> found at 0 and 2, empty at 1.
     """
-    found = np.full(len(table.starts) - 1, empty, dtype=np.int64)
+    reduced = np.full(len(table.starts) - 1, empty, dtype=np.int64)
     if len(values):
         filled = table.counts > 0
-        found[filled] = how.reduceat(values.astype(np.int64), table.starts[:-1][filled])
-    return found
+        reduced[filled] = how.reduceat(values.astype(np.int64), table.starts[:-1][filled])
+    return reduced

@@ -14,41 +14,41 @@ from stepwatch.signals.arrays import Integers, Mask, Rows
 Indices = np.ndarray[tuple[int], np.dtype[np.integer[Any]]]
 
 
-def chosen(rows: Rows, which: Integers | Mask) -> Rows:
+def chosen(rows: Rows, selection: Integers | Mask) -> Rows:
     """`rows[which]`: some rows, by position or mask; `rows` itself where it is all in their order.
 
     Whoever writes to the outcome puts it back into `rows`.
     """
-    if _is_all(which, len(rows)):
+    if _is_all(selection, len(rows)):
         return rows
-    found: Rows = _plain(rows)[which].view(rows.dtype)
-    return found
+    selected: Rows = _plain(rows)[selection].view(rows.dtype)
+    return selected
 
 
-def _is_all(which: Integers | Mask, count: int) -> bool:
+def _is_all(selection: Integers | Mask, count: int) -> bool:
     """Whether positions are 0, 1, 2 to the last, or a mask leaves out none.
 
     A row has twenty times the bytes of its position: to compare these is cheaper than a copy.
     """
-    if which.dtype == np.bool_:
-        return bool(which.all())
-    return len(which) == count and bool((which == np.arange(count)).all())
+    if selection.dtype == np.bool_:
+        return bool(selection.all())
+    return len(selection) == count and bool((selection == np.arange(count)).all())
 
 
-def put(rows: Rows, at: Indices | slice, values: Rows) -> None:
+def put(rows: Rows, places: Indices | slice, values: Rows) -> None:
     """`rows[at] = values`, of the same dtype; of two at one place the last stays."""
-    _plain(rows)[at] = _plain(values)
+    _plain(rows)[places] = _plain(values)
 
 
 def accumulate(
-    how: np.ufunc, rows: Rows, name: str, at: Integers, values: np.ndarray[Any, np.dtype[Any]]
+    how: np.ufunc, rows: Rows, name: str, places: Integers, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
     """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower.
 
     Packed fields are not aligned, and `ascontiguousarray` does not copy the field of a single row.
     """
     column = rows[name].copy()
-    how.at(column, at, values.astype(column.dtype))
+    how.at(column, places, values.astype(column.dtype))
     rows[name] = column
 
 

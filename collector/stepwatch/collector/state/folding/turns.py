@@ -27,10 +27,10 @@ def turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterable[Integers]:
 
 @lru_cache(maxsize=256)
 def _remembered(ranks: bytes, dtype: np.dtype[Any]) -> tuple[Integers, ...]:
-    found = tuple(_turns(np.frombuffer(ranks, dtype=dtype)))
-    for each in found:
-        each.setflags(write=False)
-    return found
+    positions = tuple(_turns(np.frombuffer(ranks, dtype=dtype)))
+    for turn in positions:
+        turn.setflags(write=False)
+    return positions
 
 
 def newest_of_each(
@@ -42,12 +42,12 @@ def newest_of_each(
     Ranks 1, 0, 1, 1 and at most two: positions 1, 2, 3; none of rank 0, one of rank 1.
     """
     counts = np.bincount(ranks)
-    before = np.maximum(counts - most, 0)
-    if not before.any():
-        return np.arange(len(ranks)), before
+    skipped = np.maximum(counts - most, 0)
+    if not skipped.any():
+        return np.arange(len(ranks)), skipped
     order = np.argsort(ranks, kind="stable")
     place = np.arange(len(ranks)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.sort(order[place >= before[ranks[order]]]), before
+    return np.sort(order[place >= skipped[ranks[order]]]), skipped
 
 
 def _turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterator[Integers]:

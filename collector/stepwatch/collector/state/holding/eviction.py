@@ -20,9 +20,9 @@ class Room(NamedTuple):
     jobs: int
     cells: int
 
-    def holds(self, other: Room) -> bool:
+    def holds(self, needed: Room) -> bool:
         """Whether there is room for so much; for one job there always is."""
-        return other.jobs <= self.jobs and (other.cells <= self.cells or other.jobs <= 1)
+        return needed.jobs <= self.jobs and (needed.cells <= self.cells or needed.jobs <= 1)
 
     def less(self, job: HeldJob) -> Room:
         """Without a job."""
@@ -34,15 +34,15 @@ class _Newcomers:
 
     def __init__(self) -> None:
         self.waiting: deque[HeldJob] = deque()
-        self.taken = Room(0, 0)
+        self.used = Room(0, 0)
 
     def add(self, job: HeldJob) -> None:
         self.waiting.append(job)
-        self.taken = Room(self.taken.jobs + 1, self.taken.cells + job.cells)
+        self.used = Room(self.used.jobs + 1, self.used.cells + job.cells)
 
     def pop(self) -> HeldJob:
         job = self.waiting.popleft()
-        self.taken = self.taken.less(job)
+        self.used = self.used.less(job)
         return job
 
 
@@ -53,25 +53,25 @@ def surplus(jobs: Iterable[HeldJob], room: Room) -> Iterator[HeldJob]:
     one: b, then c.
     """
     jobs = list(jobs)
-    taken = Room(len(jobs), sum(job.cells for job in jobs))
+    used = Room(len(jobs), sum(job.cells for job in jobs))
     senders: dict[str, _Newcomers] = {}
     for job in jobs:
         if not job.is_proven:
             senders.setdefault(job.source, _Newcomers()).add(job)
     established = deque(job for job in jobs if job.is_proven)
-    while not room.holds(taken):
+    while not room.holds(used):
         job = _next(senders, room) or established.popleft()
-        taken = taken.less(job)
+        used = used.less(job)
         yield job
 
 
 def _next(senders: dict[str, _Newcomers], room: Room) -> HeldJob | None:
     """The oldest newcomer of the sender who takes the largest part of the room."""
-    some = [sender for sender in senders.values() if sender.waiting]
-    if not some:
+    candidates = [sender for sender in senders.values() if sender.waiting]
+    if not candidates:
         return None
 
     def part(sender: _Newcomers) -> float:
-        return max(sender.taken.jobs / room.jobs, sender.taken.cells / room.cells)
+        return max(sender.used.jobs / room.jobs, sender.used.cells / room.cells)
 
-    return max(some, key=part).pop()
+    return max(candidates, key=part).pop()

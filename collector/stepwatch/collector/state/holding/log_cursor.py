@@ -68,10 +68,10 @@ class LogCursor:
         run: list[Arrived] = []
         with self._lock:
             while self._waiting or self.applied < self._read_to:
-                found = self._waiting.pop(self.applied + 1, None)
-                if found is not None:
+                arrived = self._waiting.pop(self.applied + 1, None)
+                if arrived is not None:
                     self.applied += 1
-                    run.append(found)
+                    run.append(arrived)
                 elif self.applied < self._read_to:
                     before_next = min(self._waiting, default=self._read_to + 1) - 1
                     self.applied = min(self._read_to, before_next)

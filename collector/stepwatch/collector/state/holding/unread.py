@@ -38,14 +38,14 @@ class Unread(NamedTuple):
         )
 
 
-def with_part(known: Sequence[Unread], part: Unread) -> list[Unread]:
+def with_part(parts: Sequence[Unread], part: Unread) -> list[Unread]:
     """Known parts and one behind them; neighbours are one.
 
     Of 1 to 10 and 21 to 30, another one of 31 to 40 makes 1 to 10 and 21 to 40.
     """
-    if known and (part.first <= known[-1].last + 1 or len(known) >= MAX_UNREAD):
-        return [*known[:-1], known[-1].joined(part)]
-    return [*known, part]
+    if parts and (part.first <= parts[-1].last + 1 or len(parts) >= MAX_UNREAD):
+        return [*parts[:-1], parts[-1].joined(part)]
+    return [*parts, part]
 
 
 def unread_share(parts: Sequence[Unread], from_s: float, until_s: float) -> float:
@@ -53,9 +53,9 @@ def unread_share(parts: Sequence[Unread], from_s: float, until_s: float) -> floa
 
     Of 100 s with parts at 10 to 30 and 20 to 40 it is 0.3.
     """
-    lost, at = 0.0, from_s
-    for part in sorted(parts, key=lambda each: each.from_s):
+    lost, covered_s = 0.0, from_s
+    for part in sorted(parts, key=lambda part: part.from_s):
         end = min(part.until_s, until_s)
-        lost += max(0.0, end - max(part.from_s, at))
-        at = max(at, end)
+        lost += max(0.0, end - max(part.from_s, covered_s))
+        covered_s = max(covered_s, end)
     return lost / (until_s - from_s) if until_s > from_s else 0.0

@@ -21,12 +21,12 @@ _INSIDE = f"{__package__}."
 @cache
 def known_classes() -> Mapping[str, type]:
     """Classes by the name under which a snapshot holds them."""
-    found: dict[str, type] = {}
+    classes: dict[str, type] = {}
     for module in (*_modules_of(state), records):
         for value in vars(module).values():
             if isinstance(value, type) and _belongs(value, module):
-                found[name_of(value)] = value
-    return found
+                classes[name_of(value)] = value
+    return classes
 
 
 def name_of(kind: type) -> str:
@@ -41,6 +41,6 @@ def _belongs(kind: type, module: ModuleType) -> bool:
 
 
 def _modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not each.name.startswith(_INSIDE) and each.name != __package__:
-            yield import_module(each.name)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.startswith(_INSIDE) and module.name != __package__:
+            yield import_module(module.name)

@@ -101,9 +101,9 @@ def unpacked(data: bytes) -> tuple[About, Document]:
     Raises:
         SnapshotError: the bytes are damaged, or of another version of the state.
     """
-    header, at = _header(data)
+    header, offset = _header(data)
     try:
-        stream = _Stream(_parts(data, at, header["parts"]))
+        stream = _Stream(_parts(data, offset, header["parts"]))
         tree = json.loads(stream.read(int(header["tree_bytes"])))
         document = Document(tree, list(_arrays(stream, header["arrays"])))
         return _about(*header["about"]), document
@@ -130,18 +130,18 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
         raise SnapshotError("its checksum does not match")
     end = _PREFIX.size + size
     try:
-        found = json.loads(data[_PREFIX.size : end])
+        header = json.loads(data[_PREFIX.size : end])
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"its header is damaged: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(header, dict):
         raise SnapshotError("its header is no object")
-    return found, end
+    return header, end
 
 
-def _parts(data: bytes, at: int, sizes: list[list[int]]) -> Iterator[bytes]:
+def _parts(data: bytes, offset: int, sizes: list[list[int]]) -> Iterator[bytes]:
     if sum(raw for raw, _ in sizes) > MAX_BYTES or any(raw > PART_BYTES for raw, _ in sizes):
         raise SnapshotError("it would unfold to more than any state may take")
-    ends = itertools.accumulate((small for _, small in sizes), initial=at)
+    ends = itertools.accumulate((small for _, small in sizes), initial=offset)
     for (raw, _), (start, end) in zip(sizes, itertools.pairwise(ends), strict=True):
         yield _CODEC.inflate(data[start:end], raw)
 
@@ -165,9 +165,9 @@ class _Stream:
                 self._rest = memoryview(next(self._parts, b""))
                 if not len(self._rest):
                     raise SnapshotError(f"it ends {size - len(content)} bytes early")
-            taken = min(size - len(content), len(self._rest))
-            content += self._rest[:taken]
-            self._rest = self._rest[taken:]
+            count = min(size - len(content), len(self._rest))
+            content += self._rest[:count]
+            self._rest = self._rest[count:]
         return content
 
 
@@ -184,10 +184,10 @@ def _tuples(descr: Any) -> Any:
     """A description of a dtype as numpy wants it: JSON has made lists of its tuples."""
     if isinstance(descr, str):
         return descr
-    return [tuple(_field(each) for each in field) for field in descr]
+    return [tuple(_field(part) for part in field) for field in descr]
 
 
 def _field(part: Any) -> Any:
     if isinstance(part, list):
-        return tuple(part) if all(isinstance(each, int) for each in part) else _tuples(part)
+        return tuple(part) if all(isinstance(number, int) for number in part) else _tuples(part)
     return part

@@ -98,11 +98,11 @@ class _Writer:
         if isinstance(value, np.generic):
             return ["number", value.dtype.str, value.item()]
         if isinstance(value, Enum):
-            return ["enum", _known(kind), value.value]
+            return ["enum", _state_class_name(kind), value.value]
         if isinstance(value, type):
-            return ["class", _known(value)]
+            return ["class", _state_class_name(value)]
         if isinstance(value, tuple):
-            return ["record", _known(kind), *map(self.tree, value)]
+            return ["record", _state_class_name(kind), *map(self.tree, value)]
         return self._object(value)
 
     def finished(self) -> list[Array]:
@@ -114,12 +114,12 @@ class _Writer:
         _refuse_shared(self._arrays)
         for dtype, (number, rows) in self._rows.items():
             self._arrays[number] = np.frombuffer(b"".join(rows), dtype=dtype)
-        return [each.copy() for each in self._arrays]
+        return [array.copy() for array in self._arrays]
 
-    def container(self, name: str, value: Any, rest: Iterable[Any]) -> Any:
+    def container(self, name: str, value: Any, content: Iterable[Any]) -> Any:
         """A container with its number; met again, only that."""
-        known = self._numbers.get(id(value))
-        return ["same", known] if known is not None else [name, self._number(value), *rest]
+        number = self._numbers.get(id(value))
+        return ["same", number] if number is not None else [name, self._number(value), *content]
 
     def _number(self, value: Any) -> int:
         number = self._numbers[id(value)] = len(self._kept)
@@ -143,20 +143,20 @@ class _Writer:
         return ["row", number, len(rows) - 1]
 
     def _object(self, value: Any) -> Any:
-        name = _known(type(value))
-        fields = (each for item in vars(value).items() for each in (item[0], self.tree(item[1])))
+        name = _state_class_name(type(value))
+        fields = (entry for item in vars(value).items() for entry in (item[0], self.tree(item[1])))
         return self.container("object", value, itertools.chain([name], fields))
 
 
 def _map(writer: _Writer, value: dict[Any, Any]) -> Any:
     return writer.container(
-        "map", value, (writer.tree(each) for it in value.items() for each in it)
+        "map", value, (writer.tree(element) for it in value.items() for element in it)
     )
 
 
 def _deque(writer: _Writer, value: deque[Any]) -> Any:
-    rest = itertools.chain([value.maxlen], map(writer.tree, value))
-    return writer.container("deque", value, rest)
+    content = itertools.chain([value.maxlen], map(writer.tree, value))
+    return writer.container("deque", value, content)
 
 
 def _mutable(name: str) -> Callable[[_Writer, Any], Any]:
@@ -189,67 +189,67 @@ class _Reader:
     def value(self, tree: Any) -> Any:
         if type(tree) in _PLAIN:
             return tree
-        name, *rest = tree
-        return _READERS[name](self, rest)
+        name, *content = tree
+        return _READERS[name](self, content)
 
-    def values(self, rest: list[Any]) -> Iterator[Any]:
-        return map(self.value, rest)
+    def values(self, content: list[Any]) -> Iterator[Any]:
+        return map(self.value, content)
 
-    def sequence(self, rest: list[Any]) -> Any:
-        found: list[Any] = []
-        self._objects[rest[0]] = found
-        found.extend(self.values(rest[1:]))
-        return found
+    def sequence(self, content: list[Any]) -> Any:
+        elements: list[Any] = []
+        self._objects[content[0]] = elements
+        elements.extend(self.values(content[1:]))
+        return elements
 
-    def members(self, rest: list[Any]) -> Any:
-        found: set[Any] = set()
-        self._objects[rest[0]] = found
-        found.update(self.values(rest[1:]))
-        return found
+    def members(self, content: list[Any]) -> Any:
+        elements: set[Any] = set()
+        self._objects[content[0]] = elements
+        elements.update(self.values(content[1:]))
+        return elements
 
-    def queue(self, rest: list[Any]) -> Any:
-        found: deque[Any] = deque(maxlen=rest[1])
-        self._objects[rest[0]] = found
-        found.extend(self.values(rest[2:]))
-        return found
+    def queue(self, content: list[Any]) -> Any:
+        queue: deque[Any] = deque(maxlen=content[1])
+        self._objects[content[0]] = queue
+        queue.extend(self.values(content[2:]))
+        return queue
 
-    def mapping(self, rest: list[Any]) -> Any:
-        found: dict[Any, Any] = {}
-        self._objects[rest[0]] = found
-        for key, value in zip(rest[1::2], rest[2::2], strict=True):
-            found[self.value(key)] = self.value(value)
-        return found
+    def mapping(self, content: list[Any]) -> Any:
+        mapping: dict[Any, Any] = {}
+        self._objects[content[0]] = mapping
+        for key, value in zip(content[1::2], content[2::2], strict=True):
+            mapping[self.value(key)] = self.value(value)
+        return mapping
 
-    def array(self, rest: list[Any]) -> Array:
-        found: Array = self._arrays[rest[0]]
-        return found
+    def array(self, content: list[Any]) -> Array:
+        array: Array = self._arrays[content[0]]
+        return array
 
-    def row(self, rest: list[Any]) -> Any:
+    def row(self, content: list[Any]) -> Any:
         # A copy of its own: as a part of its array it would keep all of them.
-        array, at = self._arrays[rest[0]], int(rest[1])
-        if not 0 <= at < len(array):
+        array, index = self._arrays[content[0]], int(content[1])
+        if not 0 <= index < len(array):
             raise SnapshotError("it names a row that is not there")
-        return np.frombuffer(array[at].tobytes(), array.dtype)[0]
+        return np.frombuffer(array[index].tobytes(), array.dtype)[0]
 
-    def record(self, rest: list[Any]) -> Any:
-        kind = _class(rest[0])
+    def record(self, content: list[Any]) -> Any:
+        kind = _class(content[0])
         fields = getattr(kind, "_fields", None)
-        if not issubclass(kind, tuple) or fields is None or len(fields) != len(rest) - 1:
-            raise SnapshotError(f"it holds another {rest[0]} than this version")
-        values = self.values(rest[1:])
+        if not issubclass(kind, tuple) or fields is None or len(fields) != len(content) - 1:
+            raise SnapshotError(f"it holds another {content[0]} than this version")
+        values = self.values(content[1:])
         return kind(*map(self._moved, fields, values))
 
-    def object(self, rest: list[Any]) -> Any:
-        number, kind = rest[0], _class(rest[1])
-        found: Any = object.__new__(kind)
-        self._objects[number] = found
-        names, values = rest[2::2], rest[3::2]
+    def object(self, content: list[Any]) -> Any:
+        number, kind = content[0], _class(content[1])
+        instance: Any = object.__new__(kind)
+        self._objects[number] = instance
+        names, values = content[2::2], content[3::2]
         for name, tree in zip(names, values, strict=True):
-            vars(found)[name] = self._moved(name, self.value(tree))
-        return found
+            vars(instance)[name] = self._moved(name, self.value(tree))
+        return instance
 
-    def same(self, rest: list[Any]) -> Any:
-        return self._objects[rest[0]]
+    def shared(self, content: list[Any]) -> Any:
+        return self._objects[content[0]]
 
     def _moved(self, name: str, value: Any) -> Any:
         if not self._shift_s or not name.endswith(_MONOTONIC) or value is None:
@@ -265,17 +265,17 @@ _READERS: dict[str, Callable[[_Reader, list[Any]], Any]] = {
     "set": _Reader.members,
     "deque": _Reader.queue,
     "map": _Reader.mapping,
-    "tuple": lambda reader, rest: tuple(reader.values(rest)),
-    "frozen": lambda reader, rest: frozenset(reader.values(rest)),
-    "bytes": lambda _, rest: base64.b64decode(rest[0], validate=True),
-    "number": lambda _, rest: _number(*rest),
-    "enum": lambda _, rest: _class(rest[0])(rest[1]),
-    "class": lambda _, rest: _class(rest[0]),
+    "tuple": lambda reader, content: tuple(reader.values(content)),
+    "frozen": lambda reader, content: frozenset(reader.values(content)),
+    "bytes": lambda _, content: base64.b64decode(content[0], validate=True),
+    "number": lambda _, content: _number(*content),
+    "enum": lambda _, content: _class(content[0])(content[1]),
+    "class": lambda _, content: _class(content[0]),
     "array": _Reader.array,
     "row": _Reader.row,
     "record": _Reader.record,
     "object": _Reader.object,
-    "same": _Reader.same,
+    "same": _Reader.shared,
 }
 
 
@@ -287,13 +287,13 @@ def _number(descr: str, value: float) -> Any:
 
 
 def _class(name: str) -> type:
-    found = known_classes().get(name)
-    if found is None:
+    kind = known_classes().get(name)
+    if kind is None:
         raise SnapshotError(f"it names {name[:80]}, which this version does not know")
-    return found
+    return kind
 
 
-def _known(kind: type) -> str:
+def _state_class_name(kind: type) -> str:
     name = name_of(kind)
     if known_classes().get(name) is not kind:
         raise SnapshotError(f"{name} is no class of the state")
@@ -301,10 +301,10 @@ def _known(kind: type) -> str:
 
 
 def _refuse_shared(arrays: list[Array]) -> None:
-    spans = sorted((*_span(each), at) for at, each in enumerate(arrays) if each.nbytes)
-    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
+    spans = sorted((*_span(array), index) for index, array in enumerate(arrays) if array.nbytes)
+    for (_, end, lower), (start, _, upper) in itertools.pairwise(spans):
         if start < end:
-            shapes = f"{arrays[one].shape} and {arrays[other].shape}"
+            shapes = f"{arrays[lower].shape} and {arrays[upper].shape}"
             raise SnapshotError(f"arrays of shapes {shapes} share memory")
 
 

@@ -61,40 +61,42 @@ class Checkpoints(Tracker):
             self.in_flight.add_states(states)
 
 
-def fold(known: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
-    """Fold CHECKPOINT rows, as `validation.checkpoints` left them, into `known` by step.
+def fold(by_step: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
+    """Fold CHECKPOINT rows, as `validation.checkpoints` left them, into `by_step` by step.
 
     Returns how many checkpoints reached each outcome of `totals` with these rows.
     """
     decided: Counter[str] = Counter()
     for row in rows:
         step = int(row["step"])
-        if step not in known and len(known) >= MAX_CHECKPOINTS:
-            known.pop(next(iter(known)))
-        before = known.get(step, Checkpoint(step))
-        known[step] = merged(before, row)
-        if known[step].verified is not before.verified:
-            decided[VERIFIED if known[step].verified else FAILED] += 1
+        if step not in by_step and len(by_step) >= MAX_CHECKPOINTS:
+            by_step.pop(next(iter(by_step)))
+        previous = by_step.get(step, Checkpoint(step))
+        by_step[step] = merged(previous, row)
+        if by_step[step].verified is not previous.verified:
+            decided[VERIFIED if by_step[step].verified else FAILED] += 1
     return decided
 
 
-def merged(known: Checkpoint, row: np.void) -> Checkpoint:
+def merged(checkpoint: Checkpoint, row: np.void) -> Checkpoint:
     """Fold one record in; the checkpoint is as slow as its slowest rank, as good as its worst."""
     event, text = int(row["event"]), bytes(row["text"]).decode("utf-8", "replace")
     stall, durable, size = int(row["stall_ns"]), int(row["durable_ns"]), int(row["bytes"])
     if stall not in (0, UNKNOWN):
-        known = known._replace(stall_seconds=max(known.stall_seconds or 0.0, stall / NANOSECONDS))
+        checkpoint = checkpoint._replace(
+            stall_seconds=max(checkpoint.stall_seconds or 0.0, stall / NANOSECONDS)
+        )
     if event == CheckpointEvent.WRITTEN:
         if durable != UNKNOWN:
-            longest = max(known.durable_seconds or 0.0, durable / NANOSECONDS)
-            known = known._replace(durable_seconds=longest)
+            longest = max(checkpoint.durable_seconds or 0.0, durable / NANOSECONDS)
+            checkpoint = checkpoint._replace(durable_seconds=longest)
         if size != UNKNOWN:
-            known = known._replace(size_bytes=max(known.size_bytes or 0, size))
-    elif event == CheckpointEvent.VERIFIED and known.verified is None:
-        known = known._replace(verified=True)
+            checkpoint = checkpoint._replace(size_bytes=max(checkpoint.size_bytes or 0, size))
+    elif event == CheckpointEvent.VERIFIED and checkpoint.verified is None:
+        checkpoint = checkpoint._replace(verified=True)
     elif event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED):
-        known = known._replace(verified=False, reason=text)
-    return known
+        checkpoint = checkpoint._replace(verified=False, reason=text)
+    return checkpoint
 
 
 def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | None:
@@ -102,6 +104,6 @@ def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | Non
 
     None where none has come to its end. One that nobody verified counts neither way.
     """
-    ends = [item.verified for known in attempts for item in known.values()]
+    ends = [item.verified for by_step in attempts for item in by_step.values()]
     reported = [verified for verified in ends if verified is not None]
     return reported[::-1].index(True) if True in reported else len(reported) or None

@@ -55,7 +55,7 @@ class CheckpointsInFlight:
         about = np.isin(rows["event"], (CheckpointEvent.BEGIN, CheckpointEvent.FAILED))
         rows = rows[about & (rows["rank"] >= 0) & (rows["rank"] < world)]
         for step in np.unique(rows["step"])[-MAX_SAVES:].tolist():
-            save = self._of(step, world)
+            save = self._checkpoint(step, world)
             self._fold(save, rows[rows["step"] == step], to_wall_ns)
 
     def add_states(self, states: Rows) -> None:
@@ -69,10 +69,10 @@ class CheckpointsInFlight:
         began, since = save.began_ns[rank], rows["collective_since_ns"].astype(np.int64)
         waits = (rows["in_collective"] > 0) & (since >= began)
         worked = np.where(waits, since, rows["time_ns"].astype(np.int64)) - began
-        known = (began > 0) & np.isnan(save.stall[rank]) & (worked >= 0)
-        save.own[rank[known]] = worked[known] / NANOSECONDS
+        is_timed = (began > 0) & np.isnan(save.stall[rank]) & (worked >= 0)
+        save.own[rank[is_timed]] = worked[is_timed] / NANOSECONDS
 
-    def _of(self, step: int, world: int) -> CheckpointInFlight:
+    def _checkpoint(self, step: int, world: int) -> CheckpointInFlight:
         save = self.newest.get(step)
         if save is None or len(save.stall) != world:
             save = _empty(step, world)
@@ -85,17 +85,20 @@ class CheckpointsInFlight:
         begins = rows[(rows["event"] == CheckpointEvent.BEGIN) & (rows["stall_ns"] == 0)]
         save.began_ns[begins["rank"]] = begins["time_ns"]
         ends = rows[rows["stall_ns"] > 0]
-        known = ends["stall_ns"] != UNKNOWN
-        save.stall[ends["rank"]] = np.where(known, ends["stall_ns"] / NANOSECONDS, np.nan)
-        save.began_ns[ends["rank"][~known]] = 0
+        is_known = ends["stall_ns"] != UNKNOWN
+        save.stall[ends["rank"]] = np.where(is_known, ends["stall_ns"] / NANOSECONDS, np.nan)
+        save.began_ns[ends["rank"][~is_known]] = 0
         # What the hooks measured is exact; states are seen once a second.
-        timed = ends[known & (ends["blocked_ns"] > 0) & (ends["blocked_ns"] <= ends["stall_ns"])]
+        timed = ends[is_known & (ends["blocked_ns"] > 0) & (ends["blocked_ns"] <= ends["stall_ns"])]
         save.own[timed["rank"]] = (timed["stall_ns"] - timed["blocked_ns"]) / NANOSECONDS
         if len(ends):
             ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
             # Of one save the last rank counts; of two the later save, however a clock was set.
-            same = save.step == self._ended_step
-            self.ended_s, self._ended_step = max(self.ended_s if same else ended, ended), save.step
+            same_step = save.step == self._ended_step
+            self.ended_s, self._ended_step = (
+                max(self.ended_s if same_step else ended, ended),
+                save.step,
+            )
         failures = rows[rows["event"] == CheckpointEvent.FAILED]
         save.failed[failures["rank"]] = True
         if len(failures) and not save.reason:

@@ -100,14 +100,14 @@ def _by_rank(rows: Rows | None) -> dict[int, Rows]:
 
 
 def _entries(rows: Rows | None) -> tuple[FlightEntry, ...]:
-    mine = rows[-MAX_ENTRIES:] if rows is not None else ()
+    newest = rows[-MAX_ENTRIES:] if rows is not None else ()
     return tuple(
         FlightEntry(
             _text(row["group"]),
             int(row["collective_seq"]),
             *(_text(row[name]) for name in ("op", "sizes", "state")),
         )
-        for row in mine
+        for row in newest
     )
 
 

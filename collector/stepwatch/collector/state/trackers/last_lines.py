@@ -36,11 +36,11 @@ class LastLines(Tracker):
         rows = batch.rows(Kind.LAST_LINE)
         if rows is None:
             return
-        found: dict[int, LastWords] = {}
+        reports: dict[int, LastWords] = {}
         for row in rows[: MAX_RANKS * MAX_LINES]:
             rank = int(row["rank"])
             if 0 <= rank < attempt.world and (rank in self.of or len(self.of) < MAX_RANKS):
-                found[rank] = self.of[rank] = _with(found.get(rank, LastWords()), row)
+                reports[rank] = self.of[rank] = _with(reports.get(rank, LastWords()), row)
 
     @property
     def cells(self) -> int:

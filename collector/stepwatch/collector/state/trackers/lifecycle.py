@@ -71,8 +71,8 @@ class LifecycleEvents(JoinedTracker):
         Rows are taken as Python values of whole columns: 16,384 ranks start at once.
         """
         table = batches.table(Kind.LIFECYCLE)
-        taken = np.isin(table.rows["event"], _TAKEN)
-        rows, origin = chosen(table.rows, taken), table.origin[taken].tolist()
+        is_relevant = np.isin(table.rows["event"], _TAKEN)
+        rows, origin = chosen(table.rows, is_relevant), table.origin[is_relevant].tolist()
         columns = (rows[name].tolist() for name in ("event", "time_ns", "rank", "value", "text"))
         for number, event, time_ns, rank, value, text in zip(origin, *columns, strict=True):
             batch = batches[number]
@@ -80,21 +80,21 @@ class LifecycleEvents(JoinedTracker):
                 self.schedule = schedule_of(value, text)
                 continue
             wall_ns = time_ns + int(batch.to_wall_ns)
-            at = wall_ns / NANOSECONDS
+            wall_s = wall_ns / NANOSECONDS
             if event == LifecycleEvent.START:
                 self._start(time_ns, wall_ns, batch.node, attempt)
             elif event == LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
             elif event in ENDS:
-                self._end(rank, LifecycleEvent(event), at)
+                self._end(rank, LifecycleEvent(event), wall_s)
                 to_unset_ns = attempt.first_offsets.get(batch.node, batch.to_wall_ns)
                 self.last_end_ns = max(self.last_end_ns, time_ns + to_unset_ns)
             elif event == LifecycleEvent.ALLOCATION:
-                self._hold(value, at)
+                self._hold(value, wall_s)
                 continue
             if len(self.events) < MAX_EVENTS:
                 words = text.decode("utf-8", "replace")
-                self.events.append(Lifecycle(at, rank, LifecycleEvent(event), value, words))
+                self.events.append(Lifecycle(wall_s, rank, LifecycleEvent(event), value, words))
 
     @property
     def began_s(self) -> float:
@@ -106,15 +106,15 @@ class LifecycleEvents(JoinedTracker):
         if node in attempt.offsets:
             self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
 
-    def _hold(self, since_s: int, at: float) -> None:
+    def _hold(self, since_s: int, now_s: float) -> None:
         """What cannot be is not believed."""
-        if at - MOST_ALLOCATED_SECONDS < since_s <= at:
+        if now_s - MOST_ALLOCATED_SECONDS < since_s <= now_s:
             self.allocated_s = since_s
 
-    def _end(self, rank: int, event: LifecycleEvent, at: float) -> None:
+    def _end(self, rank: int, event: LifecycleEvent, wall_s: float) -> None:
         """A failure stays one whatever follows."""
         if event is LifecycleEvent.INTERRUPT:
-            self.interrupted_s = min(self.interrupted_s, at)
+            self.interrupted_s = min(self.interrupted_s, wall_s)
         if 0 <= rank < MAX_WORLD and self.ended.get(rank) is not LifecycleEvent.FAILURE:
             self.ended[rank] = event
 

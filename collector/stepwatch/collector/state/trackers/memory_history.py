@@ -63,17 +63,17 @@ class Readings:
     def _thinned(self, rows: Rows) -> Rows:
         """The rows that stay when all are taken, one after the other; the others are counted."""
         ranks, seconds = rows["rank"], rows["time_ns"] / NANOSECONDS
-        held = np.unique(ranks)
-        newest = self._planes[0, held, (self._count[held] - 1) % self.depth]
-        last = dict(zip(held.tolist(), newest.tolist(), strict=True))
+        present = np.unique(ranks)
+        newest = self._planes[0, present, (self._count[present] - 1) % self.depth]
+        last = dict(zip(present.tolist(), newest.tolist(), strict=True))
         due = np.zeros(len(rows), dtype=np.bool_)
-        for at, (rank, moment) in enumerate(zip(ranks.tolist(), seconds.tolist(), strict=True)):
+        for index, (rank, moment) in enumerate(zip(ranks.tolist(), seconds.tolist(), strict=True)):
             if not moment - last[rank] < self.spacing:  # also where nothing is known: NaN
-                due[at], last[rank] = True, moment
+                due[index], last[rank] = True, moment
         rows = chosen(rows, due)
-        kept, before = newest_of_each(rows["rank"], self.depth)
-        self._count[: len(before)] += before
-        return chosen(rows, kept)
+        positions, skipped = newest_of_each(rows["rank"], self.depth)
+        self._count[: len(skipped)] += skipped
+        return chosen(rows, positions)
 
     def add_one_each(self, rows: Rows, field: str) -> None:
         """Take one row of each of some ranks that exist."""
@@ -82,10 +82,10 @@ class Readings:
         last = self._planes[0, rank, (self._count[rank] - 1) % self.depth]
         due = np.isnan(last) | (seconds - last >= self.spacing)
         rank, rows = rank[due], chosen(rows, due)
-        at = self._count[rank] % self.depth
-        self._planes[0, rank, at] = seconds[due]
-        self._planes[1, rank, at] = rows[field]
-        self._planes[2, rank, at] = rows["step"]
+        slots = self._count[rank] % self.depth
+        self._planes[0, rank, slots] = seconds[due]
+        self._planes[1, rank, slots] = rows[field]
+        self._planes[2, rank, slots] = rows["step"]
         self._count[rank] += 1
 
     @property
@@ -95,16 +95,16 @@ class Readings:
 
     def spans(self, least: float) -> bool:
         """Whether the readings of some rank that has all of them lie so many bytes apart."""
-        known = self._planes[1]
-        return bool((known.max(axis=1) - known.min(axis=1) >= least).any())
+        sizes = self._planes[1]
+        return bool((sizes.max(axis=1) - sizes.min(axis=1) >= least).any())
 
     def trend(self) -> Trend:
         """What is known, oldest first."""
         oldest = self._count % self.depth
         if len(oldest) and (oldest == oldest[0]).all():  # as long as no agent misses a reading
             return Trend(*np.roll(self._planes, -int(oldest[0]), axis=2))
-        at = (oldest[:, None] + np.arange(self.depth)) % self.depth
-        planes = np.take_along_axis(self._planes, at[None], axis=2)
+        order = (oldest[:, None] + np.arange(self.depth)) % self.depth
+        planes = np.take_along_axis(self._planes, order[None], axis=2)
         return Trend(*planes)
 
 
@@ -153,21 +153,21 @@ class MemoryHistory(JoinedTracker):
 
     def add_states(self, rows: Rows) -> None:
         """Take RANK_STATE rows, a rank with its children; resident memory of 0 is unknown."""
-        known = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
-        if known["children_bytes"].any():
-            known = known.copy()
-            known["resident_bytes"] += known["children_bytes"]
+        valid = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
+        if valid["children_bytes"].any():
+            valid = valid.copy()
+            valid["resident_bytes"] += valid["children_bytes"]
         for readings in self.host:
-            readings.add(known, "resident_bytes")
+            readings.add(valid, "resident_bytes")
 
     def add_device(self, rows: Rows) -> int:
         """Take MEMORY rows; returns how many were refused as impossible."""
-        known = chosen(rows, self._exists(rows))
-        limited = known[known["limit_bytes"] > 0]
+        valid = chosen(rows, self._exists(rows))
+        limited = valid[valid["limit_bytes"] > 0]
         self.device_limit[limited["rank"]] = limited["limit_bytes"]
         for readings in self.device:
-            readings.add(known, "allocated_bytes")
-        return len(rows) - len(known)
+            readings.add(valid, "allocated_bytes")
+        return len(rows) - len(valid)
 
     def _exists(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         exists: np.ndarray[tuple[int], np.dtype[np.bool_]] = (rows["rank"] >= 0) & (

@@ -72,8 +72,8 @@ class Numerics(Tracker):
 
     def add(self, rows: Rows, world: int) -> int:
         """Take NUMERICS rows; returns how many were refused as impossible."""
-        known = (rows["rank"] >= 0) & (rows["rank"] < world)
-        usable = rows[known & (rows["source"] & ~np.uint16(LOSS_SCALED) <= max(NumericsSource))]
+        in_world = (rows["rank"] >= 0) & (rows["rank"] < world)
+        usable = rows[in_world & (rows["source"] & ~np.uint16(LOSS_SCALED) <= max(NumericsSource))]
         digests = usable["source"] == NumericsSource.PARAMETERS
         bad = usable[~digests & (usable["nonfinite"] > 0)]
         scaled = bad["source"] & LOSS_SCALED > 0
@@ -109,14 +109,14 @@ class Numerics(Tracker):
         counts = np.diff(np.append(starts, len(rows)))
         numbers, place = np.unique(rows["digest_group"][starts], return_inverse=True)
         sizes = np.array([_size(groups, number) for number in numbers.tolist()])[place]
-        whole = (counts == sizes) & (sizes > 1)
-        same = np.minimum.reduceat(rows["digest"], starts) == np.maximum.reduceat(
+        complete = (counts == sizes) & (sizes > 1)
+        agrees = np.minimum.reduceat(rows["digest"], starts) == np.maximum.reduceat(
             rows["digest"], starts
         )
-        for at in np.flatnonzero(whole):
-            part = rows[starts[at] : starts[at] + counts[at]]
-            self._judge(part, groups[int(part["digest_group"][0])].ranks, agree=bool(same[at]))
-        self._pending = rows[np.repeat(~whole, counts)]
+        for index in np.flatnonzero(complete):
+            part = rows[starts[index] : starts[index] + counts[index]]
+            self._judge(part, groups[int(part["digest_group"][0])].ranks, agree=bool(agrees[index]))
+        self._pending = rows[np.repeat(~complete, counts)]
 
     def _judge(self, rows: Rows, members: str, *, agree: bool) -> None:
         group, part, step = (int(rows[n][0]) for n in ("digest_group", "digest_part", "step"))
@@ -125,8 +125,8 @@ class Numerics(Tracker):
             if key in self._agreed or len(self._agreed) < MAX_PARTS:
                 self._agreed[key] = max(step, self._agreed.get(key, -1))
             self._groups_agreed[group] = min(step, self._groups_agreed.get(group, step))
-            known = self.disputes.get(key)
-            if known is not None and known.step < step:
+            dispute = self.disputes.get(key)
+            if dispute is not None and dispute.step < step:
                 del self.disputes[key]
             return
         self._groups_differed[group] = min(step, self._groups_differed.get(group, step))
@@ -144,13 +144,13 @@ class Numerics(Tracker):
         return agreed is not None and (size > 2 or self._groups_differed[group] > agreed)
 
     def _dispute(self, key: tuple[int, int], fresh: Comparison) -> None:
-        known = self.disputes.get(key)
-        if known is not None and known.step < fresh.step:
-            previous = known._replace(previous=None)
-            first = known.first_step
+        dispute = self.disputes.get(key)
+        if dispute is not None and dispute.step < fresh.step:
+            previous = dispute._replace(previous=None)
+            first = dispute.first_step
             self.disputes[key] = fresh._replace(first_step=first, previous=previous)
-        elif known is not None:
-            self.disputes[key] = known._replace(first_step=min(known.first_step, fresh.step))
+        elif dispute is not None:
+            self.disputes[key] = dispute._replace(first_step=min(dispute.first_step, fresh.step))
         elif len(self.disputes) < MAX_PARTS:
             self.disputes[key] = fresh
 

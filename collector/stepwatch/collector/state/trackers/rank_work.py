@@ -103,57 +103,59 @@ class WorkWindows:
             return UNKNOWN_WORK
         values = self._values[rank]
         kinds = float(values[_AT["kinds"]])
-        known = None if np.isnan(kinds) else Work(int(kinds))
+        work = None if np.isnan(kinds) else Work(int(kinds))
         moments = (int(values[_AT[name]]) for name in ("worked_ns", "carried_ns"))
-        return RankWork(known, float(values[_AT["ratio"]]), *moments)
+        return RankWork(work, float(values[_AT["ratio"]]), *moments)
 
     def _take(self, ranks: Integers, readings: Matrix) -> None:
-        known = self._values[ranks]
-        grown = readings - known[:, :_READ]
+        state = self._values[ranks]
+        grown = readings - state[:, :_READ]
         passed = grown[:, 0] / NANOSECONDS
-        moved = (readings[:, 1] != known[:, 1]) | (passed < 0)
-        self._grow(known, grown, passed)
-        self._close(known, readings[:, 0])
-        known[:, :_READ] = readings
-        known[moved, _OPEN] = 0.0
-        known[moved, _AT["worked_ns"]], known[moved, _AT["carried_ns"]] = readings[moved, 1], 0.0
-        known[moved, _UNKNOWN] = np.nan
-        self._values[ranks] = known
+        moved = (readings[:, 1] != state[:, 1]) | (passed < 0)
+        self._grow(state, grown, passed)
+        self._close(state, readings[:, 0])
+        state[:, :_READ] = readings
+        state[moved, _OPEN] = 0.0
+        state[moved, _AT["worked_ns"]], state[moved, _AT["carried_ns"]] = readings[moved, 1], 0.0
+        state[moved, _UNKNOWN] = np.nan
+        self._values[ranks] = state
 
-    def _grow(self, known: Matrix, grown: Matrix, passed: Vector) -> None:
+    def _grow(self, state: Matrix, grown: Matrix, passed: Vector) -> None:
         """Add an interval to the windows under way; a counter that is not known adds nothing."""
         counts = {name: grown[:, place] for place, name in enumerate(_COUNTERS, 2)}
-        known[:, _AT["cpu"]] += counts["cpu_seconds"] + np.nan_to_num(counts["run_queue_seconds"])
-        known[:, _AT["children"]] += np.maximum(np.nan_to_num(counts["children_cpu_seconds"]), 0.0)
+        state[:, _AT["cpu"]] += counts["cpu_seconds"] + np.nan_to_num(counts["run_queue_seconds"])
+        state[:, _AT["children"]] += np.maximum(np.nan_to_num(counts["children_cpu_seconds"]), 0.0)
         least = BYTES_PER_SECOND * passed
         moving = (counts["file_bytes"] >= least) | (counts["tcp_bytes"] >= least)
-        known[:, _AT["moving"]] += moving & (passed > 0)
-        known[:, _AT["intervals"]] += passed > 0
-        known[:, _AT["seconds"]] += passed
+        state[:, _AT["moving"]] += moving & (passed > 0)
+        state[:, _AT["intervals"]] += passed > 0
+        state[:, _AT["seconds"]] += passed
 
-    def _close(self, known: Matrix, time_ns: Vector) -> None:
+    def _close(self, state: Matrix, time_ns: Vector) -> None:
         """End the windows that are long enough, and begin new ones.
 
         Work counts that this window and the one before it show; the first window counts alone.
         """
-        seconds, intervals = known[:, _AT["seconds"]], known[:, _AT["intervals"]]
+        seconds, intervals = state[:, _AT["seconds"]], state[:, _AT["intervals"]]
         over: Mask = (seconds >= WINDOW_SECONDS) & (intervals >= WINDOW_INTERVALS)
         if not over.any():
             return
-        ended = known[over]
+        ended = state[over]
         seconds, intervals = seconds[over], intervals[over]
         ratio = ended[:, _AT["cpu"]] / seconds
         kinds = Work.CPU * (ratio >= CPU_RATIO)
         kinds = kinds | Work.CHILDREN * (ended[:, _AT["children"]] >= CPU_RATIO * seconds)
         kinds = kinds | Work.BYTES * (ended[:, _AT["moving"]] >= BYTES_SHARE * intervals)
         unknown: Mask = np.isnan(ratio) & (kinds == 0)
-        before = ended[:, _AT["newest"]]
-        both = np.where(np.isnan(before), kinds, kinds & np.nan_to_num(before).astype(np.int64))
+        previous = ended[:, _AT["newest"]]
+        confirmed = np.where(
+            np.isnan(previous), kinds, kinds & np.nan_to_num(previous).astype(np.int64)
+        )
         ended[:, _AT["newest"]] = np.where(unknown, np.nan, kinds)
-        ended[:, _AT["kinds"]] = np.where(unknown, np.nan, both)
+        ended[:, _AT["kinds"]] = np.where(unknown, np.nan, confirmed)
         ended[:, _AT["ratio"]] = ratio
         for name, counted in (("worked_ns", ~0), ("carried_ns", int(Work.BYTES))):
-            seen = (both & counted) > 0
-            ended[seen, _AT[name]] = time_ns[over][seen]
+            working = (confirmed & counted) > 0
+            ended[working, _AT[name]] = time_ns[over][working]
         ended[:, _OPEN] = 0.0
-        known[over] = ended
+        state[over] = ended

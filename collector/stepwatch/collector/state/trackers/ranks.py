@@ -64,8 +64,8 @@ class UsageReadings:
 
     def add(self, rows: Rows) -> None:
         """Take the readings of RANK_STATE rows, in their order."""
-        newest, before = newest_of_each(rows["rank"], USAGE_READINGS)
-        self._count[: len(before)] += before
+        newest, skipped = newest_of_each(rows["rank"], USAGE_READINGS)
+        self._count[: len(skipped)] += skipped
         rows = chosen(rows, newest)
         values = np.stack([rows[name].astype(np.float64) for name in Usage._fields], axis=1)
         for turn in turns(rows["rank"]):
@@ -145,10 +145,10 @@ class Ranks(JoinedTracker):
         if rows is None:
             return
         attempt.job_class = _class_of(rows[-1])
-        known = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
-        attempt.refused_records += len(rows) - int(known.sum())
-        if known.any():
-            self._add(chosen(rows, known), origin[known], batches)
+        in_world = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
+        attempt.refused_records += len(rows) - int(in_world.sum())
+        if in_world.any():
+            self._add(chosen(rows, in_world), origin[in_world], batches)
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
@@ -189,21 +189,24 @@ class Ranks(JoinedTracker):
         newest = np.full(len(self.nodes) + 1, -np.inf)
         np.maximum.at(newest, self.node_at[counted], self.received_monotonic_s[counted])
         names = [*self.nodes, UNKNOWN_NODE]  # -1, which has no number, is the last one
-        return {names[at]: float(newest[at]) for at in np.flatnonzero(newest > -np.inf).tolist()}
+        return {
+            names[number]: float(newest[number])
+            for number in np.flatnonzero(newest > -np.inf).tolist()
+        }
 
     def wall_ns(self, moments: Integers, offsets: Mapping[str, int]) -> Integers:
         """Moments of each rank (world,), monotonic on its node, as Unix nanoseconds by `offsets` of
         the nodes; 0 where there is none."""
         to_wall = np.array([*(offsets.get(node, 0) for node in self.nodes), 0], dtype=np.int64)
         to_wall = to_wall[self.node_at]
-        known = (moments > 0) & (to_wall != 0)
-        return np.where(known, moments.astype(np.int64) + to_wall, 0)
+        is_known = (moments > 0) & (to_wall != 0)
+        return np.where(is_known, moments.astype(np.int64) + to_wall, 0)
 
     def paused_s(self, offsets: Mapping[str, int]) -> tuple[float, ...]:
         """When a rank was last seen in each of `PAUSES`, Unix seconds by `offsets` of the nodes; 0
         where none was."""
-        found = (self.wall_ns(moments, offsets).max(initial=0) for moments in self.paused_ns)
-        return tuple(float(moment) / NANOSECONDS for moment in found)
+        newest = (self.wall_ns(moments, offsets).max(initial=0) for moments in self.paused_ns)
+        return tuple(float(moment) / NANOSECONDS for moment in newest)
 
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
         """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
@@ -215,32 +218,32 @@ class Ranks(JoinedTracker):
         self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]
         self.node_at[rank] = batches.numbered(self.nodes, origin)
         self._note_pauses(rows)
-        gone = self.rows["process_state"][rank] == ProcessState.GONE
+        vanished = self.rows["process_state"][rank] == ProcessState.GONE
         if self.gone:
-            self.gone.difference_update(rank[~gone].tolist())
-        self.gone.update(rank[gone].tolist())
+            self.gone.difference_update(rank[~vanished].tolist())
+        self.gone.update(rank[vanished].tolist())
 
     def _note_pauses(self, rows: Rows) -> None:
         lives = ~np.isin(rows["process_state"], _DEAD)
         for place, phase in enumerate(PAUSES):
-            there = np.flatnonzero(lives & (rows["phase"] == phase))
-            if len(there):
-                moments = rows["time_ns"][there].astype(np.int64)
-                np.maximum.at(self.paused_ns[place], rows["rank"][there], moments)
+            paused = np.flatnonzero(lives & (rows["phase"] == phase))
+            if len(paused):
+                moments = rows["time_ns"][paused].astype(np.int64)
+                np.maximum.at(self.paused_ns[place], rows["rank"][paused], moments)
 
     def trains_since_s(self) -> float | None:
         """Since when, on the collector's monotonic clock, a rank has been where it can be only once
         all ranks have met: inside a collective, or in the work of a step. None where none is."""
         rows = self.rows
         inside, works = rows["in_collective"] != 0, np.isin(rows["phase"], _TRAINS)
-        there = np.flatnonzero(self.reported & (inside | works))
-        if not len(there):
+        training = np.flatnonzero(self.reported & (inside | works))
+        if not len(training):
             return None
-        rows = rows[there]
-        since = np.where(inside[there], rows["collective_since_ns"], rows["since_ns"])
+        rows = rows[training]
+        since = np.where(inside[training], rows["collective_since_ns"], rows["since_ns"])
         passed = rows["time_ns"].astype(np.int64) - since.astype(np.int64)
         ages = np.where(since > 0, np.maximum(passed, 0), 0) / NANOSECONDS
-        return float((self.received_monotonic_s[there] - ages).min())
+        return float((self.received_monotonic_s[training] - ages).min())
 
     def moved_ages(self, now_s: float) -> Vector:
         """Seconds since the live or collective line of each rank changed, NaN where unknown.
@@ -252,8 +255,8 @@ class Ranks(JoinedTracker):
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
         ages = np.where(moved > 0, (rows["time_ns"].astype(np.int64) - moved) / NANOSECONDS, 0.0)
         ages[np.isnan(self.received_monotonic_s)] = np.nan
-        gone = list(self.gone)
-        ages[gone] += now_s - self.received_monotonic_s[gone]
+        vanished = list(self.gone)
+        ages[vanished] += now_s - self.received_monotonic_s[vanished]
         return np.asarray(ages)
 
 

@@ -59,12 +59,12 @@ class SharedName(JoinedTracker):
         if rows is None:
             return
         running = rows["process_state"] != ProcessState.GONE
-        known = running & (rows["rank"] >= 0) & (rows["rank"] < len(self._at))
-        if not known.any():
+        in_world = running & (rows["rank"] >= 0) & (rows["rank"] < len(self._at))
+        if not in_world.any():
             return
-        origin = batches.table(Kind.RANK_STATE).origin[known]
+        origin = batches.table(Kind.RANK_STATE).origin[in_world]
         places = batches.numbered(self._nodes, origin)
-        self._take(chosen(rows, known), places, batches.to_wall_ns[origin])
+        self._take(chosen(rows, in_world), places, batches.to_wall_ns[origin])
 
     def sharing(self, now_s: float) -> dict[int, tuple[str, str]]:
         """Ranks that two nodes report, with the nodes; nothing once that is long ago."""
@@ -78,10 +78,10 @@ class SharedName(JoinedTracker):
         """
         ranks = rows["rank"].astype(np.int64)
         new = self._at[ranks] == _NOWHERE
-        first, at = np.unique(ranks[new], return_index=True)
+        first, indices = np.unique(ranks[new], return_index=True)
         wall_ns = rows["time_ns"].astype(np.int64) + to_wall_ns
-        self._at[first] = places[new][at]
-        self._since_ns[first] = wall_ns[new][at]
+        self._at[first] = places[new][indices]
+        self._since_ns[first] = wall_ns[new][indices]
         moving = np.unique(ranks[self._at[ranks] != places])
         if not len(moving):
             return

@@ -27,7 +27,7 @@ def test_each_step_keeps_its_own_length(order: list[tuple[int, ...]], hosts_from
     lengths = DeviceLengths()
     for at, steps in enumerate(order):
         lengths.add(fresh(*steps), 5 if at >= hosts_from else None)
-    found = lengths.of(np.arange(4, 11))
+    found = lengths.rows(np.arange(4, 11))
     assert found["ranks"].tolist() == [0, 2, 2, 2, 0, 2, 0]
     assert found["longest"].tolist() == [0.0, 5.0, 6.0, 7.0, 0.0, 9.0, 0.0]
 
@@ -36,7 +36,7 @@ def test_steps_before_the_first_one_of_the_hosts_are_not_counted() -> None:
     lengths = DeviceLengths()
     lengths.add(fresh(0, 1), None)
     lengths.add(fresh(2, 3), 2)
-    assert lengths.of(np.arange(5))["ranks"].tolist() == [0, 0, 2, 2, 0]
+    assert lengths.rows(np.arange(5))["ranks"].tolist() == [0, 0, 2, 2, 0]
     assert lengths.longest() == 3.0
 
 
@@ -44,13 +44,13 @@ def test_an_earlier_first_step_moves_nothing() -> None:
     lengths = DeviceLengths()
     lengths.add(fresh(8), 8)
     lengths.add(fresh(6), 6)
-    assert lengths.of(np.arange(6, 9))["longest"].tolist() == [6.0, 0.0, 8.0]
+    assert lengths.rows(np.arange(6, 9))["longest"].tolist() == [6.0, 0.0, 8.0]
 
 
 def test_rows_that_came_before_the_hosts_are_dropped_with_their_steps() -> None:
     lengths = DeviceLengths()
     lengths.add(fresh(3, 4, 5), None)
     lengths.drop(1, 4)
-    assert lengths.of(np.arange(3, 6))["longest"].tolist() == [0.0, 4.0, 5.0]
+    assert lengths.rows(np.arange(3, 6))["longest"].tolist() == [0.0, 4.0, 5.0]
     lengths.add(fresh(6), 4)
-    assert lengths.of(np.arange(3, 7))["longest"].tolist() == [0.0, 4.0, 5.0, 6.0]
+    assert lengths.rows(np.arange(3, 7))["longest"].tolist() == [0.0, 4.0, 5.0, 6.0]

@@ -49,7 +49,7 @@ def test_each_cell_counts_once(cells: list[tuple[int, int]], cuts: list[int]) ->
     for first, last in itertools.pairwise(edges):
         send(attempt, np.concatenate([device_step_rows([s], [r]) for s, r in cells[first:last]]))
     found = attempt.tracker(DeviceSteps)
-    known = found.ring.known(STEPS)
+    known = found.ring.holds(STEPS)
     assert set(zip(*(each.tolist() for each in np.nonzero(known)), strict=True)) == set(cells)
     expected = [0.2 * len({s for s, r in cells if r == rank}) for rank in range(2)]
     assert found.rank_seconds["duration"].tolist() == pytest.approx(expected)
@@ -91,7 +91,7 @@ def test_of_a_step_that_was_not_timed_whole_the_length_stays(field: str, value: 
     steps = np.array([5, 6])
     names = ("duration", "forward", "other_idle")
     planes = RingPlanes(
-        found.ring.cells_of(steps, found.ring.known(steps), names), 2, found.ring.world
+        found.ring.cells_of(steps, found.ring.holds(steps), names), 2, found.ring.world
     )
     assert planes["duration"][:, 0].tolist() == pytest.approx([0.2, 0.2])
     for name in ("forward", "other_idle"):

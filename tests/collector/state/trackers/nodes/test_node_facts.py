@@ -65,7 +65,7 @@ def test_counters_become_rates_and_one_that_goes_back_is_unknown() -> None:
     assert view.now["run_queue_ratio"][2] == pytest.approx(0.5)
     rates = Rates(1, 10)
     counters = [np.array([value]) for value in (5.0, 3.0, 4.0)]
-    found = [float(rates.of("x", at, value)[0]) for at, value in enumerate(counters)]
+    found = [float(rates.rate("x", at, value)[0]) for at, value in enumerate(counters)]
     assert math.isnan(found[0]) and math.isnan(found[1]) and found[2] == 1.0
 
 

@@ -100,13 +100,13 @@ class CollectiveRecords(JoinedTracker):
         _, firsts = np.unique(claims, return_index=True)
         for row in rows[firsts]:
             number, size = int(row["group"]), int(row["size"])
-            known = self.groups.get(number)
-            if known is None and len(self.groups) < MAX_GROUPS:
+            group = self.groups.get(number)
+            if group is None and len(self.groups) < MAX_GROUPS:
                 self.groups[number] = Group(
                     size, _ranks(bytes(row["text"])), bytes(row["name"]).decode("utf-8", "replace")
                 )
-            elif known is not None and known.size != size:
-                self.groups[number] = known._replace(size=0)
+            elif group is not None and group.size != size:
+                self.groups[number] = group._replace(size=0)
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""

@@ -63,8 +63,8 @@ class Exchanges(JoinedTracker):
         if self._world != attempt.world and either.any():
             fresh.add(int(np.argmax(either)))
         for batch in sorted(fresh):
-            touched = self._name(_of(groups.rows, groups.origin, named, batch))
-            touched += self._count(_of(calls.rows, calls.origin, sent, batch))
+            touched = self._name(_rows_of_batch(groups.rows, groups.origin, named, batch))
+            touched += self._count(_rows_of_batch(calls.rows, calls.origin, sent, batch))
             if self._exchange(touched) or self._world != attempt.world:
                 self._show(batch, attempt.world)
 
@@ -74,9 +74,9 @@ class Exchanges(JoinedTracker):
 
     def stage_after(self, batch: int | None) -> SmallIntegers | None:
         """What `stage` was after a batch of the group under way; as it is now for None."""
-        for later, before in self._changes:
+        for later, previous in self._changes:
             if batch is not None and later > batch:
-                return before
+                return previous
         return self.stage
 
     def forget_changes(self) -> None:
@@ -86,19 +86,19 @@ class Exchanges(JoinedTracker):
     def _are_new(self, rows: Rows) -> Integers:
         """Sends of a rank in a group that is not known to send step after step: positions."""
         keys = rows["group"].astype(np.int64) << 32 | rows["rank"].astype(np.int64)
-        found, at = np.unique(keys, return_inverse=True)
+        senders, positions = np.unique(keys, return_inverse=True)
         few = [
             len(self._steps.get((key >> 32, key & 0xFFFFFFFF), ())) < LEAST_STEPS
-            for key in found.tolist()
+            for key in senders.tolist()
         ]
-        return np.flatnonzero(np.array(few, dtype=np.bool_)[at])
+        return np.flatnonzero(np.array(few, dtype=np.bool_)[positions])
 
     def _name(self, rows: Rows) -> list[int]:
         """Remember pairs; returns numbers of groups that are new or others now."""
         touched = []
         for number, text in zip(rows["group"].tolist(), rows["text"].tolist(), strict=True):
             members = bytes(text).decode("ascii", "replace").split(",")
-            is_pair = len(members) == 2 and all(each.isdigit() for each in members)
+            is_pair = len(members) == 2 and all(member.isdigit() for member in members)
             if not is_pair or len(self._pairs) >= MAX_PAIRS:
                 continue
             pair = int(members[0]), int(members[1])
@@ -124,8 +124,8 @@ class Exchanges(JoinedTracker):
 
     def _exchange(self, touched: Iterable[int]) -> bool:
         """Know the pairs of groups `touched` that exchange; whether one is new."""
-        found = {self._pairs[number] for number in touched if self._both_send(number)}
-        fresh = found - self._known
+        pairs = {self._pairs[number] for number in touched if self._both_send(number)}
+        fresh = pairs - self._known
         self._known |= fresh
         self._shown.update(rank for pair in fresh for rank in pair)
         return bool(fresh)
@@ -138,10 +138,10 @@ class Exchanges(JoinedTracker):
 
     def _show(self, batch: int, world: int) -> None:
         """Find the stages anew, where the pairs have so many ranks at all."""
-        before, self._world = self.stage, world
+        previous, self._world = self.stage, world
         self.stage = stages_of(self._known, world) if len(self._shown) >= world else None
-        if not _same(before, self.stage):
-            self._changes.append((batch, before))
+        if not _equal_stages(previous, self.stage):
+            self._changes.append((batch, previous))
 
 
 def stages_known(attempt: TrackedAttempt, batch: int | None = None) -> SmallIntegers:
@@ -153,13 +153,13 @@ def stages_known(attempt: TrackedAttempt, batch: int | None = None) -> SmallInte
     return shown
 
 
-def _of(rows: Rows, origin: Integers, which: Integers, batch: int) -> Rows:
-    """Those of rows `which` that come from a batch."""
-    low, high = np.searchsorted(origin[which], (batch, batch + 1))
-    return rows[which[low:high]]
+def _rows_of_batch(rows: Rows, origin: Integers, selection: Integers, batch: int) -> Rows:
+    """Those of rows `selection` that come from a batch."""
+    low, high = np.searchsorted(origin[selection], (batch, batch + 1))
+    return rows[selection[low:high]]
 
 
-def _same(one: SmallIntegers | None, other: SmallIntegers | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def _equal_stages(first: SmallIntegers | None, second: SmallIntegers | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)

@@ -46,19 +46,19 @@ class Sample:
 
     def add(self, rows: Rows) -> None:
         """Take rows of this step."""
-        taken = np.zeros(min(len(rows), MAX_ROWS - self.count), dtype=CHUNK)
+        stored = np.zeros(min(len(rows), MAX_ROWS - self.count), dtype=CHUNK)
         for name in CHUNK.names or ():
-            taken[name] = rows["time_ns" if name == "ended_ns" else name][: len(taken)]
-        self.count += len(taken)
-        self._parts.append(taken)
+            stored[name] = rows["time_ns" if name == "ended_ns" else name][: len(stored)]
+        self.count += len(stored)
+        self._parts.append(stored)
         if len(self._parts) > _MAX_PARTS:
             self._parts = [self.rows]
 
     @property
     def rows(self) -> Rows:
         """All that arrived."""
-        found: Rows = np.concatenate([np.zeros(0, dtype=CHUNK), *self._parts])
-        return found
+        joined: Rows = np.concatenate([np.zeros(0, dtype=CHUNK), *self._parts])
+        return joined
 
     @property
     def microbatch_timeline(self) -> MicrobatchTimeline | None:

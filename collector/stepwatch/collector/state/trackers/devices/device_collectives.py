@@ -55,9 +55,9 @@ class DeviceCollectives(JoinedTracker):
         A row without a timed call is left out: nothing is known of it.
         """
         possible = chosen(rows, _possible(rows, world))
-        taken = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
-        columns = {name: taken[name] for name in ("step", "rank", "group", "op")}
-        all_calls = taken["exposed_seconds"] * (taken["count"] / taken["timed"])
+        timed = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
+        columns = {name: timed[name] for name in ("step", "rank", "group", "op")}
+        all_calls = timed["exposed_seconds"] * (timed["count"] / timed["timed"])
         self._rows.add({**columns, "exposed": all_calls})
         return len(rows) - len(possible)
 
@@ -83,18 +83,18 @@ class DeviceCalls:
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
-        host, device = (each.of_steps(first, last) for each in (self._host, self._device))
+        host, device = (records.of_steps(first, last) for records in (self._host, self._device))
         groups = np.unique(device["group"])
         host = host[np.isin(host["group"], groups)]
         if not len(host) or not len(device):
             return host[:0]
-        wanted, known = _keys(host, first, groups), _keys(device, first, groups)
-        order = np.argsort(known, kind="stable")  # of repeated rows the last one counts
-        at = np.searchsorted(known[order], wanted, side="right") - 1
-        same = (at >= 0) & (known[order][at] == wanted)
-        found: Rows = host[same].copy()
-        found["exposed"] = device["exposed"][order[at[same]]]
-        return found
+        wanted, keys = _keys(host, first, groups), _keys(device, first, groups)
+        order = np.argsort(keys, kind="stable")  # of repeated rows the last one counts
+        places = np.searchsorted(keys[order], wanted, side="right") - 1
+        matches = (places >= 0) & (keys[order][places] == wanted)
+        calls: Rows = host[matches].copy()
+        calls["exposed"] = device["exposed"][order[places[matches]]]
+        return calls
 
 
 def _possible(rows: Rows, world: int) -> Mask:

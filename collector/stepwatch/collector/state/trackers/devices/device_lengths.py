@@ -68,37 +68,37 @@ class DeviceLengths:
         pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
         seconds = rows["duration_seconds"] - pauses
         seconds = np.maximum(seconds, 0.0)
-        touched, at = np.unique(index, return_inverse=True)
+        touched, places = np.unique(index, return_inverse=True)
         part = chosen(self._rows, touched)
-        accumulate(np.add, part, "ranks", at, np.ones(len(at)))
-        accumulate(np.maximum, part, "longest", at, seconds)
-        accumulate(np.add, part, "busy", at, seconds)
-        accumulate(np.maximum, part, "end_wall_ns", at, np.maximum(ends, 0))
+        accumulate(np.add, part, "ranks", places, np.ones(len(places)))
+        accumulate(np.maximum, part, "longest", places, seconds)
+        accumulate(np.add, part, "busy", places, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", places, np.maximum(ends, 0))
         for name in SPENT:
-            accumulate(np.add, part, name, at, rows[f"{name}_seconds"])
-        accumulate(np.minimum, part, "least_collective", at, rows["collective_seconds"])
+            accumulate(np.add, part, name, places, rows[f"{name}_seconds"])
+        accumulate(np.minimum, part, "least_collective", places, rows["collective_seconds"])
         put(self._rows, touched, part)
 
     def baseline(self, world: int) -> float:
         """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
         begin = self._first + WARMUP_STEPS
-        found = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
-        known = found[~np.isnan(found)]
-        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+        seconds = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
+        finite = seconds[~np.isnan(seconds)]
+        return float(np.median(finite)) if len(finite) >= LEAST_BASELINE_STEPS else float("nan")
 
     def longest(self) -> float:
         """Seconds of the longest step of any device; NaN before the first."""
         return float(np.fmax(self._longest_dropped, _longest(self._rows)))
 
-    def of(self, steps: Integers) -> Rows:
+    def rows(self, steps: Integers) -> Rows:
         """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one, or where they
         are no longer held."""
-        found = np.zeros(len(steps), dtype=LENGTH)
+        lengths = np.zeros(len(steps), dtype=LENGTH)
         for first, rows in ((self._first, self._beginning), (self._held_from, self._rows)):
             index = steps - first
             inside = (index >= 0) & (index < len(rows))
-            found[inside] = rows[index[inside]]
-        return found
+            lengths[inside] = rows[index[inside]]
+        return lengths
 
     def drop(self, count: int, first: int) -> None:
         """Let the first `count` steps held go, but for the `_beginning`; `first` is the attempt's
@@ -121,10 +121,10 @@ class DeviceLengths:
         """
         if self._used and first != self._first:
             later = min(max(self._first - first, 0), MAX_STEPS)
-            known = self._rows[max(first - self._first, 0) : self._used][: MAX_STEPS - later]
-            self._used = later + len(known) if len(known) else 0
+            retained = self._rows[max(first - self._first, 0) : self._used][: MAX_STEPS - later]
+            self._used = later + len(retained) if len(retained) else 0
             self._rows = _blank(_length(self._used))
-            self._rows[later : later + len(known)] = known
+            self._rows[later : later + len(retained)] = retained
         self._first = first
 
     def _make_room(self, used: int) -> None:
@@ -137,7 +137,7 @@ class DeviceLengths:
 
     def seconds(self, steps: Integers, world: int) -> Vector:
         """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
-        rows = self.of(steps)
+        rows = self.rows(steps)
         timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
         return np.where(timed, rows["longest"].astype(np.float64), np.nan)
 

@@ -78,12 +78,12 @@ class DeviceSteps(JoinedTracker):
         self.received_monotonic_s = float(batches.received_monotonic_s[origin[usable[-1]]])
         self._make_room(world)
         rows, origin = chosen(rows, usable), origin[usable]
-        whole = _whole(rows)
-        self.in_part += len(rows) - int(whole.sum())
-        taken = self.ring.add_all(_without_parts(rows, ~whole), origin)
-        origin = origin[taken]
-        self.fresh = Fresh.taken(chosen(rows, taken), origin, batches, attempt)
-        self._sum_up(chosen(rows, taken[whole[taken]]), steps.history.first, attempt)
+        is_whole = _fully_timed(rows)
+        self.in_part += len(rows) - int(is_whole.sum())
+        new = self.ring.add_all(_without_parts(rows, ~is_whole), origin)
+        origin = origin[new]
+        self.fresh = Fresh.from_batches(chosen(rows, new), origin, batches, attempt)
+        self._sum_up(chosen(rows, new[is_whole[new]]), steps.history.first, attempt)
         self.newest_s = max(self.newest_s, int(self.fresh.ends_ns.max(initial=0)) / NANOSECONDS)
 
     def _sum_up(self, fresh: Rows, first: int, attempt: TrackedAttempt) -> None:
@@ -115,8 +115,8 @@ class DeviceSteps(JoinedTracker):
             return
         self.ring = self.ring.grown(world)
         for name in (*COLUMNS, *IDLE):
-            known = self.rank_seconds.get(name, np.zeros(0))
-            self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
+            sums = self.rank_seconds.get(name, np.zeros(0))
+            self.rank_seconds[name] = np.append(sums, np.zeros(world - len(sums)))
 
 
 def _possible(rows: Rows, last_step: int) -> Mask:
@@ -137,9 +137,9 @@ def _without_parts(rows: Rows, in_part: Mask) -> Rows:
     return rows
 
 
-def _whole(rows: Rows) -> Mask:
+def _fully_timed(rows: Rows) -> Mask:
     """Rows of steps in which every boundary was timed: only there a phase holds no other's time."""
-    whole: Mask = np.asarray(rows["flags"] & DeviceFlag.INCOMPLETE == 0)
+    is_whole: Mask = np.asarray(rows["flags"] & DeviceFlag.INCOMPLETE == 0)
     for name in COLUMNS:
-        whole &= ~np.isnan(seconds_of(rows, name))
-    return whole
+        is_whole &= ~np.isnan(seconds_of(rows, name))
+    return is_whole

@@ -39,15 +39,15 @@ class DeviceTiming(JoinedTracker):
         """Fold DEVICE_TIMING rows in; of two of one rank the later one counts, as it arrives."""
         rows = batches.table(Kind.LIFECYCLE).rows
         rows = chosen(rows, rows["event"] == LifecycleEvent.DEVICE_TIMING)
-        known = (rows["rank"] >= 0) & (rows["rank"] < attempt.world)
-        attempt.refused_records += int((~known).sum())
-        columns = (rows[name][known].tolist() for name in ("rank", "time_ns", "value", "text"))
+        in_world = (rows["rank"] >= 0) & (rows["rank"] < attempt.world)
+        attempt.refused_records += int((~in_world).sum())
+        columns = (rows[name][in_world].tolist() for name in ("rank", "time_ns", "value", "text"))
         for rank, at_ns, value, text in zip(*columns, strict=True):
-            before = self.of.get(rank)
-            if before is None or before.at_ns <= at_ns:
+            previous = self.of.get(rank)
+            if previous is None or previous.at_ns <= at_ns:
                 self.of[rank] = Timed(value == 1, text.decode("utf-8", "replace"), at_ns)
-        if known.any():
-            self._timed = sum(each.on_device for each in self.of.values())
+        if in_world.any():
+            self._timed = sum(timed.on_device for timed in self.of.values())
 
     @property
     def all_timed(self) -> bool | None:
@@ -65,7 +65,7 @@ class DeviceTiming(JoinedTracker):
 
     def devices(self) -> list[str]:
         """Types of the devices that time steps, in order."""
-        return sorted({each.text for each in self.of.values() if each.on_device and each.text})
+        return sorted({timed.text for timed in self.of.values() if timed.on_device and timed.text})
 
     def reason(self, ranks: Iterable[int]) -> str:
         """Why the steps of these ranks are timed on the host: `ranks 0-3: no accelerator`."""
@@ -73,8 +73,8 @@ class DeviceTiming(JoinedTracker):
         for rank in ranks:
             if rank in self.of:
                 by_reason.setdefault(self.of[rank].text or "unknown", []).append(rank)
-        common = sorted(by_reason.items(), key=lambda each: -len(each[1]))[:SHOWN_REASONS]
-        return "; ".join(f"{ranks_text(those)}: {why}" for why, those in common)
+        common = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))[:SHOWN_REASONS]
+        return "; ".join(f"{ranks_text(members)}: {why}" for why, members in common)
 
     @property
     def cells(self) -> int:

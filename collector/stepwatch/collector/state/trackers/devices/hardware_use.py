@@ -78,14 +78,14 @@ class HardwareUse(JoinedTracker):
 
     def traffic(self) -> list[Traffic]:
         """Of each interface that was read twice."""
-        found = []
-        for at, (node, interface) in enumerate(self._interfaces):
-            count = self._traffic[-1, at]
+        traffic = []
+        for index, (node, interface) in enumerate(self._interfaces):
+            count = self._traffic[-1, index]
             if count:
-                most = float(self._traffic[:-1, at].max() / count)
+                most = float(self._traffic[:-1, index].max() / count)
                 name = interface.decode("utf-8", "replace")
-                found.append(Traffic(node, name, most, float(self._link[at])))
-        return found
+                traffic.append(Traffic(node, name, most, float(self._link[index])))
+        return traffic
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold DEVICE and NIC rows in."""
@@ -96,7 +96,7 @@ class HardwareUse(JoinedTracker):
 
     def _take_devices(self, batches: Batches) -> None:
         table = batches.table(Kind.DEVICE)
-        nodes = [batches[at].node for at in table.origin.tolist()]
+        nodes = [batches[number].node for number in table.origin.tolist()]
         devices = list(zip(nodes, table.rows["device"].tolist(), strict=True))
         places = self._devices.numbered(devices)
         self._busy = _with_room(self._busy, len(self._devices))
@@ -104,18 +104,20 @@ class HardwareUse(JoinedTracker):
         self._activity = _with_room(self._activity, len(self._devices))
         _add_shares(self._busy, places, table.rows["busy_ratio"])
         _add_shares(self._tensor, places, table.rows["tensor_active_ratio"])
-        said = (places >= 0) & (table.rows["activity"] > 0)
-        self._activity[0, places[said]] = table.rows["activity"][said]  # the last of a device stays
-        said = (places >= 0) & (table.rows["mig"] >= 0)
-        self._activity[1, places[said]] = table.rows["mig"][said] == 1
+        reports = (places >= 0) & (table.rows["activity"] > 0)
+        self._activity[0, places[reports]] = table.rows["activity"][
+            reports
+        ]  # the last of a device stays
+        reports = (places >= 0) & (table.rows["mig"] >= 0)
+        self._activity[1, places[reports]] = table.rows["mig"][reports] == 1
 
     def _take_interfaces(self, batches: Batches) -> None:
         """Take rows of interfaces; TCP's own counters come in a row without one."""
         table = batches.table(Kind.NIC)
         place = np.arange(len(table.rows)) - table.starts[table.origin]
-        kept = (table.rows["interface"] != b"") & (place < MAX_ROWS)
-        rows, origin = chosen(table.rows, kept), table.origin[kept]
-        nodes = [batches[at].node for at in origin.tolist()]
+        in_limit = (table.rows["interface"] != b"") & (place < MAX_ROWS)
+        rows, origin = chosen(table.rows, in_limit), table.origin[in_limit]
+        nodes = [batches[number].node for number in origin.tolist()]
         interfaces = list(zip(nodes, rows["interface"].tolist(), strict=True))
         places = self._interfaces.numbered(interfaces)
         self._rates.numbered(interfaces)  # in the same order: the same numbers
@@ -124,27 +126,27 @@ class HardwareUse(JoinedTracker):
         counters = np.stack([rows[name].astype(np.float64) for name in _TRAFFIC], axis=1)
         times, speed = rows["time_ns"] / 1e9, rows["speed_bits_per_second"].astype(np.float64)
         for turn in turns(places):
-            at = places[turn]
-            rates = self._rates.of_at(at, times[turn], counters[turn])
-            known = (at >= 0) & np.isfinite(rates).all(axis=1)
-            self._traffic[:-1, at[known]] += rates[known].T
-            self._traffic[-1, at[known]] += 1.0
-            said = (at >= 0) & (speed[turn] > 0)
-            self._link[at[said]] = speed[turn][said] / 8
+            slots = places[turn]
+            rates = self._rates.of_at(slots, times[turn], counters[turn])
+            is_known = (slots >= 0) & np.isfinite(rates).all(axis=1)
+            self._traffic[:-1, slots[is_known]] += rates[is_known].T
+            self._traffic[-1, slots[is_known]] += 1.0
+            has_speed = (slots >= 0) & (speed[turn] > 0)
+            self._link[slots[has_speed]] = speed[turn][has_speed] / 8
 
 
 def _add_shares(sums: _Sums, places: Places, shares: np.ndarray[Any, Any]) -> None:
     """Add what lies between 0 and 1 to the sums of its device, row after row."""
     with np.errstate(invalid="ignore"):  # a NaN that signals
         shares = shares.astype(np.float64)
-    known = (places >= 0) & (shares >= 0.0) & (shares <= 1.0)
-    np.add.at(sums[0], places[known], shares[known])
-    np.add.at(sums[1], places[known], 1.0)
+    valid = (places >= 0) & (shares >= 0.0) & (shares <= 1.0)
+    np.add.at(sums[0], places[valid], shares[valid])
+    np.add.at(sums[1], places[valid], 1.0)
 
 
 def _means(sums: _Sums) -> Vector:
-    known = sums[:, sums[1] > 0]
-    return np.asarray(known[0] / known[1])
+    measured = sums[:, sums[1] > 0]
+    return np.asarray(measured[0] / measured[1])
 
 
 def _activity(number: float) -> Activity:
@@ -152,8 +154,8 @@ def _activity(number: float) -> Activity:
     return Activity(int(number)) if int(number) in set(Activity) else Activity.UNKNOWN
 
 
-def _with_room(held: _Sums, count: int) -> _Sums:
-    more = count - held.shape[-1]
+def _with_room(sums: _Sums, count: int) -> _Sums:
+    more = count - sums.shape[-1]
     return (
-        held if more <= 0 else np.concatenate([held, np.zeros((*held.shape[:-1], more))], axis=-1)
+        sums if more <= 0 else np.concatenate([sums, np.zeros((*sums.shape[:-1], more))], axis=-1)
     )

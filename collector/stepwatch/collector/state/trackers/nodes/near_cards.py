@@ -36,13 +36,13 @@ class NearCards(Tracker):
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Take the rows of a batch: what they say of a rank replaces what was known of it."""
         rows = batch.rows(Kind.TOPOLOGY)
-        found: dict[int, tuple[NearCard, ...]] = {}
+        cards_by_rank: dict[int, tuple[NearCard, ...]] = {}
         for row in () if rows is None else rows[:MAX_ROWS]:
             rank = int(row["rank"])
             card = _card(row)
             if card is not None and 0 <= rank < attempt.world:
-                found[rank] = (*found.get(rank, ()), card)[:MAX_CARDS]
-        for rank, cards in found.items():
+                cards_by_rank[rank] = (*cards_by_rank.get(rank, ()), card)[:MAX_CARDS]
+        for rank, cards in cards_by_rank.items():
             if rank in self.of or len(self.of) < MAX_RANKS:
                 self.of[rank] = cards
 

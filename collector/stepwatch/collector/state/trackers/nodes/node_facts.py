@@ -92,41 +92,41 @@ class NodeFacts(JoinedTracker):
     def view(self, node_of: Mapping[int, str], world: int, seconds: float) -> View:
         """The facts over the newest `seconds`, and before, of every rank and its node."""
         nodes = tuple(sorted(set(node_of.values())))
-        index = {name: at for at, name in enumerate(nodes)}
+        index = {name: number for number, name in enumerate(nodes)}
         node_at = np.full(world, -1, dtype=np.int64)
         for rank, name in node_of.items():
             if 0 <= rank < world:
                 node_at[rank] = index[name]
         now: dict[str, Values] = {}
-        before: dict[str, Values] = {}
+        earlier: dict[str, Values] = {}
         for readings, subjects in (
             (self.nodes, list(nodes)),
             (self.ranks, list(range(world))),
             (self.devices, list(range(world))),
         ):
-            for known, found in zip((now, before), readings.over(subjects, seconds), strict=True):
-                known.update(_by_name(readings.fields, found))
+            for facts, means in zip((now, earlier), readings.over(subjects, seconds), strict=True):
+                facts.update(_by_name(readings.fields, means))
         neighbours = tuple(map(self.hosts.neighbour, nodes))
-        return View(now, before, node_at, nodes, neighbours, self.devices_read)
+        return View(now, earlier, node_at, nodes, neighbours, self.devices_read)
 
     def _take_hosts(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Take the last HOST row of each batch that has one, and its NIC rows."""
         table = batches.table(Kind.HOST)
         having = np.flatnonzero(table.counts)
         rows = chosen(table.rows, table.starts[having + 1] - 1)
-        nodes = [batches[at].node for at in having.tolist()]
+        nodes = [batches[number].node for number in having.tolist()]
         values = np.empty((len(rows), len(NODE_FACTS)))
-        for at, name in enumerate(NODE_FACTS[:4]):
+        for column, name in enumerate(NODE_FACTS[:4]):
             # A share lies between 0 and 1; anything else is unknown.
             share = rows[name].astype(np.float64)
-            values[:, at] = np.where((share >= 0.0) & (share <= 1.0), share, np.nan)
+            values[:, column] = np.where((share >= 0.0) & (share <= 1.0), share, np.nan)
         errors, retransmits = self._nic_facts(batches, table.counts > 0)
         values[:, 4], values[:, 5] = errors[having], retransmits[having]
         places, times = self.nodes.numbered(nodes), rows["time_ns"] / NANOSECONDS
         for turn in turns(places):
             self.nodes.add_at(places[turn], times[turn], values[turn])
-        kept = np.array([node in attempt.offsets for node in nodes], dtype=np.bool_)
-        self.hosts.put(list(compress(nodes, kept)), chosen(rows, kept))
+        is_tracked = np.array([node in attempt.offsets for node in nodes], dtype=np.bool_)
+        self.hosts.put(list(compress(nodes, is_tracked)), chosen(rows, is_tracked))
 
     def _nic_facts(self, batches: Batches, wanted: Mask) -> tuple[Values, Values]:
         """Errors, drops and carrier changes per second of all interfaces; retransmits per segment.
@@ -139,9 +139,9 @@ class NodeFacts(JoinedTracker):
         if not len(table.rows):
             return errors, retransmits
         place = np.arange(len(table.rows)) - table.starts[table.origin]
-        kept = wanted[table.origin] & (place < MAX_ROWS)
-        rows, origin = chosen(table.rows, kept), table.origin[kept]
-        grown = self._nic_growth([batches[at].node for at in origin.tolist()], rows)
+        in_limit = wanted[table.origin] & (place < MAX_ROWS)
+        rows, origin = chosen(table.rows, in_limit), table.origin[in_limit]
+        grown = self._nic_growth([batches[number].node for number in origin.tolist()], rows)
         bad = grown[:, 0] + grown[:, 1] + 10 * np.nan_to_num(grown[:, 2])
         named = rows["interface"] != b""
         counted = np.flatnonzero(named & np.isfinite(bad))
@@ -154,8 +154,8 @@ class NodeFacts(JoinedTracker):
     def _nic_growth(self, nodes: Sequence[str], rows: Rows) -> Table:
         """Growth per second of each of `_NIC_COUNTERS` since its interface's row before."""
         counters = np.empty((len(rows), len(_NIC_COUNTERS)))
-        for at, name in enumerate(_NIC_COUNTERS):
-            counters[:, at] = rows[name]
+        for column, name in enumerate(_NIC_COUNTERS):
+            counters[:, column] = rows[name]
         grown, times = np.full_like(counters, np.nan), rows["time_ns"] / NANOSECONDS
         interfaces = zip(nodes, rows["interface"].tolist(), strict=True)
         places = self._nic_rates.numbered(list(interfaces))
@@ -168,23 +168,23 @@ class NodeFacts(JoinedTracker):
         table = batches.table(Kind.DEVICE)
         place = np.arange(len(table.rows)) - table.starts[table.origin]
         self.devices_read |= len(table.rows) > 0
-        kept = (place < MAX_ROWS) & (table.rows["rank"] >= 0) & (table.rows["rank"] < MAX_RANKS)
-        rows, origin = chosen(table.rows, kept), table.origin[kept]
+        valid = (place < MAX_ROWS) & (table.rows["rank"] >= 0) & (table.rows["rank"] < MAX_RANKS)
+        rows, origin = chosen(table.rows, valid), table.origin[valid]
         times = rows["time_ns"] / NANOSECONDS
         throttle, lost = rows["throttle"].astype(np.int64), rows["lost"]
         values = np.full((len(rows), len(DEVICE_FACTS)), np.nan)
-        for at, reasons in enumerate((_HEAT, _POWER)):
-            values[:, at] = np.where(throttle >= 0, (throttle & reasons) > 0, np.nan)
+        for column, reasons in enumerate((_HEAT, _POWER)):
+            values[:, column] = np.where(throttle >= 0, (throttle & reasons) > 0, np.nan)
         values[:, 2] = _clock_loss(rows)
-        nodes = [batches[at].node for at in origin.tolist()]
+        nodes = [batches[number].node for number in origin.tolist()]
         devices = list(zip(nodes, rows["device"].tolist(), strict=True))
         counters = np.stack([rows[n].astype(np.float64) for n in _DEVICE_COUNTERS], axis=1)
         places = self._device_rates.numbered(devices)
         for turn in turns(places):
             values[turn, 3:5] = self._device_rates.of_at(places[turn], times[turn], counters[turn])
         values[:, 5] = np.where((lost == 0) | (lost == 1), lost, np.nan)
-        for at, name in ((6, "clock_hertz"), (7, "clock_limit_hertz")):
-            values[:, at] = np.where(rows[name] > 0, rows[name], np.nan)
+        for column, name in ((6, "clock_hertz"), (7, "clock_limit_hertz")):
+            values[:, column] = np.where(rows[name] > 0, rows[name], np.nan)
         places = self.devices.numbered(rows["rank"].tolist())
         for turn in turns(places):
             self.devices.add_at(places[turn], times[turn], values[turn])
@@ -196,9 +196,9 @@ class NodeFacts(JoinedTracker):
         counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]
         self.ranks.numbered(ranks)  # in the order in which they come
         # The first one that is kept has a rate since an older one: nothing is left of it, either.
-        newest, before = newest_of_each(ranks, KEPT + 1)
-        many = np.flatnonzero(before)
-        self.ranks.skip(self.ranks.numbered(many), before[many])
+        newest, skipped = newest_of_each(ranks, KEPT + 1)
+        many = np.flatnonzero(skipped)
+        self.ranks.skip(self.ranks.numbered(many), skipped[many])
         ranks, times, counters = ranks[newest], times[newest], counters[newest]
         for turn in turns(ranks):
             rates = self._rank_rates.of_all(ranks[turn], times[turn], counters[turn])
@@ -210,10 +210,10 @@ def _clock_loss(rows: Rows) -> Values:
     clock, limit, busy = (
         rows[name].astype(np.float64) for name in ("clock_hertz", "clock_limit_hertz", "busy_ratio")
     )
-    known = (busy >= BUSY_RATIO) & (limit > 0) & (clock >= 0) & ~np.isinf(limit)
-    ratio = np.divide(clock, limit, out=np.full(len(rows), np.nan), where=known)
+    is_busy = (busy >= BUSY_RATIO) & (limit > 0) & (clock >= 0) & ~np.isinf(limit)
+    ratio = np.divide(clock, limit, out=np.full(len(rows), np.nan), where=is_busy)
     return np.asarray(np.maximum(0.0, 1.0 - ratio))
 
 
 def _by_name(fields: tuple[str, ...], table: Table) -> dict[str, Values]:
-    return {name: table[:, at] for at, name in enumerate(fields)}
+    return {name: table[:, column] for column, name in enumerate(fields)}

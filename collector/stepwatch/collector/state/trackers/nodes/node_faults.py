@@ -76,8 +76,8 @@ class NodeFaults(Tracker):
         rank = int(row["rank"])
         reported_ns, times = int(row["time_ns"]), int(row["count"])
         began_ns = min(int(row["began_ns"]), reported_ns)
-        before = self._of.get(key)
-        again = before is not None and times > before.times
+        previous = self._of.get(key)
+        repeated = previous is not None and times > previous.times
         self._of[key] = NodeFault(
             batch.node,
             NodeFact(number),
@@ -89,13 +89,13 @@ class NodeFaults(Tracker):
             _text(row["text"]),
             (began_ns + batch.to_wall_ns) / NANOSECONDS,
             batch.received.monotonic_s,
-            max(began_ns, reported_ns if again else 0, before.newest_ns if before else 0),
+            max(began_ns, reported_ns if repeated else 0, previous.newest_ns if previous else 0),
         )
 
 
 def _is_old(fault: NodeFault, seen_s: Mapping[str, float]) -> bool:
-    seen = seen_s.get(fault.node)
-    return seen is not None and seen - fault.received_s > REPORTED_WITHIN_SECONDS
+    node_seen_s = seen_s.get(fault.node)
+    return node_seen_s is not None and node_seen_s - fault.received_s > REPORTED_WITHIN_SECONDS
 
 
 def _text(value: bytes) -> str:

@@ -96,8 +96,8 @@ class Baseline:
         self._known += int(wanted.sum())
         for plane, name in zip(self._seconds, WORK, strict=True):
             plane[index[wanted], rows["rank"][wanted]] = seconds_of(rows, name)[wanted]
-        late = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
-        if late or self._known >= BASELINE_STEPS * world:
+        is_over = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
+        if is_over or self._known >= BASELINE_STEPS * world:
             self._close(calls, first)
 
     def may_close(self, first: Integers, last: Integers, rows: Integers, world: int) -> Mask:
@@ -109,28 +109,28 @@ class Baseline:
             return np.zeros(len(rows), dtype=np.bool_)
         begin, end = WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS
         touches = (last >= begin) & (first < end)
-        known = self._known + np.cumsum(np.where(touches, rows, 0))
-        full = touches & (known >= BASELINE_STEPS * world)
+        collected = self._known + np.cumsum(np.where(touches, rows, 0))
+        full = touches & (collected >= BASELINE_STEPS * world)
         return np.asarray(full | (last >= end + GRACE_STEPS))
 
     def work_of(self, world: int) -> dict[str, Vector]:
         """`work`, or nothing where it is not about as many ranks."""
-        return self.work if all(len(known) == world for known in self.work.values()) else {}
+        return self.work if all(len(seconds) == world for seconds in self.work.values()) else {}
 
     def _grow(self, world: int) -> None:
-        known = self._seconds.shape[2]
-        if known < world:
+        width = self._seconds.shape[2]
+        if width < world:
             grown = np.full((len(WORK), BASELINE_STEPS, world), np.nan, dtype=np.float32)
-            grown[:, :, :known] = self._seconds
+            grown[:, :, :width] = self._seconds
             self._seconds = grown
 
     def _close(self, calls: Calls, first: int) -> None:
         self._closed = True
         enough = (~np.isnan(self._seconds[0])).sum(axis=0) >= LEAST_BASELINE_STEPS
         for plane, name in zip(self._seconds, WORK, strict=True):
-            found = np.full(len(enough), np.nan)
-            found[enough] = np.nanmedian(plane[:, enough], axis=0)
-            self.work[name] = found
+            medians = np.full(len(enough), np.nan)
+            medians[enough] = np.nanmedian(plane[:, enough], axis=0)
+            self.work[name] = medians
         self._seconds = self._seconds[:, :, :0].copy()
         begin = first + WARMUP_STEPS
         rows = calls.of_steps(begin, begin + BASELINE_STEPS + GRACE_STEPS)
@@ -140,16 +140,16 @@ class Baseline:
 
     def released(self) -> Baseline:
         """What does not grow with the world."""
-        left = Baseline()
-        left.exchanged = self.exchanged
-        return left
+        retained = Baseline()
+        retained.exchanged = self.exchanged
+        return retained
 
 
 def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], BaselineCollective]:
-    found = waits(rows, groups)
-    heads, transfer = found.rows[found.first], found.transfer[found.first]
-    known = ~np.isnan(transfer)
-    heads, transfer = heads[known], transfer[known]
+    timing = waits(rows, groups)
+    heads, transfer = timing.rows[timing.first], timing.transfer[timing.first]
+    is_known = ~np.isnan(transfer)
+    heads, transfer = heads[is_known], transfer[is_known]
     keys = heads["group"].astype(np.int64) << 16 | heads["op"]
     pairs, transfers, counts = grouped_medians(keys, transfer)
     sizes, calls = (grouped_medians(keys, heads[name])[1] for name in ("bytes", "count"))
@@ -167,9 +167,9 @@ def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
 
     A rank in a tensor and in a data group of two counts both together, whichever has more rows.
     """
-    numbers, which = np.unique(rows["group"], return_inverse=True)
-    known = [groups[number].size if number in groups else 0 for number in numbers.tolist()]
-    sizes = np.array(known, dtype=np.int64)[which]
+    numbers, places = np.unique(rows["group"], return_inverse=True)
+    group_sizes = [groups[number].size if number in groups else 0 for number in numbers.tolist()]
+    sizes = np.array(group_sizes, dtype=np.int64)[places]
     rows, sizes = rows[sizes > 0], sizes[sizes > 0]
     if not len(rows):
         return {}
@@ -178,10 +178,10 @@ def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
     keys = rows["op"].astype(np.int64) << 18 | sizes
     cells, cell = np.unique(keys << 25 | step << 18 | rows["rank"], return_inverse=True)
     sums = [np.bincount(cell, rows[name]) for name in ("count", "bytes")]
-    found: Exchanged = {}
+    exchanged: Exchanged = {}
     for key in np.unique(cells >> 25).tolist():
-        mine = cells >> 25 == key
-        if len(np.unique(cells[mine] >> 18)) >= LEAST_BASELINE_STEPS:
-            medians = (float(np.median(each[mine])) for each in sums)
-            found[key >> 18, key & 0x3_FFFF] = Exchange(*medians)
-    return found
+        in_key = cells >> 25 == key
+        if len(np.unique(cells[in_key] >> 18)) >= LEAST_BASELINE_STEPS:
+            medians = (float(np.median(values[in_key])) for values in sums)
+            exchanged[key >> 18, key & 0x3_FFFF] = Exchange(*medians)
+    return exchanged

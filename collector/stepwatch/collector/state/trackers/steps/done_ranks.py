@@ -47,10 +47,10 @@ def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
     finished = [rank for rank, event in ended.items() if event is LifecycleEvent.FINISH]
     over = np.isin(np.arange(len(rows)), finished)
     # That an agent sends rarely makes none of its ranks unobserved.
-    late = MISSED_FLUSHES * attempt.tracker(Agents).flush_seconds(UNKNOWN_NODE)
-    seen_since_s = received_s - max(LATE_SECONDS, late)
-    found = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
-    return {rank: int(rows["step"][rank]) for rank in found.tolist()}
+    delay_s = MISSED_FLUSHES * attempt.tracker(Agents).flush_seconds(UNKNOWN_NODE)
+    seen_since_s = received_s - max(LATE_SECONDS, delay_s)
+    done_ranks = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
+    return {rank: int(rows["step"][rank]) for rank in done_ranks.tolist()}
 
 
 def unwatched_ranks(attempt: TrackedAttempt) -> frozenset[int]:
@@ -62,12 +62,12 @@ def unwatched_ranks(attempt: TrackedAttempt) -> frozenset[int]:
     return frozenset(np.flatnonzero(~reported).tolist()) - ended.keys()
 
 
-def expected_ranks(steps: Integers, watched: int, done: dict[int, int]) -> Integers:
+def expected_ranks(steps: Integers, watched: int, done_steps: dict[int, int]) -> Integers:
     """How many of the `watched` ranks should report each of `steps`; shape (steps,).
 
     Of four ranks, of which one is done from step 80 on: 4 of step 79, 3 of step 80.
     """
-    return np.asarray(watched - np.searchsorted(sorted(done.values()), steps, side="right"))
+    return np.asarray(watched - np.searchsorted(sorted(done_steps.values()), steps, side="right"))
 
 
 def _stands(ranks: Ranks, usual_seconds: float, seen_since_s: float) -> Mask:

@@ -69,10 +69,10 @@ class DroppedSteps:
         if len(losses):
             first, self.loss_last = float(losses[0]), float(losses[-1])
             self.loss_first = first if math.isnan(self.loss_first) else self.loss_first
-        seen = np.flatnonzero(rows["reported"])
-        if len(seen):
-            self.seen_step = first_step + int(seen[-1])
-            last = rows[seen[-1]]
+        reported = np.flatnonzero(rows["reported"])
+        if len(reported):
+            self.seen_step = first_step + int(reported[-1])
+            last = rows[reported[-1]]
             self.seen_end_ns = int(last["end_wall_ns"])
             self.clock_set_ns = self.seen_end_ns - int(last["end_unset_ns"])
         self.count += len(rows)

@@ -59,8 +59,8 @@ class EarlyBaseline:
             waited = int(nanoseconds_of(rows, "collective").min())
             self._least_waits[number] = min(self._least_waits.get(number, waited), waited)
             more = [*(whole_sum(nanoseconds_of(rows, name)) for name in COLUMNS), len(rows)]
-            known = self._sums.get(number, [0] * len(more))
-            self._sums[number] = [*map(operator.add, known, more)]
+            sums = self._sums.get(number, [0] * len(more))
+            self._sums[number] = [*map(operator.add, sums, more)]
         self._sums = dict(sorted(self._sums.items())[:KEPT_STEPS])
         self._least_waits = {number: self._least_waits[number] for number in self._sums}
 
@@ -73,7 +73,7 @@ class EarlyBaseline:
         if len(complete) < LEAST_STEPS:
             return {}
         means = np.array(complete, dtype=np.float64) / (world * NANOSECONDS)
-        return {name: means[:, at] for at, name in enumerate(COLUMNS)}
+        return {name: means[:, column] for column, name in enumerate(COLUMNS)}
 
     def usual_waits(self, world: int) -> UsualWaits | None:
         """What those steps took and what ranks waited in them; None until there are enough."""
@@ -85,8 +85,8 @@ class EarlyBaseline:
 
     def _complete(self, world: int) -> list[int]:
         """The steps after the warm-up that all of `world` ranks reported."""
-        known = [*self._sums.items()][WARMUP_STEPS:]
-        return [number for number, sums in known if sums[-1] == world]
+        after_warmup = [*self._sums.items()][WARMUP_STEPS:]
+        return [number for number, sums in after_warmup if sums[-1] == world]
 
 
 @lru_cache(maxsize=1024)

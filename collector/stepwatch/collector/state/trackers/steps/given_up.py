@@ -34,12 +34,12 @@ def complete_or_given_up(rows: Rows, world: int, received_s: float) -> int:
     complete, and the fourth, after which four were made in 80 s.
     """
     reported = rows["reported"]
-    complete, known = np.flatnonzero(reported >= world), np.flatnonzero(reported)
+    complete, present = np.flatnonzero(reported >= world), np.flatnonzero(reported)
     due = int(complete[-1]) + 1 if len(complete) else 0
-    if len(known) > GIVE_UP_STEPS:
-        due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
-    if len(known) > GIVE_UP_FEW:
-        few = known[:-GIVE_UP_FEW]
+    if len(present) > GIVE_UP_STEPS:
+        due = max(due, int(present[-GIVE_UP_STEPS - 1]) + 1)
+    if len(present) > GIVE_UP_FEW:
+        few = present[:-GIVE_UP_FEW]
         long_ago = few[rows["received_s"][few] <= received_s - GIVE_UP_SECONDS]
         due = max(due, int(long_ago[-1]) + 1 if len(long_ago) else 0)
     return due
@@ -56,32 +56,33 @@ def newest_given_up(
     earlier than this.
     """
     newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
-    seen: Integers = _so_far(newest, host.steps, host, span)
+    newest_steps: Integers = _so_far(newest, host.steps, host, span)
     if not len(rows):
-        return seen - GIVE_UP_STEPS
+        return newest_steps - GIVE_UP_STEPS
     now = _so_far(received_s, host.received_s, host, span)
-    first, at = rows["received_s"].copy(), host.steps - awaited
-    np.minimum.at(first, at[at >= 0], host.received_s[at >= 0])
+    first, index = rows["received_s"].copy(), host.steps - awaited
+    np.minimum.at(first, index[index >= 0], host.received_s[index >= 0])
     # Of first rows at 5, 7, 6, 9 the last step that had its own by 6 is the third: of 5, 6, 6, 9.
     since = np.minimum.accumulate(first[::-1])[::-1]
     long_ago = awaited + np.searchsorted(since, now - GIVE_UP_SECONDS, side="right") - 1
-    return np.asarray(np.maximum(seen - GIVE_UP_STEPS, long_ago))
+    return np.asarray(np.maximum(newest_steps - GIVE_UP_STEPS, long_ago))
 
 
-def _so_far(before: float, values: Column, host: Fresh, span: tuple[int, int]) -> Column:
-    """The largest of `before` and the `values` of rows (rows,), once so many batches came."""
-    found: Column = np.full(span[1] - span[0] + 1, before, dtype=values.dtype)
-    np.maximum.at(found, host.origin - span[0] + 1, values)
-    return np.maximum.accumulate(found)
+def _so_far(start: float, values: Column, host: Fresh, span: tuple[int, int]) -> Column:
+    """The largest of `start` and the `values` of rows (rows,), once so many batches came."""
+    running: Column = np.full(span[1] - span[0] + 1, start, dtype=values.dtype)
+    np.maximum.at(running, host.origin - span[0] + 1, values)
+    return np.maximum.accumulate(running)
 
 
 def newest_complete(
-    fresh: Fresh, known: Integers, span: tuple[int, int], world: int, before: int
+    fresh: Fresh, reported: Integers, span: tuple[int, int], world: int, previous: int
 ) -> Integers:
     """Newest step that `world` ranks reported once so many batches of `span` came (batches + 1,).
 
-    `known` (rows,) holds how many ranks reported the step of each row before, `before` the newest
-    complete step then. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 -> before, 5, 5.
+    `reported` (rows,) is the number of ranks that reported each row's step earlier, `previous` the
+    newest complete step at that time. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 ->
+    previous, 5, 5.
     """
     steps = fresh.steps
     order = np.argsort(steps, kind="stable")
@@ -90,9 +91,9 @@ def newest_complete(
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
     firsts = np.flatnonzero(begins)
     numbers, counts = ordered[firsts], np.append(firsts[1:], len(ordered))[: len(firsts)] - firsts
-    missing = world - known[order][firsts].astype(np.int64)
+    missing = world - reported[order][firsts].astype(np.int64)
     complete = (missing > 0) & (missing <= counts)
     completing = order[(firsts + missing - 1)[complete]]
-    done = np.full(span[1] - span[0] + 1, before, dtype=np.int64)
-    np.maximum.at(done, fresh.origin[completing] - span[0] + 1, numbers[complete])
-    return np.asarray(np.maximum.accumulate(done))
+    complete_steps = np.full(span[1] - span[0] + 1, previous, dtype=np.int64)
+    np.maximum.at(complete_steps, fresh.origin[completing] - span[0] + 1, numbers[complete])
+    return np.asarray(np.maximum.accumulate(complete_steps))

@@ -139,10 +139,12 @@ class RankEvidence(Tracker):
         if on_device:
             rows = rows[attempt.tracker(DeviceSteps).ring.timed_whole(settled.steps[rows])]
         arrangement = Arrangement(settled.clock, settled.stage, ranks.node_at)
-        for at in _at_once(rows, attempt.world):
-            steps = settled.steps[at]
-            entered = _entered(steps, hosts.known(steps), settled.later)
-            self.take(arrangement, cells_of(steps, settled.seconds[at], timed_by, hosts, entered))
+        for chunk in _at_once(rows, attempt.world):
+            steps = settled.steps[chunk]
+            entered = _entered(steps, hosts.holds(steps), settled.later)
+            self.take(
+                arrangement, cells_of(steps, settled.seconds[chunk], timed_by, hosts, entered)
+            )
 
     def take(self, arrangement: Arrangement, cells: Cells) -> None:
         """Take steps of ranks that are arranged like that."""
@@ -151,7 +153,7 @@ class RankEvidence(Tracker):
         if self.arrangement is None or not self.arrangement.is_like(arrangement):
             self._begin(arrangement)
         for part in () if self._too_many else cells.alike():
-            self._take(part, np.flatnonzero(part.known[0]))
+            self._take(part, np.flatnonzero(part.reported[0]))
 
     def _beyond_warmup(self, steps: Integers, flags: Integers) -> Mask:
         """Which steps are beyond the warm-up after the newest start of a rank until then."""
@@ -179,44 +181,44 @@ class RankEvidence(Tracker):
         stages = self._stages if complete else stages_by_size(stage[ranks])
         work = cells.work if complete else np.take(cells.work, ranks, axis=2)
         tokens = cells.tokens if complete else np.take(cells.tokens, ranks, axis=1)
-        whole = self.counts.per_unit(_sum_of_phases(work), tokens, stages)
-        longest, units, by_rank = whole, ranks, stages
+        total_work = self.counts.per_unit(_sum_of_phases(work), tokens, stages)
+        longest, units, by_rank = total_work, ranks, stages
         if complete and len(self.members):
             units = np.arange(len(stage) + len(self.members))
-            of_nodes = picked(whole, self.members)
-            longest = np.concatenate([whole, of_nodes.max(axis=-1)], axis=1)
-            whole = np.concatenate([whole, of_nodes.mean(axis=-1)], axis=1)
+            of_nodes = picked(total_work, self.members)
+            longest = np.concatenate([total_work, of_nodes.max(axis=-1)], axis=1)
+            total_work = np.concatenate([total_work, of_nodes.mean(axis=-1)], axis=1)
             stages = [*stages, len(ranks) + np.arange(len(self.members))[None, :]]
-        excess, usual = self._excess(whole, stages, units)
+        excess, usual = self._excess(total_work, stages, units)
         suspects = self._bet(excess, stages, units)
-        cost = np.zeros_like(whole)
+        cost = np.zeros_like(total_work)
         for members in stages:
             together = suspects[:, members] if suspects.any() else _NOBODY
             cost[:, members] = step_costs(picked(longest, members), together)
-        held = held_up(work, excess[:, : len(ranks)], usual[:, : len(ranks)], by_rank)
+        losses = held_up(work, excess[:, : len(ranks)], usual[:, : len(ranks)], by_rank)
         work = filled(cells, stage, ranks)
         compared = units[_places(stages)]
         begun = self.long.begun(excess, units, compared)
-        self.buckets.add(cells, units, cost, work, begun, compared, held)
+        self.buckets.add(cells, units, cost, work, begun, compared, losses)
 
     def _excess(
-        self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers
+        self, total_work: Matrix32, stages: list[IntegerMatrix], units: Integers
     ) -> tuple[Matrix32, Matrix32]:
         """Work of `units` beyond the median one of their stage, in usual steps, and the seconds of
         a usual step (steps, units); 0 where a unit has no stage."""
-        found, seconds = np.zeros_like(whole), np.zeros_like(whole)
+        excess, seconds = np.zeros_like(total_work), np.zeros_like(total_work)
         for members in stages:
-            together = picked(whole, members)
+            together = picked(total_work, members)
             middle = median(together)
             usual = self._follow(units[members], middle[:, :, 0])[:, :, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 relative = (together - middle) / usual
             if not (usual > 0).all():
                 relative = np.nan_to_num(relative, posinf=0.0, neginf=0.0)
-            found[:, members] = relative
+            excess[:, members] = relative
             seconds[:, members] = usual
-        self._usual_steps += len(whole)
-        return found, seconds
+        self._usual_steps += len(total_work)
+        return excess, seconds
 
     def _bet(self, excess: Matrix32, stages: list[IntegerMatrix], units: Integers) -> MaskMatrix:
         """Bet on each of `units` by its `excess`; who is suspected before each step."""
@@ -226,19 +228,19 @@ class RankEvidence(Tracker):
         capital = self.log_capital[:, units]
         suspects = np.zeros(excess.shape, dtype=np.bool_)
         if _most(capital, factors) < SUSPECT_LOG - 1.0:  # far more than sums are rounded by
-            for at in range(len(excess)):  # as `carried`, which bounds it far above
+            for row in range(len(excess)):  # as `carried`, which bounds it far above
                 np.maximum(capital, 0.0, out=capital)
-                capital += factors[:, at]
+                capital += factors[:, row]
             self.log_capital[:, units] = capital
             return suspects
-        for at in range(len(excess)):
+        for row in range(len(excess)):
             if capital.max(initial=0.0) >= SUSPECT_LOG:
-                suspects[at] = capital.max(axis=0) >= SUSPECT_LOG
+                suspects[row] = capital.max(axis=0) >= SUSPECT_LOG
                 for members in stages:  # beside one that is slow another one shows
-                    factors[:, at, members] = log_factors_among(
-                        excess[at][members], suspects[at][members]
+                    factors[:, row, members] = log_factors_among(
+                        excess[row][members], suspects[row][members]
                     )
-            capital = carried(capital, factors[:, at])
+            capital = carried(capital, factors[:, row])
         self.log_capital[:, units] = capital
         return suspects
 
@@ -247,17 +249,17 @@ class RankEvidence(Tracker):
 
         `middle` (steps, stages) is the work of the rank that others are compared with.
         """
-        shares = [1.0 / min(self._usual_steps + at + 1, USUAL_STEPS) for at in range(len(middle))]
-        found: Matrix = np.empty((len(middle), len(ranks)))
+        shares = [1.0 / min(self._usual_steps + row + 1, USUAL_STEPS) for row in range(len(middle))]
+        usual_work: Matrix = np.empty((len(middle), len(ranks)))
         for stage, works in enumerate(middle.T.tolist()):
             usual = float(self._usual[ranks[stage, 0]])
             # As plain numbers: stages are few, and numpy takes ten times as long to begin.
-            found[:, stage] = [
+            usual_work[:, stage] = [
                 usual := usual + share * (now - usual)
                 for share, now in zip(shares, works, strict=True)
             ]
-        self._usual[ranks] = found[-1][:, None]
-        return found.astype(np.float32)
+        self._usual[ranks] = usual_work[-1][:, None]
+        return usual_work.astype(np.float32)
 
 
 def _most(capital: Matrix32, factors: Values) -> float:
@@ -283,20 +285,19 @@ def _at_once(rows: Integers, world: int) -> list[Integers]:
     return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
-def _entered(steps: Integers, known: MaskMatrix, later: Fresh) -> MaskMatrix:
-    """Which cells (steps, ranks) count of those `known` to the ring of the hosts: not those of rows
-    that come later."""
+def _entered(steps: Integers, reported: MaskMatrix, later: Fresh) -> MaskMatrix:
+    """Cells (steps, ranks) that count: those `reported` to the host ring, without `later` rows."""
     if not len(later.rows):
-        return known
+        return reported
     place = np.minimum(np.searchsorted(steps, later.steps), len(steps) - 1)
-    here = steps[place] == later.steps
-    known[place[here], later.rows["rank"][here].astype(np.int64)] = False
-    return known
+    matches = steps[place] == later.steps
+    reported[place[matches], later.rows["rank"][matches].astype(np.int64)] = False
+    return reported
 
 
 def _sum_of_phases(work: Values) -> Matrix32:
     """Work (steps, ranks) in all phases (phases, steps, ranks), in their order."""
-    found: Matrix32 = work[0].copy()
-    for each in work[1:]:
-        found += each
-    return found
+    total: Matrix32 = work[0].copy()
+    for phase in work[1:]:
+        total += phase
+    return total

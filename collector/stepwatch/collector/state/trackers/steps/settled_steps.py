@@ -41,12 +41,12 @@ device holds a second or two."""
 
 
 class _Group(NamedTuple):
-    """New rows of a group of so many batches, of which the first `taken` are entered."""
+    """New rows of a group of so many batches, of which the first `entered` are entered."""
 
     host: Fresh
     device: Fresh
     size: int
-    taken: int = 0
+    entered: int = 0
 
     @classmethod
     def nothing(cls) -> _Group:
@@ -55,11 +55,11 @@ class _Group(NamedTuple):
 
     def later(self) -> Fresh:
         """Rows of the hosts that are not entered yet."""
-        return self.host.of(self.taken, self.size)
+        return self.host.in_batches(self.entered, self.size)
 
     def stage(self, attempt: TrackedAttempt) -> SmallIntegers:
         """The stage of each rank (world,) after the batches that are taken."""
-        return stages_known(attempt, self.taken - 1 if self.size else None)
+        return stages_known(attempt, self.entered - 1 if self.size else None)
 
 
 _NOTHING = Fresh.nothing(Kind.STEP)
@@ -97,8 +97,8 @@ class SettledSteps(JoinedTracker):
 
     def awaits_devices(self, attempt: TrackedAttempt) -> bool:
         """Whether steps wait for rows of devices: some rank has one, and none says it has not."""
-        said = attempt.tracker(DeviceTiming).all_timed
-        return attempt.tracker(DeviceSteps).ring.world > 0 if said is None else said
+        all_timed = attempt.tracker(DeviceTiming).all_timed
+        return attempt.tracker(DeviceSteps).ring.world > 0 if all_timed is None else all_timed
 
     def count(self, attempt: TrackedAttempt) -> int:
         """Rows of the history that count now, from its first one on.
@@ -106,10 +106,10 @@ class SettledSteps(JoinedTracker):
         Those that await their devices do not yet; on the hosts' clock all do.
         """
         history = attempt.tracker(Steps).history
-        held = len(history.rows)
+        row_count = len(history.rows)
         if self.awaited is None or not self.awaits_devices(attempt):
-            return held
-        return max(0, min(self.awaited - history.held_from, held))
+            return row_count
+        return max(0, min(self.awaited - history.held_from, row_count))
 
     def give_up(self, attempt: TrackedAttempt) -> None:
         """Settle every step as it stands: nothing is awaited any more."""
@@ -121,7 +121,7 @@ class SettledSteps(JoinedTracker):
     def _take(self, group: _Group, span: tuple[int, int], attempt: TrackedAttempt) -> None:
         """Enter and settle batches `span[0]` to `span[1] - 1` of the group."""
         first, last = span
-        host, device = group.host.of(first, last), group.device.of(first, last)
+        host, device = group.host.in_batches(first, last), group.device.in_batches(first, last)
         if last - first > 1 and (
             self._may_be_late(host, device, span, attempt)
             or self._may_be_far(host, attempt)
@@ -138,7 +138,7 @@ class SettledSteps(JoinedTracker):
         if len(device.rows):
             begins = steps.history.first if len(steps.history) else None
             attempt.tracker(DeviceSteps).lengths.add(device, begins)
-        self._advance(group._replace(taken=last), attempt)
+        self._advance(group._replace(entered=last), attempt)
 
     def _advance(self, group: _Group, attempt: TrackedAttempt) -> None:
         rows = self._unsettled(attempt)
@@ -167,7 +167,7 @@ class SettledSteps(JoinedTracker):
         attempt.totals.add_steps(rows["longest"][~timed], HOST)
         seconds = rows["longest"].astype(np.float64)
         if timed.any():
-            seconds[timed] = lengths.of(first + np.flatnonzero(timed))["longest"]
+            seconds[timed] = lengths.rows(first + np.flatnonzero(timed))["longest"]
             attempt.totals.add_steps(seconds[timed], DEVICE)
         on_device, reported = self.awaits_devices(attempt), rows["reported"]
         settled = Settled(
@@ -204,8 +204,8 @@ class SettledSteps(JoinedTracker):
         history = attempt.tracker(Steps).history
         if self.awaited is None:
             return history.rows
-        found: Rows = history.rows[max(0, self.awaited - history.held_from) :]
-        return found
+        rows: Rows = history.rows[max(0, self.awaited - history.held_from) :]
+        return rows
 
     def _first_awaited(self, attempt: TrackedAttempt) -> int:
         """The first step that is not settled, also before the first one was."""
@@ -217,8 +217,10 @@ class SettledSteps(JoinedTracker):
         lengths, history = attempt.tracker(DeviceSteps).lengths, attempt.tracker(Steps).history
         if not lengths.any or not self.awaits_devices(attempt):
             return np.zeros(len(rows), dtype=np.bool_)
-        found = lengths.of(history.first + np.arange(len(history) - len(rows), len(history)))
-        return np.asarray((found["ranks"] > 0) & (found["ranks"] >= attempt.world))
+        device_rows = lengths.rows(
+            history.first + np.arange(len(history) - len(rows), len(history))
+        )
+        return np.asarray((device_rows["ranks"] > 0) & (device_rows["ranks"] >= attempt.world))
 
     def _may_be_late(
         self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
@@ -226,16 +228,18 @@ class SettledSteps(JoinedTracker):
         """Whether a step may be settled before a row of it comes, by the batches of `span`."""
         rows, awaited = self._unsettled(attempt), self._first_awaited(attempt)
         due = self._due(host, span, attempt)
-        late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
-        if late.any() or not len(device.rows) or not self.awaits_devices(attempt):
-            return bool(late.any())
-        ranks = attempt.tracker(DeviceSteps).lengths.of(device.steps)["ranks"]
-        before = awaited + int(np.flatnonzero(self._timed(rows, attempt)).max(initial=-1))
-        timed = newest_complete(device, ranks, span, attempt.world, before)
+        is_late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
+        if is_late.any() or not len(device.rows) or not self.awaits_devices(attempt):
+            return bool(is_late.any())
+        ranks = attempt.tracker(DeviceSteps).lengths.rows(device.steps)["ranks"]
+        previous = awaited + int(np.flatnonzero(self._timed(rows, attempt)).max(initial=-1))
+        timed = newest_complete(device, ranks, span, attempt.world, previous)
         passed = timed[device.origin - span[0]] >= device.steps
         passed |= self._may_be_older(device.steps - awaited, host, rows, awaited)
-        late = passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
-        return bool(late.any())
+        is_late = (
+            passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
+        )
+        return bool(is_late.any())
 
     def _may_be_far(self, host: Fresh, attempt: TrackedAttempt) -> bool:
         """Whether a step, when it is settled, may be too far behind the newest one for evidence,
@@ -254,11 +258,11 @@ class SettledSteps(JoinedTracker):
         """
         history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
-        before = awaited + complete_or_given_up(rows, attempt.world, self._received_s) - 1
-        known = history.rows["reported"][host.steps - history.held_from]
-        done = newest_complete(host, known, span, attempt.world, before)
+        previous = awaited + complete_or_given_up(rows, attempt.world, self._received_s) - 1
+        reported = history.rows["reported"][host.steps - history.held_from]
+        complete = newest_complete(host, reported, span, attempt.world, previous)
         return np.asarray(
-            np.maximum(done, newest_given_up(host, rows, span, awaited, self._received_s))
+            np.maximum(complete, newest_given_up(host, rows, span, awaited, self._received_s))
         )
 
     def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
@@ -268,8 +272,8 @@ class SettledSteps(JoinedTracker):
         if not len(rows):
             return older
         ends = np.maximum(_ends_ns(rows), self._ended_ns)
-        at = host.steps - awaited
-        np.maximum.at(ends, at[at >= 0], host.ends_ns[at >= 0])
+        places = host.steps - awaited
+        np.maximum.at(ends, places[places >= 0], host.ends_ns[places >= 0])
         ends = np.maximum.accumulate(ends)
         inside = (index >= 0) & (index < len(ends))
         older[inside] = ends[index[inside]] < ends[-1] - LATE_SECONDS * NANOSECONDS

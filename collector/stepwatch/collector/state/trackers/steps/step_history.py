@@ -191,28 +191,30 @@ class StepHistory:
         rows = self._rows
         pauses = steps["checkpoint_ns"] + steps["eval_ns"]
         seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
-        touched, at = _places(index)
+        touched, places = _places(index)
         part = chosen(rows, touched)
         ends = steps["time_ns"].astype(np.int64) + to_wall_ns
-        accumulate(np.add, part, "reported", at, np.ones(len(at)))
-        accumulate(np.add, part, "busy", at, seconds)
-        accumulate(np.add, part, "tokens", at, steps["tokens"])
-        accumulate(np.maximum, part, "longest", at, seconds)
-        accumulate(np.maximum, part, "end_wall_ns", at, ends)
-        accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
-        accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
-        accumulate(np.minimum, part, "received_s", at, np.broadcast_to(received_s, at.shape))
+        accumulate(np.add, part, "reported", places, np.ones(len(places)))
+        accumulate(np.add, part, "busy", places, seconds)
+        accumulate(np.add, part, "tokens", places, steps["tokens"])
+        accumulate(np.maximum, part, "longest", places, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", places, ends)
+        accumulate(np.maximum, part, "end_unset_ns", places, ends - set_ns)
+        accumulate(np.bitwise_or, part, "flags", places, steps["flags"])
+        accumulate(
+            np.minimum, part, "received_s", places, np.broadcast_to(received_s, places.shape)
+        )
         for name in SPENT:
             spent = steps[f"{name}_ns"]
             if spent.any():  # most are 0 in most steps
-                accumulate(np.add, part, name, at, spent / NANOSECONDS)
+                accumulate(np.add, part, name, places, spent / NANOSECONDS)
         waited = steps["collective_ns"] / NANOSECONDS
-        accumulate(np.minimum, part, "least_collective", at, waited)
-        known = np.isfinite(steps["loss"])
-        accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
-        accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
-        some = part["loss_ranks"] > 0
-        part["loss"][some] = part["loss_sum"][some] / part["loss_ranks"][some]
+        accumulate(np.minimum, part, "least_collective", places, waited)
+        finite = np.isfinite(steps["loss"])
+        accumulate(np.add, part, "loss_sum", places[finite], steps["loss"][finite])
+        accumulate(np.add, part, "loss_ranks", places[finite], np.ones(int(finite.sum())))
+        has_loss = part["loss_ranks"] > 0
+        part["loss"][has_loss] = part["loss_sum"][has_loss] / part["loss_ranks"][has_loss]
         put(rows, touched, part)
 
     def complete_until(self, expected: int | _Integers) -> int:
@@ -285,8 +287,8 @@ class StepHistory:
         changes of the clock. An unknown beginning is derived from the first end."""
         set_ns = self._clock_set_ns()[: len(ends_ns)]
         from_first = not began_known and not self.dropped.count and len(set_ns) > 0
-        before = int(set_ns[0]) if from_first else self.dropped.clock_set_ns
-        ends = np.concatenate([[began_ns - before], ends_ns - set_ns])
+        set_before_ns = int(set_ns[0]) if from_first else self.dropped.clock_set_ns
+        ends = np.concatenate([[began_ns - set_before_ns], ends_ns - set_ns])
         return np.asarray(np.maximum(np.diff(ends), 0) / NANOSECONDS)
 
     def _clock_set_ns(self) -> _Integers:
@@ -295,19 +297,19 @@ class StepHistory:
         rows = self.rows
         offsets = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64)
         if offsets.any():
-            seen = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
-            last = np.maximum.accumulate(seen)
+            newest_reported = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
+            last = np.maximum.accumulate(newest_reported)
             offsets = np.where(last < 0, self.dropped.clock_set_ns, offsets[last])
         return np.asarray(offsets)
 
     def _ends_ns(self) -> _Integers:
         """When the step of each row ended, Unix nanoseconds (held,): reported, or interpolated
         between its neighbours."""
-        seen = self.rows["reported"] > 0
+        is_reported = self.rows["reported"] > 0
         ends: _Integers = self.rows["end_wall_ns"].astype(np.int64)
-        if seen.all():
+        if is_reported.all():
             return ends
-        steps, reported = self.steps[seen], ends[seen]
+        steps, reported = self.steps[is_reported], ends[is_reported]
         if self.dropped.seen_step >= 0:
             steps = np.concatenate([[self.dropped.seen_step], steps])
             reported = np.concatenate([[self.dropped.seen_end_ns], reported])
@@ -328,8 +330,8 @@ class StepHistory:
 
     def make_room(self, steps: Rows) -> Rows:
         """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
-        found: Rows = steps[self.room_for(steps)]
-        return found
+        fitting: Rows = steps[self.room_for(steps)]
+        return fitting
 
     def room_for(self, steps: Rows) -> Mask:
         """Which STEP rows fit into `MAX_STEPS`, after making room for them.
@@ -366,8 +368,8 @@ def _usual_of(seconds: bytes) -> float:
     """Median of those of the first steps that ranks reported: asked for several times in each
     evaluation, and nearly always they are those of before."""
     longest = np.frombuffer(seconds)
-    known = longest[longest > 0]
-    return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+    reported = longest[longest > 0]
+    return float(np.median(reported)) if len(reported) >= LEAST_BASELINE_STEPS else float("nan")
 
 
 def _places(index: Integers) -> tuple[Integers, Integers]:

@@ -65,7 +65,7 @@ class Window(NamedTuple):
         """Some of the steps of one plane: `planes[name][chosen]`, without the others."""
         planes = self.planes
         if isinstance(planes, RingPlanes) and self.flags.size > _SMALL and not planes.is_read(name):
-            return planes.at(chosen)[name]
+            return planes.select(chosen)[name]
         return planes[name][chosen]
 
     def at(self, chosen: Integers | Mask) -> Window:
@@ -73,7 +73,7 @@ class Window(NamedTuple):
         planes = self.planes
         cut: Mapping[str, Matrix]
         if isinstance(planes, RingPlanes):
-            cut = planes.at(chosen)
+            cut = planes.select(chosen)
         else:
             cut = {name: plane[chosen] for name, plane in planes.items()}
         return self._replace(steps=self.steps[chosen], planes=cut, flags=self.flags[chosen])
@@ -107,19 +107,19 @@ class RingPlanes(Mapping[str, Matrix]):
 
     def __getitem__(self, name: str) -> Matrix:
         if name not in self._read:
-            self._read[name] = self._taken(name)
+            self._read[name] = self._extract(name)
         return self._read[name]
 
-    def _taken(self, name: str) -> Matrix:
+    def _extract(self, name: str) -> Matrix:
         if name not in _ALL_PLANES:
             raise KeyError(name)
         if name not in self._sources:
             return unknown(self._steps, self._ranks)
         plane, cut = self._sources[name]
-        found = plane[cut.slots]
+        cells = plane[cut.slots]
         if cut.missing is not None:
-            found[cut.missing] = np.nan
-        return found
+            cells[cut.missing] = np.nan
+        return cells
 
     def __iter__(self) -> Iterator[str]:
         return iter(_ALL_PLANES)
@@ -131,14 +131,14 @@ class RingPlanes(Mapping[str, Matrix]):
         """Whether all of a plane was taken out."""
         return name in self._read
 
-    def once(self, what: object, make: Callable[[], T]) -> T:
-        """What `make` returns; it is asked the first time only. `what` tells it from others."""
-        if what not in self._made:
-            self._made[what] = make()
-        made: T = self._made[what]
-        return made
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` returns; it is asked the first time only. `key` tells it from others."""
+        if key not in self._made:
+            self._made[key] = make()
+        result: T = self._made[key]
+        return result
 
-    def at(self, chosen: Integers | Mask) -> RingPlanes:
+    def select(self, chosen: Integers | Mask) -> RingPlanes:
         """Some of the steps: positions of rows, or a mask (steps,)."""
         cuts: dict[int, Cut] = {}
         for _, cut in self._sources.values():
@@ -211,11 +211,11 @@ class CellRing:
         steps = self._step[slots, ranks]
         order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
         slots, ranks, steps = slots[order], ranks[order], steps[order]
-        at = (steps % larger.depth, ranks)
-        larger._step[at] = steps
-        larger._flags[at] = self._flags[slots, ranks]
+        places = (steps % larger.depth, ranks)
+        larger._step[places] = steps
+        larger._flags[places] = self._flags[slots, ranks]
         for name, plane in self._planes.items():
-            larger._planes[name][at] = plane[slots, ranks]
+            larger._planes[name][places] = plane[slots, ranks]
         return larger
 
     def add(self, rows: Rows) -> Rows:
@@ -237,27 +237,27 @@ class CellRing:
         fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
         fresh = fresh[np.argsort(origin[fresh], kind="stable")]
         rows, step = chosen(rows, fresh), step[fresh]
-        at = (step % self.depth, rank[fresh])
-        self._step[at] = step
+        places = (step % self.depth, rank[fresh])
+        self._step[places] = step
         self.newest = max(self.newest, int(step.max(initial=-1)))
-        self._flags[at] = rows["flags"]
+        self._flags[places] = rows["flags"]
         for name, plane in self._planes.items():
-            plane[at] = rows[name] if name in VALUES else seconds_of(rows, name)
+            plane[places] = rows[name] if name in VALUES else seconds_of(rows, name)
         return fresh
 
     def steps(self, count: int, last: int) -> Integers:
         """The `count` steps up to `last`, as far as it reaches back."""
         return np.arange(max(0, last - min(count, self.depth) + 1), last + 1, dtype=np.int64)
 
-    def known(self, steps: Integers) -> MaskMatrix:
+    def holds(self, steps: Integers) -> MaskMatrix:
         """Which (steps, ranks) it holds."""
         return np.asarray(self._step[steps % self.depth] == steps[:, None])
 
     def cells_of(
-        self, steps: Integers, known: MaskMatrix, names: Iterable[str]
+        self, steps: Integers, is_held: MaskMatrix, names: Iterable[str]
     ) -> dict[str, tuple[Matrix, Cut]]:
-        """The columns `names` with the cells of these steps, of which some are `known`."""
-        cut = Cut(steps % self.depth, None if known.all() else ~known)
+        """The columns `names` with the cells of these steps, of which some are `is_held`."""
+        cut = Cut(steps % self.depth, None if is_held.all() else ~is_held)
         return {name: (self._planes[name], cut) for name in names}
 
 
@@ -278,15 +278,15 @@ class StepRing(CellRing):
         """
         last = self.newest if device is None else min(self.newest, device.newest)
         steps = self.steps(count, last) if device is None else device.whole_steps(count, last)
-        known = self.known(steps)
-        reported = known.any(axis=1)
-        steps, known = steps[reported], known[reported]
-        flags = np.where(known, self._flags[steps % self.depth], 0)
+        is_held = self.holds(steps)
+        reported = is_held.any(axis=1)
+        steps, is_held = steps[reported], is_held[reported]
+        flags = np.where(is_held, self._flags[steps % self.depth], 0)
         if device is None:
-            planes = RingPlanes(self.cells_of(steps, known, _PLANES), *known.shape)
+            planes = RingPlanes(self.cells_of(steps, is_held, _PLANES), *is_held.shape)
             return Window(steps, planes, flags, stage)
-        timed = device.cells_of(steps, device.known(steps), DEVICE_COLUMNS)
-        planes = RingPlanes(self.cells_of(steps, known, VALUES) | timed, *known.shape)
+        timed = device.cells_of(steps, device.holds(steps), DEVICE_COLUMNS)
+        planes = RingPlanes(self.cells_of(steps, is_held, VALUES) | timed, *is_held.shape)
         return Window(steps, planes, flags, stage, DEVICE)
 
 
@@ -307,12 +307,12 @@ class DeviceRing(CellRing):
 
     def in_part(self, steps: Integers) -> MaskMatrix:
         """Of which (steps, ranks) it holds the length alone."""
-        known = self.known(steps)
-        return np.asarray(known & np.isnan(self._planes["other"][steps % self.depth]))
+        is_held = self.holds(steps)
+        return np.asarray(is_held & np.isnan(self._planes["other"][steps % self.depth]))
 
     def timed_whole(self, steps: Integers) -> Mask:
         """Which of the steps (steps,) all devices timed, none in part."""
-        return np.asarray((self.known(steps) & ~self.in_part(steps)).all(axis=1))
+        return np.asarray((self.holds(steps) & ~self.in_part(steps)).all(axis=1))
 
     @property
     def cells(self) -> int:

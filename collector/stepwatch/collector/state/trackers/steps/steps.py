@@ -54,14 +54,14 @@ class Steps(JoinedTracker):
         usable[possible] = self.history.room_for(chosen(rows, possible))
         attempt.refused_records += len(rows) - int(usable.sum())
         rows, origin = chosen(rows, usable), origin[usable]
-        taken = self.ring.add_all(rows, origin)
-        if not len(taken):
+        new = self.ring.add_all(rows, origin)
+        if not len(new):
             return
-        fresh, origin = chosen(rows, taken), origin[taken]
+        fresh, origin = chosen(rows, new), origin[new]
         if self.first_received_monotonic_s is None:
             self.first_received_monotonic_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
-        self.fresh = Fresh.taken(fresh, origin, batches, attempt)
+        self.fresh = Fresh.from_batches(fresh, origin, batches, attempt)
         calls = attempt.tracker(CollectiveRecords)
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
@@ -85,8 +85,8 @@ class Steps(JoinedTracker):
         if not self._released:
             self.ring = self.ring.grown(world)
         more = np.zeros(world - len(self._rank_nanoseconds["duration"]), dtype=np.int64)
-        for name, known in self._rank_nanoseconds.items():
-            self._rank_nanoseconds[name] = np.append(known, more)
+        for name, sums in self._rank_nanoseconds.items():
+            self._rank_nanoseconds[name] = np.append(sums, more)
 
     @property
     def cells(self) -> int:

@@ -26,14 +26,16 @@ def checkpoint_stall(facts: JobFacts) -> Reading:
 
 def time_to_durable(facts: JobFacts) -> Reading:
     """Seconds until a checkpoint was on storage, on average."""
-    known = [
+    durations = [
         item.durable_seconds
         for item in checkpoints(facts).values()
         if item.durable_seconds is not None
     ]
-    if not known:
+    if not durations:
         return unknown(_NONE if not checkpoints(facts) else "no rank says when one was durable")
-    return Reading(sum(known) / len(known), len(known), detail=f"longest {max(known):.1f} s")
+    return Reading(
+        sum(durations) / len(durations), len(durations), detail=f"longest {max(durations):.1f} s"
+    )
 
 
 def checkpoint_success(facts: JobFacts) -> Reading:
@@ -61,10 +63,10 @@ def verified_age(facts: JobFacts) -> Reading:
 
 def _ends_of(facts: JobFacts, step: int) -> Iterator[float]:
     """When that step ended, in each attempt; one behind the last step is of all steps so far."""
-    for each in facts.attempts.values():
-        at, count = step - each.first_step, len(each.steps.end_s)
-        if count and at >= 0:
-            yield float(each.steps.end_s[min(at, count - 1)])
+    for attempt in facts.attempts.values():
+        index, count = step - attempt.first_step, len(attempt.steps.end_s)
+        if count and index >= 0:
+            yield float(attempt.steps.end_s[min(index, count - 1)])
 
 
 SLIS = (

@@ -25,8 +25,8 @@ def device_busy(facts: JobFacts) -> Reading:
         why = f"; {use.divided} are divided (MIG)" if use.divided else ""
         return unknown(f"of {use.devices} devices none says how busy it is{why}")
     tensor = use.tensor_ratio
-    beside = f"{float(tensor.mean()):.0%}" if len(tensor) else "unknown"
-    detail = f"least busy {float(busy.min()):.0%}; tensor cores {beside}"
+    tensor_words = f"{float(tensor.mean()):.0%}" if len(tensor) else "unknown"
+    detail = f"least busy {float(busy.min()):.0%}; tensor cores {tensor_words}"
     return Reading(float(busy.mean()), len(busy), detail=detail)
 
 
@@ -35,12 +35,20 @@ def tensor_activity(facts: JobFacts) -> Reading:
     use = facts.job.current.tracker(HardwareUse)
     tensor = use.tensor_ratio
     if len(tensor):
-        by = [f"{_WORDS[each]} on {use.activity[each]}" for each in MEASURED if use.activity[each]]
-        detail = f"by {', '.join(by)}, of {use.devices} devices"
+        sources = [
+            f"{_WORDS[activity]} on {use.activity[activity]}"
+            for activity in MEASURED
+            if use.activity[activity]
+        ]
+        detail = f"by {', '.join(sources)}, of {use.devices} devices"
         return Reading(float(tensor.mean()), len(tensor), detail=detail)
     if not use.devices:
         return unknown("no agent reads a device: no GPU, or no driver")
-    why = [f"{count}: {_WORDS[each]}" for each, count in use.activity.items() if each in _WORDS]
+    why = [
+        f"{count}: {_WORDS[activity]}"
+        for activity, count in use.activity.items()
+        if activity in _WORDS
+    ]
     return unknown(f"of {use.devices} devices none reports it{'; '.join(['', *why])}")
 
 

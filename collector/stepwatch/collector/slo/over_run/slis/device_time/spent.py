@@ -12,10 +12,10 @@ _SHOWN = 3
 
 def goodput(facts: JobFacts) -> Reading:
     """Preserved work of all that was allocated."""
-    found = facts.ratios.get("goodput")
-    if found is None or not found.total:
+    window = facts.ratios.get("goodput")
+    if window is None or not window.total:
         return unknown("no step is known")
-    return Reading(float(found.good / found.total))
+    return Reading(float(window.good / window.total))
 
 
 def waste(facts: JobFacts) -> Reading:
@@ -24,9 +24,9 @@ def waste(facts: JobFacts) -> Reading:
     if productive.unknown:
         return productive
     most = sorted(
-        ((facts.device_seconds.get(each, 0.0), each) for each in CAUSES[1:]), reverse=True
+        ((facts.device_seconds.get(cause, 0.0), cause) for cause in CAUSES[1:]), reverse=True
     )[:_SHOWN]
-    shares = [f"{each} {lost / facts.allocated:.1%}" for lost, each in most if lost > 0]
+    shares = [f"{cause} {lost / facts.allocated:.1%}" for lost, cause in most if lost > 0]
     return Reading(1.0 - productive.value, detail=", ".join(shares))
 
 

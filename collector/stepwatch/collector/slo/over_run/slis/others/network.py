@@ -9,16 +9,16 @@ from stepwatch.collector.state.trackers.devices.hardware_use import HardwareUse
 
 def network_use(facts: JobFacts) -> Reading:
     """The mean use of the busiest interface that says what its link carries."""
-    known = facts.job.current.tracker(HardwareUse).traffic()
-    if not known:
+    traffic = facts.job.current.tracker(HardwareUse).traffic()
+    if not traffic:
         return unknown("no agent has read an interface twice")
-    most = max(known, key=lambda each: each.bytes_per_second)
-    rated = [each for each in known if each.link_bytes_per_second > 0]
+    most = max(traffic, key=lambda link: link.bytes_per_second)
+    rated = [link for link in traffic if link.link_bytes_per_second > 0]
     words = f"{size(most.bytes_per_second)}/s on {most.interface} of {most.node}"
     if not rated:
         return unknown(f"no interface says what its link carries; the busiest: {words}")
-    share = max(each.bytes_per_second / each.link_bytes_per_second for each in rated)
-    return Reading(share, len(known), detail=f"busiest: {words}")
+    share = max(link.bytes_per_second / link.link_bytes_per_second for link in rated)
+    return Reading(share, len(traffic), detail=f"busiest: {words}")
 
 
 SLIS = (

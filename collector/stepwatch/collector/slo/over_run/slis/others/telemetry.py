@@ -7,10 +7,10 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unkn
 
 def completeness(facts: JobFacts) -> Reading:
     """Step records that came of those that should have."""
-    found = facts.ratios.get("goodput")
-    if found is None or found.coverage is None:
+    window = facts.ratios.get("goodput")
+    if window is None or window.coverage is None:
         return unknown("no step is known")
-    return Reading(float(found.coverage))
+    return Reading(float(window.coverage))
 
 
 SLIS = (

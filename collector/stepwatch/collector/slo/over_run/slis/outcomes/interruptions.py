@@ -19,11 +19,11 @@ _LEAST_DAYS = 10.0
 
 def preemptions(facts: JobFacts) -> Reading:
     """Attempts in which a rank was asked to stop."""
-    asked = sum(
+    preempted = sum(
         any(fact.event is LifecycleEvent.PREEMPTION for fact in run.lifecycle)
         for run, _ in facts.runs
     )
-    return Reading(float(asked), asked)
+    return Reading(float(preempted), preempted)
 
 
 def requeue_rate(facts: JobFacts) -> Reading:
@@ -71,11 +71,11 @@ def recovery_time(facts: JobFacts) -> Reading:
 
 def _gaps(facts: JobFacts) -> Iterator[float]:
     ends = [
-        (float(each.steps.end_s[0]), float(each.steps.end_s[-1]))
-        for each in facts.attempts.values()
-        if len(each.steps.end_s)
+        (float(attempt.steps.end_s[0]), float(attempt.steps.end_s[-1]))
+        for attempt in facts.attempts.values()
+        if len(attempt.steps.end_s)
     ]
-    return (after[0] - before[1] for before, after in pairwise(ends))
+    return (later[0] - earlier[1] for earlier, later in pairwise(ends))
 
 
 def lost_steps(facts: JobFacts) -> Reading:

@@ -35,15 +35,15 @@ def arrival_skew(facts: JobFacts) -> Reading:
 def bubble_over_ideal(facts: JobFacts) -> Reading:
     """The pipeline's bubble less what its schedule cannot avoid."""
     attempt = facts.job.current
-    found = pipeline(attempt.window(_NEWEST))
-    if found is None or found.bubble_ratio is None:
+    stages = pipeline(attempt.window(_NEWEST))
+    if stages is None or stages.bubble_ratio is None:
         return unknown("it is no pipeline, or its stages are not known")
     schedule = attempt.schedule
     if schedule is None or schedule.ideal_bubble_ratio is None:
-        return unknown(f"no rank names the schedule; the bubble is {found.bubble_ratio:.1%}")
+        return unknown(f"no rank names the schedule; the bubble is {stages.bubble_ratio:.1%}")
     ideal = schedule.ideal_bubble_ratio
-    detail = f"{found.bubble_ratio:.1%}, ideal of {schedule.name} {ideal:.1%}"
-    return Reading(found.bubble_ratio - ideal, detail=detail)
+    detail = f"{stages.bubble_ratio:.1%}, ideal of {schedule.name} {ideal:.1%}"
+    return Reading(stages.bubble_ratio - ideal, detail=detail)
 
 
 SLIS = (

@@ -14,11 +14,11 @@ _NO_STEPS = "no step after the first one is known"
 
 def _quantile(percent: int) -> Callable[[JobFacts], Reading]:
     def measure(facts: JobFacts) -> Reading:
-        found = step_lengths(facts.job.current)
-        if not len(found.seconds):
+        lengths = step_lengths(facts.job.current)
+        if not len(lengths.seconds):
             return unknown(_NO_STEPS)
-        seconds = float(np.percentile(found.seconds, percent))
-        return Reading(seconds, len(found.seconds), detail=f"on the {found.clock}s' clock")
+        seconds = float(np.percentile(lengths.seconds, percent))
+        return Reading(seconds, len(lengths.seconds), detail=f"on the {lengths.clock}s' clock")
 
     return measure
 
@@ -34,10 +34,10 @@ def spread(facts: JobFacts) -> Reading:
 
 def usual_steps(facts: JobFacts) -> Reading:
     """The share of device-time in steps no longer than twice the usual one."""
-    found = facts.ratios.get("step-time")
-    if found is None or not found.total:
+    window = facts.ratios.get("step-time")
+    if window is None or not window.total:
         return unknown("the usual step is not known yet")
-    return Reading(float(found.good / found.total))
+    return Reading(float(window.good / window.total))
 
 
 SLIS = (

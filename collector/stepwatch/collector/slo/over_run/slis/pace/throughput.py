@@ -16,19 +16,19 @@ _NO_TOKENS = "no rank reports tokens: pass tokens= to Watch.step"
 
 def throughput(facts: JobFacts) -> Reading:
     """Tokens per second of the newest attempt, after its first step."""
-    found = tokens_per_second(facts.job.current)
-    return unknown(_NO_TOKENS) if found is None else Reading(found)
+    rate = tokens_per_second(facts.job.current)
+    return unknown(_NO_TOKENS) if rate is None else Reading(rate)
 
 
 def scaling_efficiency(facts: JobFacts) -> Reading:
     """Tokens per second and device over those of jobs of its class on one node."""
-    found, world = tokens_per_second(facts.job.current), facts.job.current.world
-    if found is None or not world:
+    rate, world = tokens_per_second(facts.job.current), facts.job.current.world
+    if rate is None or not world:
         return unknown(_NO_TOKENS)
     if math.isnan(facts.one_node_speed):
         return unknown("no job of its class on one node is known")
     return Reading(
-        found / world / facts.one_node_speed,
+        rate / world / facts.one_node_speed,
         detail=f"one node does {facts.one_node_speed:.0f} tokens/s a device",
     )
 
@@ -42,8 +42,8 @@ def peak_tokens_per_second(attempt: Attempt) -> float:
     flops, peak = _described(attempt)
     if not (flops and peak and attempt.world):
         return math.nan
-    most, found = peak * attempt.world / flops, tokens_per_second(attempt)
-    return math.nan if found is not None and found > most else most
+    most, rate = peak * attempt.world / flops, tokens_per_second(attempt)
+    return math.nan if rate is not None and rate > most else most
 
 
 def mfu(facts: JobFacts) -> Reading:
@@ -55,10 +55,10 @@ def mfu(facts: JobFacts) -> Reading:
     if not peak:
         words = "environment={device_peak_flops_per_second}"
         return unknown(f"no rank says what its device can do: Watch.describe({words})")
-    found = tokens_per_second(attempt)
-    if found is None or not attempt.world:
+    rate = tokens_per_second(attempt)
+    if rate is None or not attempt.world:
         return unknown(_NO_TOKENS)
-    share = found * flops / (peak * attempt.world)
+    share = rate * flops / (peak * attempt.world)
     if share > 1.0:
         return unknown(f"{share:.3g} of the peak cannot be: one of the two is wrong")
     return Reading(share, detail=f"{flops:.3g} FLOPs a token, peak {peak:.3g} FLOP/s a device")
@@ -66,8 +66,8 @@ def mfu(facts: JobFacts) -> Reading:
 
 def _described(attempt: Attempt) -> tuple[float, float]:
     """FLOPs a token, and the peak FLOP/s of a device; 0.0 where no rank describes it."""
-    known = attempt.tracker(RunFacts).known()
-    return _positive(known.get(FLOPS)), _positive(known.get(PEAK))
+    run_facts = attempt.tracker(RunFacts).known()
+    return _positive(run_facts.get(FLOPS)), _positive(run_facts.get(PEAK))
 
 
 def _positive(text: str | None) -> float:
