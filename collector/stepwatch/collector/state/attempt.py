@@ -1,4 +1,4 @@
-"""One attempt of a job: its identity, and what its trackers know."""
+"""One attempt of a job: its identity and its trackers."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from stepwatch.signals.records import LifecycleEvent
 from stepwatch.signals.wire import Segment
 
 _OF_STEPS = (Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents)
-"""What is left of a run once another one of its number makes steps."""
+"""Trackers that remain of a run once a later run with the same attempt number makes steps."""
 MAX_PAST = 1000
-"""Runs of one number of which the steps are kept; of more than these the oldest are forgotten."""
+"""Maximum number of past runs with one attempt number whose steps are kept; the oldest go first."""
 MISSED_FLUSHES = 3
-"""An agent that misses so many flushes is stale; one of them may be late, and one lost."""
+"""An agent that misses this many flushes is stale: one flush may be late, and one lost."""
 STOPPING_SECONDS = 30.0
-"""How long torchrun lets ranks end after Ctrl-C before it kills them."""
+"""Time in seconds that torchrun gives ranks to end after Ctrl-C before it kills them."""
 
 
 class Attempt(TrackedAttempt):
-    """One attempt of a job, and short names for what most readers want of its trackers.
+    """One attempt of a job, with short names for common tracker lookups.
 
-    `tracker` gives any of them; a new signal needs no name here.
+    `tracker` returns any tracker; a new signal needs no name here.
     """
 
     def __init__(
@@ -65,27 +65,28 @@ class Attempt(TrackedAttempt):
     ) -> None:
         super().__init__(number, totals or Totals(), discover())
         self.earlier = earlier
-        """The run of the same number before it, until this one makes a step."""
+        """The previous run with the same attempt number, until this one makes a step."""
         self.past: list[Attempt] = []
-        """Runs of the same number that made steps before that, oldest first: only these are left of
-        them."""
+        """Earlier runs with the same attempt number that made steps, oldest first; only their steps
+        remain.
+        """
         self.received_s = 0.0
         self.received_monotonic_s = 0.0
         self.claims, self.waiting = RankClaims(), Waiting()
 
     def apply(self, segment: Segment, received: Received) -> None:
-        """Apply one segment that was not seen before."""
+        """Apply one new segment."""
         self.fold(Batches([batch_of(segment, received)]))
 
     def fold(self, batches: Batches) -> None:
-        """Fold in batches that were not seen before, which `grouping` puts together."""
+        """Fold in new batches that `grouping` has put together."""
         self.received_s, self.received_monotonic_s = batches[-1].received
         for batch in batches:
             if batch.node in self.offsets or len(self.offsets) < MAX_NODES:
                 self.offsets[batch.node] = batch.to_wall_ns
                 self.first_offsets.setdefault(batch.node, batch.to_wall_ns)
         sent = batches
-        if not self.is_released:  # then its history stays as it is, whoever writes
+        if not self.is_released:  # the history of a released attempt stays unchanged
             batches, refused = self.claims.accepted(batches, self.world)
             self.refused_records += refused
             self.grow(self.claims.believed_world(self.world))
@@ -100,20 +101,21 @@ class Attempt(TrackedAttempt):
             self.give_up()
 
     def waits_with(self, batch: Batch) -> bool:
-        """Whether a batch waits until more ranks vouch for the world that is claimed."""
+        """Return whether a batch waits until more ranks vouch for the claimed world."""
         if self.world or self.is_released or not self.waiting.takes(batch, self.claims, self):
             return False
         self.received_s, self.received_monotonic_s = batch.received
         return True
 
     def begins_again(self, batch: Batch) -> bool:
-        """Whether a rank that had ended starts in `batch`: the job was launched again by hand,
-        which no launcher counts."""
+        """Return whether an ended rank starts again in `batch`: a manual relaunch that no launcher
+        counts.
+        """
         ended = self.ended.keys() | self.ranks.gone
         return bool(ended) and not ended.isdisjoint(self.claims.may_start(batch))
 
     def restarted(self) -> Attempt:
-        """An attempt of the same number that knows nothing; what ended last stays beside it."""
+        """Return an empty attempt with the same number; the newest ended run stays beside it."""
         ended = self if len(self.step_history) else self.earlier
         self.earlier = None
         self.give_up()
@@ -123,18 +125,18 @@ class Attempt(TrackedAttempt):
         return fresh
 
     def give_up(self) -> None:
-        """Count the steps of which something is still missing as they stand."""
+        """Settle all incomplete steps as they are."""
         self.tracker(SettledSteps).give_up(self)
 
     def release(self) -> None:
-        """Give cells back; steps that still arrive are refused, the step history stays."""
+        """Release the cells; later steps are refused, the step history stays."""
         self.give_up()
         super().release()
         self.claims, self.waiting = RankClaims(), Waiting()
         self._pass_earlier()
 
     def _pass_earlier(self) -> None:
-        """Keep the steps of the run before it, and nothing else of it."""
+        """Keep only the steps of the previous run."""
         if self.earlier is None:
             return
         self.earlier.keep_steps()
@@ -142,7 +144,7 @@ class Attempt(TrackedAttempt):
         self.earlier = None
 
     def keep_steps(self) -> None:
-        """Drop all but what says when its steps and its ranks ended, and how long steps were."""
+        """Drop all state except the end times of steps and ranks and the step times."""
         self.tracker(LifecycleEvents).over_s = self.over_s
         super().release()
         self._trackers = {
@@ -153,18 +155,18 @@ class Attempt(TrackedAttempt):
 
     @property
     def runs(self) -> list[Attempt]:
-        """Runs of the same number before it, oldest first."""
+        """Previous runs with the same attempt number, oldest first."""
         return self.past if self.earlier is None else [*self.past, self.earlier]
 
     @property
     def cells(self) -> int:
-        """Cells held, also by what waits and by the run of the same number before it."""
+        """Number of cells, including waiting batches and the previous run with the same number."""
         claimed = self.waiting.cells + self.claims.cells
         return super().cells + claimed + (0 if self.earlier is None else self.earlier.cells)
 
     @property
     def is_over(self) -> bool:
-        """Whether every rank ended or vanished."""
+        """Whether all ranks have ended or vanished."""
         ended, vanished = self.ended, self.ranks.gone
         if not 0 < self.world <= len(ended) + len(vanished):
             return False
@@ -172,40 +174,39 @@ class Attempt(TrackedAttempt):
 
     @property
     def done(self) -> dict[int, int]:
-        """The first step that is not expected of each rank that is done while others go on."""
+        """First step not expected from each rank that is done while other ranks continue."""
         return done_from(self, self.received_monotonic_s)
 
     def expected_ranks(self, steps: Integers) -> Integers:
-        """How many ranks should report each of `steps`: those that are watched, and not done."""
+        """Return the number of ranks that should report each of `steps`: watched and not done."""
         return expected_ranks(steps, self.world - len(self.unwatched), self.done)
 
     @property
     def unwatched(self) -> frozenset[int]:
-        """Ranks that never reported anything while others made steps."""
+        """Ranks that reported nothing while other ranks made steps."""
         return unwatched_ranks(self)
 
     @property
     def complete_until(self) -> int:
-        """Newest step that every rank reported of which it is expected, as all steps before it."""
+        """Newest step that all expected ranks reported, together with all earlier steps."""
         return self.step_history.complete_until(self.expected_ranks(self.step_history.steps))
 
     @property
     def stages(self) -> SmallIntegers:
-        """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where
-        none does, as their exchanges show it."""
+        """Rank stages (world,), -1 while unknown: from rank reports, else from the exchanges."""
         return stages_known(self)
 
     def window(self, count: int) -> Window:
-        """The newest `count` steps, on the clock of `step_clock`."""
+        """Return the newest `count` steps, on the clock of `step_clock`."""
         on_device = step_timing(self).clock == DEVICE
         device = self.tracker(DeviceSteps).ring if on_device else None
         return self.ring.window(count, self.stages, device)
 
     def staleness(self, now_s: float) -> dict[str, float]:
-        """Seconds since each node was received from, at monotonic `now_s`, while it should report.
+        """Return the seconds since the last report of each node that should report.
 
-        Ranks that never reported count as node `UNKNOWN_NODE` from the moment on that shows that
-        they are there: a step, or a rank at work or inside a collective, for which all have met.
+        `now_s` is monotonic. Unreported ranks count as node `UNKNOWN_NODE`, from the first sign
+        that all ranks exist: a step, a rank at work or in a collective.
         """
         ranks = self.ranks
         received = ranks.received_by_node([*ranks.gone, *self.ended])
@@ -221,16 +222,16 @@ class Attempt(TrackedAttempt):
         return {node: now_s - received_s for node, received_s in received.items()}
 
     def flush_seconds(self, node: str) -> float:
-        """Seconds between two flushes of a node's agent; 1 s for one that does not say."""
+        """Return the seconds between two flushes of a node's agent; 1 s if it reports none."""
         return self.tracker(Agents).flush_seconds(node)
 
     def stale_after(self, node: str, least_seconds: float) -> float:
-        """Seconds without a report that make a node stale: so many of its flushes are missing."""
+        """Return the seconds without a report that make a node stale: several missed flushes."""
         return max(least_seconds, MISSED_FLUSHES * self.flush_seconds(node))
 
     @property
     def finished(self) -> bool:
-        """Whether every rank that is watched reported that it reached the end."""
+        """Whether every watched rank reported that it finished."""
         unwatched = self.unwatched
         if not 0 < self.world <= len(self.ended) + len(unwatched):
             return False
@@ -239,9 +240,9 @@ class Attempt(TrackedAttempt):
 
     @property
     def failed(self) -> bool:
-        """Whether a rank reported that it failed, or vanished without a report.
+        """Whether a rank reported a failure, or vanished without a report.
 
-        Of an attempt that Ctrl-C ended, only a rank that died before has failed.
+        After Ctrl-C, only a rank that died before the interrupt has failed.
         """
         ends = self.ended.values()
         if LifecycleEvent.FAILURE in ends:
@@ -253,21 +254,21 @@ class Attempt(TrackedAttempt):
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was stopped on request, by Ctrl-C or SIGTERM, and no rank failed."""
+        """Whether the attempt was stopped by Ctrl-C or SIGTERM, and no rank failed."""
         stopped = LifecycleEvent.INTERRUPT in self.ended.values() or self._asked_to_stop
         return stopped and not self.failed
 
     @property
     def _asked_to_stop(self) -> bool:
-        """Whether SIGTERM or SIGINT ended the ranks that vanished, and nothing else any of them."""
+        """Whether SIGTERM or SIGINT, and no other signal or error, ended the vanished ranks."""
         codes = set(self.ranks.rows["exit_code"][[*self.gone]].tolist())
         return bool(codes & {*ASKED_TO_STOP}) and codes <= {0, *ASKED_TO_STOP}
 
     def _died_before(self, rank: int, moment: float) -> bool:
-        """Whether `rank`, which is gone, died before somebody stopped the attempt.
+        """Return whether the vanished `rank` died before the attempt was stopped.
 
-        `moment` (Unix seconds) is when a rank reported so, which it does when it has unwound:
-        another one may have been stopped, and gone, before that.
+        `moment` (Unix seconds) is when a rank reported the stop. A rank reports it after unwinding,
+        so another rank may have been stopped, and ended, earlier.
         """
         code = int(self.ranks.rows["exit_code"][rank])
         if code in (0, *ASKED_TO_STOP):
@@ -276,15 +277,16 @@ class Attempt(TrackedAttempt):
         return self.gone_at(rank) < moment - earlier
 
     def gone_at(self, rank: int) -> float:
-        """When the process of a rank that reported ended, Unix seconds; NaN while unknown."""
+        """Return the Unix time at which a rank's process ended; NaN while unknown."""
         view = self.states[rank]
         gone_ns, offset = int(view.row["gone_ns"]), self.offsets.get(view.node)
         return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan
 
     @property
     def over_s(self) -> float | None:
-        """When the last rank ended, Unix seconds by clocks as they were set at first; None while
-        one of them lives, or where nobody saw it."""
+        """When the last rank ended, Unix seconds by the original clock settings; None while a rank
+        lives, or if no agent saw the end.
+        """
         events, ranks = self.tracker(LifecycleEvents), self.ranks
         if events.over_s is not None or not self.is_over:
             return events.over_s
@@ -294,8 +296,9 @@ class Attempt(TrackedAttempt):
 
     @property
     def seen_s(self) -> float:
-        """When an agent last looked at one of its ranks, Unix seconds by clocks as they were set at
-        first; 0 if none did."""
+        """Newest agent reading of any rank, Unix seconds by the original clock settings;
+        0 if none.
+        """
         moments = self.ranks.wall_ns(self.ranks.rows["time_ns"], self.first_offsets)
         return float(moments.max(initial=0)) / NANOSECONDS
 
@@ -305,12 +308,12 @@ class Attempt(TrackedAttempt):
         return self.ranks.gone - self.ended.keys()
 
     def is_gone(self, rank: int) -> bool:
-        """Whether the process of `rank` vanished before it finished."""
+        """Return whether the process of `rank` vanished before it finished."""
         return rank in self.ranks.gone and rank not in self.ended
 
     @property
     def ranks(self) -> Ranks:
-        """The newest reports on each rank."""
+        """Newest report on each rank."""
         return self.tracker(Ranks)
 
     @property
@@ -320,80 +323,80 @@ class Attempt(TrackedAttempt):
 
     @property
     def lifecycle(self) -> list[Lifecycle]:
-        """Starts, ends and resumes of its ranks, in the order they arrived."""
+        """Starts, ends and resumes of the ranks, in arrival order."""
         return self.tracker(LifecycleEvents).events
 
     @property
     def ended(self) -> dict[int, LifecycleEvent]:
-        """How each rank ended that reported its end."""
+        """End event of each rank that reported its end."""
         return self.tracker(LifecycleEvents).ended
 
     @property
     def began_s(self) -> float:
-        """When the first rank began, Unix seconds; 0 while unknown."""
+        """Start of the first rank, Unix seconds; 0 while unknown."""
         return self.tracker(LifecycleEvents).began_s
 
     @property
     def allocated_s(self) -> float:
-        """Since when its devices are held, Unix seconds; 0 while unknown."""
+        """Start of the device allocation, Unix seconds; 0 while unknown."""
         return float(self.tracker(LifecycleEvents).allocated_s)
 
     @property
     def resumed_from(self) -> int | None:
-        """The step it resumed from; None while no rank reported one."""
+        """Step from which the attempt resumed; None until a rank reports one."""
         return self.tracker(LifecycleEvents).resumed_from
 
     @property
     def schedule(self) -> Schedule | None:
-        """Its pipeline schedule; None while unknown."""
+        """Pipeline schedule; None while unknown."""
         return self.tracker(LifecycleEvents).schedule
 
     @property
     def step_history(self) -> StepHistory:
-        """One row per step, for its whole life."""
+        """One row per step, for the attempt's whole life."""
         return self.tracker(Steps).history
 
     @property
     def ring(self) -> StepRing:
-        """Its newest steps by rank."""
+        """Newest steps by rank."""
         return self.tracker(Steps).ring
 
     @property
     def baseline(self) -> Baseline:
-        """Medians of its first steps by rank."""
+        """Medians of the first steps by rank."""
         return self.tracker(Steps).baseline
 
     @property
     def early_baseline(self) -> EarlyBaseline:
-        """Sums over ranks of its first steps."""
+        """Sums over ranks for the first steps."""
         return self.tracker(Steps).early_baseline
 
     @property
     def rank_seconds(self) -> dict[str, Vector]:
-        """Seconds so far (world,) by column of a step."""
+        """Seconds so far (world,) by step column."""
         return self.tracker(Steps).rank_seconds
 
     @property
     def newest_s(self) -> float:
-        """Wall time of its newest step, Unix seconds; 0 before the first."""
+        """Wall time of the newest step, Unix seconds; 0 before the first."""
         return self.tracker(Steps).newest_s
 
     @property
     def collective_records(self) -> CollectiveRecords:
-        """The newest collectives, and the groups."""
+        """Newest collectives, and the process groups."""
         return self.tracker(CollectiveRecords)
 
     @property
     def checkpoints(self) -> dict[int, Checkpoint]:
-        """What is known of each checkpoint, by step."""
+        """Checkpoints by step."""
         return self.tracker(Checkpoints).known
 
     @property
     def checkpoints_in_flight(self) -> CheckpointsInFlight:
-        """The newest checkpoints, rank by rank."""
+        """Newest checkpoints by rank."""
         return self.tracker(Checkpoints).in_flight
 
     @property
     def lost_records(self) -> int:
-        """Records that were lost before they were sent."""
+        """Number of records lost before they were sent."""
         return self.tracker(Agents).lost_records

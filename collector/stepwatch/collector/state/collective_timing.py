@@ -1,13 +1,13 @@
-"""Collectives: how long they took to transfer, and how long their members waited for the last one.
+"""Collectives: their transfer time, and the members' wait for the last arriver.
 
-Within one step, group and operation the last arriver waits least, so its exposed time is the
-**transfer** and what the others are blocked beyond it is their **arrival skew**. Durations are
-compared, never moments, so no two clocks need to agree.
+Within one step, group and operation the last arriver waits least. Its exposed time is the
+**transfer**; the other members' blocked time beyond the transfer is their **arrival skew**. Only
+durations are compared, never moments, so no two clocks need to agree.
 
-A record adds up all calls of a step. Where another member arrives last at another call, the least
-sum lies above the sum of the least: the transfer is then an upper bound and the wait a lower one.
-Time that work overlapped is not exposed; for calls issued asynchronously the transfer is only what
-could not be hidden, and the bus bandwidth is too high.
+A record adds up all calls in a step. If the last arriver differs between calls, the least sum is
+larger than the sum of the least values: the transfer is then an upper bound and the wait a lower
+one. Time overlapped by work is not exposed. For asynchronous calls the transfer is only the part
+that work does not hide, and the bus bandwidth is too high.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _POINT_TO_POINT = (Op.SEND, Op.RECV)
 
 
 class Waits(NamedTuple):
-    """Collectives by (group, op), step and rank, each once; arrays (rows,) but `first` and below.
+    """Collectives by (group, op), step and rank, each once; arrays (rows,) unless noted.
 
-    `transfer` and `wait` are seconds, NaN where they cannot be known: a member is missing, members
-    counted different calls, the group's size is unknown, or the operation is point to point.
-    `cell` numbers the (group, op, step) of each row; `first` (cells,) is its first row, `last_rank`
-    (cells,) the rank that arrived last, -1 where unknown.
+    `transfer` and `wait` are in seconds, NaN where unknown: a member is missing, members counted
+    different calls, the group's size is unknown, or the operation is point to point. `cell` is each
+    row's (group, op, step) number; `first` (cells,) is its first row, `last_rank` (cells,) the rank
+    that arrived last, -1 where unknown.
     """
 
     rows: Rows
@@ -45,10 +45,10 @@ class Waits(NamedTuple):
 class Collective(NamedTuple):
     """One operation in one group over a window; values per step, None where unknown.
 
-    Times are means over the members in seconds. `last_arriver` is the rank that made the others
-    wait longest, `last_arriver_ratio` its share of that wait; it may itself have waited for another
-    pipeline stage. In `evaluated_steps` of `steps` transfer and arrival skew are known apart.
-    `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
+    Times are means over the members in seconds. `last_arriver` is the rank that made the other
+    members wait longest, `last_arriver_ratio` its share in that wait; it may itself have waited for
+    another pipeline stage. In `evaluated_steps` out of `steps`, transfer and arrival skew are known
+    separately. `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
     """
 
     op: Op
@@ -69,7 +69,7 @@ class Collective(NamedTuple):
 
 
 def waits(rows: Rows, groups: Mapping[int, Group]) -> Waits:
-    """Tell transfer from wait in rows of `calls.CALL`; of repeated rows the last one counts."""
+    """Separate transfer from wait in rows of `calls.CALL`; the last repeated row counts."""
     rows = _ordered(rows)
     cell, first = _cells(rows)
     exposed = rows["exposed"].astype(np.float64)
@@ -101,7 +101,7 @@ def waits(rows: Rows, groups: Mapping[int, Group]) -> Waits:
 def summaries(
     timing: Waits, groups: Mapping[int, Group], most: int
 ) -> tuple[list[Collective], int]:
-    """The `most` (group, op) that blocked longest, the worst first, and how many are left out."""
+    """Return the `most` (group, op) that blocked longest, worst first, and the number left out."""
     if not len(timing.rows):
         return [], 0
     starts = timing.first[_changes(timing.rows[timing.first], ("group", "op"))]
@@ -115,17 +115,17 @@ def summaries(
 
 
 def caused(timing: Waits) -> tuple[Integers, Vector]:
-    """Per cell: the rank that arrived last (-1: unknown) and the seconds the others waited."""
+    """Return per cell the last-arriving rank (-1: unknown) and the other ranks' wait in seconds."""
     if not len(timing.rows):
         return timing.last_rank, timing.wait
     return timing.last_rank, np.add.reduceat(np.nan_to_num(timing.wait), timing.first)
 
 
 def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> float | None:
-    """Bus bandwidth of `size` ranks that passed `sent` bytes each; None where it means nothing.
+    """Return the bus bandwidth of `size` ranks that each passed `sent` bytes; None if undefined.
 
-    Factors on S/t: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md. S of an
-    all-gather is the whole result, `size` times what each rank passes.
+    Factors on S/t: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md. The S of an
+    all-gather is the whole result, `size` times the bytes that each rank passes.
     """
     ring = (size - 1) / size if size else 0.0
     factors = {
@@ -140,14 +140,14 @@ def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> floa
 
 
 def grouped_medians(keys: Integers, values: Floats) -> tuple[Integers, Vector, Integers]:
-    """The distinct `keys` in rising order, the high median of the values of each, and how many."""
+    """Return the distinct `keys` in rising order, each key's high median value, and the counts."""
     order = np.lexsort([values, keys])
     names, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
     return names, values[order][starts + counts // 2].astype(np.float64), counts
 
 
 def _ordered(rows: Rows) -> Rows:
-    """By group, op, step and rank; each once."""
+    """Return the rows sorted by group, op, step and rank, each once."""
     keys = ("group", "op", "step", "rank")
     rows = chosen(rows, np.lexsort([rows[name] for name in reversed(keys)]))
     changed = _changes(rows, keys)
@@ -155,13 +155,13 @@ def _ordered(rows: Rows) -> Rows:
 
 
 def _cells(rows: Rows) -> tuple[Integers, Integers]:
-    """Number of the (group, op, step) of each row, and the first row of each."""
+    """Return each row's (group, op, step) number, and the first row of each number."""
     changed = _changes(rows, ("group", "op", "step"))
     return np.cumsum(changed) - 1, np.flatnonzero(changed)
 
 
 def _changes(rows: Rows, names: tuple[str, ...]) -> Mask:
-    """Where a row differs from the one before it."""
+    """Return where a row differs from the previous row."""
     changed = np.zeros(len(rows), dtype=np.bool_)
     changed[:1] = True
     for name in names:
@@ -170,7 +170,7 @@ def _changes(rows: Rows, names: tuple[str, ...]) -> Mask:
 
 
 def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mask:
-    """Cells (cells,) that all members of a known group reported, with the same number of calls."""
+    """Return the cells (cells,) that all members of a known group reported with equal calls."""
     heads = rows[first]
     numbers, where = np.unique(heads["group"], return_inverse=True)
     nothing = Group(0, "")
@@ -182,7 +182,7 @@ def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mas
 
 
 def _part(timing: Waits, low: int, high: int) -> Waits:
-    """Rows `low` to `high` on their own."""
+    """Return rows `low` to `high` as separate timing."""
     cells = slice(int(timing.cell[low]), int(timing.cell[high - 1]) + 1)
     return Waits(
         rows=timing.rows[low:high],
@@ -225,7 +225,7 @@ def _summary(part: Waits, groups: Mapping[int, Group], texts: Mapping[int, str])
 
 
 def _last_arriver(part: Waits) -> tuple[int | None, float | None]:
-    """The rank that made the others wait longest, and its share of all their wait."""
+    """Return the rank that made other ranks wait longest, and its share in the total wait."""
     ranks, seconds = caused(part)
     is_known = ranks >= 0
     total = float(seconds[is_known].sum())

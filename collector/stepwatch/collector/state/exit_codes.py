@@ -1,4 +1,4 @@
-"""Exit codes of ranks as agents report them: 128 + n where signal n ended the process."""
+"""Exit codes of ranks as agents report them: 128 + n if signal n ended the process."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ SIGNALLED = 128
 TERMINATED = SIGNALLED + signal.SIGTERM
 INTERRUPTED = SIGNALLED + signal.SIGINT
 ASKED_TO_STOP = (TERMINATED, INTERRUPTED)
-"""What ends a rank that somebody stops: no failure of its own."""
+"""Exit codes of a rank that was stopped on request: no failure of its own."""

@@ -1,6 +1,6 @@
-"""All attempts of one job, built from segments in the order they were stored.
+"""All attempts of one job, built from segments in storage order.
 
-Segments wait until somebody reads the job, and are then folded in together: numpy takes a thousand
+Segments wait until the job is read, and are then folded in together: numpy processes a thousand
 rows in the time of ten.
 """
 
@@ -23,63 +23,64 @@ from stepwatch.signals.wire import Segment
 logger = logging.getLogger(__name__)
 
 RunKey = tuple[int, int]
-"""Number of an attempt, and how many runs of that number were before: a launcher that does not
-count its restarts starts the same attempt again."""
+"""Attempt number, and the number of earlier runs with it: a launcher that does not count its
+restarts starts the same attempt again.
+"""
 MAX_ATTEMPTS = 1000
 MAX_CANDIDATES = 4
-"""Attempts that are not confirmed; a launcher starts one at a time."""
+"""Maximum number of unconfirmed attempts; a launcher starts one at a time."""
 PROVEN_SECONDS = 60.0
-"""What a job must report for to count as established."""
+"""Time of reports in seconds that makes a job established."""
 MAX_JOB_CELLS = 1 << 24
-"""Window cells of one job; beyond it its oldest attempts keep their step history only."""
+"""Limit for one job's window cells; above it the oldest attempts keep only their step history."""
 SEGMENT_BYTES = 4096
-"""What a decoded segment takes beside its rows."""
+"""Bytes that a decoded segment takes in addition to its rows."""
 
 
 def segment_bytes(segment: Segment | Unread) -> int:
-    """About the memory that a decoded segment takes while it waits."""
+    """Return the approximate memory size of a waiting decoded segment."""
     return SEGMENT_BYTES + segment.nbytes
 
 
 class LiveJob:
     """All attempts of one job.
 
-    What was appended is not yet in them: `fold` first, then read. `pending_bytes` is about what
-    waits for it.
+    Appended segments are not yet included: call `fold`, then read. `pending_bytes` is their
+    approximate size.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
         self.candidates: dict[int, Attempt] = {}
-        """Later attempts that too little speaks for: they are known, and nothing shows them."""
+        """Later attempts without enough confirmation, which no view shows."""
         self.first_s = math.inf
-        """When the first of it was received, Unix seconds; infinite before."""
+        """First receive time, Unix seconds; infinite before."""
         self.totals = Totals()
         self.unread: list[Unread] = []
-        """Parts of its log that could not be read, in their order."""
+        """Unreadable parts of its log, in order."""
         self.pending_bytes = 0
         self._pending: list[tuple[int, Batch]] = []
 
     def append(self, segment: Segment, received: Received) -> None:
-        """Take one segment that was not seen before, to be folded in later."""
+        """Queue one new segment for the next `fold`."""
         self._pending.append((segment.key.attempt, batch_of(segment, received)))
         self.pending_bytes += segment_bytes(segment)
 
     def apply(self, segment: Segment, received: Received) -> None:
-        """Take one segment that was not seen before and fold it in."""
+        """Queue one new segment and fold it in."""
         self.append(segment, received)
         self.fold()
 
     def miss(self, part: Unread) -> None:
-        """Note a part of the log that could not be read; what comes next lies behind it."""
+        """Record an unreadable part of the log before the next segments."""
         self.fold()
         if self.attempts and self.newest_s:
             part = part._replace(from_s=min(part.from_s, self.newest_s))
         self.unread = with_part(self.unread, part)
 
     def fold(self) -> None:
-        """Fold in what was appended; in whatever parts, the outcome is the same."""
+        """Fold in the queued segments; the split into calls makes no difference."""
         if not self._pending:
             return
         pending, self._pending, self.pending_bytes = self._pending, [], 0
@@ -88,13 +89,13 @@ class LiveJob:
             self._fold_run(number, [batch for _, batch in run])
 
     def _fold_run(self, number: int, batches: list[Batch]) -> None:
-        """Fold in batches of one attempt, as many at a time as go together.
+        """Fold in batches of one attempt, in the largest possible groups.
 
-        Those of an earlier attempt go one by one: any of them may be the one that makes it give its
-        cells back. So do those beside an attempt that is not confirmed: any may confirm it.
+        An earlier attempt's batches are folded one by one: any batch may cause the release of its
+        cells. So are all batches while a candidate exists: any batch may confirm it.
         """
         run, index = Batches(batches), 0
-        # One batch alone is a group whatever it holds: a job of one node has nothing to decide.
+        # A single batch is always its own group: a one-node job needs no decision.
         grouping = Grouping(run) if len(run) > 1 else None
         while index < len(run):
             attempt = self._attempt(number, run[index])
@@ -110,14 +111,14 @@ class LiveJob:
             index += size
             self._confirm()
             if number < max(self.attempts):
-                attempt.give_up()  # a later attempt runs: nothing that is missing will come
+                attempt.give_up()  # a later attempt runs: no missing row will come
             if self.cells > MAX_JOB_CELLS:
                 self._release_oldest()
 
     def _attempt(self, number: int, batch: Batch) -> Attempt:
-        """The attempt that a batch belongs to; a new one if it is the first, or begins again.
+        """Return the batch's attempt; a new one for a first batch or a restart.
 
-        A later one than the newest is a candidate until it is confirmed.
+        An attempt later than the newest is a candidate until it is confirmed.
         """
         place = self.attempts if number in self.attempts else self.candidates
         attempt = place.get(number)
@@ -132,7 +133,7 @@ class LiveJob:
         return attempt
 
     def _candidate(self, number: int) -> Attempt:
-        """A new candidate; of too many, the one of which the fewest ranks are seen makes room."""
+        """Create a candidate; if there are too many, the one with the fewest seen ranks goes."""
         if not self.candidates:
             logger.warning("%s: attempt %d waits until its ranks, or the end of attempt %d, "
                            "speak for it", self.name, number, max(self.attempts))  # fmt: skip
@@ -143,7 +144,7 @@ class LiveJob:
         return attempt
 
     def _confirm(self) -> None:
-        """Make the candidate that follows the newest attempt one, with those before it."""
+        """Confirm the candidate that follows the newest attempt, and all candidates before it."""
         while self.candidates and (number := follower(self.candidates, self.current)) is not None:
             for candidate in [n for n in sorted(self.candidates) if n <= number]:
                 self._take(candidate, self.candidates.pop(candidate))
@@ -169,35 +170,35 @@ class LiveJob:
 
     @property
     def cells(self) -> int:
-        """Window cells and collective rows held."""
+        """Number of window cells and collective rows."""
         return sum(
             attempt.cells for attempt in (*self.attempts.values(), *self.candidates.values())
         )
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits until more ranks are seen: a snapshot would not have it."""
+        """Whether any batch waits for more ranks: a snapshot would not include it."""
         attempts = (*self.attempts.values(), *self.candidates.values())
         return any(attempt.waiting.batches for attempt in attempts)
 
     @property
     def is_proven(self) -> bool:
-        """Whether it made steps, and reports for a while: what has not is evicted first."""
+        """Whether the job made steps and has reported for a while; other jobs are evicted first."""
         is_old = self.received_s - self.first_s >= PROVEN_SECONDS if self.attempts else False
         return is_old and any(len(attempt.step_history) > 1 for attempt in self.attempts.values())
 
     def runs_on(self, node: str) -> bool:
-        """Whether a node speaks for a rank of any of its attempts."""
+        """Return whether a node owns a rank in any attempt."""
         return any(attempt.claims.speaks(node) for attempt in self.attempts.values())
 
     @property
     def received_s(self) -> float:
-        """When any of its attempts was received last, Unix seconds."""
+        """Newest receive time over all attempts, Unix seconds."""
         return max(attempt.received_s for attempt in self.attempts.values())
 
     @property
     def newest_s(self) -> float:
-        """Wall time of the newest step of any attempt, Unix seconds; 0 before the first."""
+        """Wall time of the newest step in any attempt, Unix seconds; 0 before the first."""
         return max(attempt.newest_s for attempt in self.attempts.values())
 
     @property
@@ -207,9 +208,9 @@ class LiveJob:
 
     @property
     def before(self) -> Attempt | None:
-        """What ran before the newest attempt while that one makes no progress, else None.
+        """The run before the newest attempt, while the newest one makes no progress, else None.
 
-        A run of the same number counts only until that one fails, too.
+        A run with the same number counts only until the newest one fails, too.
         """
         newest = self.current
         if len(newest.step_history):
@@ -220,12 +221,14 @@ class LiveJob:
         return self.attempts[numbers[0]] if numbers else None
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
-        """Attempts in order, each with the step a later one resumed at (None: nothing lost)."""
+        """Return the attempts in order, each with the step at which a later one resumed,
+        or None.
+        """
         runs = self.runs()
         return [runs[number, len(self.attempts[number].runs)] for number in sorted(self.attempts)]
 
     def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
-        """The same of every run of the attempts, those of a number one after the other."""
+        """Return all runs in order, each with the step at which a later one resumed, or None."""
         runs: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
         earliest: int | None = None
         for number in sorted(self.attempts, reverse=True):

@@ -1,4 +1,4 @@
-"""Live state: the jobs that are evaluated, and those that are known but withheld from it."""
+"""Live state: the evaluated jobs, and the known jobs withheld from evaluation."""
 
 from __future__ import annotations
 
@@ -21,21 +21,27 @@ logger = logging.getLogger(__name__)
 
 MAX_JOBS = 1000
 MAX_CELLS = 1 << 25
-"""Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
+"""Limit for all window cells, at about 62 bytes each; above it the jobs with the oldest
+writes go.
+"""
 MAX_PENDING_BYTES = 64 << 20
-"""Segments of all jobs that wait to be folded in; beyond it they are folded in at once, or, where
-a job is just being evaluated, given back and read from the log later."""
+"""Limit for waiting segments in bytes. Above it they are folded in at once; a job under evaluation
+drops them and reads them from the log later.
+"""
 MAX_EVICTED = 10_000
-"""Evicted jobs whose sender is kept in mind."""
+"""Maximum number of evicted jobs whose sender is remembered."""
 AGAIN_SECONDS = 30.0
-"""How long a newcomer that was evicted once more stays out: to read it back takes time."""
+"""Seconds that a repeatedly evicted newcomer stays out: a reload takes time."""
 MAX_KEPT_TOTALS = 10_000
-"""Forgotten jobs whose counters are kept, at about a kilobyte each; those of the first to be
-forgotten go first, and are counted from the store when the job returns."""
+"""Maximum number of forgotten jobs with counters, about a kilobyte each; the first forgotten go
+first. A job without counters here is counted from the store when it returns.
+"""
 QUARANTINED, RESTORING = "quarantined", "restoring"
-"""Why a job is withheld: its records or its evaluation raised; its history is being read back."""
+"""Why a job is withheld: its records or its evaluation raised an error; its history is
+reloading.
+"""
 CROWDED_OUT = "crowded-out"
-"""A job that began lately, and left twice as others needed the room; it comes back later."""
+"""State of a recent job that was evicted twice for lack of room; it returns later."""
 CONTAINED = (
     ArithmeticError,
     AssertionError,
@@ -47,15 +53,15 @@ CONTAINED = (
     TypeError,
     ValueError,
 )
-"""What arithmetic over the records of one job can raise, however odd they are.
+"""Errors that arithmetic over one job's records can raise, however anomalous they are.
 
-Anything of the store (`sqlalchemy.exc.SQLAlchemyError`) or of the machine (`OSError`) concerns all
-jobs and is not among them.
+Errors of the store (`sqlalchemy.exc.SQLAlchemyError`) or the machine (`OSError`) affect all jobs
+and are not included.
 """
 
 
 class Withheld(NamedTuple):
-    """A job that is known and stored but not evaluated: why, and since when (Unix seconds)."""
+    """A stored job that is not evaluated: the reason, and since when (Unix seconds)."""
 
     state: str
     reason: str
@@ -63,7 +69,7 @@ class Withheld(NamedTuple):
 
 
 class Evicted(NamedTuple):
-    """Who sent a job that was evicted as a newcomer, how often it was, and when it may return."""
+    """An evicted newcomer's sender, its number of evictions, and when it may return."""
 
     source: str
     times: int
@@ -71,12 +77,12 @@ class Evicted(NamedTuple):
 
 
 class LiveState:
-    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`, of which
-    newcomers leave first.
+    """Jobs in write order, newest last; at most `MAX_JOBS` and `MAX_CELLS`, and newcomers leave
+    first.
 
-    `withheld` holds what is not among the jobs although its records are stored, at most `MAX_JOBS`.
-    Each job has a lock of its own. The one of the map is held for moments, and taken by holders of
-    a job's lock, never the other way round.
+    `withheld` holds at most `MAX_JOBS` stored jobs that are not evaluated. Each job has its own
+    lock. The map's lock is held for moments; a thread may take it while it holds a job's lock,
+    never the other way round.
     """
 
     def __init__(self) -> None:
@@ -88,21 +94,21 @@ class LiveState:
         self._lock = threading.Lock()
 
     def get(self, name: str) -> HeldJob | None:
-        """A job, None where it is not live."""
+        """Return a job, None if it is not live."""
         return self._jobs.get(name)
 
     def jobs(self) -> list[HeldJob]:
-        """The jobs of now, newest written last."""
+        """Return the current jobs, newest write last."""
         with self._lock:
             return list(self._jobs.values())
 
     def withheld_now(self) -> dict[str, Withheld]:
-        """What is withheld now, by name."""
+        """Return the withheld jobs by name."""
         with self._lock:
             return dict(self.withheld)
 
     def crowded_out(self, now_s: float) -> dict[str, Withheld]:
-        """Newcomers that stay out for now, by name; `now_s` is Unix time."""
+        """Return newcomers that stay out for now, by name; `now_s` is Unix time."""
         reason = "more jobs began than there is room for; it is stored, and evaluated later"
         with self._lock:
             return {
@@ -114,10 +120,10 @@ class LiveState:
     def hand_over(
         self, stored: Iterable[tuple[int, Segment]], received: Received, source: str = ""
     ) -> set[str]:
-        """Take segments that were stored just now, with their positions, each for the first time.
+        """Take newly stored segments with their positions, each for the first time.
 
-        `source` says who sent them. Those of withheld jobs are left to the log. Returns names of
-        jobs that are not live although the log holds more of them, and that may be.
+        `source` is the sender. Segments of withheld jobs stay in the log. Returns the names of jobs
+        that are not live although the log holds more segments, and that may return.
         """
         strange: set[str] = set()
         by_job: dict[str, list[tuple[int, Segment]]] = {}
@@ -133,7 +139,7 @@ class LiveState:
         return strange - self.withheld.keys() - self.crowded_out(received.wall_s).keys()
 
     def _written(self, name: str, source: str | None) -> HeldJob | None:
-        """A job that is live, or new where a `source` is given: the newest written from now on."""
+        """Return a live job, or a new one if `source` is given, as the newest written job."""
         with self._lock:
             job = self._jobs.pop(name, None)
             if job is None and source is not None and name not in self.withheld:
@@ -143,7 +149,7 @@ class LiveState:
             return job
 
     def _give_back(self, now_s: float) -> None:
-        """While too much waits: fold it in, or leave it to the log where a job is in use."""
+        """Fold in waiting segments above the limit; a job in use drops them instead."""
         jobs = self.jobs()
         if waiting_bytes(job.cursor for job in jobs) <= MAX_PENDING_BYTES:
             return
@@ -157,12 +163,12 @@ class LiveState:
                 job.cursor.drop()
         for job in jobs:
             if waiting_bytes(peer.cursor for peer in jobs) > MAX_PENDING_BYTES:
-                job.cursor.drop()  # it waits behind a gap
+                job.cursor.drop()  # it waits for a gap to close
 
     def fold(self, job: HeldJob, now_s: float) -> bool:
-        """Fold in what waits, quarantining the job if that raises; its lock is held.
+        """Fold in waiting segments under the job's lock; an error quarantines the job.
 
-        Returns whether it is live and any record of it is known.
+        Returns whether the job is live and has any known record.
         """
         is_known = False
         with self.contained(job.name, now_s):
@@ -171,10 +177,10 @@ class LiveState:
 
     @contextmanager
     def contained(self, name: str, now_s: float) -> Iterator[None]:
-        """Quarantine the job if what is done for it inside raises one of `CONTAINED`.
+        """Quarantine the job if the enclosed work raises one of `CONTAINED`.
 
         Raises:
-            LeaseLostError: it is somebody else's job now.
+            LeaseLostError: another collector owns the job now.
         """
         try:
             yield
@@ -184,13 +190,13 @@ class LiveState:
             self.quarantine(name, error, now_s)
 
     def quarantine(self, name: str, error: BaseException, now_s: float) -> None:
-        """Withhold a job for good, with the error as the reason."""
+        """Withhold a job permanently, with the error as the reason."""
         text = " ".join(str(error).split())
         logger.error("job %s is quarantined", name, exc_info=error)
         self.withhold(name, Withheld(QUARANTINED, f"{type(error).__name__}: {text}", now_s))
 
     def withhold(self, name: str, why: Withheld) -> None:
-        """Take a job out of live state; its records go on being stored."""
+        """Take a job out of live state; its records are still stored."""
         with self._lock:
             self._drop(name)
             self.withheld.pop(name, None)
@@ -199,7 +205,7 @@ class LiveState:
                 del self.withheld[next(iter(self.withheld))]
 
     def forget(self, now_s: float) -> list[str]:
-        """Drop jobs while there is too much, newcomers first; returns their names.
+        """Evict jobs above the limits, newcomers first; returns their names.
 
         `now_s` is Unix time.
         """
@@ -221,9 +227,9 @@ class LiveState:
             del self._evicted[next(iter(self._evicted))]
 
     def admit(self, job: HeldJob) -> None:
-        """Take a job in that was read back from the store; its counters go on where they were.
+        """Add a job that was reloaded from the store; its counters continue.
 
-        The store gives them all back; what was kept only makes sure of it within one process.
+        The store returns all counters; the kept totals only guarantee this within one process.
         """
         with self._lock:
             totals = self._kept.pop(job.name, None)
@@ -236,7 +242,7 @@ class LiveState:
             self._jobs[job.name] = job
 
     def release(self, name: str) -> None:
-        """Neither live nor withheld any longer: it is somebody else's, or there is none."""
+        """Remove a job that another collector owns, or that no longer exists."""
         with self._lock:
             self.withheld.pop(name, None)
             self._drop(name)

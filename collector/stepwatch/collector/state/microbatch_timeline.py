@@ -1,10 +1,10 @@
-"""One sampled step of a pipeline: when each stage worked on which microbatch, and when on none.
+"""One sampled step of a pipeline: each stage's microbatch work and idle times.
 
-Clocks of different nodes are not compared: idle is what passed on a rank since its previous chunk
-ended, or since it entered the schedule. So every moment of a rank inside its schedule is busy,
-blocked in a collective, or idle, and belongs to the stage whose chunk it is or comes before; what
-follows the last chunk belongs to that chunk's stage. Idle holds what a schedule itself does between
-chunks, the loss and collectives that it issues there.
+Clocks on different nodes are not compared: idle is the time on a rank since its previous chunk
+ended, or since it entered the schedule. So every moment inside a rank's schedule is busy, blocked
+in a collective, or idle. It belongs to the stage of the current or next chunk; time after the last
+chunk belongs to that chunk's stage. Idle includes the schedule's own work between chunks: the loss
+and its collectives.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
 from stepwatch.signals.records import Phase
 
 MAX_CELLS = 1024
-"""Pairs of stage and microbatch reported at most, the first microbatches of each stage."""
+"""Maximum number of reported (stage, microbatch) pairs, the first microbatches in each stage."""
 _CHUNKS_PER_CELL = 3  # forward, backward for the inputs, backward for the weights
 _FORWARD, _BACKWARD, _CALL = int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OTHER)
 
 
 class Cell(NamedTuple):
-    """One microbatch on one stage, seconds, mean of the stage's ranks; NaN where it had no chunk.
+    """One microbatch on one stage, seconds, mean over the stage's ranks; NaN without a chunk.
 
-    `backward` holds both parts of a backward that was split.
+    `backward` includes both parts of a split backward.
     """
 
     microbatch: int
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One chunk of work of one rank; `began_seconds` since that rank entered its schedule."""
+    """One rank's chunk of work; `began_seconds` counts from the rank's schedule entry."""
 
     microbatch: int
     work: str
@@ -50,10 +50,10 @@ class Chunk(NamedTuple):
 
 
 class StageTimes(NamedTuple):
-    """One stage as the schedule counts them: seconds in the step, mean of its ranks.
+    """One stage's times in the step: seconds, mean over its ranks.
 
-    `bubble_ratio` is idle over idle and busy, None where there was neither. `chunks` are those of
-    `rank`, its first.
+    `bubble_ratio` is idle over idle and busy, None if both are 0. `chunks` are the chunks of
+    `rank`, the stage's first rank.
     """
 
     stage: int
@@ -68,7 +68,7 @@ class StageTimes(NamedTuple):
 
 
 class MicrobatchTimeline(NamedTuple):
-    """The stages in one step, and of how many ranks that is known; `left_out` counts cells."""
+    """The stages in one step, and the number of known ranks; `left_out` counts omitted cells."""
 
     step: int
     ranks: int
@@ -77,20 +77,20 @@ class MicrobatchTimeline(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows of whole ranks in the order of their work, and what follows from it."""
+    """Rows of complete ranks in work order, with derived columns."""
 
     rows: Rows
     stage: Integers
     idle_ns: Integers
     spent_ns: Integers
     began_ns: Integers
-    """Since the rank entered the schedule."""
+    """Time since the rank entered the schedule."""
 
 
 def microbatch_timeline(rows: Rows) -> MicrobatchTimeline | None:
-    """Lay out rows of one step (`microbatches.CHUNK`), in any order.
+    """Build the timeline from one step's rows (`microbatches.CHUNK`), in any order.
 
-    A rank counts whose rows are all there and can be true; None where there is no such rank.
+    Only ranks with complete, valid rows count; None without any.
     """
     complete = _complete_ranks(_distinct(rows))
     work = complete.rows["phase"] != _CALL
@@ -109,7 +109,7 @@ def microbatch_timeline(rows: Rows) -> MicrobatchTimeline | None:
 
 
 def _distinct(rows: Rows) -> Rows:
-    """Rows by rank and index, each once; a rank that tells two things of one index is left out."""
+    """Return the rows by rank and index, each once; ranks with contradictory rows are left out."""
     order = np.lexsort((rows["index"], rows["rank"]))
     rows = rows[order]
     is_repeated = (rows["rank"][1:] == rows["rank"][:-1]) & (
@@ -123,7 +123,7 @@ def _distinct(rows: Rows) -> Rows:
 
 
 def _complete_ranks(rows: Rows) -> _Rows:
-    """The ranks of which every row is there and possible; `rows` by rank and index."""
+    """Return the ranks whose rows are complete and valid; `rows` are sorted by rank and index."""
     count = len(rows)
     opens = np.diff(rows["rank"], prepend=rows["rank"][:1] - 1) != 0
     firsts = np.flatnonzero(opens)
@@ -146,7 +146,7 @@ def _complete_ranks(rows: Rows) -> _Rows:
 
 
 def _call_around(is_call: Mask) -> Integers:
-    """For each row the position of the first call at or after it; the last row if there is none."""
+    """Return for each row the position of the first call at or after it, or the last row."""
     count = len(is_call)
     positions = np.where(is_call, np.arange(count), max(0, count - 1))
     nearest: Integers = np.minimum.accumulate(positions[::-1])[::-1]
@@ -154,7 +154,7 @@ def _call_around(is_call: Mask) -> Integers:
 
 
 def _possible(rows: Rows) -> Mask:
-    """Rows whose numbers can be true, each for itself."""
+    """Return the rows whose values are each possible."""
     began, ended = rows["began_ns"], rows["ended_ns"]
     work = np.isin(rows["phase"], (_FORWARD, _BACKWARD)) & (rows["stage"] < MAX_STAGES)
     possible: Mask = (work | (rows["phase"] == _CALL)) & (began >= 0) & (began <= ended)
@@ -164,7 +164,7 @@ def _possible(rows: Rows) -> Mask:
 
 
 def _stage(number: int, laid_out: _Rows, most: int) -> tuple[StageTimes, int]:
-    """One stage from its rows, with at most `most` of its microbatches; how many are left out."""
+    """Build one stage with at most `most` microbatches; also return the number left out."""
     rows = laid_out.rows
     work = rows["phase"] != _CALL
     ranks = np.unique(rows["rank"])
@@ -190,7 +190,7 @@ def _stage(number: int, laid_out: _Rows, most: int) -> tuple[StageTimes, int]:
 
 
 def _cells(laid_out: _Rows, ranks: int) -> list[Cell]:
-    """The microbatches of one stage from its chunks."""
+    """Return one stage's microbatches from its chunks."""
     numbers, places = np.unique(laid_out.rows["microbatch"], return_inverse=True)
     columns = []
     for phase in (_FORWARD, _BACKWARD):

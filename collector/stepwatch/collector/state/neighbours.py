@@ -1,7 +1,7 @@
-"""Pipeline stages where nobody named them, from which ranks exchange tensors with which.
+"""Pipeline stages derived from the rank pairs that exchange tensors, if no rank reports them.
 
-In a pipeline each rank exchanges with the stage before and the one after: the pairs of ranks form
-chains, one for each replica, all of the same length. A rank's place in its chain is its stage.
+In a pipeline each rank exchanges with the previous and the next stage: the rank pairs form chains,
+one per replica, all with the same length. A rank's position in its chain is its stage.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNKNOWN_STAGE = -1
 
 
 def stages_of(pairs: Iterable[tuple[int, int]], world: int) -> SmallIntegers | None:
-    """Stage (world,) of each rank from the pairs that exchange; None where they are no pipeline.
+    """Return each rank's stage (world,) from exchanging pairs; None if they form no pipeline.
 
         pairs 0-2, 1-3 of 4 ranks       stages 0 0 1 1
         pairs 0-1, 1-2, 2-3             stages 0 1 2 3

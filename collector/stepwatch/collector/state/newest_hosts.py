@@ -1,4 +1,4 @@
-"""The newest HOST row of each node of an attempt."""
+"""The newest HOST row per node in an attempt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwatch.signals.records import DTYPES, Kind
 
 
 class Neighbour(NamedTuple):
-    """A process that is no rank: how many CPUs' worth of time it uses, NaN if unknown."""
+    """A process that is no rank, and its CPU use in CPUs, NaN if unknown."""
 
     name: str
     pid: int
@@ -23,17 +23,17 @@ class Neighbour(NamedTuple):
 
 
 class NewestHosts(Mapping[str, np.void]):
-    """HOST rows by node, of at most `limit` nodes."""
+    """HOST rows by node, for at most `limit` nodes."""
 
     def __init__(self, limit: int) -> None:
         self._nodes = Subjects(limit)
         self._rows: Rows = np.zeros(0, dtype=DTYPES[Kind.HOST])
 
     def put(self, nodes: Sequence[str], rows: Rows) -> None:
-        """Take a row of each node; of two of one node the last stays."""
+        """Store one row per node; the last row for a node wins."""
         places = self._nodes.numbered(nodes)
         if len(self._nodes) > len(self._rows):
-            # A power of two: the same length whether it grows at once or little by little.
+            # A power of two: the length is the same whether it grows at once or in small steps.
             grown = np.zeros(max(8, 1 << (len(self._nodes) - 1).bit_length()), self._rows.dtype)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
@@ -41,7 +41,7 @@ class NewestHosts(Mapping[str, np.void]):
         put(self._rows, places[accepted], chosen(rows, accepted))
 
     def neighbour(self, node: str) -> Neighbour | None:
-        """The process beside the ranks that used most CPU, None where none is known."""
+        """Return the non-rank process with the highest CPU use, None if unknown."""
         row = self.get(node)
         if row is None:
             return None

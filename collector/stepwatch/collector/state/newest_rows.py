@@ -1,4 +1,4 @@
-"""The rows of one kind that arrived last, in a bounded table that grows as they come."""
+"""The newest rows with one kind, in a bounded table that grows on demand."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepwatch.signals.wire import Rows
 _FIRST_ROWS = 1024
 _BLOCK = 2048
 _NO_STEP = 1 << 40
-"""Beyond any step, which has 32 bits."""
+"""Above any step number, which has 32 bits."""
 
 
 class NewestRows:
-    """At most `most` rows of `dtype`, which has a field `step`; older ones are overwritten."""
+    """At most `most` rows with `dtype`, which has a field `step`; older rows are overwritten."""
 
     def __init__(self, dtype: np.dtype[np.void], most: int) -> None:
         self._most = most
@@ -25,26 +25,27 @@ class NewestRows:
         self._arrived = 0
         self._least = np.zeros(0, dtype=np.int64)
         self._greatest = np.zeros(0, dtype=np.int64)
-        """The least and the greatest step in each block of places: who wants a few steps looks at
-        a few of a million rows."""
+        """Least and greatest step in each block of positions: a query for a few steps reads only a
+        few of a million rows.
+        """
 
     def __len__(self) -> int:
-        """Rows that there is room for."""
+        """Return the capacity in rows."""
         return len(self._rows)
 
     @property
     def arrived(self) -> int:
-        """Rows that ever came."""
+        """Number of rows ever added."""
         return self._arrived
 
     def add(self, columns: Mapping[str, Column]) -> None:
-        """Take rows, as one array (rows,) for each field."""
+        """Add rows, given as one array (rows,) per field."""
         count = len(columns["step"])
         self._make_room(count)
         stored = min(count, len(self._rows))
         self._arrived += count - stored
         begin = self._arrived % max(1, len(self._rows))
-        fits = min(stored, len(self._rows) - begin)  # the others begin at the front again
+        fits = min(stored, len(self._rows) - begin)  # the other rows wrap around to the front
         for name, values in columns.items():
             self._rows[name][begin : begin + fits] = values[count - stored : count - stored + fits]
             self._rows[name][: stored - fits] = values[count - stored + fits :]
@@ -53,7 +54,7 @@ class NewestRows:
         self._mark(0, stored - fits)
 
     def of_steps(self, first: int, last: int) -> Rows:
-        """Rows of steps `first` to `last`, in the order they arrived."""
+        """Return the rows for steps `first` to `last`, in arrival order."""
         first, last = max(first, 0), max(last, 0)
         start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
         blocks = np.flatnonzero((self._greatest >= first) & (self._least <= last))
@@ -66,12 +67,12 @@ class NewestRows:
         return chosen(self._rows, np.concatenate([order[order >= start], order[order < start]]))
 
     def _steps(self, begin: int, end: int) -> Integers:
-        """The steps of the rows at these places, of those that were taken."""
+        """Return the steps of the stored rows at these positions."""
         steps: Integers = np.ascontiguousarray(self._rows[: self._arrived]["step"][begin:end])
         return steps
 
     def _mark(self, begin: int, end: int) -> None:
-        """Note which steps lie in the blocks of places that were written."""
+        """Update the step ranges of the written blocks."""
         for block in range(begin // _BLOCK, -(-end // _BLOCK)):
             step = self._steps(block * _BLOCK, (block + 1) * _BLOCK)
             self._least[block], self._greatest[block] = step.min(), step.max()
@@ -80,7 +81,7 @@ class NewestRows:
         needed = min(self._most, self._arrived + count)
         if needed <= len(self._rows):
             return
-        # A power of two: the same length whether it grows at once or little by little.
+        # A power of two: the length is the same whether it grows at once or in small steps.
         length = min(self._most, max(_FIRST_ROWS, 1 << (needed - 1).bit_length()))
         grown = np.zeros(length, dtype=self._rows.dtype)
         put(grown, slice(self._arrived), self._rows[: self._arrived])

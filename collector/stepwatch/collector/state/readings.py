@@ -1,4 +1,4 @@
-"""Readings of nodes and ranks: the newest seconds closely, the minutes before sparsely."""
+"""Readings of nodes and ranks: dense for the newest seconds, sparse for the minutes before."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 NEWEST, EARLIER, EVERY = 16, 32, 8
-"""Readings kept of each subject: the newest, and one of every eight before: four minutes."""
+"""Readings kept per subject: the newest, and every eighth earlier one: four minutes."""
 KEPT = NEWEST + EVERY * EARLIER + EVERY
-"""Readings of a subject after which nothing is left of what came before them."""
+"""Number of readings after which no earlier reading of the subject remains."""
 
 _MOST = float(1 << 63)
-"""No counter reaches it; what claims to is not a count."""
+"""No counter reaches this value; a larger value is invalid."""
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -21,7 +21,7 @@ Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Subjects:
-    """Numbers subjects (nodes, ranks) in the order they first come, at most `limit` of them."""
+    """Numbers subjects (nodes, ranks) in arrival order, at most `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -37,11 +37,11 @@ class Subjects:
         return iter(self._at)
 
     def lookup(self, subjects: Sequence[Any] | Places) -> Places:
-        """Number of each subject (subjects,), -1 if it has none."""
+        """Return each subject's number (subjects,), -1 without one."""
         return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
-        """The same, once those that have none were given one as far as there is room."""
+        """Return each subject's number (subjects,); new subjects get one while there is room."""
         numbers = self.lookup(subjects)
         for index in np.flatnonzero(numbers < 0).tolist():
             if len(self._at) >= self._limit and subjects[index] not in self._at:
@@ -51,7 +51,7 @@ class Subjects:
 
 
 class Ranks(Subjects):
-    """Subjects that are whole numbers below the limit, as ranks are: looked up all at once."""
+    """Whole-number subjects below the limit, such as ranks, with vectorised lookup."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -65,7 +65,7 @@ class Ranks(Subjects):
         return self._count
 
     def lookup(self, subjects: Sequence[Any] | Places) -> Places:
-        """Number of each subject (subjects,), -1 if it has none."""
+        """Return each subject's number (subjects,), -1 without one."""
         wanted = np.asarray(subjects, dtype=np.int64)
         numbers = np.full(len(wanted), -1, dtype=np.int64)
         inside = wanted < len(self._places)
@@ -73,7 +73,7 @@ class Ranks(Subjects):
         return numbers
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
-        """The same, once those that have none were given one."""
+        """Return each subject's number (subjects,); new subjects get one."""
         wanted = np.asarray(subjects, dtype=np.int64)
         self._places = _with_room(self._places, int(wanted.max(initial=-1)) + 1, -1)
         fresh = wanted[self._places[wanted] < 0]
@@ -86,12 +86,12 @@ class Ranks(Subjects):
 
 
 class Readings:
-    """A bounded number of subjects (nodes, ranks), each with the same fields; NaN is unknown.
+    """Readings for a bounded number of subjects (nodes, ranks), with equal fields; NaN is unknown.
 
     Args:
         fields: names of the fields.
-        limit: most subjects held; further ones are not taken.
-        kind: how subjects are looked up.
+        limit: maximum number of subjects; further ones are ignored.
+        kind: class that numbers the subjects.
     """
 
     def __init__(
@@ -107,21 +107,21 @@ class Readings:
         return subject in self._subjects
 
     def add(self, subject: int | str, time_s: float, values: Values) -> None:
-        """Take one reading of `subject` at `time_s` (monotonic on its node), shape (fields,)."""
+        """Add one reading for `subject` at `time_s` (monotonic on its node), shape (fields,)."""
         self.add_all([subject], np.array([time_s]), values[None, :])
 
     def add_all(self, subjects: Sequence[Any] | Places, times: Values, values: Table) -> None:
-        """Take one reading of each subject, `values` of shape (subjects, fields)."""
+        """Add one reading per subject, `values` with shape (subjects, fields)."""
         self.add_at(self.numbered(subjects), times, values)
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
-        """Number of each subject (subjects,), -1 where there is no room for it."""
+        """Return each subject's number (subjects,), -1 if there is no room."""
         numbers = self._subjects.numbered(subjects)
         self._make_room()
         return numbers
 
     def add_at(self, numbers: Places, times: Values, values: Table) -> None:
-        """Take one reading of each subject by its number; -1 is left out."""
+        """Add one reading per subject, by subject number; -1 is ignored."""
         accepted = numbers >= 0
         numbers, times, values = numbers[accepted], times[accepted], values[accepted]
         count = self._count[numbers]
@@ -132,12 +132,12 @@ class Readings:
         self._count[numbers] = count + 1
 
     def skip(self, numbers: Places, counts: Places) -> None:
-        """Count readings of subjects, each once by its number, of which nothing would be left."""
+        """Count readings that would be overwritten anyway, one entry per subject number."""
         accepted = numbers >= 0
         self._count[numbers[accepted]] += counts[accepted]
 
     def over(self, subjects: list[Any], seconds: float) -> tuple[Table, Table]:
-        """Means (subjects, fields) over the newest `seconds` of each, and over what came before."""
+        """Return means (subjects, fields) over the newest `seconds`, and over the time before."""
         numbers = self._subjects.lookup(subjects)
         is_known = numbers >= 0
         now = np.full((len(numbers), len(self.fields)), np.nan)
@@ -167,7 +167,7 @@ class Readings:
 def _with_room(
     array: np.ndarray[Any, np.dtype[Any]], count: int, empty: float
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """`array` with at least `count` rows, a power of two, so that few additions copy it."""
+    """Return `array` with at least `count` rows, a power of two, so few additions copy it."""
     if count <= len(array):
         return array
     more = max(8, 1 << (count - 1).bit_length()) - len(array)
@@ -178,7 +178,7 @@ def _means(
     values: np.ndarray[tuple[int, int, int], np.dtype[np.float64]],
     wanted: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
 ) -> Table:
-    """Mean over readings (subjects, readings, fields) of what is wanted and finite."""
+    """Return the mean over wanted, finite readings (subjects, readings, fields)."""
     counted = wanted[:, :, None] & np.isfinite(values)
     count = counted.sum(axis=1)
     total = np.where(counted, values, 0.0).sum(axis=1)
@@ -186,12 +186,12 @@ def _means(
 
 
 class Rates:
-    """Turns counters into growth per second; NaN on the first reading and where one went back.
+    """Converts counters to growth per second; NaN for the first reading and after a decrease.
 
     Args:
-        fields: counters of each subject.
-        limit: most subjects held; further ones stay unknown.
-        kind: how subjects are looked up.
+        fields: number of counters per subject.
+        limit: maximum number of subjects; further ones stay unknown.
+        kind: class that numbers the subjects.
     """
 
     def __init__(self, fields: int, limit: int, kind: type[Subjects] = Subjects) -> None:
@@ -200,23 +200,23 @@ class Rates:
         self._counters = np.full((0, fields), np.nan)
 
     def rate(self, subject: object, time_s: float, counters: Values) -> Values:
-        """Growth per second since the previous reading of `subject`."""
+        """Return the growth per second since the previous reading of `subject`."""
         rates: Values = self.of_all([subject], np.array([time_s]), counters[None, :])[0]
         return rates
 
     def of_all(self, subjects: Sequence[Any] | Places, times: Values, counters: Table) -> Table:
-        """The same for many subjects, `counters` of shape (subjects, fields)."""
+        """Return the growth for many subjects, `counters` with shape (subjects, fields)."""
         return self.of_at(self.numbered(subjects), times, counters)
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
-        """Number of each subject (subjects,), -1 where there is no room for it."""
+        """Return each subject's number (subjects,), -1 if there is no room."""
         numbers = self._subjects.numbered(subjects)
         self._times = _with_room(self._times, len(self._subjects), np.nan)
         self._counters = _with_room(self._counters, len(self._subjects), np.nan)
         return numbers
 
     def of_at(self, numbers: Places, times: Values, counters: Table) -> Table:
-        """The same for subjects by their numbers, each once; unknown for -1."""
+        """Return the growth by subject number, each number once; NaN for -1."""
         counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
         accepted = numbers >= 0
         rates = np.full_like(counters, np.nan)

@@ -1,4 +1,4 @@
-"""Which trackers there are: every subclass of `Tracker` in a file below `trackers/`."""
+"""Tracker discovery: every subclass of `Tracker` in a file below `trackers/`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwatch.collector.state.tracker import Tracker
 
 @cache
 def discover() -> tuple[type[Tracker], ...]:
-    """All trackers by `order`, then by name; nothing else lists them."""
+    """Return all trackers by `order`, then by name; no other list exists."""
     below = pkgutil.walk_packages(trackers.__path__, f"{trackers.__name__}.")
     names = [module.name for module in below if not module.ispkg]
     tracker_types = [

@@ -1,1 +1,1 @@
-"""What segments claim, and what of it is believed: nodes of ranks, worlds, attempts."""
+"""Claims in segments, and which are accepted: owner nodes of ranks, world sizes, attempts."""

@@ -1,9 +1,9 @@
-"""Which node speaks for each rank of an attempt, and how large a world its ranks vouch for.
+"""Which node owns each rank of an attempt, and which world size its ranks vouch for.
 
-A segment says anything: that a rank of another node failed, that the job has 131,072 ranks. So the
-node that reports a rank first speaks for it until the rank ends, or until nothing came from that
-node for `SILENT_SECONDS`; and room is made for so many ranks only as those seen vouch for. What
-another node says of a rank meanwhile counts once it takes the rank over: an agent that was renamed
+A segment may claim anything: a failure of another node's rank, or a job with 131,072 ranks. So the
+first node that reports a rank owns it until the rank ends, or until the node has sent nothing for
+`SILENT_SECONDS`. Arrays grow only to the world size that the seen ranks vouch for. Rows about a
+rank from another node are withheld, and count once that node takes the rank over: a renamed agent
 loses nothing.
 """
 
@@ -19,27 +19,27 @@ from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
 
 SILENT_SECONDS = 60.0
-"""A node of which nothing came for so long speaks for no rank: agents flush every few seconds."""
+"""A node that sends nothing for this long owns no rank: agents flush every few seconds."""
 FREE_WORLD = 64
-"""A world that one rank vouches for: its arrays take 7 MB."""
+"""World size that one rank can vouch for: its arrays take 7 MB."""
 VOUCHED = 16
-"""Ranks that each rank seen vouches for beyond that: a job of which fewer report is not known."""
+"""Ranks that each seen rank vouches for beyond that; with fewer reports the world is unknown."""
 MAX_VOUCHING = 256
-"""Ranks of one node that vouch: more processes than that compute on no machine."""
+"""Maximum number of vouching ranks per node: no machine runs more training processes."""
 MAX_WITHHELD_BYTES = 8 << 20
-"""Rows kept of ranks that another node speaks for: what eight ranks send in a minute."""
+"""Maximum bytes of withheld rows about foreign ranks: a minute of records from eight ranks."""
 _NO_NODE = -1
 _OF_NODES = frozenset({Kind.HOST, Kind.NIC, Kind.GAP, Kind.CURSOR, Kind.AGENT})
-"""Kinds that are about a node, whatever rank they name."""
+"""Kinds about a node, whatever rank they name."""
 _OF_LIVES = frozenset({Kind.LIFECYCLE, Kind.CHECKPOINT, Kind.GROUP})
-"""Kinds whose rows count for the job, so that a rank which does not exist must not write them."""
+"""Kinds whose rows count for the job; a rank that does not exist must not write them."""
 
 
 class RankClaims:
-    """Ranks seen and their nodes; arrays (seen,) in the order of the ranks.
+    """Seen ranks and their owner nodes; arrays (seen,) in rank order.
 
-    `ranks` are their numbers, `node_at` the number among `nodes` of the node that speaks for each,
-    `world` the world that each claims (0 while it claims none), `over` whether it ended.
+    `ranks` are the rank numbers, `node_at` is each owner's number among `nodes`, `world` the world
+    size that each rank claims (0 without a claim), `over` whether the rank has ended.
     """
 
     def __init__(self) -> None:
@@ -49,16 +49,18 @@ class RankClaims:
         self.world: Integers = np.zeros(0, dtype=np.int64)
         self.over: Mask = np.zeros(0, dtype=np.bool_)
         self._seen_s: Vector = np.zeros(0)
-        """When the collector received something of each node last (nodes,), Unix seconds: clocks of
-        nodes may be wrong."""
+        """Newest receive time of each node (nodes,), Unix seconds on the collector's clock: node
+        clocks may be wrong.
+        """
         self._withheld: list[Batch] = []
-        """Rows about ranks that another node speaks for, of the newest minutes."""
+        """Rows of the newest minutes about ranks that another node owns."""
 
     def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
-        """The batches without rows about a rank that another node speaks for, or about the life of
-        one that does not exist, and how many rows are left out. What the others claim is taken.
+        """Return the batches without foreign rows, and the number of removed rows.
 
-        `world` is how many ranks there are, 0 while that is unknown.
+        Foreign rows are about a rank that another node owns, or about the life of a rank that does
+        not exist. The claims in the other rows are applied. `world` is the number of ranks, 0 while
+        unknown.
         """
         if self._is_usual(batches, world or MAX_WORLD):
             self._note_all(batches)
@@ -72,7 +74,7 @@ class RankClaims:
         return (Batches(admitted), refused) if refused else (batches, 0)
 
     def may_start(self, batch: Batch) -> set[int]:
-        """Ranks that start in a batch and that its node may speak for."""
+        """Return the ranks that start in a batch and that its node may own."""
         rows = batch.rows(Kind.LIFECYCLE)
         if rows is None:
             return set()
@@ -87,8 +89,11 @@ class RankClaims:
         return {*rank[~is_seen].tolist(), *rank[is_seen][allowed].tolist()}
 
     def _is_usual(self, batches: Batches, limit: int) -> bool:
-        """Whether every rank is spoken for by the node that each row comes from, none ends or
-        begins, and each claims the world that it claimed before."""
+        """Return whether these batches change no claim.
+
+        Then each row comes from its rank's owner, no rank starts or ends, and no claimed world
+        size changes.
+        """
         numbers = self.nodes.lookup([batch.node for batch in batches])
         for kind in batches.kinds - _OF_NODES:
             table = batches.table(kind)
@@ -108,8 +113,11 @@ class RankClaims:
         return True
 
     def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int, list[Batch]]:
-        """A batch without rows of ranks of other nodes, and how many these are; its node claims
-        what is free. Third, what its node said before of ranks that it takes over now."""
+        """Return a batch without foreign rows, their number, and earlier rows that now count.
+
+        The batch's node takes the free ranks. The earlier rows are its withheld rows about ranks
+        that it takes over.
+        """
         node, earlier_claims = self._note(batch), (self.ranks, self.node_at.copy())
         owned, foreign = self._divided(batch, node, limit)
         previous_nodes = self._taken_over(*earlier_claims, node)
@@ -119,14 +127,14 @@ class RankClaims:
         if not foreign:
             return owned, 0, earlier
         withheld = batch._replace(tables=foreign)
-        if limit < MAX_WORLD:  # else the whole batch may wait for a world, and be given once more
+        if limit < MAX_WORLD:  # else the whole batch may wait, and be passed in again
             self._withhold(withheld)
         return owned, _row_count(withheld), earlier
 
     def _divided(self, batch: Batch, node: int, limit: int) -> tuple[Batch, dict[Kind, Rows]]:
-        """A batch without rows of ranks of other nodes, and these rows."""
+        """Return a batch without rows about ranks of other nodes, and these rows."""
         tables, foreign = dict(batch.tables), {}
-        # That a rank starts says that its other rows may come from here.
+        # A rank that starts shows that its other rows may come from this node.
         kinds = batch.tables.keys() - _OF_NODES
         for kind in sorted(kinds, key=lambda kind: (kind is not Kind.LIFECYCLE, kind)):
             rows = batch.tables[kind]
@@ -136,12 +144,12 @@ class RankClaims:
         return (batch._replace(tables=tables) if foreign else batch), foreign
 
     def _taken_over(self, ranks: Integers, node_at: Integers, node: int) -> Integers:
-        """Numbers of the nodes that `node` took ranks from, where these were at `node_at`."""
+        """Return the previous owners (by `node_at`) of ranks that `node` took over."""
         now = self.node_at[np.searchsorted(self.ranks, ranks)]
         return np.unique(node_at[(now == node) & (node_at != node) & (node_at != _NO_NODE)])
 
     def _released(self, name: str, node: int, previous_nodes: Integers, limit: int) -> list[Batch]:
-        """What a node said of ranks since anything came from the nodes that it took them from."""
+        """Return a node's withheld rows since the newest report of its ranks' previous owners."""
         since_s = float(self._seen_s[previous_nodes].max())
         withheld = [batch for batch in self._withheld if batch.node == name]
         self._withheld = [batch for batch in self._withheld if batch.node != name]
@@ -159,7 +167,7 @@ class RankClaims:
         return sum(BATCH_BYTES + batch.nbytes for batch in self._withheld)
 
     def _note(self, batch: Batch) -> int:
-        """The number of the node of a batch, from which something came."""
+        """Return the node number of a received batch."""
         node = int(self.nodes.numbered([batch.node])[0])
         more = node + 1 - len(self._seen_s)
         if more > 0:
@@ -175,7 +183,7 @@ class RankClaims:
         np.maximum.at(self._seen_s, numbers[is_numbered], seen_s[is_numbered])
 
     def _claim(self, kind: Kind, rows: Rows, node: int, seen_s: float, limit: int) -> Mask:
-        """Which rows (rows,) are about no rank, or about one that `node` speaks for from now on."""
+        """Return which rows (rows,) are about no rank or about a rank that `node` now owns."""
         rank = rows["rank"].astype(np.int64)
         is_owned = (rank < limit) if kind in _OF_LIVES else np.ones(len(rows), dtype=np.bool_)
         of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
@@ -185,7 +193,7 @@ class RankClaims:
         places, _ = self._find(rank[of_rank])
         claims, starts, ends = _claims_in(kind, rows)
         claims, starts, ends = claims[of_rank], starts[of_rank], ends[of_rank]
-        # An end takes no place of another node: rows of a run before may report its ranks gone.
+        # An end takes no rank from another node: rows of a previous run may report its ranks gone.
         free = self._free(places, seen_s, ~ends) & (~ends | (self.node_at[places] == _NO_NODE))
         self.node_at[places[free]] = node
         is_claimed = self.node_at[places] == node
@@ -197,10 +205,12 @@ class RankClaims:
         return is_owned
 
     def _free(self, places: Integers, seen_s: float, lives: Mask | bool) -> Mask:
-        """Which places (places,) a node that is seen at `seen_s` may take: of ranks that no node
-        speaks for, or a silent one; and of a run that is over, those of ranks that it sees alive
-        (`lives`)."""
-        silent = np.append(self._seen_s < seen_s - SILENT_SECONDS, True)  # -1 is no node
+        """Return which positions (places,) a node seen at `seen_s` may take.
+
+        These are ranks without an owner or with a stale owner. In a run that is over, they are also
+        the ranks that the node sees alive (`lives`).
+        """
+        silent = np.append(self._seen_s < seen_s - SILENT_SECONDS, True)  # -1 means no node
         inactive = self.over | silent[self.node_at]
         free: Mask = silent[self.node_at[places]]
         if 2 * int(inactive.sum()) >= len(inactive):
@@ -208,7 +218,7 @@ class RankClaims:
         return free
 
     def _see(self, ranks: Integers) -> None:
-        """Have a place for each of these ranks, which rise."""
+        """Make room for these ranks, which are sorted."""
         _, is_seen = self._find(ranks)
         if is_seen.all():
             return
@@ -220,19 +230,22 @@ class RankClaims:
         self.over = np.insert(self.over, places, False)
 
     def _find(self, ranks: Integers) -> tuple[Integers, Mask]:
-        """Places of ranks (ranks,), and which are seen; places of the others mean nothing."""
+        """Return the rank positions (ranks,), and which ranks are seen (others: meaningless)."""
         count = len(self.ranks)
         if not count:
             return np.zeros(len(ranks), dtype=np.int64), np.zeros(len(ranks), dtype=np.bool_)
-        if self.ranks[-1] == count - 1:  # all up to the last, as nearly always
+        if self.ranks[-1] == count - 1:  # nearly always: all ranks up to the last
             places = np.minimum(ranks, count - 1)
             return places, ranks < count
         places = np.minimum(np.searchsorted(self.ranks, ranks), count - 1)
         return places, self.ranks[places] == ranks
 
     def believed_world(self, now: int) -> int:
-        """The size to make room for, where that is `now`: what most ranks claim, once they vouch
-        for it. It grows later only where most of the ranks that exist say so."""
+        """Return the array size to use, given the present size `now`.
+
+        It is the size that most ranks claim, once enough ranks vouch for it. It grows later only if
+        most existing ranks claim the larger size.
+        """
         inside = self.world[self.ranks < now] if now else self.world
         world, count = _most_claimed(inside)
         if world <= now or (now and 2 * count <= len(inside)):
@@ -241,23 +254,23 @@ class RankClaims:
         return world if world <= max(FREE_WORLD, VOUCHED * self._vouching(vouching)) else now
 
     def _vouching(self, vouchers: Mask) -> int:
-        """How many of these ranks vouch: not more than a machine has."""
+        """Return the number of vouching ranks, at most `MAX_VOUCHING` per node."""
         by_node = np.bincount(self.node_at[vouchers] + 1)
         return int(np.minimum(by_node, MAX_VOUCHING).sum())
 
     @property
     def doubted_world(self) -> tuple[int, int, int]:
-        """The world that most ranks claim, how many vouch for it, and how many would have to."""
+        """The most claimed world size, its number of vouching ranks, and the number needed."""
         world, _ = _most_claimed(self.world)
         return world, self._vouching(self.world == world), -(-world // VOUCHED)
 
     @property
     def claims_a_world(self) -> bool:
-        """Whether any rank says how many there are."""
+        """Whether any rank reports a world size."""
         return bool((self.world > 0).any())
 
     def on_nodes_of(self, previous: RankClaims) -> int:
-        """How many of its ranks are on nodes that speak for a rank of another run."""
+        """Return how many ranks are on nodes that own a rank of another run."""
         names = [*previous.nodes]
         node_names = [
             names[number] for number in np.unique(previous.node_at[previous.node_at >= 0]).tolist()
@@ -266,27 +279,27 @@ class RankClaims:
         return int(np.isin(self.node_at, numbers[numbers >= 0]).sum())
 
     def speaks(self, node: str) -> bool:
-        """Whether a node speaks for any rank."""
+        """Return whether a node owns any rank."""
         return bool((self.node_at == self.nodes.lookup([node])[0]).any()) and node in self.nodes
 
     def is_silent(self, now_s: float) -> bool:
-        """Whether nothing came from any node that speaks for a rank for `SILENT_SECONDS`."""
+        """Return whether all owner nodes have sent nothing for `SILENT_SECONDS`."""
         return len(self.silent_ranks(now_s)) == len(self.ranks)
 
     def silent_ranks(self, now_s: float) -> Integers:
-        """Ranks of nodes of which nothing came for `SILENT_SECONDS` before `now_s` (Unix)."""
+        """Return the ranks whose owner sent nothing for `SILENT_SECONDS` before `now_s` (Unix)."""
         silent = np.append(self._seen_s < now_s - SILENT_SECONDS, True)
         silent_ranks: Integers = self.ranks[silent[self.node_at]]
         return silent_ranks
 
     @property
     def seen_s(self) -> float:
-        """When any node was last seen, Unix seconds; minus infinity before."""
+        """Newest receive time of any node, Unix seconds; minus infinity without one."""
         return float(self._seen_s.max(initial=-np.inf))
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self.ranks) + len(self.nodes) + self._withheld_bytes // CELL_BYTES
 
 
@@ -295,9 +308,9 @@ def _row_count(batch: Batch) -> int:
 
 
 def _most_claimed(worlds: Integers) -> tuple[int, int]:
-    """The world that most ranks claim, of several the largest, and how many do; 0 while none does.
+    """Return the world size that most ranks claim and their number; 0 without a claim.
 
-    0, 4, 4, 8 -> 4, twice.
+    The largest size wins a tie. 0, 4, 4, 8 -> 4, twice.
     """
     claims, counts = np.unique(worlds[worlds > 0], return_counts=True)
     if not len(claims):
@@ -307,8 +320,10 @@ def _most_claimed(worlds: Integers) -> tuple[int, int]:
 
 
 def _claims_in(kind: Kind, rows: Rows) -> tuple[Integers, Mask, Mask]:
-    """The world that each row claims, 0 where it claims none that can be; which tell of a start,
-    and which of an end."""
+    """Return the world size that each row claims, and which rows are starts and which are ends.
+
+    A missing or impossible claim is 0.
+    """
     nothing: Mask = np.zeros(len(rows), dtype=np.bool_)
     if kind is Kind.RANK_STATE:
         claims, starts = rows["world"].astype(np.int64), nothing

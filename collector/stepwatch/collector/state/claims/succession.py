@@ -1,10 +1,10 @@
-"""Whether a later attempt follows the one that runs, or only claims to.
+"""Whether a later attempt really follows the running one, or only claims to.
 
-One segment can name any attempt. A launcher ends the ranks of one before it starts those of the
-next, mostly on the same nodes. So a later attempt follows on nodes of the one before once half of
-the watched ranks of that have ended, or, where their ends are reported late, once most ranks of the
-new one are there. On other nodes it follows once nothing is received of the one before, or once
-half of that has ended and the rest makes no step: a process that cannot be killed stays for ever.
+One segment can name any attempt. A launcher ends the ranks of one attempt before it starts those
+for the next, mostly on the same nodes. So on the previous attempt's nodes a later attempt follows
+once half the watched ranks have ended. If their ends are reported late, it follows once most new
+ranks are there. On other nodes it follows once the previous attempt sends nothing, or once half its
+ranks have ended and the others make no step: an unkillable process stays for ever.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stepwatch.collector.state.claims.rank_claims import SILENT_SECONDS
 
 
 def follows(later: Attempt, newest: Attempt) -> bool:
-    """Whether what is known of `later` speaks for it.
+    """Return whether the received segments confirm `later` as the next attempt.
 
-    Eight ranks on two nodes run. One rank on a third node, of a world of one: no. Four ranks of a
-    world of four on one of the two: yes.
+    Eight ranks on two nodes run. One rank on a third node, with a world size of one: no. Four ranks
+    with a world size of four on one of the two nodes: yes.
     """
     if not newest.world:
         return True
@@ -34,21 +34,25 @@ def follows(later: Attempt, newest: Attempt) -> bool:
 
 
 def _watched(attempt: Attempt) -> int:
-    """Ranks that agents reported: of a job that is watched in part, fewer than its world."""
+    """Return the number of ranks that agents report, below the world if only some are watched."""
     return min(attempt.world, len(attempt.claims.ranks))
 
 
 def _is_left(attempt: Attempt, now_s: float) -> bool:
-    """Whether at least half of the watched ranks ended, vanished, or are on nodes of which nothing
-    came for a while before `now_s` (Unix seconds)."""
+    """Return whether half the watched ranks have ended or vanished, or are on stale nodes.
+
+    A node is stale if nothing arrived from it for a while before `now_s` (Unix seconds).
+    """
     silent = set(attempt.claims.silent_ranks(now_s).tolist())
     departed = attempt.ended.keys() | attempt.ranks.gone | silent
     return 2 * sum(0 <= rank < attempt.world for rank in departed) >= _watched(attempt)
 
 
 def follower(candidates: Mapping[int, Attempt], newest: Attempt) -> int | None:
-    """The number of the candidate that follows `newest`, None while none does; of several, the one
-    with most ranks on nodes of that."""
+    """Return the number of the candidate that follows `newest`, None without one.
+
+    Among several the one with most ranks on the nodes of `newest` wins.
+    """
     following = [number for number, attempt in candidates.items() if follows(attempt, newest)]
 
     def ranks(number: int) -> tuple[int, int]:

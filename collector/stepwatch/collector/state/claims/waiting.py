@@ -1,4 +1,4 @@
-"""Batches that wait while too few of the ranks that they claim were seen."""
+"""Batches that wait until enough ranks vouch for the claimed world size."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from stepwatch.collector.state.folding.batches import BATCH_BYTES, Batch, Batche
 from stepwatch.collector.state.tracker import CELL_BYTES, TrackedAttempt
 
 MAX_WAITING_BYTES = 32 << 20
-"""What waits of one attempt: what 1,000 nodes of eight ranks send first."""
+"""Maximum waiting bytes per attempt: the first segments from 1,000 nodes with eight ranks each."""
 
 
 class Waiting:
-    """Batches of one attempt of which no world is believed yet, in their order."""
+    """Batches of one attempt without an accepted world size, in their order."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.nbytes = 0
 
     def takes(self, batch: Batch, claims: RankClaims, attempt: TrackedAttempt) -> bool:
-        """Take what a batch claims; whether it waits until more ranks vouch for its world. Records
-        for which there is no room are refused."""
+        """Apply a batch's claims; return whether the batch waits for more vouching ranks.
+
+        Records that do not fit are refused.
+        """
         claims.accepted(Batches([batch]), 0)
         if not claims.claims_a_world or claims.believed_world(0):
             return False
@@ -31,17 +33,17 @@ class Waiting:
         return True
 
     def drain(self) -> list[Batch]:
-        """What waited, and waits no longer."""
+        """Remove and return all waiting batches."""
         batches, self.batches, self.nbytes = self.batches, [], 0
         return batches
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return self.nbytes // CELL_BYTES
 
     def reason(self, claims: RankClaims) -> str:
-        """Why nothing is known although something came; empty where nothing waits."""
+        """Return why received records are not evaluated yet; empty if no batch waits."""
         if not self.batches:
             return ""
         world, vouchers, needed = claims.doubted_world

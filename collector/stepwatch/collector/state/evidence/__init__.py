@@ -1,1 +1,1 @@
-"""Evidence that a rank is slow, accumulated over all steps: how sure it is, and what it costs."""
+"""Evidence that a rank is slow, accumulated over all steps: its confidence and its cost."""

@@ -1,16 +1,16 @@
-"""Bets that a rank is slow, fair as long as nobody is: how sure it is, without a model of noise.
+"""Bets that a rank is slow, fair while all ranks are healthy: confidence without a noise model.
 
-Where no rank of a stage is at fault they are exchangeable within a step, whatever the distribution
-of their times: heavy tails, lengths of two values, jitter that all share. Let `s` >= 0 be scores of
-a step that do not depend on which rank is which. Then each rank's expectation of its own score is
-their mean `m`, and these factors have the expectation 1:
+If no rank in a stage is at fault, the ranks are exchangeable within a step, whatever the
+distribution: heavy tails, bimodal step lengths, jitter common to all ranks. Let `s` >= 0 be scores
+in a step that do not depend on the rank order. Then each rank's expected score is the mean `m`, and
+these factors have the expectation 1:
 
     relative    1 - k + k * s / m        loses k at most; for ranks that are slow often
     absolute    1 + l * (s - m)          loses next to nothing; for ranks that are slow rarely
 
-A rank's capital is multiplied by its factor in each step, and begins anew at 1 whenever it is less:
-an e-detector (Shin, Ramdas, Rinaldo 2022, https://arxiv.org/abs/2203.03532). It exceeds A after A
-steps at the earliest on average, however the times are distributed. All of it is in logarithms.
+A rank's capital is multiplied by its factor in each step, and is reset to 1 whenever it is less: an
+e-detector (Shin, Ramdas, Rinaldo 2022, https://arxiv.org/abs/2203.03532). On average it needs at
+least A steps to exceed A, whatever the distribution. All values are logarithms.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Values = np.ndarray[Any, np.dtype[np.floating]]
-"""Any number of axes, of which ranks are the last."""
+"""Any number of axes, the last for ranks."""
 
 
 class Bet(NamedTuple):
-    """A score, `excess - dead`, at least 0 and at most `most`, in usual steps of work; how much is
-    bet on it."""
+    """A bet with its stake and its score.
+
+    The score is `excess - dead`, at least 0 and at most `most`, in usual steps of work.
+    """
 
     stake: float
     dead: float
@@ -40,23 +42,29 @@ BETS = (
     Bet(stake=0.8, dead=0.3, most=1.0, relative=True),
     Bet(stake=3.0, dead=0.0, most=1.0, relative=False),
 )
-"""Small and lasting, medium, large and now and then, rare; chosen on effects of 1.1 to 5 times in
-every step to one in 50, noise of 3 % to 30 %, and 2 to 64 ranks."""
+"""Bets for small lasting effects, medium effects, large intermittent effects, and rare effects.
+
+Tuned on effects from 1.1 to 5 times, in every step to one in 50, with noise from 3 % to 30 %, and
+2 to 64 ranks.
+"""
 ALLOWED = np.float32(0.01)
-"""By how much of the usual work a rank may be slower than its peers for ever: what ranks that are
-alike differ by on real machines, and less than anybody acts on. It only makes factors smaller."""
+"""Share of the usual work by which a rank may always be slower than its peers.
+
+Equal ranks on real machines differ by this much, and no operator acts on less. It only makes
+factors smaller.
+"""
 LEAST_LEFT = 0.2
-"""What an absolute bet leaves of the capital at least."""
+"""Least share of the capital that an absolute bet leaves."""
 MOST_LOG = 60.0
-"""Capital beyond it says nothing more, and takes longer to be lost once the rank is healthy."""
+"""Maximum capital: more adds no information, and takes longer to lose once the rank is healthy."""
 
 
 def log_factors(excess: Values) -> Values:
-    """Logarithms of the factors (bets, ..., ranks) of a stage.
+    """Return the log factors (bets, ..., ranks) for a stage.
 
-    `excess` (..., ranks) is each rank's work beyond the median rank's, in usual steps of work. Of
-    a rank's own score `ALLOWED` is taken off, so that the factors are fair to one that is slower by
-    that.
+    `excess` (..., ranks) is each rank's work beyond the median rank's, in usual steps of work.
+    `ALLOWED` is subtracted from a rank's own score, so the factors are fair to a rank that is
+    slower by that much.
 
     Excess 0.0, 0.0, 0.2 and a relative bet of 0.3: scores 0, 0, 0.19, mean of the whole scores
     0.067, factors 0.7, 0.7, 1.56.
@@ -71,28 +79,28 @@ def log_factors(excess: Values) -> Values:
 
 
 def _score(beyond: Values, most: np.float32) -> Values:
-    """At least 0 and at most `most`: `np.clip`, which takes longer to begin."""
+    """Clip to 0 and `most`; `np.clip` has a higher call overhead."""
     return np.asarray(np.minimum(np.maximum(beyond, np.float32(0.0)), most))
 
 
 def _log_factor(bet: Bet, score: Values, mean: Values) -> Values:
-    """Of each `score` (..., ranks), beside the `mean` of the whole scores it is compared with."""
+    """Return the log factor for each `score` (..., ranks), relative to the whole scores' `mean`."""
     divisor = np.maximum(mean, np.float32(1e-12))
     if bet.relative:
         gain = np.float32(bet.stake) * (score / divisor - 1.0)
         gain *= mean > 0
     else:
         gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / divisor) * (score - mean)
-    log_factor: Values = np.log(gain + np.float32(1.0))  # three times as fast as log1p of 32 bits
+    log_factor: Values = np.log(gain + np.float32(1.0))  # three times as fast as a 32-bit log1p
     return log_factor
 
 
 def log_factors_among(excess: Values, faulty: Values) -> Values:
-    """As `log_factors` of one step (bets, stages, ranks), where `faulty` (stages, ranks) are known
-    to be slow before it: each rank is compared with those that are not, and with itself.
+    """Return `log_factors` for one step (bets, stages, ranks) with some ranks known to be slow.
 
-    Who is left out depends on earlier steps alone, so the factors of the others stay fair. Where
-    more than half of a stage is faulty nobody is left out.
+    `faulty` (stages, ranks) marks ranks known to be slow before this step. Each rank is compared
+    with the healthy ranks and with itself. The exclusion depends on earlier steps alone, so the
+    other ranks' factors stay fair. If more than half a stage is faulty, no rank is excluded.
     """
     few = 2 * faulty.sum(axis=-1, keepdims=True) <= faulty.shape[-1]
     healthy = ~(faulty & few)
@@ -107,12 +115,12 @@ def log_factors_among(excess: Values, faulty: Values) -> Values:
 
 
 def carried(log_capital: Values, log_factor: Values) -> Values:
-    """The capital after a step, all in logarithms."""
+    """Return the log capital after a step."""
     return np.asarray(np.minimum(np.maximum(log_capital, 0.0) + log_factor, MOST_LOG))
 
 
 def log_alarm(steps_a_day: float, streams: int, alarms_a_day: float) -> float:
-    """Capital at which `streams` of them together raise so many false alarms a day, on average.
+    """Return the log capital at which `streams` together raise `alarms_a_day` false alarms.
 
     The mean of several bets is one, so the largest counts for as many times less.
     """

@@ -1,5 +1,4 @@
-"""What ranks cost and how long they work, summed over stretches of time: ten minutes at bounded
-memory."""
+"""Cost and work of ranks, summed over short time buckets: ten minutes at bounded memory."""
 
 from __future__ import annotations
 
@@ -23,22 +22,30 @@ from stepwatch.signals.arrays import (
 )
 
 BUCKET_SECONDS = 10.0
-"""A bucket is closed once its steps take so long together."""
+"""Total step time in seconds that closes a bucket."""
 BUCKETS = 60
 _MOST_STEPS = 60_000
-"""A bucket takes no more, however short they are: what `seen` counts in 16 bits."""
+"""Maximum number of steps in a bucket: `seen` counts in 16 bits."""
 
 
 class Course(NamedTuple):
-    """Buckets, oldest first: seconds of their steps, how many these are and the first of them, and
-    what ranks that waited least were in collectives (buckets,), seconds that each rank or node held
-    its stage up (buckets, units), how long each rank worked in each of `WORK` (buckets, phases,
-    ranks), how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for more,
-    what ranks waited for pipeline neighbours on average (buckets,), and in how many of the steps
-    each rank or node was compared with others (buckets, units): of the rest of them nobody knows
-    what it cost. `alone` (buckets, phases) and `together` (buckets,) are seconds that the job lost
-    to ranks that were far late alone, whichever they were, and to data that all waited for;
-    `times` (buckets, 2) is in how many steps."""
+    """Time buckets, oldest first.
+
+    Attributes:
+        seconds: total step time (buckets,).
+        steps: number of steps (buckets,).
+        first_step: first step (buckets,).
+        least_wait: collective time of the ranks that waited least, seconds (buckets,).
+        cost: seconds that each rank or node held its stage up (buckets, units).
+        work: work of each rank in each of `WORK`, seconds (buckets, phases, ranks).
+        begun: starts of long steps at each of `LEVELS` (buckets, levels, units), 255 for more.
+        pipeline_wait: mean wait for pipeline neighbours, seconds (buckets,).
+        seen: steps in which a rank or node had peers to compare with (buckets, units); in other
+            steps its cost is unknown.
+        alone: seconds lost to single ranks that were far late, whichever ranks (buckets, phases).
+        together: seconds lost to data that all ranks waited for (buckets,).
+        times: steps with a loss in `alone`, and in `together` (buckets, 2).
+    """
 
     seconds: Vector
     steps: Integers
@@ -55,9 +62,9 @@ class Course(NamedTuple):
 
 
 class Buckets:
-    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.8 KB a rank.
+    """The newest `BUCKETS` buckets for `units`, whose first `ranks` are ranks: 1.8 KB a rank.
 
-    Sums are taken step after step, so that it makes no difference which steps come in one call.
+    Sums are added step by step, so the split into calls makes no difference.
     """
 
     def __init__(self, units: int, ranks: int) -> None:
@@ -74,7 +81,7 @@ class Buckets:
         self._together = np.zeros(BUCKETS)
         self._times = np.zeros((BUCKETS, 2), dtype=np.int64)
         self._newest = 0
-        """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
+        """Number of closed buckets; the open bucket's position is this modulo `BUCKETS`."""
 
     def add(
         self,
@@ -86,9 +93,17 @@ class Buckets:
         compared: Integers,
         losses: HeldUp,
     ) -> None:
-        """Take steps in rising order: what some `units` cost (steps, units), the work of all ranks
-        (phases, steps, ranks), where long steps begin (steps, levels, all units), which units
-        were `compared` with others, and what the job lost to whichever rank or to all."""
+        """Add steps in rising order.
+
+        Args:
+            cells: the steps.
+            units: ranks and nodes with a `cost`.
+            cost: seconds (steps, units).
+            work: all ranks' work in seconds (phases, steps, ranks).
+            begun: starts of long steps (steps, levels, all units).
+            compared: units that have peers to compare with.
+            losses: time lost to single ranks and to all ranks.
+        """
         all_costed, every = (len(numbers) == self._cost.shape[1] for numbers in (units, compared))
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
         lost = losses.alone.any(axis=1) | (losses.together > 0)
@@ -118,7 +133,7 @@ class Buckets:
                 self._seen[place, compared] += 1
 
     def course(self) -> Course:
-        """All buckets with steps, the one under way included."""
+        """Return all buckets with steps, including the open one."""
         count = min(self._newest + 1, BUCKETS)
         places = np.arange(self._newest - count + 1, self._newest + 1) % BUCKETS
         places = places[self._steps[places] > 0]
@@ -138,7 +153,7 @@ class Buckets:
         )
 
     def _begun(self, step: int) -> int:
-        """The place of the bucket that takes `step`, begun anew where the one before is full."""
+        """Return the position of the bucket for `step`, in a new bucket if the newest is full."""
         place = self._newest % BUCKETS
         if self._seconds[place] >= BUCKET_SECONDS or self._steps[place] >= _MOST_STEPS:
             self._newest += 1

@@ -1,8 +1,8 @@
-"""What evidence takes of each step: the work of the ranks that reported it, as it stood then.
+"""Evidence input per step: the work of the ranks that reported it, as known when it settled.
 
-Everything is computed step by step, or along the ranks of one step, so that it makes no difference
-how many steps are taken at once. For that, an array of which the ranks are summed up is contiguous:
-numpy adds in another order where it is not.
+All values are computed step by step, or along the ranks within one step, so the number of steps
+taken at once makes no difference. Arrays that are summed over ranks are contiguous for this reason:
+numpy adds in another order otherwise.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from stepwatch.signals.arrays import (
 )
 
 PAUSE_SECONDS, PAUSE_TIMES = 5.0, 4.0
-"""A rank that is outside all phases for so long, and so many times as long as in them, pauses.
-Where most ranks do in one step, the job evaluates or saves without saying so: that is no work to be
-compared with that of peers. A rank that pauses alone is late for all others."""
+"""A rank whose time outside all phases exceeds both limits (seconds, times its phase time) pauses.
+
+If most ranks pause in one step, the job evaluates or saves without a report; that is not comparable
+work. A rank that pauses alone is late for all other ranks.
+"""
 
 
 class Arrangement(NamedTuple):
-    """The clock of steps, and the stage and the number of the node of each rank (ranks,)."""
+    """The step clock, and each rank's stage and node number (ranks,)."""
 
     clock: StepClock
     stage: SmallIntegers
     node: Integers
 
     def is_like(self, arrangement: Arrangement) -> bool:
-        """Whether evidence of one is evidence of the other."""
+        """Return whether evidence from one arrangement is valid in the other."""
         same_layout = np.array_equal(self.stage, arrangement.stage) and np.array_equal(
             self.node, arrangement.node
         )
@@ -48,12 +50,14 @@ class Arrangement(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Steps in rising order and seconds of each (steps,); the `work` in each of `WORK` (phases,
-    steps, ranks), the `tokens` (steps, ranks), and who reported (steps, ranks).
+    """Work of steps in rising order.
 
-    `least_wait` (steps,) is what the rank that waited least was in collectives: the last to arrive
-    waits for the transfer only. `pipeline_wait` (steps,) is what ranks waited for neighbours in the
-    pipeline on average, 0 where there is none."""
+    `seconds` is the step time (steps,), `work` the time in each of `WORK` (phases, steps, ranks),
+    `tokens` has shape (steps, ranks), `reported` (steps, ranks) marks ranks that reported.
+    `least_wait` (steps,) is the collective time of the rank that waited least: the last arriver
+    waits for the transfer only. `pipeline_wait` (steps,) is the ranks' mean wait for pipeline
+    neighbours, 0 without a pipeline.
+    """
 
     steps: Integers
     seconds: Vector
@@ -64,7 +68,7 @@ class Cells(NamedTuple):
     pipeline_wait: Vector
 
     def select(self, rows: slice) -> Cells:
-        """Some of the steps."""
+        """Return a slice of the steps."""
         return Cells(
             self.steps[rows],
             self.seconds[rows],
@@ -76,7 +80,7 @@ class Cells(NamedTuple):
         )
 
     def alike(self) -> Iterator[Cells]:
-        """Runs of steps that the same ranks reported."""
+        """Iterate over runs of steps that the same ranks reported."""
         changes = (self.reported[1:] != self.reported[:-1]).any(axis=1)
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self.steps)]
         for begin, end in itertools.pairwise(starts):
@@ -86,9 +90,9 @@ class Cells(NamedTuple):
 def cells_of(
     steps: Integers, seconds: Vector, timed_by: CellRing, hosts: StepRing, entered: MaskMatrix
 ) -> Cells:
-    """Cells of the steps that `timed_by` holds: the ring of the hosts, or of their devices.
+    """Return the cells of steps that `timed_by` holds: the ring of the hosts, or of the devices.
 
-    `entered` (steps, ranks) are the cells of the hosts that count.
+    `entered` (steps, ranks) marks the host cells that count.
     """
     reported = entered if timed_by is hosts else timed_by.holds(steps)
     slots, no_mask = steps % timed_by.depth, np.zeros((0, 0), dtype=np.bool_)
@@ -109,7 +113,7 @@ def cells_of(
 
 
 def _mean(values: Matrix32, reported: MaskMatrix) -> Vector:
-    """Mean over the ranks that reported (steps,), each step by itself; values (steps, ranks)."""
+    """Return the mean over reporting ranks (steps,), step by step; values (steps, ranks)."""
     count = np.maximum(reported.sum(axis=1), 1)
     return np.asarray(np.where(reported, values, 0.0).astype(np.float64).sum(axis=1) / count)
 
@@ -129,7 +133,7 @@ def _without_pauses(work: Cube32, reported: MaskMatrix) -> None:
 
 
 def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
-    """Ranks (stages, size) of all stages of one size, for each size beyond one."""
+    """Return the ranks (stages, size) of all stages of one size, for each size above one."""
     order = np.argsort(stage, kind="stable")
     _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
     return [
@@ -139,8 +143,11 @@ def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
 
 
 def alike_nodes(stage: SmallIntegers, node: Integers) -> IntegerMatrix:
-    """Ranks (nodes, size) of each node where nodes can be compared: two of one size at least, of
-    several ranks each, all of one stage."""
+    """Return the ranks (nodes, size) of each node if nodes are comparable, else an empty array.
+
+    Nodes are comparable if there are at least two, of equal size, with several ranks each, and all
+    in one stage.
+    """
     sizes = np.unique(node, return_counts=True)[1]
     several = len(sizes) > 1 and sizes[0] > 1 and bool((sizes == sizes[0]).all())
     if not several or len(np.unique(stage)) > 1:
@@ -149,14 +156,14 @@ def alike_nodes(stage: SmallIntegers, node: Integers) -> IntegerMatrix:
 
 
 def picked(values: Values, members: IntegerMatrix) -> Values:
-    """`values[:, members]` (steps, groups, size) of values (steps, ranks), contiguous."""
+    """Return contiguous `values[:, members]` (steps, groups, size) from values (steps, ranks)."""
     if members.size == values.shape[1] and (np.diff(members.ravel()) == 1).all():
         return np.ascontiguousarray(values).reshape(len(values), *members.shape)
     return np.take(values, members.ravel(), axis=1).reshape(len(values), *members.shape)
 
 
 def median(values: Values) -> Values:
-    """The median of the last axis, which is kept."""
+    """Return the median over the last axis, which is kept."""
     size = values.shape[-1]
     parts = np.partition(values, size // 2, axis=-1)
     middle: Values = parts[..., size // 2 : size // 2 + 1]
@@ -167,8 +174,11 @@ def median(values: Values) -> Values:
 
 
 def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:
-    """The work of steps that `ranks` reported, and of the others what the median rank of their
-    stage did: then they differ from it by nothing. Where nobody of a stage reported, 0."""
+    """Return the work of steps that `ranks` reported, with the other ranks filled in.
+
+    Another rank gets its stage's median work, so its excess is zero; 0 if no rank in the stage
+    reported.
+    """
     if len(ranks) == len(stage):
         return cells.work
     work: Cube32 = np.zeros_like(cells.work)

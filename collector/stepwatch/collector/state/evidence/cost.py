@@ -1,7 +1,7 @@
-"""What a rank costs in a step: by how much it works longer than all others of its stage.
+"""The cost of a rank in a step: its work beyond all other ranks in its stage.
 
-A step ends when the slowest rank is done, so nothing below the next slowest counts. Ranks that are
-suspected together are compared with those that are not: none hides behind another.
+A step ends when the slowest rank is done, so only the gap to the next slowest counts. Ranks that
+are suspected together are compared with the unsuspected ranks: no suspect hides another.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Suspects = np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
 
 
 def step_costs(work: FloatCube, suspect: Suspects) -> FloatCube:
-    """Seconds (steps, stages, ranks) that each rank holds its stage up.
+    """Return the seconds (steps, stages, ranks) that each rank holds its stage up.
 
-    `work` is self time in all phases, `suspect` who is suspected, both (steps, stages, ranks):
-    these are compared with the others, as long as they are half of the stage at most.
+    `work` is self time in all phases, `suspect` marks suspected ranks; both have shape (steps,
+    stages, ranks). Suspects are compared with the other ranks if they are at most half the stage.
 
     Work 1.0, 1.5, 1.7 -> 0, 0, 0.2; where the last two are suspects -> 0, 0.5, 0.7.
     """

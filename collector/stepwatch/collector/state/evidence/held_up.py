@@ -1,7 +1,7 @@
-"""What a job loses to steps that are far longer than usual: to one rank, or to data of all ranks.
+"""Time that a job loses in steps far longer than usual: to one rank, or to data for all ranks.
 
-Which rank it was makes no difference here: a loss that moves from rank to rank is in no evidence on
-any of them.
+The identity of the rank makes no difference here: a loss that moves from rank to rank appears in
+no single rank's evidence.
 """
 
 from __future__ import annotations
@@ -23,18 +23,25 @@ from stepwatch.signals.arrays import (
 )
 
 LEVEL, LEVEL_OF_WORK = 1.0, 2.0
-"""A step counts where a rank waits for data, or the median rank of a stage does, so many usual
-steps longer; where a rank works longer, by more: sequences that are twice as long are no pauses."""
+"""Limits, in usual steps, above which a step counts as a loss.
+
+The first is for a data wait, of a rank or of a stage's median rank. The limit for other work is
+higher: a sequence twice as long is no pause.
+"""
 _DATA = WORK.index("data")
 _SHARED = 0.5
-"""Where the median rank waits for data for so much of what the latest one does, all do: their
-loaders begin anew."""
+"""If the median rank waits this share of the latest rank's data wait, all ranks wait: their loaders
+restart.
+"""
 
 
 class HeldUp(NamedTuple):
-    """Seconds lost to the latest rank in each of `WORK` (steps, phases), in steps of which it is
-    far later than the median rank of its stage; seconds that the median rank waited for data
-    (steps,), in steps where it did so for a usual step and longer. 0 in all others."""
+    """Time lost in long steps; 0 in all other steps.
+
+    `alone` (steps, phases) is seconds lost to the latest rank in each of `WORK`, in steps where it
+    is far later than its stage's median rank. `together` (steps,) is the median rank's data wait in
+    seconds, in steps where it is at least a usual step.
+    """
 
     alone: Matrix32
     together: Vector
@@ -43,11 +50,11 @@ class HeldUp(NamedTuple):
 def held_up(
     work: Cube32, excess: Matrix32, usual: Matrix32, stages: Sequence[IntegerMatrix]
 ) -> HeldUp:
-    """What steps lose that way.
+    """Return the time that steps lose to one rank or to data.
 
-    `work` (phases, steps, ranks) is self time, `excess` (steps, ranks) how many usual steps each
-    rank worked beyond the median rank of its stage, `usual` (steps, ranks) the seconds of such a
-    step, `stages` the places of ranks (stages, size). Each step is taken by itself.
+    `work` (phases, steps, ranks) is self time, `excess` (steps, ranks) each rank's work beyond its
+    stage's median rank in usual steps, `usual` (steps, ranks) the seconds of a usual step, `stages`
+    the rank positions (stages, size). Each step is evaluated separately.
     """
     steps = work.shape[1]
     losses = HeldUp(np.zeros((steps, len(WORK)), dtype=np.float32), np.zeros(steps))
@@ -67,16 +74,20 @@ def held_up(
 
 
 def beyond_median(size: int) -> float:
-    """The share of what a rank works longer than its peers by which it is beyond the median of a
-    stage of that `size`: of two ranks it is half of the median itself."""
+    """Convert a rank's excess over its peers to its excess over the stage median.
+
+    In a stage with `size` two, half the excess is in the median itself.
+    """
     return 0.5 if size == 2 else 1.0
 
 
 def _latest(
     work: Matrix32, excess: Values, usual: Values, stages: Sequence[IntegerMatrix]
 ) -> tuple[Matrix32 | None, bool]:
-    """By how much the rank that is farthest beyond its stage works longer in each phase (phases,),
-    as of one step, and whether all of its stage wait for data beside it."""
+    """Return the excess work per phase (phases,) of the rank farthest beyond its stage.
+
+    All arrays are for one step. The second value is whether its whole stage waits for data, too.
+    """
     rank = int(np.argmax(excess))
     middle = _lower_median(work[:, _stage_of(rank, stages)])
     longer = np.maximum(work[:, rank] - middle, 0.0)
@@ -88,7 +99,7 @@ def _latest(
 
 
 def _stage_of(rank: int, stages: Sequence[IntegerMatrix]) -> Integers:
-    """The places of all ranks of the stage of `rank`."""
+    """Return the positions of all ranks in the stage of `rank`."""
     for members in stages:
         row = np.flatnonzero((members == rank).any(axis=1))
         if len(row):
@@ -97,15 +108,19 @@ def _stage_of(rank: int, stages: Sequence[IntegerMatrix]) -> Integers:
 
 
 def _waited(data: Values, usual: Values, members: IntegerMatrix) -> float:
-    """Seconds that the median rank of a stage waited for data, the longest of `members` (stages,
-    size); 0 where that is less than a usual step."""
+    """Return the longest data wait in seconds of a stage's median rank.
+
+    `members` has shape (stages, size). A wait below a usual step counts as 0.
+    """
     middle = _lower_median(data[members])
     long: Mask = (middle >= LEVEL * usual[members[:, 0]]) & (middle > 0)
     return float(middle[long].max(initial=0.0))
 
 
 def _lower_median(values: Matrix32) -> Values:
-    """The median of the last axis, of an even number the smaller of the two in the middle: of two
-    ranks one that waits alone is not both."""
+    """Return the median over the last axis, the lower middle value for an even number.
+
+    With two ranks, one that waits alone must not count as both.
+    """
     middle = (values.shape[-1] - 1) // 2
     return np.asarray(np.partition(values, middle, axis=-1)[..., middle])

@@ -1,8 +1,8 @@
-"""Counts how often each rank works far longer than its peers: evidence on what is rare and large.
+"""Count how often each rank works far longer than its peers: evidence for rare, large effects.
 
-A bet needs as many hits as make it improbable that the same rank had them all, and among two ranks
-each hit is worth a factor of two, however large it is. How often healthy ranks have such steps at
-all says more.
+A bet needs many hits before it is improbable that one rank had them all by chance; with two ranks
+each hit is only worth a factor of two, however large it is. The rate of such steps on healthy ranks
+says more.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from stepwatch.collector.state.evidence.bets import Values
 from stepwatch.signals.arrays import Cube8, IntegerMatrix, Integers, MaskMatrix
 
 LEVELS = (0.5, 1.0, 2.0, 4.0)
-"""How much longer than the median rank of its stage, in usual steps of work."""
+"""Excess over the stage's median rank, in usual steps of work."""
 
 
 class LongSteps:
-    """Which of `units` are at each level right now, so that a run of long steps counts once.
+    """Levels that each of `units` exceeds at present, so a run of long steps counts once.
 
-    `totals` (levels, units) counts the runs since it began, in the `steps` (units,) in which each
-    was compared with others.
+    `totals` (levels, units) counts runs since the start, within the `steps` (units,) that had peers
+    to compare with.
     """
 
     def __init__(self, units: int) -> None:
@@ -29,8 +29,11 @@ class LongSteps:
         self.steps: Integers = np.zeros(units, dtype=np.int64)
 
     def begun(self, excess: Values, units: Integers, compared: Integers) -> Cube8:
-        """Where long steps begin (steps, levels, all units), 1 or 0, given the `excess` (steps,
-        units) of some `units`, of which those `compared` have peers; the others begin none."""
+        """Return the starts of long steps (steps, levels, all units), 1 or 0.
+
+        `excess` (steps, units) is for some `units`; `compared` are the units with peers. Other
+        units start none.
+        """
         every = self._lasts.shape[1]
         self.steps[compared] += len(excess)
         starts = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
@@ -45,6 +48,6 @@ class LongSteps:
 
 
 def added(counts: Cube8, begun: Cube8) -> None:
-    """Add to `counts` in place; 255 stands for more."""
+    """Add to `counts` in place; 255 means 255 or more."""
     np.minimum(counts, 255 - begun, out=counts)
     counts += begun

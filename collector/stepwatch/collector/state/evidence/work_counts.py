@@ -1,9 +1,8 @@
-"""Whether the work that ranks count, tokens, explains how their times differ, and how to compare
-them per unit of it.
+"""Whether counted work (tokens) explains the differences in time, and comparison per unit of work.
 
-Within a step, a rank with twice the tokens takes `2 ** exponent` times as long: 1 where all of a
-step is computing on them, 0 where counts say nothing. Counts that are the same for all, or that
-have nothing to do with the times, have the exponent 0 by themselves.
+Within a step, a rank with twice the tokens takes `2 ** exponent` times as long: 1 if the whole step
+computes on tokens, 0 if counts explain nothing. Equal counts, or counts unrelated to the times,
+result in the exponent 0.
 """
 
 from __future__ import annotations
@@ -18,17 +17,20 @@ from stepwatch.collector.state.evidence.cells import picked
 from stepwatch.signals.arrays import IntegerMatrix, Mask, MaskMatrix, Matrix32, Vector
 
 KEPT = 0.99
-"""What is kept of the sums at each step: about the newest hundred count."""
+"""Decay of the sums per step: about the newest hundred steps count."""
 LEAST_SHARE = 0.25
-"""Less of the spread of times than that explained is none: it may be chance."""
+"""Least explained share of the spread of times; a smaller share may be chance."""
 MOST_RATIO = 1000.0
-"""Counts of one step that differ by more are no counts."""
+"""Counts in one step that differ by a larger ratio are invalid."""
 _LEAST_STEPS = 16
 
 
 class _Spread(NamedTuple):
-    """Of each step (steps,): how logarithms of counts and of times spread about the means of their
-    stages, and vary together; whether some stage's can be used, and whether some cannot."""
+    """Spread per step (steps,) of log counts and log times about their stage means.
+
+    `counts` and `times` are sums of squares, `product` is the sum of products. `used` marks steps
+    with a usable stage, `lies` marks steps with an unusable stage.
+    """
 
     counts: Vector
     times: Vector
@@ -38,8 +40,7 @@ class _Spread(NamedTuple):
 
 
 class WorkCounts:
-    """Sums over steps of how logarithms of counts and of times spread about their means, and vary
-    together."""
+    """Sums over steps of the spread and covariance of log counts and log times."""
 
     def __init__(self) -> None:
         self._steps = self._lies = 0
@@ -47,20 +48,20 @@ class WorkCounts:
 
     @property
     def explained(self) -> float:
-        """The share of the spread of times that counts explain."""
+        """Share of the spread of times that counts explain."""
         product = self._counts * self._times
         return max(0.0, self._both) ** 2 / product if product > 0 else 0.0
 
     @property
     def exponent(self) -> float:
-        """How times grow with counts, between 0 and 1."""
+        """Growth exponent of times over counts, between 0 and 1."""
         if self._steps < _LEAST_STEPS or self.explained < LEAST_SHARE:
             return 0.0
         return min(max(self._both / self._counts, 0.0), 1.0)
 
     @property
     def words(self) -> str:
-        """Whether ranks are compared per unit of work, or why they are not."""
+        """Whether ranks are compared per unit of work, or the reason why not."""
         if self.exponent:
             return f"compared per token: tokens explain {self.explained:.0%} of the spread"
         if self._lies > self._steps:
@@ -72,10 +73,10 @@ class WorkCounts:
     def per_unit(
         self, work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]
     ) -> Matrix32:
-        """The work (steps, ranks) that ranks would have with the mean count of their stage in the
-        step, as far as the steps before explain it; `stages` are ranks (stages, size).
+        """Return the work (steps, ranks) scaled to the mean count of the rank's stage in the step.
 
-        As it is where counts cannot be used, or are the same for all. The steps are taken.
+        Scaling uses the exponent from earlier steps; `stages` are ranks (stages, size). Work with
+        unusable or equal counts is unchanged. The steps are then added to the sums.
         """
         differ = _differ(counts)
         if not differ.any():
@@ -93,7 +94,7 @@ class WorkCounts:
         return scaled_work
 
     def _exponents(self, spread: _Spread) -> Vector:
-        """The exponent before each step (steps,), which it then takes."""
+        """Return the exponent before each step (steps,), and add each step to the sums."""
         exponents = np.zeros(len(spread.used))
         for index, (counts, times, product, used, lies) in enumerate(
             zip(*(column.tolist() for column in spread), strict=True)
@@ -109,7 +110,7 @@ class WorkCounts:
 
 
 def _differ(counts: Matrix32) -> Mask:
-    """Steps (steps,) in which ranks count their work, and not all the same."""
+    """Return the steps (steps,) in which ranks count different amounts of work."""
     least = np.where(counts > 0, counts, np.inf).min(axis=1, initial=np.inf)
     most = np.where(counts > 0, counts, -np.inf).max(axis=1, initial=-np.inf)
     return np.asarray(most > least)
@@ -132,14 +133,16 @@ def _spread(work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]) -
 
 
 def _about_mean(values: Values, usable: MaskMatrix) -> Values:
-    """Logarithms (steps, stages, ranks) less their mean in the stage; 0 where it is not `usable`
-    (steps, stages)."""
+    """Return logs (steps, stages, ranks) minus the stage mean; 0 if not `usable`.
+
+    `usable` has shape (steps, stages).
+    """
     logs = np.log(np.where(usable[..., None], values, 1.0).astype(np.float64))
     return np.asarray(logs - logs.mean(axis=-1, keepdims=True))
 
 
 def _usable(work: Values, counts: Values) -> MaskMatrix:
-    """Where (steps, stages) times and counts of a stage are all positive and finite."""
+    """Return where (steps, stages) all times and counts in a stage are positive and finite."""
     most, least = counts.max(axis=-1), counts.min(axis=-1)
     with np.errstate(invalid="ignore"):
         fine = (work > 0).all(axis=-1) & (least > 0) & np.isfinite(most)

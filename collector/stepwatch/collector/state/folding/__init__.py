@@ -1,1 +1,1 @@
-"""Several segments folded in at once: their tables joined, which go together, and numpy helpers."""
+"""Folding several segments at once: joined tables, group boundaries, and numpy helpers."""

@@ -1,4 +1,4 @@
-"""What trackers are given: the tables of one segment, or of several that are folded together."""
+"""Input for trackers: the tables in one segment, or in several segments folded together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stepwatch.signals.wire import JoinedTables, Segment
 from stepwatch.signals.wire.packed import PackedTables
 
 BATCH_BYTES = 4096
-"""What a batch takes beside its rows."""
+"""Bytes that a batch takes in addition to its rows."""
 
 
 class Received(NamedTuple):
-    """When the collector received something: Unix seconds, and seconds on its monotonic clock.
+    """When the collector received a segment: Unix seconds, and seconds on its monotonic clock.
 
-    Staleness is counted on the monotonic one, so that a wall-clock step is never taken for it.
+    Staleness uses the monotonic clock, so a wall-clock step never looks like it.
     """
 
     wall_s: float
@@ -29,7 +29,7 @@ class Received(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time."""
+    """Rows from one node that arrived together; `to_wall_ns` converts its clock to wall time."""
 
     node: str
     to_wall_ns: int
@@ -38,26 +38,26 @@ class Batch(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """About the memory that the rows take."""
+        """Approximate memory size in bytes, rows only."""
         tables = self.tables
         if isinstance(tables, PackedTables):
             return tables.nbytes
         return sum(rows.nbytes for rows in tables.values())
 
     def rows(self, kind: Kind) -> Rows | None:
-        """The rows of a kind; None without any."""
+        """Return the rows with this kind; None without any."""
         table = self.tables.get(kind)
         return table if table is not None and len(table) else None
 
 
 def batch_of(segment: Segment, received: Received) -> Batch:
-    """What trackers see of a segment."""
+    """Return the batch that trackers see for a segment."""
     to_wall_ns = segment.clock.wall_ns - segment.clock.monotonic_ns
     return Batch(segment.key.node, to_wall_ns, received, segment.tables)
 
 
 class Table:
-    """Rows of one kind from several batches; those of batch `i` are `starts[i]:starts[i + 1]`."""
+    """Rows with one kind from several batches; batch `i` has rows `starts[i]:starts[i + 1]`."""
 
     def __init__(self, rows: Rows, starts: Integers) -> None:
         self.rows = rows
@@ -65,23 +65,23 @@ class Table:
 
     @cached_property
     def counts(self) -> Integers:
-        """Rows of each batch (batches,)."""
+        """Number of rows per batch (batches,)."""
         return np.diff(self.starts)
 
     @cached_property
     def origin(self) -> Integers:
-        """Index of the batch that each row comes from (rows,)."""
+        """Batch index for each row (rows,)."""
         return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
     def part(self, first: int, last: int) -> Table:
-        """The rows of batches `first` to `last - 1`; a view."""
+        """Return a view on the rows from batches `first` to `last - 1`."""
         low, high = self.starts[first], self.starts[last]
         return Table(self.rows[low:high], self.starts[first : last + 1] - low)
 
 
 @lru_cache(maxsize=256)
 def _empty(kind: Kind, batches: int) -> Table:
-    """No rows of a kind in so many batches: most kinds are in none, and ten trackers ask."""
+    """Return an empty table; cached because most kinds are in no batch and ten trackers ask."""
     starts = np.zeros(batches + 1, dtype=np.int64)
     rows = np.zeros(0, dtype=DTYPES[kind])
     for array in (starts, rows):
@@ -90,9 +90,10 @@ def _empty(kind: Kind, batches: int) -> Table:
 
 
 class Batches:
-    """Batches of one attempt in the order in which they were stored, with their tables joined.
+    """Batches for one attempt in storage order, with their tables joined.
 
-    `around` is a larger run of batches of which these begin at `at`: tables are joined once.
+    `around` is a longer run of batches that contains this one from `start` on: tables are joined
+    once.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Batches:
 
     @cached_property
     def kinds(self) -> frozenset[Kind]:
-        """Kinds of records that any of them has."""
+        """Kinds of records in any batch."""
         return self._kinds(0, len(self))
 
     def _kinds(self, first: int, last: int) -> frozenset[Kind]:
@@ -126,24 +127,24 @@ class Batches:
 
     @cached_property
     def to_wall_ns(self) -> Integers:
-        """What makes the clock of each batch's node wall time (batches,)."""
+        """Offset from each batch's node clock to wall time (batches,)."""
         return np.array([batch.to_wall_ns for batch in self._batches], dtype=np.int64)
 
     @cached_property
     def received_monotonic_s(self) -> Vector:
-        """When each was received (batches,)."""
+        """Receive time for each batch (batches,), on the monotonic clock."""
         return np.array([batch.received.monotonic_s for batch in self._batches])
 
     @cached_property
     def received_s(self) -> Vector:
-        """The same in Unix seconds, which a restart does not change (batches,)."""
+        """Receive time for each batch (batches,), Unix seconds, which survive a restart."""
         return np.array([batch.received.wall_s for batch in self._batches])
 
     def numbered(self, nodes: Subjects, origin: Integers) -> Integers:
-        """The number among `nodes` of the node of each row (rows,), by the batch it comes from.
+        """Return each row's node number among `nodes` (rows,), from its batch index in `origin`.
 
-        Batches of nodes a, b, a and origin 0, 0, 2 with no node known yet -> 0, 0, 0; b, of which
-        no row is there, gets no number.
+        Batches from nodes a, b, a and origin 0, 0, 2 with no node known yet -> 0, 0, 0; b has no
+        row and gets no number.
         """
         numbers = np.flatnonzero(np.bincount(origin, minlength=len(self)))
         node_numbers = np.full(len(self), -1, dtype=np.int64)
@@ -153,18 +154,18 @@ class Batches:
         return node_numbers[origin]
 
     def part(self, first: int, last: int) -> Batches:
-        """Batches `first` to `last - 1`."""
+        """Return batches `first` to `last - 1`."""
         if last - first == len(self):
             return self
         return Batches(self._batches[first:last], self, first)
 
     def rows(self, kind: Kind) -> Rows | None:
-        """The rows of a kind, one batch after the other; None without any."""
+        """Return the rows with this kind, batch by batch; None without any."""
         table = self.table(kind)
         return table.rows if len(table.rows) else None
 
     def table(self, kind: Kind) -> Table:
-        """The rows of a kind, with where each batch's begin."""
+        """Return the rows with this kind, and each batch's first row."""
         table = self._tables.get(kind)
         if table is None:
             if kind not in self.kinds:

@@ -1,4 +1,4 @@
-"""Rows of a group that were new to their ranks, with the batch each comes from."""
+"""Rows in a group that were new to their ranks, with each row's batch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.records import DTYPES, Kind
 
 CLOCK_SET_NS = 1_000_000_000
-"""A wall clock that moved so far against the monotonic one was set."""
+"""A wall clock that moved this far against the monotonic clock was set."""
 
 
 class Fresh(NamedTuple):
-    """Rows in the order in which they are taken, batch by batch; arrays (rows,).
+    """New rows in processing order, batch by batch; arrays (rows,).
 
-    `to_wall_ns` makes monotonic time wall time, `origin` is the batch within the group, `set_ns` by
-    how much the wall clock was set by then, `received_s` when the collector received it, Unix time.
+    `to_wall_ns` converts monotonic time to wall time, `origin` is the batch within the group,
+    `set_ns` the clock change until then, `received_s` the collector's receive time (Unix seconds).
     """
 
     rows: Rows
@@ -31,7 +31,7 @@ class Fresh(NamedTuple):
 
     @classmethod
     def nothing(cls, kind: Kind) -> Fresh:
-        """No rows of that kind."""
+        """Return an empty table with this kind."""
         empty = np.zeros(0, dtype=np.int64)
         return cls(np.zeros(0, dtype=DTYPES[kind]), empty, empty, empty, np.zeros(0))
 
@@ -39,22 +39,22 @@ class Fresh(NamedTuple):
     def from_batches(
         cls, rows: Rows, origin: Integers, batches: Batches, attempt: TrackedAttempt
     ) -> Fresh:
-        """Rows that come from the batches at `origin`."""
+        """Return rows that come from the batches at `origin`."""
         set_ns = _set_ns(batches, attempt)[origin]
         return cls(rows, batches.to_wall_ns[origin], origin, set_ns, batches.received_s[origin])
 
     @property
     def steps(self) -> Integers:
-        """Step of each row."""
+        """Step number per row."""
         return np.asarray(self.rows["step"].astype(np.int64))
 
     @property
     def ends_ns(self) -> Integers:
-        """Wall time of each row in nanoseconds."""
+        """Wall time per row in nanoseconds."""
         return np.asarray(self.rows["time_ns"].astype(np.int64) + self.to_wall_ns)
 
     def in_batches(self, first: int, last: int) -> Fresh:
-        """The rows of batches `first` to `last - 1`."""
+        """Return the rows from batches `first` to `last - 1`."""
         low, high = np.searchsorted(self.origin, (first, last))
         if (low, high) == (0, len(self.rows)):
             return self
@@ -65,9 +65,9 @@ class Fresh(NamedTuple):
 
 
 def _set_ns(batches: Batches, attempt: TrackedAttempt) -> Integers:
-    """By how much the wall clock of each batch's node was set since its first one (batches,).
+    """Return how far each batch's node clock was set since its first batch (batches,).
 
-    Less than `CLOCK_SET_NS` is how far two readings of one clock are apart.
+    Two readings of one clock differ by less than `CLOCK_SET_NS`.
     """
     first = attempt.first_offsets
     moved = batches.to_wall_ns - np.array(

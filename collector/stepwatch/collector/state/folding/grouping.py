@@ -1,9 +1,9 @@
-"""How many batches of an attempt can be folded together with the outcome of one after the other.
+"""How many batches can be folded together with the same result as one by one.
 
-Trackers read each other, so a group ends where a batch could change what another tracker sees of
-the batches beside it: the world grows, the last rank ends, the history begins earlier, the baseline
-closes. All that is rare. Where a rule needs what only the trackers will find out (is the row new?),
-it takes the case that ends the group: a group too small costs time and changes nothing.
+Trackers read each other, so a group ends where a batch could change another tracker's view of the
+batches beside it: the world grows, the last rank ends, the history begins earlier, the baseline
+closes. These events are rare. If only the trackers can decide a case (is the row new?), the group
+ends: a group that is too small costs time and changes nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
 
 _NO_STEP = 1 << 40
-"""Beyond any step, which has 32 bits."""
+"""Above any step number, which has 32 bits."""
 
 
 _NO_EVENT = np.zeros(0, dtype=np.bool_)
 
 
 class Grouping:
-    """What decides about groups in a run of batches, each array (batches,)."""
+    """Per-batch facts that decide group boundaries; arrays (batches,)."""
 
     def __init__(self, batches: Batches) -> None:
         steps, states = batches.table(Kind.STEP), batches.table(Kind.RANK_STATE)
@@ -61,7 +61,7 @@ class Grouping:
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
 
     def size(self, start: int, attempt: Attempt) -> int:
-        """How many batches from `start` on go together into `attempt` as it is now."""
+        """Return how many batches from `start` on can be folded together into `attempt`."""
         singles = self._singles(start, attempt)
         if singles[0]:
             return 1
@@ -72,8 +72,11 @@ class Grouping:
         return int(np.argmax(ends)) + 1 if ends.any() else len(ends)
 
     def _singles(self, start: int, attempt: Attempt) -> Mask:
-        """Batches that others must not see: they size arrays, may begin another run, arrange ranks
-        otherwise, or hold steps of one that is over, whose steps are settled after each of them."""
+        """Return the batches that must be folded separately.
+
+        They size arrays, may begin another run, or change the rank arrangement. In a run that is
+        over, every batch with steps is separate, because its steps settle after each batch.
+        """
         history = attempt.tracker(Steps).history
         singles = history.moves(self._first[start:], self._last[start:])
         singles |= self._world[start:] > attempt.world
@@ -83,14 +86,16 @@ class Grouping:
             singles |= (self._step_rows[start:] > 0) | (self._device_rows[start:] > 0)
         devices = attempt.tracker(DeviceSteps).ring
         if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
-            singles |= self._device_rows[start:] > 0  # the first ones say that there are devices
+            singles |= self._device_rows[start:] > 0  # the first ones show that there are devices
         return singles | self._reports.arrange(start, attempt)
 
     def _begins(self, start: int, attempt: Attempt) -> Mask:
-        """Batches that cannot follow those since `start`: steps that share slots among themselves
-        or with one that evidence may still take, a rank that says
-        whether its device times steps, a start of ranks after some ended, or after a checkpoint,
-        which is believed by when they started."""
+        """Return the batches that cannot follow the batches since `start`.
+
+        Their steps share ring slots with each other or with a step that evidence may still take, or
+        a rank reports its device timing, or a rank starts after an end or after a checkpoint, whose
+        validity depends on the start time.
+        """
         saved = np.logical_or.accumulate(self._saves[start:])
         begins: Mask = (self._events[start:] & saved) | self._timing[start:]
         begins[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(
@@ -108,8 +113,10 @@ class Grouping:
         return begins
 
     def _closes(self, start: int, attempt: Attempt) -> Mask:
-        """Batches that nothing may follow: all ranks have ended, the baseline may close, a sampled
-        step is far ahead of the steps."""
+        """Return the batches that no batch may follow.
+
+        All ranks have ended, the baseline may close, or a sampled step is far ahead.
+        """
         steps = attempt.tracker(Steps)
         closes = np.zeros(len(self._first) - start, dtype=np.bool_)
         if not attempt.is_over:
@@ -135,9 +142,9 @@ class Grouping:
 
 
 class _Ends(NamedTuple):
-    """Ranks that ended or vanished, and by which batch each: arrays (ends,), by batch.
+    """Ranks that ended or vanished, each with its batch: arrays (ends,), in batch order.
 
-    `has_ends` (batches,) says which batches have some.
+    `has_ends` (batches,) marks batches with such ranks.
     """
 
     rank: Integers
@@ -146,7 +153,7 @@ class _Ends(NamedTuple):
 
     @classmethod
     def from_tables(cls, events: Table, states: Table) -> _Ends:
-        """Those of LIFECYCLE and RANK_STATE rows."""
+        """Return the ends in LIFECYCLE and RANK_STATE rows."""
         ended = np.isin(events.rows["event"], ENDS) if len(events.rows) else _NO_EVENT
         vanished = states.rows["process_state"] == ProcessState.GONE
         if not (ended.any() or vanished.any()):
@@ -179,8 +186,11 @@ class _Ends(NamedTuple):
 
 
 class _Reports(NamedTuple):
-    """RANK_STATE rows, by batch: their rank, stage and batch (rows,), where those of each batch
-    begin (batches + 1,), and the name of the node of each batch."""
+    """RANK_STATE rows in batch order.
+
+    `rank`, `stage` and `batch` have shape (rows,), `starts` (batches + 1,) is each batch's first
+    row, `nodes` the node name per batch.
+    """
 
     rank: Integers
     stage: Integers
@@ -190,14 +200,16 @@ class _Reports(NamedTuple):
 
     @classmethod
     def from_batches(cls, batches: Batches) -> _Reports:
-        """Those of a run of batches."""
+        """Return the reports in a run of batches."""
         table = batches.table(Kind.RANK_STATE)
         rank, stage = (table.rows[name].astype(np.int64) for name in ("rank", "stage"))
         return cls(rank, stage, table.origin, table.starts, [batch.node for batch in batches])
 
     def arrange(self, start: int, attempt: Attempt) -> Mask:
-        """Batches (from `start` on,) by which ranks are on other nodes or stages than before, or by
-        which each was reported once: evidence compares them by what is known of all."""
+        """Return the batches (from `start` on,) that change the arrangement used by evidence.
+
+        They move ranks to other nodes or stages, or complete the first report from every rank.
+        """
         rearranged = np.zeros(len(self.nodes) - start, dtype=np.bool_)
         low, ranks = int(self.starts[start]), attempt.ranks
         inside = low + np.flatnonzero((self.rank[low:] >= 0) & (self.rank[low:] < attempt.world))
@@ -229,10 +241,10 @@ def _marked_batches(table: Table, marked: Mask) -> Mask:
 
 
 def _reduced(how: np.ufunc, table: Table, values: np.ndarray, empty: int) -> Integers:
-    """`values` (rows,) brought together by batch; `empty` for a batch without rows.
+    """Reduce `values` (rows,) per batch; `empty` for a batch without rows.
 
-    `reduceat` gives an element for an empty part, so only the others are passed:
-    counts 2, 0, 1 = starts 0, 2, 2, 3 -> reduceat at 0 and 2 -> found at 0 and 2, empty at 1.
+    `reduceat` returns an element for an empty part, so only other parts are passed: counts 2, 0, 1
+    = starts 0, 2, 2, 3 -> reduceat at 0 and 2 -> results at 0 and 2, empty at 1.
     """
     reduced = np.full(len(table.starts) - 1, empty, dtype=np.int64)
     if len(values):

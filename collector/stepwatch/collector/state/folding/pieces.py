@@ -1,4 +1,4 @@
-"""Texts that ranks write in pieces: put together again."""
+"""Texts that ranks send in pieces, joined again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from stepwatch.signals.records.pieces import MOST_PIECES
 
 
 class PieceTracker(JoinedTracker):
-    """Pieces of one `event` of each rank, in the order in which they were written; at most `most`
-    texts."""
+    """Pieces from each rank's `event` records, in writing order; at most `most` texts."""
 
     kinds = frozenset({Kind.LIFECYCLE})
     event: ClassVar[LifecycleEvent]
@@ -23,7 +22,7 @@ class PieceTracker(JoinedTracker):
         self._open: dict[int, list[str]] = {}
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold pieces in; one that does not follow the one before it is left out."""
+        """Fold in pieces; a piece out of sequence is ignored."""
         rows = batches.table(Kind.LIFECYCLE).rows
         rows = chosen(rows, rows["event"] == self.event)
         columns = (rows[name].tolist() for name in ("rank", "value", "text"))
@@ -39,5 +38,5 @@ class PieceTracker(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return sum(map(len, self._texts))

@@ -1,6 +1,6 @@
-"""Rows picked out of a structured array without a look at every field of every row.
+"""Fast row selection in structured arrays.
 
-numpy copies chosen rows field by field, 0.8 us a row; as plain bytes they take a fiftieth of that.
+numpy copies selected rows field by field, 0.8 us a row; plain bytes take a fiftieth of that.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ Indices = np.ndarray[tuple[int], np.dtype[np.integer[Any]]]
 
 
 def chosen(rows: Rows, selection: Integers | Mask) -> Rows:
-    """`rows[which]`: some rows, by position or mask; `rows` itself where it is all in their order.
+    """Return `rows[selection]`, by position or mask; `rows` itself if all are selected in order.
 
-    Whoever writes to the outcome puts it back into `rows`.
+    A caller that changes the result must write it back into `rows`.
     """
     if _is_all(selection, len(rows)):
         return rows
@@ -26,9 +26,9 @@ def chosen(rows: Rows, selection: Integers | Mask) -> Rows:
 
 
 def _is_all(selection: Integers | Mask, count: int) -> bool:
-    """Whether positions are 0, 1, 2 to the last, or a mask leaves out none.
+    """Return whether positions are 0, 1, 2 to the last, or a mask selects all rows.
 
-    A row has twenty times the bytes of its position: to compare these is cheaper than a copy.
+    A row has twenty times the bytes of its position: this comparison is cheaper than a copy.
     """
     if selection.dtype == np.bool_:
         return bool(selection.all())
@@ -36,14 +36,14 @@ def _is_all(selection: Integers | Mask, count: int) -> bool:
 
 
 def put(rows: Rows, places: Indices | slice, values: Rows) -> None:
-    """`rows[at] = values`, of the same dtype; of two at one place the last stays."""
+    """Do `rows[places] = values`, with equal dtypes; the last value for a position wins."""
     _plain(rows)[places] = _plain(values)
 
 
 def accumulate(
     how: np.ufunc, rows: Rows, name: str, places: Integers, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
-    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower.
+    """Do `how.at(rows[name], places, values)` in a copy: in place, a field is fifteen times slower.
 
     Packed fields are not aligned, and `ascontiguousarray` does not copy the field of a single row.
     """

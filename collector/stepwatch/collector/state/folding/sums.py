@@ -1,4 +1,4 @@
-"""Sums of nanoseconds that neither round nor overflow, in whatever parts they are taken."""
+"""Exact sums of nanoseconds, without rounding or overflow, whatever the split."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TOO_MUCH = 1 << 64
 
 
 def whole_sum(values: np.ndarray[tuple[int], np.dtype[Any]]) -> int:
-    """Sum of unsigned 64-bit numbers, fewer than 2**32 of them; 7,000 months overflow 64 bits.
+    """Return the sum of fewer than 2**32 unsigned 64-bit numbers; 7,000 months overflow 64 bits.
 
-    High and low halves are summed apart: [2**63, 2**63, 1] -> (2**31 + 2**31, 1) -> 2**64 + 1.
+    High and low halves are summed separately: [2**63, 2**63, 1] -> (2**31 + 2**31, 1) -> 2**64 + 1.
     """
     wide = values.astype(np.uint64)
     if len(wide) * int(wide.max(initial=0)) < _TOO_MUCH:  # nearly always

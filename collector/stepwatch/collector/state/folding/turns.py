@@ -1,4 +1,4 @@
-"""Rows in which a rank occurs more than once, taken apart so that numpy takes each rank once."""
+"""Split rows with repeated ranks, so that each numpy call sees each rank once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from stepwatch.signals.arrays import Integers
 
 _REMEMBERED_ROWS = 1024
-"""Beyond it a look at what was found before takes as long as to find it again."""
+"""Above this size a cache lookup takes as long as the computation."""
 
 
 def turns(ranks: np.ndarray[tuple[int], np.dtype[Any]]) -> Iterable[Integers]:
-    """Positions of the first row of each rank, then those of the second, ..., each in order.
+    """Return the positions of each rank's first row, then of each rank's second row, and so on.
 
-    Ranks 4, 7, 4: positions 0, 1, then 2. Not to be written to: agents send the same ranks each
-    time, and several trackers ask, so who asks again is given the same.
+    Ranks 4, 7, 4: positions 0, 1, then 2. The arrays are cached and read-only: agents send the same
+    ranks each time, and several trackers ask.
     """
     if len(ranks) > _REMEMBERED_ROWS:
         return _turns(ranks)
@@ -36,10 +36,10 @@ def _remembered(ranks: bytes, dtype: np.dtype[Any]) -> tuple[Integers, ...]:
 def newest_of_each(
     ranks: np.ndarray[tuple[int], np.dtype[Any]], most: int
 ) -> tuple[Integers, Integers]:
-    """Positions (rows,) of the last `most` rows of each rank, in order; and how many rows of each
-    rank (ranks,) come before them.
+    """Return the positions (rows,) of each rank's last `most` rows, in order.
 
-    Ranks 1, 0, 1, 1 and at most two: positions 1, 2, 3; none of rank 0, one of rank 1.
+    The second array (ranks,) is each rank's number of earlier rows. Ranks 1, 0, 1, 1 and at most
+    two: positions 1, 2, 3; none for rank 0, one for rank 1.
     """
     counts = np.bincount(ranks)
     skipped = np.maximum(counts - most, 0)

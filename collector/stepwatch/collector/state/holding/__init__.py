@@ -1,1 +1,1 @@
-"""What is held of a job while it is live: its lock, and its place in its log."""
+"""State of a live job outside its evaluation: its lock, and its position in its log."""

@@ -1,8 +1,8 @@
-"""Which jobs leave live state where there are too many: what is new before what is established.
+"""Which jobs leave live state if there are too many: newcomers before established jobs.
 
-Anybody who may send can claim any number of jobs. So a job that made no steps for a minute yet is a
-newcomer; newcomers go first, those of the sender first whose newcomers take most of the room. Among
-equals the one that wrote longest ago goes first.
+Any sender can claim any number of jobs. So a job is a newcomer until it has made steps for a
+minute. Newcomers go first, beginning with the sender whose newcomers take most room. Among equals
+the job with the oldest write goes first.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from stepwatch.collector.state.holding.held import HeldJob
 
 
 class Room(NamedTuple):
-    """How many jobs and cells there are, or may be."""
+    """A number of jobs and cells: in use, or the limit."""
 
     jobs: int
     cells: int
 
     def holds(self, needed: Room) -> bool:
-        """Whether there is room for so much; for one job there always is."""
+        """Return whether `needed` fits; one job always does."""
         return needed.jobs <= self.jobs and (needed.cells <= self.cells or needed.jobs <= 1)
 
     def less(self, job: HeldJob) -> Room:
-        """Without a job."""
+        """Return the room without a job."""
         return Room(self.jobs - 1, self.cells - job.cells)
 
 
 class _Newcomers:
-    """Those of one sender, the one that wrote longest ago first."""
+    """One sender's newcomers, oldest write first."""
 
     def __init__(self) -> None:
         self.waiting: deque[HeldJob] = deque()
@@ -47,10 +47,9 @@ class _Newcomers:
 
 
 def surplus(jobs: Iterable[HeldJob], room: Room) -> Iterator[HeldJob]:
-    """Jobs that must go, in order, of `jobs` in the order in which they wrote.
+    """Yield the jobs to evict, in order; `jobs` are in write order.
 
-    With room for 3, of which a is established, b to d are newcomers of one sender and e of another
-    one: b, then c.
+    With room for 3, a established, b to d newcomers from one sender and e from another: b, then c.
     """
     jobs = list(jobs)
     used = Room(len(jobs), sum(job.cells for job in jobs))
@@ -66,7 +65,9 @@ def surplus(jobs: Iterable[HeldJob], room: Room) -> Iterator[HeldJob]:
 
 
 def _next(senders: dict[str, _Newcomers], room: Room) -> HeldJob | None:
-    """The oldest newcomer of the sender who takes the largest part of the room."""
+    """Remove and return the oldest newcomer of the sender that takes the largest share of
+    the room.
+    """
     candidates = [sender for sender in senders.values() if sender.waiting]
     if not candidates:
         return None

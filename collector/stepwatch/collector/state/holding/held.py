@@ -1,4 +1,4 @@
-"""A job in live state: what is known of it under a lock of its own, and what waits for it."""
+"""A job in live state: its evaluated state under its own lock, and its waiting segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import LiveJob
 
 FOLD_BYTES = 16 << 20
-"""Decoded segments that are folded in together: a small payload may hold many rows."""
+"""Bytes of decoded segments folded in together: a small payload may hold many rows."""
 
 _versions = itertools.count(1)
 
@@ -18,10 +18,9 @@ _versions = itertools.count(1)
 class HeldJob:
     """One job: `live` is read and changed under `lock`, which is never held while the log is read.
 
-    `cursor` needs no lock. `version` rises with every change, and where the job is read back;
-    `cells` is the number of them after the newest fold, `epoch` that of the lease under which the
-    job is known, 0 where there is none; `source` who sent the first of it, empty while unknown;
-    `is_proven` whether it is established.
+    `cursor` needs no lock. `version` rises with every change, and when the job is reloaded. `cells`
+    is the cell count after the newest fold. `epoch` is the lease epoch, 0 without a lease. `source`
+    is the first sender, empty while unknown. `is_proven` is whether the job is established.
     """
 
     def __init__(self, live: LiveJob, applied: int = 0, epoch: int = 0, source: str = "") -> None:
@@ -36,7 +35,7 @@ class HeldJob:
         self.is_proven = live.is_proven
 
     def fold(self) -> bool:
-        """Fold in the run that waits without a gap; whether any record is known. `lock` is held."""
+        """Fold in the gapless waiting run; return whether any record is known. `lock` is held."""
         run = self.cursor.take()
         for segment, received in run:
             if isinstance(segment, Unread):
@@ -52,5 +51,5 @@ class HeldJob:
         return bool(self.live.attempts)
 
     def changed(self) -> None:
-        """Note that an answer about the job may be another one now."""
+        """Note that answers about the job may have changed."""
         self.version = next(_versions)

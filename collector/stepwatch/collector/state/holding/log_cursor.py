@@ -1,8 +1,8 @@
-"""Where a job stands in its log: what is applied, and what was handed over and waits behind it.
+"""A job's position in its log: applied segments, and segments that wait for a gap to close.
 
-Requests store segments at the same time and hand them over in any order; positions say in which
-they apply. Only the run without a gap behind `applied` is taken. What is missing in a gap is read
-from the log: another collector stored it, or the request that did never came to hand it over.
+Requests store segments concurrently and hand them over in any order; positions give the order. Only
+the gapless run after `applied` is taken. Missing segments are read from the log: another collector
+stored them, or the storing request never handed them over.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Arrived = tuple[Segment | Unread, Received]
 
 
 class LogCursor:
-    """Segments of one job by their positions; safe to call from several threads.
+    """Segments of one job by position; thread-safe.
 
-    `applied` is the position of the last one that was taken, `waiting_bytes` is about what waits,
-    `drops` counts how often that was given back.
+    `applied` is the position of the last taken segment, `waiting_bytes` the approximate waiting
+    bytes, `drops` the number of `drop` calls.
     """
 
     def __init__(self, applied: int = 0) -> None:
@@ -34,14 +34,14 @@ class LogCursor:
         self._lock = threading.Lock()
 
     def offer(self, position: int, segment: Segment | Unread, received: Received) -> None:
-        """Let a stored segment wait for its turn; one that had it already is left out.
+        """Add a stored segment to the queue; an applied position is ignored.
 
-        A part of the log that could not be read waits as one, at its last position.
+        An unreadable part of the log waits as one entry, at its last position.
         """
         self.offer_all([(position, segment)], received)
 
     def offer_all(self, stored: Iterable[tuple[int, Segment | Unread]], received: Received) -> None:
-        """Let stored segments wait, each with its position, that were received together."""
+        """Add stored segments with their positions, which were received together."""
         size = 0
         with self._lock:
             for position, segment in stored:
@@ -51,17 +51,17 @@ class LogCursor:
             self.waiting_bytes += size
 
     def covered(self, position: int, drops: int) -> None:
-        """The log was read up to a position: what is missing before it is not there any more.
+        """Record that the log was read up to a position: positions missing before it do not exist.
 
-        `drops` is what it was before the reading; whoever read leaves out what waits, so nothing
-        is covered if that was given back meanwhile.
+        `drops` is the counter before the read. The read skips waiting segments, so a `drop` call
+        since then makes this call a no-op.
         """
         with self._lock:
             if drops == self.drops:
                 self._read_to = max(self._read_to, position)
 
     def take(self) -> list[Arrived]:
-        """The run behind `applied` that has no gap, which counts as applied from now on.
+        """Return the gapless run after `applied`, which counts as applied from now on.
 
         With 4 applied and 5, 6 and 8 waiting it is 5 and 6; 7 may be on its way.
         """
@@ -84,10 +84,10 @@ class LogCursor:
         return run
 
     def missing(self, end: int) -> range:
-        """From the first to the last position up to `end` that is neither applied nor waits.
+        """Return the range of positions up to `end` with missing segments.
 
-        With 4 applied, 6 waiting and the log's end at 8 it is 5 to 8; `waits` says of 6 that it
-        need not be read. Empty where nothing is missing.
+        With 4 applied, 6 waiting and the log's end at 8 it is 5 to 8; `waits` tells that 6 need not
+        be read. Empty without missing segments.
         """
         with self._lock:
             first, last = self.applied + 1, end
@@ -98,14 +98,14 @@ class LogCursor:
             return range(first, last + 1)
 
     def waits(self, position: int) -> bool:
-        """Whether a position is applied, or waits and need not be read."""
+        """Return whether a position is applied, or waits and need not be read."""
         with self._lock:
             return position <= self.applied or position in self._waiting
 
     def drop(self) -> None:
-        """Give back what waits; it is read from the log when its turn comes.
+        """Release the waiting segments; they are read from the log later.
 
-        Also what was read from there and not taken yet: nothing is covered any more.
+        This includes segments read from the log and not yet taken: nothing is covered any more.
         """
         with self._lock:
             self._waiting.clear()
@@ -115,5 +115,5 @@ class LogCursor:
 
 
 def waiting_bytes(cursors: Iterable[LogCursor]) -> int:
-    """About what waits in all of them."""
+    """Return the approximate waiting bytes of all cursors."""
     return sum(cursor.waiting_bytes for cursor in cursors)

@@ -1,4 +1,4 @@
-"""Parts of a job's log that could not be read: nothing is known of what was sent in them."""
+"""Unreadable parts of a job's log: their content is unknown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_UNREAD = 64
-"""Parts that are kept apart; what comes beyond joins the newest one."""
+"""Maximum number of separate parts; later parts join the newest one."""
 
 
 class Unread(NamedTuple):
-    """Positions `first` to `last` of a log with so many segments that could not be read.
+    """Positions `first` to `last` of a log, with `segments` unreadable segments.
 
-    What they hold happened between two moments (Unix seconds): after the newest step that is known
-    from before, and before the last of them came.
+    Their content happened between two moments (Unix seconds): after the newest known earlier step,
+    and before the last segment arrived.
     """
 
     first: int
@@ -24,11 +24,11 @@ class Unread(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows: none."""
+        """Row bytes: none."""
         return 0
 
     def joined(self, later: Unread) -> Unread:
-        """Both as one part, with what lies between them."""
+        """Return both parts as one, including the gap between them."""
         return Unread(
             self.first,
             later.last,
@@ -39,9 +39,9 @@ class Unread(NamedTuple):
 
 
 def with_part(parts: Sequence[Unread], part: Unread) -> list[Unread]:
-    """Known parts and one behind them; neighbours are one.
+    """Return the parts plus a new last one; adjacent parts are merged.
 
-    Of 1 to 10 and 21 to 30, another one of 31 to 40 makes 1 to 10 and 21 to 40.
+    1 to 10 and 21 to 30, plus 31 to 40: 1 to 10 and 21 to 40.
     """
     if parts and (part.first <= parts[-1].last + 1 or len(parts) >= MAX_UNREAD):
         return [*parts[:-1], parts[-1].joined(part)]
@@ -49,9 +49,9 @@ def with_part(parts: Sequence[Unread], part: Unread) -> list[Unread]:
 
 
 def unread_share(parts: Sequence[Unread], from_s: float, until_s: float) -> float:
-    """Share of the time between two moments of which nothing is known, 0 to 1.
+    """Return the unknown share of the time between two moments, 0 to 1.
 
-    Of 100 s with parts at 10 to 30 and 20 to 40 it is 0.3.
+    100 s with parts at 10 to 30 and 20 to 40: 0.3.
     """
     lost, covered_s = 0.0, from_s
     for part in sorted(parts, key=lambda part: part.from_s):
