@@ -79,7 +79,7 @@ def test_programs_may_read_it(place: str, capsys: Capture) -> None:
 
 
 def test_all_pages_are_read(place: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes_view.Asked, "__new__", _small(nodes_view.Asked))
+    monkeypatch.setattr(nodes_view.Selection, "__new__", _small(nodes_view.Selection))
     assert main(["nodes", "--json", "--store", place]) == PROBLEM
     fleet = json.loads(capsys.readouterr().out)
     assert [node["node"] for node in fleet["nodes"]] == ["gpu-01", "gpu-02", "gpu-03"]

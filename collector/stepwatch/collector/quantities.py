@@ -67,10 +67,10 @@ def quantity(value: float | None, unit: str) -> str:
     """The value of a row of evidence with its unit, as `detect.finding.Evidence` names units."""
     if value is None or math.isnan(value):
         return UNKNOWN
-    name, _, rest = unit.replace("_", " ").partition(" ")
-    known = {"seconds": seconds, "bytes": size, "ratio": percent}.get(name)
-    if known is not None:
-        return f"{known(value)} {rest}".rstrip()
+    name, _, suffix = unit.replace("_", " ").partition(" ")
+    formatter = {"seconds": seconds, "bytes": size, "ratio": percent}.get(name)
+    if formatter is not None:
+        return f"{formatter(value)} {suffix}".rstrip()
     if unit == "step":
         return f"step {value:.0f}"
     if unit == "digest":

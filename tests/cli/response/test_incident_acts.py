@@ -39,7 +39,7 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
     assert main(["incidents", "reopen", identity, "--by", "bob", "--store", place]) == OK
     assert capsys.readouterr().out == f"incident {identity}: open, owner bob, reopened by bob\n"
     store = Store(f"sqlite:///{place}")
-    (notes,) = store.notes.of([identity]).values()
+    (notes,) = store.notes.of_incidents([identity]).values()
     assert [(note.event, note.by) for note in notes][-1] == ("reopened", "bob") and len(notes) == 5
     store.close()
 

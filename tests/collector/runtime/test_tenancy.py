@@ -25,7 +25,7 @@ def evaluated(service: Service) -> list[str]:
     """One round, as its threads make it."""
     service.evaluate()
     service.tenancy.tick()
-    return sorted(service.tenancy.held())
+    return sorted(service.tenancy.epochs())
 
 
 def test_what_is_too_much_is_given_up_until_it_writes_again(
@@ -54,15 +54,15 @@ def test_a_restart_takes_up_what_it_held_itself(store: Store, clock: HandClock) 
     first.run(0.001)
     second = service_over(store, clock, "second")
     assert second.job("made-by-hand") is not None and second.withheld() == {}
-    assert dict(second.tenancy.held()) == {"made-by-hand": 2}
+    assert dict(second.tenancy.epochs()) == {"made-by-hand": 2}
 
 
 def test_a_new_job_is_shown_before_its_lease_is_claimed(store: Store, clock: HandClock) -> None:
     service = service_over(store, clock)
     service.receive(body(run_segments(10)))
-    assert service.job("made-by-hand") is not None and not service.tenancy.held()
+    assert service.job("made-by-hand") is not None and not service.tenancy.epochs()
     service.evaluate()
-    assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+    assert dict(service.tenancy.epochs()) == {"made-by-hand": 1}
 
 
 def test_a_job_of_which_nothing_is_left_is_held_by_nobody(store: Store, clock: HandClock) -> None:
@@ -80,9 +80,9 @@ def test_a_claim_whose_answer_was_lost_is_taken_up(store: Store, clock: HandCloc
     """It is in the database, under the holder's name: nobody else would evaluate the job."""
     service = service_over(store, clock)
     Leases(store.engine, "one").claim(["made-by-hand"])
-    assert not service.tenancy.held()
+    assert not service.tenancy.epochs()
     service.tenancy.tick()
-    assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+    assert dict(service.tenancy.epochs()) == {"made-by-hand": 1}
     service.receive(body(run_segments(10)))
     service.evaluate()
     assert service.job("made-by-hand") is not None and service.tenancy.refused == 0
@@ -105,14 +105,14 @@ def test_leases_are_renewed_while_states_are_saved(
     def save_all() -> None:
         saving.set()
         assert renewed.wait(60.0), "the leases run out meanwhile"
-        assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+        assert dict(service.tenancy.epochs()) == {"made-by-hand": 1}
 
     monkeypatch.setattr(tenancy, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(service.tenancy, "tick", tick)
     monkeypatch.setattr(service._snapshotter, "save_all", save_all)
     service.stop()
     service.run(0.001)
-    assert renewed.is_set() and not service.tenancy.held()
+    assert renewed.is_set() and not service.tenancy.epochs()
 
 
 def test_a_collector_whose_lease_is_not_confirmed_is_not_ready(

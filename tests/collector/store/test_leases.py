@@ -237,7 +237,7 @@ def test_a_lease_whose_row_is_in_use_is_kept_and_renewed_the_next_time(
     with impatient.begin() as somebody:
         somebody.execute(row)
         held.tick()
-        assert held.held() == {"one": 1, "two": 1}
+        assert held.epochs() == {"one": 1, "two": 1}
     assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["two"]) == {}
     held.tick()
     assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["one"]) == {}

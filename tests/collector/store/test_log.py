@@ -23,9 +23,9 @@ def test_segments_come_back_in_their_order_from_any_place(opened: Store) -> None
     sent = fill(opened)
     found = list(opened.segments(JOB))
     assert [item.payload for item in found] == sent
-    rest = list(opened.segments(JOB, after=found[2].position, limit=2))
+    rest = list(opened.segments(JOB, after_position=found[2].position, limit=2))
     assert rest == found[3:5]
-    assert list(opened.segments(JOB, after=found[-1].position)) == []
+    assert list(opened.segments(JOB, after_position=found[-1].position)) == []
     assert opened.position(JOB) == 6 and opened.position("nobody") == 0
 
 
@@ -156,7 +156,7 @@ def test_no_query_sorts_payloads(store: Store, tmp_path: Path, after: int) -> No
         asked.append((statement, parameters))
 
     sa.event.listen(store._engine, "before_cursor_execute", note)
-    list(store.segments(JOB, after=after, limit=10))
+    list(store.segments(JOB, after_position=after, limit=10))
     statement, parameters = asked[0]
     with store._engine.connect() as connection:
         plan = connection.exec_driver_sql(f"explain query plan {statement}", parameters)

@@ -88,7 +88,7 @@ def test_segments_that_alternate_are_evaluated_as_by_one_alone(pair: Pair, tmp_p
         for service in pair.services:
             service.tenancy.tick()
     assert written(pair.stores[0]) == alone(tmp_path)
-    assert pair.first.tenancy.held() == {JOB: 1} and pair.second.tenancy.held() == {}
+    assert pair.first.tenancy.epochs() == {JOB: 1} and pair.second.tenancy.epochs() == {}
     assert pair.first.job(JOB) is not None and pair.second.job(JOB) is None
     assert [metric(each, names.COLLECTOR_REPLICAS) for each in pair.services] == [2.0, 2.0]
     assert [metric(each, names.COLLECTOR_JOBS) for each in pair.services] == [1.0, 0.0]
@@ -106,7 +106,7 @@ def test_a_takeover_goes_on_where_the_other_was(pair: Pair, tmp_path: Path) -> N
         pair.second.evaluate()
         pair.advance(0.5)
     assert written(pair.stores[1]) == alone(tmp_path)
-    assert pair.second.tenancy.held() == {JOB: 2}
+    assert pair.second.tenancy.epochs() == {JOB: 2}
 
 
 def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind(
@@ -129,7 +129,7 @@ def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind
     assert pair.first.job(JOB) is None and pair.first.withheld() == {}
     pair.first.tenancy.tick()
     pair.first.evaluate()
-    assert pair.first.job(JOB) is None and pair.first.tenancy.held() == {}
+    assert pair.first.job(JOB) is None and pair.first.tenancy.epochs() == {}
     assert pair.first.evaluation_failures == 0
 
 
@@ -144,7 +144,7 @@ def test_a_clean_stop_hands_over_at_once_and_with_a_snapshot(pair: Pair) -> None
     again = pair.second.job(JOB)
     assert known is not None and again is not None
     assert differences(known[0], again[0]) == []
-    assert pair.second.tenancy.held() == {JOB: 2} and pair.second.tenancy.replicas == 1
+    assert pair.second.tenancy.epochs() == {JOB: 2} and pair.second.tenancy.replicas == 1
 
 
 def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
@@ -153,7 +153,7 @@ def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
     for job in jobs:
         third.receive(body(run_segments(5, job=job)))
     third.evaluate()
-    assert len(third.tenancy.held()) == 6
+    assert len(third.tenancy.epochs()) == 6
     pair.database_s += LEASE_SECONDS - 1.0
     for service in pair.services:
         service.tenancy.tick()
@@ -161,8 +161,8 @@ def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
     for service in pair.services:
         service.tenancy.tick()
         service.evaluate()
-    assert [len(service.tenancy.held()) for service in pair.services] == [3, 3]
-    assert {name for service in pair.services for name in service.tenancy.held()} == {*jobs}
+    assert [len(service.tenancy.epochs()) for service in pair.services] == [3, 3]
+    assert {name for service in pair.services for name in service.tenancy.epochs()} == {*jobs}
 
 
 def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) -> None:
@@ -173,7 +173,7 @@ def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) ->
         pair.first.receive(body(run_segments(5, job=job)))
     pair.first.evaluate()
     pair.first.tenancy.tick()
-    assert (len(pair.first.tenancy.held()), pair.first.tenancy.surplus) == (9, 0)
+    assert (len(pair.first.tenancy.epochs()), pair.first.tenancy.surplus) == (9, 0)
     late = pair.started(pair.stores[1], "late")
     late.tenancy.tick()
     shares = []
@@ -181,14 +181,14 @@ def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) ->
         for service in (pair.first, late):
             service.tenancy.tick()
             service.evaluate()
-        shares.append((len(pair.first.tenancy.held()), len(late.tenancy.held())))
+        shares.append((len(pair.first.tenancy.epochs()), len(late.tenancy.epochs())))
         for _ in range(int(surplus.EVERY_SECONDS / 5.0)):
             pair.advance(5.0)
             for service in (pair.first, late):
                 service.tenancy.tick()
     assert shares == [(9, 0), (6, 3), (5, 4), (5, 4)]
-    assert {*pair.first.tenancy.held(), *late.tenancy.held()} == {*jobs}
-    for job in late.tenancy.held():
+    assert {*pair.first.tenancy.epochs(), *late.tenancy.epochs()} == {*jobs}
+    for job in late.tenancy.epochs():
         again = late.job(job)
         assert again is not None and pair.first.job(job) is None
         assert len(again[0].current.step_history) == 5
@@ -272,12 +272,12 @@ def test_an_answer_that_does_not_change_is_not_old(
         service.tenancy.tick()
         service.evaluate()
     (job,) = pair.first._state.jobs()
-    made = pair.stores[0].views.one(JOB, "line")
+    made = pair.stores[0].views.get(JOB, "line")
     for _ in range(5):
         pair.advance(shared_views.AGAIN_SECONDS)
         pair.first.shared_views._next_s = 0.0
         pair.first.shared_views.write([job])
-    again = pair.stores[0].views.one(JOB, "line")
+    again = pair.stores[0].views.get(JOB, "line")
     assert made is not None and again is not None and again.payload == made.payload
     found = other.get(f"/v1/jobs/{JOB}").json()
     assert found["as_of"] == pair.clock.wall and "stale" not in found

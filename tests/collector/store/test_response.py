@@ -95,12 +95,12 @@ def test_what_people_did_follows_from_their_notes(opened: Store) -> None:
         clock.seconds += 1.0
     box.add("two", "other", "comment", "ada", "hm")
     (found,) = box.of_job("llama").values()
-    assert box.of(["one", "nobody"]) == {"one": found} and len(found) == 4
+    assert box.of_incidents(["one", "nobody"]) == {"one": found} and len(found) == 4
     response = response_of(found)
     assert response["acknowledged"] == {"by": "ada", "at": clock.seconds - 4.0}
     assert response["mitigated"]["by"] == response["owner"] == "bob"
     box.add("one", "llama", "reopened", "ada", "")
-    response = response_of(box.of(["one"])["one"])
+    response = response_of(box.of_incidents(["one"])["one"])
     assert response["acknowledged"] is None and response["mitigated"] is None
     assert response["owner"] == "bob" and len(response["notes"]) == 5
 

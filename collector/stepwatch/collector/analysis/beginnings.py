@@ -26,17 +26,21 @@ class Beginning(NamedTuple):
     stages: int
     nodes: int
 
-    def is_like(self, other: Beginning) -> bool:
+    def is_like(self, reference: Beginning) -> bool:
         """Whether both do the same on as many nodes: as many calls of as many bytes in groups of
         one size. Where no exchange is known, nobody can tell."""
-        if not self.exchanged or self.exchanged.keys() != other.exchanged.keys():
+        if not self.exchanged or self.exchanged.keys() != reference.exchanged.keys():
             return False
-        if (self.clock, self.stages, self.nodes) != (other.clock, other.stages, other.nodes):
+        if (self.clock, self.stages, self.nodes) != (
+            reference.clock,
+            reference.stages,
+            reference.nodes,
+        ):
             return False
         return all(
-            calls == there.calls and abs(size - there.bytes) <= _SAME_BYTES * there.bytes
-            for (calls, size), there in (
-                (self.exchanged[key], other.exchanged[key]) for key in self.exchanged
+            calls == exchange.calls and abs(size - exchange.bytes) <= _SAME_BYTES * exchange.bytes
+            for (calls, size), exchange in (
+                (self.exchanged[key], reference.exchanged[key]) for key in self.exchanged
             )
         )
 

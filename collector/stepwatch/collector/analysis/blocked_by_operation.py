@@ -21,7 +21,7 @@ class Blocked(NamedTuple):
     unknown: float
 
 
-def blocked_by_operation(found: Waits, cells: int) -> dict[str, Blocked]:
+def blocked_by_operation(waits: Waits, cells: int) -> dict[str, Blocked]:
     """What ranks were blocked for, by the name of the operation.
 
     Args:
@@ -31,14 +31,14 @@ def blocked_by_operation(found: Waits, cells: int) -> dict[str, Blocked]:
     Two ranks in one step: rank 0 was blocked for 3 s and rank 1 for 1 s, so the transfer took 1 s
     and rank 0 waited 2 s for rank 1. Over two cells: transfer 1, arrival skew 1.
     """
-    if not cells or not len(found.rows):
+    if not cells or not len(waits.rows):
         return {}
-    ops, exposed = found.rows["op"], found.rows["exposed"].astype(np.float64)
-    apart = ~np.isnan(found.transfer)
+    ops, exposed = waits.rows["op"], waits.rows["exposed"].astype(np.float64)
+    apart = ~np.isnan(waits.transfer)
     return {
         OP_NAMES[op]: Blocked(
-            float(found.transfer[apart & (ops == op)].sum()) / cells,
-            float(found.wait[apart & (ops == op)].sum()) / cells,
+            float(waits.transfer[apart & (ops == op)].sum()) / cells,
+            float(waits.wait[apart & (ops == op)].sum()) / cells,
             float(exposed[~apart & (ops == op)].sum()) / cells,
         )
         for op in np.unique(ops).tolist()

@@ -49,8 +49,8 @@ def divergence(share: Vector, rate: Vector) -> Vector:
     with np.errstate(divide="ignore", invalid="ignore"):
         hits = share * np.log(share / rate)
         misses = (1.0 - share) * np.log((1.0 - share) / (1.0 - rate))
-    found = np.where(np.isnan(hits), 0.0, hits) + np.where(np.isnan(misses), 0.0, misses)
-    return np.where(share > rate, found, 0.0)
+    divergences = np.where(np.isnan(hits), 0.0, hits) + np.where(np.isnan(misses), 0.0, misses)
+    return np.where(share > rate, divergences, 0.0)
 
 
 def log_among(counts: Integers, total: Integers | Vector, chance: Vector) -> Vector:

@@ -44,29 +44,29 @@ def change_in(values: Vector, least_before: int, least_after: int) -> Change | N
     if count < least_before + least_after:
         return None
     middle = median(values)
-    far = _CLIPPED_AT * max(_spread(values), _LEAST_SPREAD * abs(middle))
-    cut = np.clip(values, middle - far, middle + far)
+    clip_at = _CLIPPED_AT * max(_spread(values), _LEAST_SPREAD * abs(middle))
+    cut = np.clip(values, middle - clip_at, middle + clip_at)
     sums = np.abs(np.cumsum(cut - cut.mean()))[least_before - 1 : count - least_after]
-    at = least_before + int(np.argmax(sums))
-    before, after = values[:at], values[at:]
-    levels = median(before), median(after)
-    rest = np.concatenate([before - levels[0], after - levels[1]])
-    spread = max(_spread(rest), _LEAST_SPREAD * abs(middle))
-    error = spread * math.sqrt(_MEDIAN_COST * (1.0 / len(before) + 1.0 / len(after)))
-    error *= math.sqrt(_drift(np.clip(rest, -far, far)))
-    return Change(at, *levels, (levels[1] - levels[0]) / error if error > 0 else 0.0)
+    index = least_before + int(np.argmax(sums))
+    earlier, later = values[:index], values[index:]
+    levels = median(earlier), median(later)
+    residuals = np.concatenate([earlier - levels[0], later - levels[1]])
+    spread = max(_spread(residuals), _LEAST_SPREAD * abs(middle))
+    error = spread * math.sqrt(_MEDIAN_COST * (1.0 / len(earlier) + 1.0 / len(later)))
+    error *= math.sqrt(_drift(np.clip(residuals, -clip_at, clip_at)))
+    return Change(index, *levels, (levels[1] - levels[0]) / error if error > 0 else 0.0)
 
 
-def _drift(rest: Vector) -> float:
+def _drift(residuals: Vector) -> float:
     """By how much the variance of a mean of such values is larger than of independent ones: what
     drifts stays where it is for a while.
 
     As of a series in which each value keeps the share `kept` of the one before.
     """
-    power = float(rest @ rest)
-    kept = float(rest[1:] @ rest[:-1]) / power if power > 0 else 0.0
-    kept = min(max(kept, 0.0), _MOST_KEPT)
-    return (1.0 + kept) / (1.0 - kept)
+    power = float(residuals @ residuals)
+    correlation = float(residuals[1:] @ residuals[:-1]) / power if power > 0 else 0.0
+    correlation = min(max(correlation, 0.0), _MOST_KEPT)
+    return (1.0 + correlation) / (1.0 - correlation)
 
 
 def _spread(values: Vector) -> float:

@@ -38,7 +38,7 @@ class ClassThroughput:
 
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
-        self._known: dict[Shape, dict[str, Peer]] = {}
+        self._peers: dict[Shape, dict[str, Peer]] = {}
         self._changed: dict[Shape, int] = {}
         self._changes = 0
         self._one_node: dict[str, dict[str, float]] = {}
@@ -58,10 +58,10 @@ class ClassThroughput:
         shape = Shape(attempt.job_class, attempt.world, stages)
         began = beginning_of(first.attempt, first.clock)
         peer = Peer(median(baseline.tokens), speed, began)
-        if self._known.get(shape, {}).get(job.name) != peer:
+        if self._peers.get(shape, {}).get(job.name) != peer:
             self.forget(job.name)
             self._shape[job.name] = shape
-            self._known.setdefault(shape, {})[job.name] = peer
+            self._peers.setdefault(shape, {})[job.name] = peer
             self._note(shape)
         per_device = self._one_node.setdefault(attempt.job_class, {})
         per_device.pop(job.name, None)
@@ -74,15 +74,15 @@ class ClassThroughput:
         if shape is not None:
             self._one_node.get(shape.job_class, {}).pop(job, None)
             self._note(shape)
-            del self._known[shape][job]
-            if not self._known[shape]:
-                del self._known[shape], self._changed[shape]
+            del self._peers[shape][job]
+            if not self._peers[shape]:
+                del self._peers[shape], self._changed[shape]
 
     def one_node_speed(self, job: str, job_class: str) -> float:
         """Median tokens per second and device of the other jobs of a class that run on one node,
         NaN where there is none."""
-        known = self._one_node.get(job_class, {})
-        speeds = [speed for other, speed in known.items() if other != job]
+        speeds_by_job = self._one_node.get(job_class, {})
+        speeds = [speed for peer_job, speed in speeds_by_job.items() if peer_job != job]
         return median(np.array(speeds))
 
     def changed(self, job: str) -> tuple[Shape, int] | None:
@@ -99,18 +99,24 @@ class ClassThroughput:
         shape = self._shape.get(job)
         if shape is None:
             return []
-        known = self._known[shape]
-        tokens = known[job].tokens
+        peers_by_job = self._peers[shape]
+        tokens = peers_by_job[job].tokens
         return [
             peer
-            for other, peer in known.items()
-            if other != job and abs(peer.tokens - tokens) < SAME_TOKENS * tokens
+            for peer_job, peer in peers_by_job.items()
+            if peer_job != job and abs(peer.tokens - tokens) < SAME_TOKENS * tokens
         ]
 
-    def alike(self, job: str, own: Beginning) -> list[UsualWaits]:
-        """What ranks waited in the newest of those jobs that do the same as `own`, `MOST_ALIKE` at
-        most: of more of them nobody learns more."""
+    def alike(self, job: str, reference: Beginning) -> list[UsualWaits]:
+        """Return the usual waits of the newest peers whose beginning is like `reference`.
+
+        At most `MOST_ALIKE` are returned: more of them add no information.
+        """
         newest = self.peers(job)[: -MOST_LOOKED_AT - 1 : -1]
-        begun = (each.beginning for each in newest)
-        alike = (each.waits for each in begun if each is not None and each.is_like(own))
+        begun = (peer.beginning for peer in newest)
+        alike = (
+            beginning.waits
+            for beginning in begun
+            if beginning is not None and beginning.is_like(reference)
+        )
         return list(itertools.islice(alike, MOST_ALIKE))

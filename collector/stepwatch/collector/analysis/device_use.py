@@ -44,17 +44,17 @@ UNKNOWN_USE = DeviceUse(dict.fromkeys(PHASE_NAMES), None, None, None, None, None
 def device_use(window: Window) -> DeviceUse:
     """What the devices of `window` did; all unknown on the hosts' clock."""
     planes = window.planes
-    known = ~np.isnan(planes["duration"])
-    if window.clock != DEVICE or not known.any():
+    measured = ~np.isnan(planes["duration"])
+    if window.clock != DEVICE or not measured.any():
         return UNKNOWN_USE
-    idle = {name: _mean(planes[f"{name}_idle"][known]) for name in PHASE_NAMES}
-    step = float(planes["duration"][known].mean(dtype=np.float64))
-    late = _ratio([idle[name] for name in COMPUTING], step)
+    idle = {name: _mean(planes[f"{name}_idle"][measured]) for name in PHASE_NAMES}
+    step = float(planes["duration"][measured].mean(dtype=np.float64))
+    late_ratio = _ratio([idle[name] for name in COMPUTING], step)
     return DeviceUse(
         idle_seconds=idle,
         idle_ratio=_ratio(list(idle.values()), step),
-        late_host_ratio=late,
-        launch_bound=None if late is None else late >= LAUNCH_BOUND_RATIO,
+        late_host_ratio=late_ratio,
+        launch_bound=None if late_ratio is None else late_ratio >= LAUNCH_BOUND_RATIO,
         host_lead_seconds=_median(planes["host_lead"]),
         clock_error_seconds=_median(planes["clock_error"]),
     )
@@ -63,24 +63,24 @@ def device_use(window: Window) -> DeviceUse:
 def host_leads(window: Window) -> Vector:
     """Median seconds that each rank's host was ahead (ranks,), NaN where unknown."""
     lead = window.planes["host_lead"]
-    found = np.full(lead.shape[1], np.nan)
-    known = ~np.isnan(lead).all(axis=0)
-    if known.any():
-        found[known] = np.nanmedian(lead[:, known], axis=0)
-    return found
+    medians = np.full(lead.shape[1], np.nan)
+    measured = ~np.isnan(lead).all(axis=0)
+    if measured.any():
+        medians[measured] = np.nanmedian(lead[:, measured], axis=0)
+    return medians
 
 
 def _ratio(parts: list[float | None], step: float) -> float | None:
     """Their sum over the step; None where one of them is unknown."""
-    known = [part for part in parts if part is not None]
-    return sum(known) / step if len(known) == len(parts) and step > 0 else None
+    known_parts = [part for part in parts if part is not None]
+    return sum(known_parts) / step if len(known_parts) == len(parts) and step > 0 else None
 
 
 def _mean(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> float | None:
-    found = float(values.mean(dtype=np.float64))
-    return None if math.isnan(found) else found
+    mean = float(values.mean(dtype=np.float64))
+    return None if math.isnan(mean) else mean
 
 
 def _median(values: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else None
+    finite = values[~np.isnan(values)]
+    return float(np.median(finite)) if len(finite) else None

@@ -48,8 +48,8 @@ class Course(NamedTuple):
 
     def tokens_per_second(self) -> float:
         """Median over the steps; NaN where tokens are not known."""
-        known = (self.tokens > 0) & (self.seconds > 0)
-        speeds = self.tokens[known] / self.seconds[known]
+        counted = (self.tokens > 0) & (self.seconds > 0)
+        speeds = self.tokens[counted] / self.seconds[counted]
         return median(speeds)
 
     def part(self, steps: slice) -> Course:
@@ -134,8 +134,8 @@ class FirstSteps(NamedTuple):
         """
         course = self.on_devices if clock == DEVICE else self.on_hosts
         silent = clock == HOST and self.hosts_ahead
-        known = len(course.steps) >= LEAST_BASELINE_STEPS and not silent
-        return course if known else course.part(slice(0))
+        is_usable = len(course.steps) >= LEAST_BASELINE_STEPS and not silent
+        return course if is_usable else course.part(slice(0))
 
 
 def first_steps(job: LiveJob) -> FirstSteps:
@@ -145,8 +145,8 @@ def first_steps(job: LiveJob) -> FirstSteps:
     Where tokens are not known a restart may have changed what a step holds.
     """
     newest = job.current
-    compared, found = newest, _first_on_hosts(newest)
-    tokens = _tokens_per_step(found)
+    compared, baseline = newest, _first_on_hosts(newest)
+    tokens = _tokens_per_step(baseline)
     for attempt, _ in job.ordered() if tokens > 0 else ():
         if attempt is newest:
             break
@@ -154,12 +154,12 @@ def first_steps(job: LiveJob) -> FirstSteps:
             continue
         course = _first_on_hosts(attempt)
         if abs(_tokens_per_step(course) / tokens - 1) < SAME_TOKENS:
-            compared, found = attempt, course
+            compared, baseline = attempt, course
             break
     ahead = hosts_run_ahead(compared) or hosts_run_ahead(newest)
     timed = compared.tracker(DeviceSteps).lengths.any
-    on_devices = course_of(compared, _FIRST_STEPS, DEVICE) if timed else found.part(slice(0))
-    return FirstSteps(compared, found, on_devices, ahead)
+    on_devices = course_of(compared, _FIRST_STEPS, DEVICE) if timed else baseline.part(slice(0))
+    return FirstSteps(compared, baseline, on_devices, ahead)
 
 
 def _tokens_per_step(first: Course) -> float:

@@ -81,9 +81,9 @@ def stage_work(work: Matrix, stage: SmallIntegers) -> Matrix:
     """
     columns = []
     for number in np.unique(stage):
-        own = work[:, stage == number]
-        middle = (own.shape[1] - 1) // 2
-        columns.append(np.partition(own, middle, axis=1)[:, middle])
+        rank_work = work[:, stage == number]
+        middle = (rank_work.shape[1] - 1) // 2
+        columns.append(np.partition(rank_work, middle, axis=1)[:, middle])
     return np.stack(columns, axis=1)
 
 

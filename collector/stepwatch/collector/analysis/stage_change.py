@@ -44,10 +44,10 @@ def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
         return []
     if course.work.shape[2] != len(stage):
         return []
-    each = course.work[:, _STAGE_WORK].astype(np.float64) / course.steps[:, None, None]
-    work = np.stack([_low_median(each[:, :, stage == number]) for number in numbers], axis=2)
-    found = [_grown(course, work, at, number) for at, number in enumerate(numbers)]
-    return sorted(filter(None, found), key=lambda grown: -grown.lost)
+    step_work = course.work[:, _STAGE_WORK].astype(np.float64) / course.steps[:, None, None]
+    work = np.stack([_low_median(step_work[:, :, stage == number]) for number in numbers], axis=2)
+    candidates = [_grown(course, work, index, number) for index, number in enumerate(numbers)]
+    return sorted(filter(None, candidates), key=lambda grown: -grown.lost)
 
 
 def lasting_change(values: Vector) -> Change | None:
@@ -67,18 +67,18 @@ def _parts(values: Vector, change: Change) -> bool:
     the other, and what most of them differ by is next to nothing. Of 0, 0, 0, 9, 0, 9 before and
     9, 0, 9, 9, 0, 9 after, the medians are 0 and 9.
     """
-    before, after = values[: change.at], values[change.at :]
+    earlier, later = values[: change.at], values[change.at :]
     middle = (change.before + change.after) / 2
-    return bool(np.quantile(before, 0.75) < middle < np.quantile(after, 0.25))
+    return bool(np.quantile(earlier, 0.75) < middle < np.quantile(later, 0.25))
 
 
 def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:
     """Share of the time lost to so many seconds more a step: no more than steps are longer by."""
     seconds = course.seconds / course.steps
-    before, after = (
+    seconds_before, seconds_after = (
         float(np.median(part)) for part in (seconds[: change.at], seconds[change.at :])
     )
-    return max(0.0, min(excess_seconds, after - before)) / after
+    return max(0.0, min(excess_seconds, seconds_after - seconds_before)) / seconds_after
 
 
 def _low_median(work: Cube) -> Matrix:
@@ -87,18 +87,18 @@ def _low_median(work: Cube) -> Matrix:
     return np.asarray(np.partition(work, middle, axis=2)[:, :, middle])
 
 
-def _grown(course: Course, work: Cube, at: int, number: int) -> GrownStage | None:
-    """The stage at index `at` of `work` (buckets, phases, stages), seconds per step."""
-    whole = work.sum(axis=1)
-    others = np.delete(whole, at, axis=1).mean(axis=1)
-    if not (others > 0).all():
+def _grown(course: Course, work: Cube, index: int, number: int) -> GrownStage | None:
+    """The stage at index `index` of `work` (buckets, phases, stages), seconds per step."""
+    totals = work.sum(axis=1)
+    peer_means = np.delete(totals, index, axis=1).mean(axis=1)
+    if not (peer_means > 0).all():
         return None
-    change = lasting_change(whole[:, at] / others)
+    change = lasting_change(totals[:, index] / peer_means)
     if change is None:
         return None
-    excess = (change.after - change.before) * float(np.median(others[change.at :]))
-    mine = work[:, :, at]
-    more = np.median(mine[change.at :], axis=0) - np.median(mine[: change.at], axis=0)
+    excess = (change.after - change.before) * float(np.median(peer_means[change.at :]))
+    phase_work = work[:, :, index]
+    more = np.median(phase_work[change.at :], axis=0) - np.median(phase_work[: change.at], axis=0)
     return GrownStage(
         stage=number,
         phase=WORK[_STAGE_WORK[int(np.argmax(more))]],

@@ -48,14 +48,14 @@ class Exposed(NamedTuple):
     wait: Matrix
 
 
-def exposed(window: Window, found: Waits) -> Exposed:
+def exposed(window: Window, waits: Waits) -> Exposed:
     """Divide each rank's exposed collective time into transfer and wait for others.
 
     A cell with a collective that cannot be divided is NaN in both; one without any time blocked
     is 0 in both.
     """
     collective = window.planes["collective"].astype(np.float64)
-    blocked, transfer = _sums(window, found)
+    blocked, transfer = _sums(window, waits)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(blocked > 0, transfer / blocked, np.nan)
     ratio[collective == 0] = 0.0
@@ -64,13 +64,13 @@ def exposed(window: Window, found: Waits) -> Exposed:
 
 def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | None:
     """Divide the steps of `window`; None where no step was reported."""
-    known = ~np.isnan(window.planes["duration"])
-    cells = int(known.sum())
+    reported = ~np.isnan(window.planes["duration"])
+    cells = int(reported.sum())
     if not cells:
         return None
 
     def mean(plane: FloatMatrix) -> float:
-        return float(plane[known].sum(dtype=np.float64)) / cells
+        return float(plane[reported].sum(dtype=np.float64)) / cells
 
     unsplit = np.where(np.isnan(split.transfer), window.planes["collective"], 0.0)
     seconds = {name: mean(window.planes[name]) for name in PHASE_NAMES}
@@ -83,21 +83,21 @@ def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | N
     return StepTimeBreakdown(len(window.steps), cells, duration, seconds)
 
 
-def _sums(window: Window, found: Waits) -> tuple[Matrix, Matrix]:
+def _sums(window: Window, waits: Waits) -> tuple[Matrix, Matrix]:
     """Blocked and transfer seconds (steps, ranks) that the records of collectives tell.
 
     Sends and receives are left out: the hooks count their time as pipeline wait.
     """
     shape = window.planes["duration"].shape
-    rows = found.rows
+    rows = waits.rows
     index = np.searchsorted(window.steps, rows["step"])
     inside = (index < len(window.steps)) & (rows["rank"] < shape[1])
     inside &= ~np.isin(rows["op"], (Op.SEND, Op.RECV))
     inside[inside] &= window.steps[index[inside]] == rows["step"][inside]
-    at = index[inside] * shape[1] + rows["rank"][inside]
+    cells = index[inside] * shape[1] + rows["rank"][inside]
 
     def plane(values: Floats) -> Matrix:
-        sums = np.bincount(at, weights=values[inside], minlength=shape[0] * shape[1])
+        sums = np.bincount(cells, weights=values[inside], minlength=shape[0] * shape[1])
         return sums.astype(np.float64).reshape(shape)
 
-    return plane(rows["exposed"]), plane(found.transfer)
+    return plane(rows["exposed"]), plane(waits.transfer)

@@ -135,10 +135,10 @@ def _saved(work: Matrix, then: Matrix) -> Vector:
 
 def _replayed(scenario: str, window: Window, saved: Vector) -> WhatIf:
     """Over the steps in which it is known what would be saved."""
-    known = ~np.isnan(saved)
-    count, ranks = int(known.sum()), window.planes["duration"].shape[1]
-    durations = window.planes["duration"][known].mean(axis=1, dtype=np.float64)
-    now, less = float(durations.sum()), float(np.minimum(saved[known], durations).sum())
+    replayable = ~np.isnan(saved)
+    count, ranks = int(replayable.sum()), window.planes["duration"].shape[1]
+    durations = window.planes["duration"][replayable].mean(axis=1, dtype=np.float64)
+    now, less = float(durations.sum()), float(np.minimum(saved[replayable], durations).sum())
     if count < LEAST_STEPS or now - less <= 0:
         return WhatIf(scenario, count, None, None, None)
     return WhatIf(

@@ -70,11 +70,11 @@ def episodes(sighted: Iterable[Sighted], limits: Limits = LIMITS) -> list[Episod
     An agent saw XID 79 from 100 s to 130 s and was killed, the next one from 150 s to its end at
     190 s, a third one from 5000 s on: episodes from 5000 s on, and from 100 s to 190 s.
     """
-    found: list[Episode] = []
-    known = {each for each in sighted if each.fact in _KNOWN}
-    for _, same in groupby(sorted(known, key=_order), key=_what):
-        found += _joined(list(same), limits.rejoin_seconds * NANOSECONDS)
-    return sorted(found, key=lambda each: (-each.began_at, *each))
+    joined: list[Episode] = []
+    sightings = {sighting for sighting in sighted if sighting.fact in _KNOWN}
+    for _, group in groupby(sorted(sightings, key=_order), key=_fact_key):
+        joined += _joined(list(group), limits.rejoin_seconds * NANOSECONDS)
+    return sorted(joined, key=lambda episode: (-episode.began_at, *episode))
 
 
 def faults(of_one_node: Iterable[Episode], since_s: float, limits: Limits = LIMITS) -> int:
@@ -84,51 +84,54 @@ def faults(of_one_node: Iterable[Episode], since_s: float, limits: Limits = LIMI
     several XID errors. Evidence is none.
     """
     count, until = 0, float("-inf")
-    bad = (each for each in of_one_node if each.severity is not Severity.EVIDENCE)
-    for each in sorted(bad, key=lambda each: each.began_at):
-        if each.over_at < since_s:
+    bad = (episode for episode in of_one_node if episode.severity is not Severity.EVIDENCE)
+    for episode in sorted(bad, key=lambda episode: episode.began_at):
+        if episode.over_at < since_s:
             continue
-        count += each.began_at > until
-        until = max(until, each.over_at + limits.rejoin_seconds)
+        count += episode.began_at > until
+        until = max(until, episode.over_at + limits.rejoin_seconds)
     return count
 
 
-def _what(one: Sighted) -> tuple[str, int, str, int]:
-    return one.node, one.fact, one.subject, one.code
+def _fact_key(sighting: Sighted) -> tuple[str, int, str, int]:
+    return sighting.node, sighting.fact, sighting.subject, sighting.code
 
 
-def _order(one: Sighted) -> tuple[object, ...]:
-    return (*_what(one), one.began_ns, *one)
+def _order(sighting: Sighted) -> tuple[object, ...]:
+    return (*_fact_key(sighting), sighting.began_ns, *sighting)
 
 
-def _joined(same: Sequence[Sighted], rejoin_ns: float) -> list[Episode]:
+def _joined(sightings: Sequence[Sighted], rejoin_ns: float) -> list[Episode]:
     """Episodes of what was found of one fact, in the order in which it began."""
     groups: list[list[Sighted]] = []
     reach = float("-inf")
-    for one in same:
-        if one.began_ns > reach:
+    for sighting in sightings:
+        if sighting.began_ns > reach:
             groups.append([])
             reach = float("-inf")
-        groups[-1].append(one)
-        ended = one.ended_ns >= one.seen_ns
-        reach = max(reach, one.ended_ns if ended else one.seen_ns + rejoin_ns)
+        groups[-1].append(sighting)
+        ended = sighting.ended_ns >= sighting.seen_ns
+        reach = max(reach, sighting.ended_ns if ended else sighting.seen_ns + rejoin_ns)
     return [_episode(group) for group in groups]
 
 
 def _episode(group: Sequence[Sighted]) -> Episode:
-    newest = max(group, key=lambda one: (one.seen_ns, one.text))
-    seen, ended = newest.seen_ns, max(one.ended_ns for one in group)
-    with_job = max(group, key=lambda one: (bool(one.job), one.seen_ns, one.job, one.attempt))
+    newest = max(group, key=lambda sighting: (sighting.seen_ns, sighting.text))
+    seen_ns, ended = newest.seen_ns, max(sighting.ended_ns for sighting in group)
+    with_job = max(
+        group,
+        key=lambda sighting: (bool(sighting.job), sighting.seen_ns, sighting.job, sighting.attempt),
+    )
     return Episode(
         newest.node,
         NodeFact(newest.fact),
         newest.subject,
         newest.code,
-        began_at=min(one.began_ns for one in group) / NANOSECONDS,
-        seen_at=seen / NANOSECONDS,
-        ended_at=ended / NANOSECONDS if ended >= seen else None,
-        received_at=max(one.received_ns for one in group) / NANOSECONDS,
-        times=max(one.times for one in group),
+        began_at=min(sighting.began_ns for sighting in group) / NANOSECONDS,
+        seen_at=seen_ns / NANOSECONDS,
+        ended_at=ended / NANOSECONDS if ended >= seen_ns else None,
+        received_at=max(sighting.received_ns for sighting in group) / NANOSECONDS,
+        times=max(sighting.times for sighting in group),
         text=newest.text,
         job=with_job.job,
         attempt=with_job.attempt,

@@ -65,13 +65,13 @@ class Fleet(NamedTuple):
 
     nodes: Mapping[str, Node]
     shared: Sequence[Together]
-    at: float
+    read_at: float
     is_cut: bool
 
     def counts(self) -> dict[Health, int]:
         """How many nodes are in each state."""
-        found = Counter(node.state.health for node in self.nodes.values())
-        return {health: found[health] for health in Health}
+        node_counts = Counter(node.state.health for node in self.nodes.values())
+        return {health: node_counts[health] for health in Health}
 
 
 class FleetReader:
@@ -92,10 +92,10 @@ class FleetReader:
         with self._reading:
             if self._newest is None or self._seconds() - self._newest[0] >= _FRESH_SECONDS:
                 self._newest = self._read_now()
-            found = self._newest[1]
-        if isinstance(found, Fleet):
-            return found
-        raise found.with_traceback(None)
+            newest = self._newest[1]
+        if isinstance(newest, Fleet):
+            return newest
+        raise newest.with_traceback(None)
 
     def if_known(self) -> Fleet | None:
         """All nodes now; None while the store does not answer."""
@@ -146,18 +146,18 @@ def fleet_of(
     newest moment that the node itself reported.
     """
     of_node: dict[str, list[Episode]] = defaultdict(list)
-    for each in episodes(sighted, limits):
-        of_node[each.node].append(each)
+    for episode in episodes(sighted, limits):
+        of_node[episode.node].append(episode)
     jobs = _jobs_naming(incidents, now_s - limits.month_days * _DAY_S)
-    known = {row.node: row for row in rows}
+    rows_by_node = {row.node: row for row in rows}
     states = {
         name: state_of(of_node[name], row.received_ns / NANOSECONDS, now_s, limits)
-        for name, row in known.items()
+        for name, row in rows_by_node.items()
     }
     shared = together(states)
     nodes = {
         name: _node(row, held_back(name, states[name], shared), of_node[name], jobs, limits, now_s)
-        for name, row in known.items()
+        for name, row in rows_by_node.items()
     }
     return Fleet(nodes, shared, now_s, len(sighted) >= MOST_READ)
 
@@ -165,27 +165,27 @@ def fleet_of(
 def _node(
     row: NodeRow,
     state: State,
-    found: Sequence[Episode],
+    history: Sequence[Episode],
     jobs: Mapping[str, set[str]],
     limits: Limits,
     now_s: float,
 ) -> Node:
     here_s = row.reported_ns / NANOSECONDS + now_s - row.received_ns / NANOSECONDS
     week, month = (
-        faults(found, here_s - days * _DAY_S, limits)
+        faults(history, here_s - days * _DAY_S, limits)
         for days in (limits.week_days, limits.month_days)
     )
     received = row.received_ns / NANOSECONDS if row.received_ns else None
     named = len(jobs.get(row.node, ()))
-    return Node(row.node, state, received, row.version, week, month, named, tuple(found))
+    return Node(row.node, state, received, row.version, week, month, named, tuple(history))
 
 
 def _jobs_naming(incidents: Iterable[Mapping[str, Any]], since_s: float) -> dict[str, set[str]]:
     """The jobs of which an incident since then names a node, by node; not what only informs."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for each in incidents:
-        if each.get("opened_at", 0.0) < since_s or each.get("merged_into"):
+    jobs: dict[str, set[str]] = defaultdict(set)
+    for incident in incidents:
+        if incident.get("opened_at", 0.0) < since_s or incident.get("merged_into"):
             continue
-        if each.get("severity") != INFO and each.get("node"):
-            found[str(each["node"])].add(str(each.get("job")))
-    return found
+        if incident.get("severity") != INFO and incident.get("node"):
+            jobs[str(incident["node"])].add(str(incident.get("job")))
+    return jobs

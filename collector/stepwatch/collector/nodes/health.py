@@ -48,12 +48,15 @@ def present(
     Agents repeat a fact that lasts as often as they report: one that was not repeated since its
     agent was started anew is over, though nobody reported its end.
     """
-    found = [
-        each
-        for each in of_node
-        if each.ended_at is None and received_at - each.received_at <= limits.silent_seconds
+    lasting = [
+        episode
+        for episode in of_node
+        if episode.ended_at is None and received_at - episode.received_at <= limits.silent_seconds
     ]
-    return sorted(found, key=lambda each: (_WORST_FIRST.index(each.severity), -each.began_at, each))
+    return sorted(
+        lasting,
+        key=lambda episode: (_WORST_FIRST.index(episode.severity), -episode.began_at, episode),
+    )
 
 
 def state_of(
@@ -74,30 +77,30 @@ def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]
     """How one part of a node is, by its own facts; unknown where the node or the part is."""
     if node.health is Health.UNKNOWN:
         return Health.UNKNOWN, Action.NONE
-    now = [each for each in node.facts if each in of_part]
-    worst = next((each for each in now if each.severity in _BY_SEVERITY), None)
+    now = [episode for episode in node.facts if episode in of_part]
+    worst = next((episode for episode in now if episode.severity in _BY_SEVERITY), None)
     if worst is not None:
         return _BY_SEVERITY[worst.severity], worst.action
-    unread = any(each.fact is NodeFact.SOURCE_UNREAD for each in now)
+    unread = any(episode.fact is NodeFact.SOURCE_UNREAD for episode in now)
     return Health.UNKNOWN if unread else Health.HEALTHY, Action.NONE
 
 
 def _reporting(facts: tuple[Episode, ...], received_at: float) -> State:
-    bad = [each for each in facts if each.severity in _BY_SEVERITY]
+    bad = [episode for episode in facts if episode.severity in _BY_SEVERITY]
     if bad:
         health = _BY_SEVERITY[bad[0].severity]
         return State(health, _words(bad), bad[0].action, _since(bad, health), facts)
-    unread = [each for each in facts if each.fact is NodeFact.SOURCE_UNREAD]
+    unread = [episode for episode in facts if episode.fact is NodeFact.SOURCE_UNREAD]
     if unread:
-        why = ", ".join(f"{each.subject} cannot be read: {each.text}" for each in unread)
-        since = min(each.began_at for each in unread)
+        why = ", ".join(f"{episode.subject} cannot be read: {episode.text}" for episode in unread)
+        since = min(episode.began_at for episode in unread)
         return State(Health.UNKNOWN, why, Action.NONE, since, facts)
     return State(Health.HEALTHY, "nothing is found wrong", Action.NONE, None, facts)
 
 
 def _silent(facts: tuple[Episode, ...], received_at: float, silent: float) -> State:
     why = f"no report for {seconds(silent)}: is the node up, and its agent?"
-    bad = [each for each in facts if each.severity in _BY_SEVERITY]
+    bad = [episode for episode in facts if episode.severity in _BY_SEVERITY]
     if bad:
         why = f"{why} It was {_BY_SEVERITY[bad[0].severity]} then: {_words(bad)}"
     action = bad[0].action if bad else Action.NONE
@@ -110,10 +113,10 @@ def _words(bad: Sequence[Episode]) -> str:
     return f"{words} and {more} more" if more else words
 
 
-def named(one: Episode) -> str:
+def named(episode: Episode) -> str:
     """A fact and the part that has it, in few words."""
-    return f"{one.title} ({one.subject})" if one.subject else one.title
+    return f"{episode.title} ({episode.subject})" if episode.subject else episode.title
 
 
 def _since(bad: Sequence[Episode], health: Health) -> float:
-    return min(each.began_at for each in bad if _BY_SEVERITY[each.severity] is health)
+    return min(episode.began_at for episode in bad if _BY_SEVERITY[episode.severity] is health)

@@ -36,10 +36,12 @@ class Together(NamedTuple):
 
 def together(states: Mapping[str, State]) -> list[Together]:
     """What too many of the nodes that report have at once to be faults of their own."""
-    reporting = {name: each for name, each in states.items() if each.health is not Health.UNKNOWN}
+    reporting = {
+        name: state for name, state in states.items() if state.health is not Health.UNKNOWN
+    }
     having: dict[tuple[NodeFact, int], dict[str, str]] = defaultdict(dict)
-    for name, each in reporting.items():
-        for fact in each.facts:
+    for name, state in reporting.items():
+        for fact in state.facts:
             if fact.severity is not Severity.EVIDENCE:
                 having[fact.fact, fact.code][name] = fact.title
     return [
@@ -52,13 +54,13 @@ def together(states: Mapping[str, State]) -> list[Together]:
 def held_back(name: str, state: State, shared: list[Together]) -> State:
     """`state`, where its worst fact is one that many nodes have, with the action of the worst one
     that they do not, or none."""
-    many = {(each.fact, each.code): each for each in shared if name in each.nodes}
-    bad = [each for each in state.facts if each.severity is not Severity.EVIDENCE]
+    many = {(fault.fact, fault.code): fault for fault in shared if name in fault.nodes}
+    bad = [episode for episode in state.facts if episode.severity is not Severity.EVIDENCE]
     if not bad or (bad[0].fact, bad[0].code) not in many:
         return state
     worst = many[bad[0].fact, bad[0].code]
     why = f"{state.reason}; {len(worst.nodes)} of {worst.reporting} nodes have it at once"
-    own = next((each for each in bad if (each.fact, each.code) not in many), None)
-    if own is None:
+    unshared = next((episode for episode in bad if (episode.fact, episode.code) not in many), None)
+    if unshared is None:
         return state._replace(action=Action.NONE, reason=why)
-    return state._replace(action=own.action, reason=f"{why}, and not {named(own)}")
+    return state._replace(action=unshared.action, reason=f"{why}, and not {named(unshared)}")

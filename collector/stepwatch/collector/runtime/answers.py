@@ -14,7 +14,7 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
 
-Made = tuple[View, Published]
+Unfinished = tuple[View, Published]
 """An answer that is not finished yet."""
 
 
@@ -27,49 +27,49 @@ class Answers:
         self._clock = clock
         self._views: dict[str, Views] = {}
 
-    def of(self, job: HeldJob, view: View, *, asked: bool = True) -> Published | None:
+    def newest(self, job: HeldJob, view: View, *, requested: bool = True) -> Published | None:
         """The newest answer about a job; None where no record of it is known.
 
-        If it is `asked` for, each evaluation makes it anew for a while.
+        If it is `requested` for, each evaluation makes it anew for a while.
         """
         views = self._views.setdefault(job.name, Views())
-        found = views.ask(view, self._monotonic()) if asked else views.newest(view.name)
-        if found is not None and self._is_fresh(job, found):
-            return found
-        if not job.lock.acquire(blocking=found is None):
-            return found
+        published = views.ask(view, self._monotonic()) if requested else views.newest(view.name)
+        if published is not None and self._is_fresh(job, published):
+            return published
+        if not job.lock.acquire(blocking=published is None):
+            return published
         try:
             if not self._state.fold(job, self._now()):
                 return None
-            made = self._make(job, view)
+            answer = self._make(job, view)
         except CONTAINED as error:
             self._left_out(view, job, error)
             return None
         finally:
             job.lock.release()
         try:
-            return self._finish(views, made)
+            return self._finish(views, answer)
         except CONTAINED as error:
             self._left_out(view, job, error)
             return None
 
-    def made(self, job: HeldJob) -> list[Made]:
+    def renew(self, job: HeldJob) -> list[Unfinished]:
         """What somebody asked for lately, made anew; the job's lock is held."""
-        views, made = self._views.get(job.name), []
-        for view in views.asked(self._monotonic()) if views is not None else ():
+        views, answers = self._views.get(job.name), []
+        for view in views.requested(self._monotonic()) if views is not None else ():
             try:
-                made.append(self._make(job, view))
+                answers.append(self._make(job, view))
             except CONTAINED as error:
                 self._left_out(view, job, error)
-        return made
+        return answers
 
-    def publish(self, job: HeldJob, made: Iterable[Made]) -> None:
+    def publish(self, job: HeldJob, answers: Iterable[Unfinished]) -> None:
         """Finish answers and give them out; no lock is held."""
-        for each in made:
+        for answer in answers:
             try:
-                self._finish(self._views.setdefault(job.name, Views()), each)
+                self._finish(self._views.setdefault(job.name, Views()), answer)
             except CONTAINED as error:
-                self._left_out(each[0], job, error)
+                self._left_out(answer[0], job, error)
 
     def _left_out(self, view: View, job: HeldJob, error: BaseException) -> None:
         """It is an answer less; the job goes on, and so do answers about others."""
@@ -87,20 +87,20 @@ class Answers:
         """A job is no longer live."""
         self._views.pop(job, None)
 
-    def _make(self, job: HeldJob, view: View) -> Made:
+    def _make(self, job: HeldJob, view: View) -> Unfinished:
         now = self._now()
-        made: Any = view.make(job.live, self._evaluator.of(job.name), now)
-        return view, Published(made, now, job.version)
+        value: Any = view.make(job.live, self._evaluator.verdicts_of(job.name), now)
+        return view, Published(value, now, job.version)
 
-    def _finish(self, views: Views, made: Made) -> Published:
-        view, unfinished = made
+    def _finish(self, views: Views, answer: Unfinished) -> Published:
+        view, unfinished = answer
         finished = unfinished._replace(value=view.finish(unfinished.value))
         views.publish(view.name, finished)
         return finished
 
-    def _is_fresh(self, job: HeldJob, found: Published) -> bool:
-        changed = found.version != job.version or job.cursor.waiting_bytes > 0
-        return not changed and 0 <= self._now() - found.as_of < FRESH_SECONDS
+    def _is_fresh(self, job: HeldJob, published: Published) -> bool:
+        changed = published.version != job.version or job.cursor.waiting_bytes > 0
+        return not changed and 0 <= self._now() - published.as_of < FRESH_SECONDS
 
     def _now(self) -> float:
         return self._clock.wall_ns() / NANOSECONDS

@@ -98,30 +98,34 @@ class Notifier:
             return
         until = self._monotonic() + SENDING_SECONDS
         facts = self._facts(claimed)
-        decided = [(each, decide(each, facts)) for each in claimed]
-        left = deque(self._without_storm(decided))
-        while left and not stopping.is_set() and self._monotonic() <= until:
-            self._follow(*left.popleft())
-        self._outbox.release(notice for notice, _ in left)
+        decided = [(notice, decide(notice, facts)) for notice in claimed]
+        remaining = deque(self._without_storm(decided))
+        while remaining and not stopping.is_set() and self._monotonic() <= until:
+            self._follow(*remaining.popleft())
+        self._outbox.release(notice for notice, _ in remaining)
 
     def _facts(self, claimed: Sequence[Claimed]) -> Facts:
-        incidents = {each.incident for each in claimed if each.incident}
-        named = {str(each.document.get("incident", {}).get("id", "")) for each in claimed}
-        notes = self._notes.of(incidents)
-        known = {name for name, found in notes.items() if response_of(found)[ACKNOWLEDGED]}
+        incidents = {notice.incident for notice in claimed if notice.incident}
+        named = {str(notice.document.get("incident", {}).get("id", "")) for notice in claimed}
+        notes = self._notes.of_incidents(incidents)
+        acknowledged = {
+            name
+            for name, incident_notes in notes.items()
+            if response_of(incident_notes)[ACKNOWLEDGED]
+        }
         return Facts(
             self._pages.now(),
             self._silences.in_force(),
             self._pages.states(named),
             self._pages.related(incidents),
-            frozenset(known),
+            frozenset(acknowledged),
         )
 
     def _without_storm(
         self, decided: Sequence[tuple[Claimed, Decision]]
     ) -> list[tuple[Claimed, Decision]]:
         """What is left to follow when the beginnings that are too many are summarised."""
-        fresh = [each for each, decision in decided if _is_beginning(each, decision)]
+        fresh = [notice for notice, decision in decided if _is_beginning(notice, decision)]
         if not self.receiver.summarises or not fresh:
             return list(decided)
         sent, had_storm = self._pages.sent_since(STORM_SECONDS)
@@ -133,8 +137,8 @@ class Notifier:
             logger.warning("%s: %d incidents in one message", self.receiver.name, len(fresh))
         else:
             return list(decided)
-        left = {each.key for each in fresh}
-        return [(each, decision) for each, decision in decided if each.key not in left]
+        fresh_keys = {notice.key for notice in fresh}
+        return [(notice, decision) for notice, decision in decided if notice.key not in fresh_keys]
 
     def _follow(self, notice: Claimed, decision: Decision) -> None:
         if decision.document is not None:
@@ -205,37 +209,41 @@ class Notifiers:
         """How long ago the oldest silence in force began, 0 for none, None while it is unknown."""
         self._outbox = outbox
         self._silences = Silences(outbox.engine, outbox.clock)
-        self._each = [Notifier(outbox, receiver, post) for receiver in receivers]
+        self._notifiers = [Notifier(outbox, receiver, post) for receiver in receivers]
         self._reading = Outage("count what is to be sent")
 
     @property
     def receivers(self) -> tuple[str, ...]:
         """Their names."""
-        return tuple(each.receiver.name for each in self._each)
+        return tuple(notifier.receiver.name for notifier in self._notifiers)
 
     @property
     def sent(self) -> dict[tuple[str, str], int]:
         """Tries by receiver and outcome."""
-        found = [(each, outcome) for each in self._each for outcome in (DELIVERED, FAILED)]
-        return {(_shown(each), outcome): each.sent[outcome] for each, outcome in found}
+        outcomes = [
+            (notifier, outcome) for notifier in self._notifiers for outcome in (DELIVERED, FAILED)
+        ]
+        return {
+            (_shown(notifier), outcome): notifier.sent[outcome] for notifier, outcome in outcomes
+        }
 
     def run(self, stopping: threading.Event) -> None:
         """Deliver until `stopping` is set."""
-        threads = [_started(each, stopping) for each in self._each]
+        threads = [_started(notifier, stopping) for notifier in self._notifiers]
         while not stopping.wait(POLL_SECONDS):
             self._count()
-            for at, thread in enumerate(threads):
+            for index, thread in enumerate(threads):
                 if not thread.is_alive() and not stopping.is_set():
-                    name = _shown(self._each[at])
+                    name = _shown(self._notifiers[index])
                     logger.error("receiver %s: a defect of stepwatch ended its sender", name)
-                    threads[at] = _started(self._each[at], stopping)
+                    threads[index] = _started(self._notifiers[index], stopping)
         for thread in threads:
             thread.join()
 
     def advance(self) -> None:
         """Send what is due to each receiver, one after the other."""
-        for each in self._each:
-            each.advance()
+        for notifier in self._notifiers:
+            notifier.advance()
         self._count()
 
     def _count(self) -> None:
@@ -248,8 +256,8 @@ class Notifiers:
             self.silence_seconds = None
             self._reading.noted(error)
             return
-        each = ((_shown(each), each.receiver.name) for each in self._each)
-        self.oldest_seconds = {shown: ages.get(name, 0.0) for shown, name in each}
+        names = ((_shown(notifier), notifier.receiver.name) for notifier in self._notifiers)
+        self.oldest_seconds = {shown: ages.get(name, 0.0) for shown, name in names}
         self._reading.over()
 
 

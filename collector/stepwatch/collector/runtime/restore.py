@@ -70,11 +70,11 @@ class LogReader:
     def _page(self, name: str, missing: range) -> tuple[list[StoredPayload], bool]:
         """The first of what is missing, and whether more may be behind it."""
         limit = min(PAGE_SEGMENTS, len(missing))
-        found = self._store.segments(name, after=missing.start - 1, limit=limit)
+        segments = self._store.segments(name, after_position=missing.start - 1, limit=limit)
         page: list[StoredPayload] = []
         size = 0
-        with closing(found):
-            for stored in found:
+        with closing(segments):
+            for stored in segments:
                 page.append(stored)
                 size += stored.size
                 if size >= PAGE_BYTES:
@@ -169,7 +169,7 @@ class Restorer:
         """Jobs to be read back whose turn it is."""
         withheld, now = self._state.withheld_now(), time.monotonic()
         names = {name for name, why in withheld.items() if why.state == RESTORING}
-        self._aside = {name: at for name, at in self._aside.items() if name in names}
+        self._aside = {name: until_s for name, until_s in self._aside.items() if name in names}
         return (name for name in withheld if name in names and self._aside.get(name, 0.0) <= now)
 
     def follow(self, jobs: Sequence[HeldJob], seconds: float) -> None:
@@ -239,25 +239,27 @@ def decode_kept(store: Store) -> int:
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.
     """
-    after, count = 0, 0
-    while page := store.undecoded.of_formats(wire.READABLE_FORMATS, after=after):
-        after = page[-1].id
-        done = [kept.id for kept in page if _store_decoded(store, kept)]
-        store.undecoded.drop(done)
-        count += len(done)
+    last_id, count = 0, 0
+    while page := store.undecoded.of_formats(wire.READABLE_FORMATS, after_id=last_id):
+        last_id = page[-1].id
+        stored_ids = [segment.id for segment in page if _store_decoded(store, segment)]
+        store.undecoded.drop(stored_ids)
+        count += len(stored_ids)
     return count
 
 
-def _store_decoded(store: Store, kept: UndecodedSegment) -> bool:
+def _store_decoded(store: Store, undecoded: UndecodedSegment) -> bool:
     try:
-        segment = wire.decode(kept.payload)
+        segment = wire.decode(undecoded.payload)
     except SegmentError as error:
-        logger.warning("kept segment %d is unreadable: %s", kept.id, error)
+        logger.warning("kept segment %d is unreadable: %s", undecoded.id, error)
         return False
-    report = report_of(segment, kept.received_ns)
+    report = report_of(segment, undecoded.received_ns)
     if report is not None:
         store.nodes.add([report])
     if segment.key.of_node:
         return True
-    (added,) = store.add_segments([StoredSegment(segment, kept.payload)], kept.received_ns)
+    (added,) = store.add_segments(
+        [StoredSegment(segment, undecoded.payload)], undecoded.received_ns
+    )
     return not added.refusal

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import restore, snapshots
-from stepwatch.collector.runtime.answers import Answers, Made
+from stepwatch.collector.runtime.answers import Answers, Unfinished
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
@@ -104,10 +104,10 @@ class Service:
         try:
             if not reads_only:
                 decode_kept(store)
-            known = store.newest_generations()
-            self.asked_otherwise = self._evaluator.objectives.asked_otherwise(known)
+            generations = store.newest_generations()
+            self.asked_otherwise = self._evaluator.objectives.asked_otherwise(generations)
             """SLOs of which the store was kept with another document than this collector has."""
-            self._evaluator.objectives = self._evaluator.objectives.of_generations(known)
+            self._evaluator.objectives = self._evaluator.objectives.of_generations(generations)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
@@ -131,22 +131,22 @@ class Service:
         if objectives is None:
             return
         with self._asking:
-            before, self._evaluator.objectives = self._evaluator.objectives, objectives
-        for line in objectives.changes_since(before):
+            previous, self._evaluator.objectives = self._evaluator.objectives, objectives
+        for line in objectives.changes_since(previous):
             logger.info("objectives: %s", line)
 
     def _note_generations(self) -> None:
         """Keep in the store from when on each SLO asks for what it does."""
-        asked = self._evaluator.objectives
-        if self._reads_only or asked is self._noted:
+        objectives = self._evaluator.objectives
+        if self._reads_only or objectives is self._noted:
             return
-        slos = {name: (slo.revision, slo.document) for name, slo in asked.slos.items()}
-        found = self.store.note_generations(slos, self.now())
-        noted = asked.of_generations(found)
-        for name in asked.asked_otherwise(found):
+        slos = {name: (slo.revision, slo.document) for name, slo in objectives.slos.items()}
+        generations = self.store.note_generations(slos, self.now())
+        noted = objectives.of_generations(generations)
+        for name in objectives.asked_otherwise(generations):
             logger.warning("SLO %s: another collector of this store asks for something else", name)
         with self._asking:
-            if self._evaluator.objectives is asked:  # else another one is asked for since then
+            if self._evaluator.objectives is objectives:  # else another one is asked for since then
                 self._evaluator.objectives = self._noted = noted
 
     def receive(self, body: bytes, source: str = "") -> list[Verdict]:
@@ -218,25 +218,25 @@ class Service:
 
         They go on changing: for tests, and whoever has the service for himself.
         """
-        found = [self.job(job.name) for job in self._state.jobs()[::-1]]
-        return [each for each in found if each is not None], self.now()
+        jobs = [self.job(job.name) for job in self._state.jobs()[::-1]]
+        return [job for job in jobs if job is not None], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
         """One job with its verdicts, as `jobs_now`; None where it is not in live state."""
-        held = self._state.get(name)
-        if held is None:
+        job = self._state.get(name)
+        if job is None:
             return None
-        with held.lock:
-            known = self._state.fold(held, self.now())
-            return (held.live, self._evaluator.of(name)) if known else None
+        with job.lock:
+            is_known = self._state.fold(job, self.now())
+            return (job.live, self._evaluator.verdicts_of(name)) if is_known else None
 
     def runs_on(self, name: str, node: str) -> bool:
         """Whether a node runs ranks of a job; of one not live here, whether it sent segments."""
-        held = self._state.get(name)
-        if held is None:
+        job = self._state.get(name)
+        if job is None:
             return self.store.has_sent(name, node)
-        with held.lock:
-            return self._state.fold(held, self.now()) and held.live.runs_on(node)
+        with job.lock:
+            return self._state.fold(job, self.now()) and job.live.runs_on(node)
 
     def answer(self, name: str, view: View) -> Published | None:
         """The newest answer about a job; None where nobody has it in live state.
@@ -244,16 +244,16 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is gone.
         """
-        held = self._state.get(name)
-        if held is not None and self.tenancy.may_show(held):
-            return self._answers.of(held, view)
+        job = self._state.get(name)
+        if job is not None and self.tenancy.may_show(job):
+            return self._answers.newest(job, view)
         return None if name in self.withheld() else self.shared_views.read(name, view)
 
     def answers(self, view: View) -> list[Published]:
         """The newest answers about all jobs that are evaluated here, newest written first."""
-        here = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
-        found = [self._answers.of(job, view) for job in here]
-        return [each for each in found if each is not None]
+        jobs = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
+        answers = [self._answers.newest(job, view) for job in jobs]
+        return [answer for answer in answers if answer is not None]
 
     def answers_of_others(self, view: View) -> list[Published]:
         """The newest answers about jobs that other collectors evaluate.
@@ -261,8 +261,8 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
-        here = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
-        return self.shared_views.read_all(view, here | self.withheld().keys())
+        local_jobs = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
+        return self.shared_views.read_all(view, local_jobs | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
@@ -282,9 +282,9 @@ class Service:
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
             self._restorer.follow(self._state.jobs(), restore.BUDGET_SECONDS)
-        for held in self._state.jobs():
+        for job in self._state.jobs():
             with self._failing():
-                self._evaluate(held)
+                self._evaluate(job)
         self._forget()
         self.shared_views.write(self._state.jobs())
         if self.evaluation_failures == failures:
@@ -305,28 +305,28 @@ class Service:
             self.evaluation_failures += 1
             self._evaluating.noted(error)
 
-    def _evaluate(self, held: HeldJob) -> None:
-        if not self.tenancy.holds(held):
+    def _evaluate(self, job: HeldJob) -> None:
+        if not self.tenancy.holds(job):
             return
-        name, made = held.name, list[Made]()
-        with held.lock:
-            if self._state.fold(held, self.now()):
+        name, answers = job.name, list[Unfinished]()
+        with job.lock:
+            if self._state.fold(job, self.now()):
                 try:
-                    made = self._evaluated(held)
+                    answers = self._evaluated(job)
                 except LeaseLostError:
-                    self.tenancy.lost(held)
+                    self.tenancy.lost(job)
                     self._state.release(name)
-        self._answers.publish(held, made)
+        self._answers.publish(job, answers)
         if name in self._state.withheld:
             self.evaluation_failures += 1
 
-    def _evaluated(self, held: HeldJob) -> list[Made]:
-        with self._state.contained(held.name, self.now()):
-            if self._evaluator.evaluate(held.live, self.tenancy.lease(held)):
-                held.changed()
-                failed = bool(self._evaluator.of(held.name).not_looked_for)
+    def _evaluated(self, job: HeldJob) -> list[Unfinished]:
+        with self._state.contained(job.name, self.now()):
+            if self._evaluator.evaluate(job.live, self.tenancy.lease(job)):
+                job.changed()
+                failed = bool(self._evaluator.verdicts_of(job.name).not_looked_for)
                 self.evaluation_failures += failed
-                return self._answers.made(held)
+                return self._answers.renew(job)
         return []
 
     def run(self, interval_seconds: float = 1.0) -> None:
@@ -364,11 +364,11 @@ class Service:
         until = time.monotonic() + seconds
         failures = self.evaluation_failures
         while self._restorer.is_busy and not self._stopping.is_set():
-            left = until - time.monotonic()
-            if left <= 0 or self.evaluation_failures > failures:
+            remaining_s = until - time.monotonic()
+            if remaining_s <= 0 or self.evaluation_failures > failures:
                 break
             with self._failing():
-                if not self._restore(min(left, restore.BUDGET_SECONDS)):
+                if not self._restore(min(remaining_s, restore.BUDGET_SECONDS)):
                     return
         self._due.wait(max(until - time.monotonic(), 0.0))
         self._due.clear()

@@ -65,37 +65,37 @@ class SharedViews:
         self._next_s = time.monotonic() + EVERY_SECONDS
         try:
             wanted = set(self._store.views.wanted())
-            mine = [job for job in jobs if self._tenancy.holds(job)]
-            for at in range(0, len(mine), JOBS_AT_ONCE):
-                self._write(mine[at : at + JOBS_AT_ONCE], wanted)
+            held_jobs = [job for job in jobs if self._tenancy.holds(job)]
+            for start in range(0, len(held_jobs), JOBS_AT_ONCE):
+                self._write(held_jobs[start : start + JOBS_AT_ONCE], wanted)
         except sa.exc.SQLAlchemyError as error:
             self._writing.noted(error)
             return
-        known = {job.name for job in jobs}
-        self._written = {key: at for key, at in self._written.items() if key[0] in known}
+        names = {job.name for job in jobs}
+        self._written = {key: entry for key, entry in self._written.items() if key[0] in names}
         self._writing.over()
 
     def _write(self, jobs: Iterable[HeldJob], wanted: Collection[tuple[str, str]]) -> None:
         views, unchanged, leases, written = [], [], [], {}
         now = self._answers.now()
         for job in jobs:
-            for view in self._asked(job, wanted):
+            for view in self._due_views(job, wanted):
                 key = job.name, view.name
-                before = self._written.get(key)
-                if before is not None and before.version == job.version:
-                    if not 0 <= now - before.as_of < AGAIN_SECONDS:
+                previous = self._written.get(key)
+                if previous is not None and previous.version == job.version:
+                    if not 0 <= now - previous.as_of < AGAIN_SECONDS:
                         unchanged.append(key)
-                        written[key] = before._replace(as_of=now)
-                elif (found := self._answers.of(job, view, asked=False)) is not None:
-                    views.append(StoredView(*key, found.as_of, found.value))
-                    written[key] = _Written(found.version, found.as_of)
+                        written[key] = previous._replace(as_of=now)
+                elif (published := self._answers.newest(job, view, requested=False)) is not None:
+                    views.append(StoredView(*key, published.as_of, published.value))
+                    written[key] = _Written(published.version, published.as_of)
             if (lease := self._tenancy.lease(job)) is not None:
                 leases.append(lease)
         if written:
             self._store.views.save(views, leases, unchanged, now)
             self._written |= written
 
-    def _asked(self, job: HeldJob, wanted: Collection[tuple[str, str]]) -> Iterator[View]:
+    def _due_views(self, job: HeldJob, wanted: Collection[tuple[str, str]]) -> Iterator[View]:
         for name, view in self._views.items():
             if name in self._always or (job.name, name) in wanted:
                 yield view
@@ -108,23 +108,23 @@ class SharedViews:
         """
         if not self._tenancy.is_shared:
             return None
-        found = self._store.views.one(job, view.name)
-        if self._will_do(found) or job not in self._store.positions([job]):
-            return _published(found)
+        stored = self._store.views.get(job, view.name)
+        if self._will_do(stored) or job not in self._store.positions([job]):
+            return _published(stored)
         self._store.views.want(job, view.name)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._will_do(found) and time.monotonic() < deadline:
+        while not self._will_do(stored) and time.monotonic() < deadline:
             if self._tenancy.replicas == 1:
                 break
             time.sleep(_POLL_SECONDS)
-            found = self._store.views.one(job, view.name)
-        return _published(found)
+            stored = self._store.views.get(job, view.name)
+        return _published(stored)
 
-    def _will_do(self, found: StoredView | None) -> bool:
+    def _will_do(self, stored: StoredView | None) -> bool:
         """Whether nobody need wait for a newer answer."""
-        if found is None:
+        if stored is None:
             return False
-        return found.name in self._always or self._answers.age(found.as_of) <= OLD_SECONDS
+        return stored.name in self._always or self._answers.age(stored.as_of) <= OLD_SECONDS
 
     def read_all(self, view: View, without: Collection[str]) -> list[Published]:
         """What other collectors answered about their jobs, newest first; none while none lives.
@@ -134,9 +134,13 @@ class SharedViews:
         """
         if self._tenancy.replicas == 1:
             return []
-        found = self._store.views.all_of(view.name)
-        return [Published(each.payload, each.as_of, 0) for each in found if each.job not in without]
+        stored = self._store.views.all_of(view.name)
+        return [
+            Published(answer.payload, answer.as_of, 0)
+            for answer in stored
+            if answer.job not in without
+        ]
 
 
-def _published(found: StoredView | None) -> Published | None:
-    return None if found is None else Published(found.payload, found.as_of, 0)
+def _published(stored: StoredView | None) -> Published | None:
+    return None if stored is None else Published(stored.payload, stored.as_of, 0)

@@ -79,14 +79,14 @@ class Snapshotter:
         """Save jobs whose turn it is, for about so long."""
         deadline = time.monotonic() + seconds
         now = self._now()
-        for name in self._kept_by_age(lambda job, kept: kept.is_due(now, job.cursor.applied)):
+        for name in self._kept_by_age(lambda job, entry: entry.is_due(now, job.cursor.applied)):
             self.save(name)
             if time.monotonic() >= deadline:
                 return
 
     def save_all(self) -> None:
         """Save every job that changed since it was saved: the collector stops."""
-        for name in self._kept_by_age(lambda job, kept: True):
+        for name in self._kept_by_age(lambda job, entry: True):
             self.save(name)
 
     def load(self, name: str) -> tuple[LiveJob, int]:
@@ -141,25 +141,25 @@ class Snapshotter:
 
     def _kept_by_age(self, chosen: Callable[[HeldJob, _Kept], bool]) -> list[str]:
         """Names of the live jobs that are `chosen`, the one that was saved longest ago first."""
-        found = {}
+        saved_at = {}
         for job in self._state.jobs():
-            kept = self._kept.setdefault(job.name, _Kept(at_s=self._now()))
-            if chosen(job, kept):
-                found[job.name] = kept.at_s
-        return sorted(found, key=found.__getitem__)
+            entry = self._kept.setdefault(job.name, _Kept(at_s=self._now()))
+            if chosen(job, entry):
+                saved_at[job.name] = entry.at_s
+        return sorted(saved_at, key=saved_at.__getitem__)
 
     def save(self, name: str) -> bool:
         """Save a job now; whether all that is known of it is stored."""
-        kept, now = self._kept.get(name), self._now()
-        if kept is None:  # it was forgotten since it became due
+        entry, now = self._kept.get(name), self._now()
+        if entry is None:  # it was forgotten since it became due
             return False
-        kept.at_s = now
+        entry.at_s = now
         job = self._state.get(name)
         if job is None or not self._tenancy.holds(job):
             return False
         began = time.monotonic()
         try:
-            position, document = self._taken_apart(job, kept.position)
+            position, document = self._taken_apart(job, entry.position)
             if document is not None:
                 data = packed(document, About(name, position, now))
                 self._store.snapshots.save(
@@ -169,7 +169,7 @@ class Snapshotter:
                     saved_ns=self._clock.wall_ns(),
                     lease=self._tenancy.lease(job),
                 )
-                kept.position, kept.took_s = position, time.monotonic() - began
+                entry.position, entry.took_s = position, time.monotonic() - began
                 self.counts[SAVED] += 1
             return True
         except LeaseLostError:
@@ -179,12 +179,12 @@ class Snapshotter:
             logger.error("cannot save the state of %s: %s", name, error)
         return False
 
-    def _taken_apart(self, job: HeldJob, after: int) -> tuple[int, Document | None]:
-        """The state of a job with its position, None where that is not behind `after`."""
+    def _taken_apart(self, job: HeldJob, after_position: int) -> tuple[int, Document | None]:
+        """The state of a job with its position, None where that is not behind `after_position`."""
         with job.lock:
-            known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
+            is_known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
             position = job.cursor.applied
-            is_due = known and position > after and not job.live.waits
+            is_due = is_known and position > after_position and not job.live.waits
             document = taken_apart(job.live) if is_due else None
             return position, document
 

@@ -51,17 +51,17 @@ class Succession:
         live = self._state.jobs()
         self._tenancy.want(job.name for job in live if not job.epoch)
         self._tenancy.claim_wanted()
-        held = self._tenancy.held()
+        epochs = self._tenancy.epochs()
         for job in live:
-            epoch = held.get(job.name, 0)
+            epoch = epochs.get(job.name, 0)
             if not job.epoch and epoch == 1:
                 job.epoch = 1
             elif epoch != job.epoch or not epoch:
                 self._state.release(job.name)
         withheld = self._state.withheld_now()
-        for name in withheld.keys() - held.keys():
+        for name in withheld.keys() - epochs.keys():
             self._state.release(name)
-        known = {job.name for job in self._state.jobs()} | withheld.keys()
+        known_names = {job.name for job in self._state.jobs()} | withheld.keys()
         places = {name: place for place, name in enumerate(order)}
-        for name in sorted(held.keys() - known, key=lambda name: places.get(name, -1)):
+        for name in sorted(epochs.keys() - known_names, key=lambda name: places.get(name, -1)):
             self._restorer.request(name)

@@ -47,8 +47,8 @@ class Surplus:
         if now - self._since < EVERY_SECONDS:
             return
         self._since = now
-        mine = [job for job in self._state.jobs() if self._tenancy.holds(job)]
-        few = sorted(mine, key=lambda job: job.cells)[: min(self._tenancy.surplus, AT_ONCE)]
+        held_jobs = [job for job in self._state.jobs() if self._tenancy.holds(job)]
+        few = sorted(held_jobs, key=lambda job: job.cells)[: min(self._tenancy.surplus, AT_ONCE)]
         names = [job.name for job in few if self._snapshotter.save(job.name)]
         self._tenancy.give_back(names)
         for name in names:

@@ -39,7 +39,7 @@ class Tenancy:
         self.surplus = 0
         self.refused = 0
         self._leases = leases
-        self._held: dict[str, int] = {}
+        self._epochs: dict[str, int] = {}
         self._elsewhere: dict[str, float] = {}
         self._wanted: set[str] = set()
         self._given_up: set[str] = set()
@@ -55,22 +55,22 @@ class Tenancy:
     @property
     def is_confirmed(self) -> bool:
         """Whether no other collector can have taken over what this one holds."""
-        alone = self._leases is None or self.replicas == 1
-        return alone or time.monotonic() - self._confirmed_at < LEASE_SECONDS
+        is_alone = self._leases is None or self.replicas == 1
+        return is_alone or time.monotonic() - self._confirmed_at < LEASE_SECONDS
 
     @property
     def unconfirmed_seconds(self) -> float:
         """Since when the database has not confirmed that this collector lives; 0 for a lone one."""
         return 0.0 if self._leases is None else time.monotonic() - self._confirmed_at
 
-    def held(self) -> Mapping[str, int]:
+    def epochs(self) -> Mapping[str, int]:
         """Epochs of the jobs that this collector holds."""
         with self._lock:
-            return dict(self._held)
+            return dict(self._epochs)
 
     def holds(self, job: HeldJob) -> bool:
         """Whether what is known of a job was built under the present lease."""
-        return self._leases is None or self._held.get(job.name) == job.epoch
+        return self._leases is None or self._epochs.get(job.name) == job.epoch
 
     def may_show(self, job: HeldJob) -> bool:
         """Whether readers are answered from what is known here: nobody else evaluates the job.
@@ -89,7 +89,7 @@ class Tenancy:
 
     def epoch(self, name: str) -> int:
         """The epoch of a job that is held; 0 of any other."""
-        return self._held.get(name, 0)
+        return self._epochs.get(name, 0)
 
     def want(self, names: Iterable[str]) -> None:
         """Claim jobs with the next `claim_wanted`, but those known to be held elsewhere."""
@@ -104,16 +104,18 @@ class Tenancy:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
         with self._lock:
-            names = self._wanted - self._held.keys()
+            names = self._wanted - self._epochs.keys()
             self._wanted = set()
         if self._leases is None or not names:
             return
         claimed = self._leases.claim(names)
         until = time.monotonic() + ELSEWHERE_SECONDS
         with self._lock:
-            self._held |= claimed
+            self._epochs |= claimed
             now = time.monotonic()
-            self._elsewhere = {n: at for n, at in self._elsewhere.items() if at > now}
+            self._elsewhere = {
+                n: expires_s for n, expires_s in self._elsewhere.items() if expires_s > now
+            }
             self._elsewhere |= dict.fromkeys(names - claimed.keys(), until)
 
     def tick(self) -> bool:
@@ -124,30 +126,30 @@ class Tenancy:
         """
         if self._leases is None:
             return False
-        began, before, given_up = time.monotonic(), self.held(), set(self._given_up)
+        began, epochs, given_up = time.monotonic(), self.epochs(), set(self._given_up)
         if given_up:
             self._leases.release(given_up, wanted=False)
-        others = self._leases.beat()
-        if gone := [holder for holder in others if is_gone(holder)]:
-            self._leases.expire(gone)
+        other_holders = self._leases.beat()
+        if lost_holders := [holder for holder in other_holders if is_gone(holder)]:
+            self._leases.expire(lost_holders)
         renewed = self._leases.renew()
-        self.replicas = 1 + len(others) - len(gone)
+        self.replicas = 1 + len(other_holders) - len(lost_holders)
         room = self._leases.share(self.replicas) if self.replicas > 1 else live.MAX_JOBS
         room = min(room, live.MAX_JOBS) - len(renewed)
         self.surplus = max(-room, 0)
         claimed = self._leases.claim_free(room) if room > 0 else {}
         with self._lock:
-            for name, epoch in before.items():
-                if renewed.get(name) != epoch and self._held.get(name) == epoch:
-                    del self._held[name]
-            self._held |= claimed
+            for name, epoch in epochs.items():
+                if renewed.get(name) != epoch and self._epochs.get(name) == epoch:
+                    del self._epochs[name]
+            self._epochs |= claimed
             # Whose claim was committed although its answer was lost: nobody else would take it.
-            for name in renewed.keys() - before.keys() - given_up - self._given_up:
-                self._held.setdefault(name, renewed[name])
+            for name in renewed.keys() - epochs.keys() - given_up - self._given_up:
+                self._epochs.setdefault(name, renewed[name])
             self._given_up -= given_up
             self._confirmed_at = began
         self._renewing.over()
-        if claimed and self.replicas + len(gone) > 1:
+        if claimed and self.replicas + len(lost_holders) > 1:
             logger.info("takes up %d jobs whose collector is gone", len(claimed))
         return bool(claimed)
 
@@ -164,8 +166,8 @@ class Tenancy:
         """A write was refused: somebody else held the job since. Its lease may be ours again."""
         with self._lock:
             self.refused += 1
-            if self._held.get(job.name) == job.epoch:
-                del self._held[job.name]
+            if self._epochs.get(job.name) == job.epoch:
+                del self._epochs[job.name]
         logger.warning("%s was evaluated by another collector meanwhile", job.name)
 
     def give_back(self, names: Collection[str]) -> None:
@@ -180,19 +182,21 @@ class Tenancy:
         with self._lock:
             self.surplus = max(self.surplus - len(names), 0)
             for name in names:
-                self._held.pop(name, None)
+                self._epochs.pop(name, None)
 
     def give_up(self, names: Collection[str]) -> None:
         """Nobody should hold these jobs before they write again; the next `tick` says so."""
         with self._lock:
-            self._given_up.update(name for name in names if self._held.pop(name, None) is not None)
+            self._given_up.update(
+                name for name in names if self._epochs.pop(name, None) is not None
+            )
 
     def leave(self) -> None:
         """Give all leases back: this collector stops."""
         if self._leases is None:
             return
         with self._lock:
-            self._held = {}
+            self._epochs = {}
         try:
             self._leases.leave()
         except sa.exc.SQLAlchemyError as error:

@@ -25,7 +25,7 @@ class View(NamedTuple):
 
     name: str
     make: Callable[[LiveJob, Verdicts, float], Any]
-    finish: Callable[[Any], Any] = lambda made: made
+    finish: Callable[[Any], Any] = lambda answer: answer
     kept_seconds: float = KEPT_SECONDS
 
 
@@ -42,32 +42,38 @@ class Views:
 
     def __init__(self) -> None:
         self._published: dict[str, Published] = {}
-        self._asked: dict[str, tuple[View, float]] = {}
+        self._requests: dict[str, tuple[View, float]] = {}
         self._lock = threading.Lock()
 
     def ask(self, view: View, now: float) -> Published | None:
         """The newest answer, None before the first; it was asked for at `now` (monotonic)."""
         with self._lock:
-            self._asked[view.name] = view, now
+            self._requests[view.name] = view, now
             return self._published.get(view.name)
 
     def newest(self, name: str) -> Published | None:
         """The newest answer of a kind, None before the first."""
         return self._published.get(name)
 
-    def asked(self, now: float) -> list[View]:
+    def requested(self, now: float) -> list[View]:
         """What was asked for lately."""
         with self._lock:
-            found = [view for view, at in self._asked.values() if now - at <= view.kept_seconds]
-            self._asked = {view.name: self._asked[view.name] for view in found}
+            views = [
+                view
+                for view, asked_s in self._requests.values()
+                if now - asked_s <= view.kept_seconds
+            ]
+            self._requests = {view.name: self._requests[view.name] for view in views}
             self._published = {
-                name: each for name, each in self._published.items() if name in self._asked
+                name: published
+                for name, published in self._published.items()
+                if name in self._requests
             }
-            return found
+            return views
 
     def publish(self, name: str, published: Published) -> None:
         """Give an answer out from now on, unless a newer one is there."""
         with self._lock:
-            before = self._published.get(name)
-            if before is None or before.version <= published.version:
+            previous = self._published.get(name)
+            if previous is None or previous.version <= published.version:
                 self._published[name] = published

@@ -114,20 +114,20 @@ def _prepare_tables(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         without_time_limits(connection)
         lock_tables(connection)
-        found = schema_of(connection)  # another process may have been first
-        if found is None:
+        version = schema_of(connection)  # another process may have been first
+        if version is None:
             _create_tables(connection)
-        elif found in migrations.EARLIER:
+        elif version in migrations.EARLIER:
             began = time.monotonic()
             migrations.migrate(connection, SCHEMA_VERSION)
             seconds, place = time.monotonic() - began, shown(engine.url)
             logger.info(
                 "upgraded the store %s from schema %s to %s in %.1f s",
-                *(place, found, SCHEMA_VERSION, seconds),
+                *(place, version, SCHEMA_VERSION, seconds),
             )
-        elif found != SCHEMA_VERSION:
+        elif version != SCHEMA_VERSION:
             raise StoreError(
-                f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
+                f"the store has schema {version}, this stepwatch reads {SCHEMA_VERSION}; "
                 "use the stepwatch that wrote it, or another --store"
             )
 
@@ -140,9 +140,9 @@ def schema_of(connection: sa.Connection) -> str | None:
     tables = sa.inspect(connection)
     if tables.has_table("meta"):
         query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
-        found = connection.execute(query).scalar_one_or_none()
-        if found is not None:
-            return str(found)
+        version = connection.execute(query).scalar_one_or_none()
+        if version is not None:
+            return str(version)
     return migrations.EARLIER[0] if tables.has_table("segment") else None
 
 
@@ -242,10 +242,10 @@ def shown(url: str | sa.URL) -> str:
     if "://" not in str(url):
         return str(url)
     try:
-        known = sa.make_url(url)
+        parsed_url = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
         return str(url).partition("://")[0][:80] + "://..."
-    return known.set(query={}).render_as_string(hide_password=True)
+    return parsed_url.set(query={}).render_as_string(hide_password=True)
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

@@ -69,11 +69,13 @@ def check(connection: sa.Connection, lease: Lease) -> None:
 def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]:
     """Jobs whose lease nobody else claimed; no one does until the transaction ends."""
     table = schema.lease
-    of = {lease.job: lease for lease in leases}
-    query = sa.select(table.c.job, table.c.holder, table.c.epoch).where(table.c.job.in_(of))
+    leases_by_job = {lease.job: lease for lease in leases}
+    query = sa.select(table.c.job, table.c.holder, table.c.epoch).where(
+        table.c.job.in_(leases_by_job)
+    )
     query = query.order_by(table.c.job).with_for_update(read=True, key_share=True)
     rows = connection.execute(query)
-    return {row.job for row in rows if Lease(*row) == of[row.job]}
+    return {row.job for row in rows if Lease(*row) == leases_by_job[row.job]}
 
 
 @contextmanager
@@ -106,17 +108,21 @@ class Leases:
         """
         table = schema.replica
         with self._writing() as (connection, now):
-            mine = insert(connection.dialect, table).values(
+            heartbeat = insert(connection.dialect, table).values(
                 holder=self.holder, expires_ns=now + _LEASE_NS
             )
             renewed = {"expires_ns": now + _LEASE_NS}
-            connection.execute(mine.on_conflict_do_update(index_elements=["holder"], set_=renewed))
+            connection.execute(
+                heartbeat.on_conflict_do_update(index_elements=["holder"], set_=renewed)
+            )
             # Two that come back at once would wait for each other's row.
-            gone = sa.select(table.c.holder).where(~_is_live(table, now))
-            gone = gone.with_for_update(skip_locked=True)
-            connection.execute(sa.delete(table).where(table.c.holder.in_(gone.scalar_subquery())))
-            others = sa.select(table.c.holder).where(table.c.holder != self.holder)
-            return [row.holder for row in connection.execute(others)]
+            expired_holders = sa.select(table.c.holder).where(~_is_live(table, now))
+            expired_holders = expired_holders.with_for_update(skip_locked=True)
+            connection.execute(
+                sa.delete(table).where(table.c.holder.in_(expired_holders.scalar_subquery()))
+            )
+            other_holders = sa.select(table.c.holder).where(table.c.holder != self.holder)
+            return [row.holder for row in connection.execute(other_holders)]
 
     def renew(self) -> dict[str, int]:
         """Renew the leases that are still of this holder; returns the epochs of all, by job.
@@ -132,17 +138,17 @@ class Leases:
             last = self._renew_some(last)
         table = schema.lease
         with self._engine.connect() as connection:
-            rows = connection.execute(self._mine(table.c.job, table.c.epoch))
+            rows = connection.execute(self._select_own(table.c.job, table.c.epoch))
             return {row.job: int(row.epoch) for row in rows}
 
-    def _mine(self, *columns: sa.Column[Any]) -> sa.Select[Any]:
+    def _select_own(self, *columns: sa.Column[Any]) -> sa.Select[Any]:
         table = schema.lease
         return sa.select(*columns).where(table.c.holder == self.holder, table.c.expires_ns > 0)
 
-    def _renew_some(self, after: str) -> str | None:
+    def _renew_some(self, previous_job: str) -> str | None:
         """Renew the next few behind a name; returns the last one's, None where no more follow."""
         table = schema.lease
-        few = self._mine(table.c.job).where(table.c.job > after).order_by(table.c.job)
+        few = self._select_own(table.c.job).where(table.c.job > previous_job).order_by(table.c.job)
         few = few.limit(_RENEWED_AT_ONCE).with_for_update(key_share=True, skip_locked=True)
         with writing(self._engine) as connection:
             names = list(connection.execute(few).scalars())
@@ -158,18 +164,18 @@ class Leases:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
-        found: dict[str, int] = {}
+        epochs: dict[str, int] = {}
         names, table = sorted(jobs), schema.lease
-        for at in range(0, len(names), _NAMES_AT_ONCE):
-            few = names[at : at + _NAMES_AT_ONCE]
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            few = names[start : start + _NAMES_AT_ONCE]
             rows = [{"job": name, "holder": "", "epoch": 0, "expires_ns": 0} for name in few]
             with writing(self._engine) as connection:
                 new = insert(connection.dialect, table).on_conflict_do_nothing()
                 connection.execute(new, rows)
                 now = self._now(connection)  # another's new rows were waited for
                 chosen = sa.select(table.c.job).where(table.c.job.in_(few))
-                found |= self._take(connection, chosen, now)
-        return found
+                epochs |= self._take(connection, chosen, now)
+        return epochs
 
     def claim_free(self, limit: int) -> dict[str, int]:
         """Claim jobs whose holder is gone, the newest written first; returns their epochs by job.
@@ -197,8 +203,8 @@ class Leases:
         """
         table, names = schema.lease, sorted(jobs)
         values: dict[str, Any] = {"expires_ns": 0} | ({} if wanted else {"holder": ""})
-        for at in range(0, len(names), _NAMES_AT_ONCE):
-            few = table.c.job.in_(names[at : at + _NAMES_AT_ONCE])
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            few = table.c.job.in_(names[start : start + _NAMES_AT_ONCE])
             with writing(self._engine) as connection:
                 _change(connection, sa.and_(few, table.c.holder == self.holder), values)
 
@@ -218,8 +224,8 @@ class Leases:
         """
         with writing(self._engine) as connection:
             _change(connection, schema.lease.c.holder.in_(holders), {"expires_ns": 0})
-            gone = schema.replica.c.holder.in_(holders)
-            connection.execute(sa.delete(schema.replica).where(gone))
+            of_holders = schema.replica.c.holder.in_(holders)
+            connection.execute(sa.delete(schema.replica).where(of_holders))
 
     def share(self, replicas: int) -> int:
         """How many of the jobs that anybody should hold are the share of one of so many."""
@@ -254,14 +260,14 @@ class Leases:
 
 
 def _change(
-    connection: sa.Connection, which: sa.ColumnElement[bool], values: dict[str, Any]
+    connection: sa.Connection, condition: sa.ColumnElement[bool], values: dict[str, Any]
 ) -> None:
     """Change leases, whose rows are taken in the order of their names."""
     table = schema.lease
-    rows = sa.select(table.c.job).where(which).order_by(table.c.job)
-    found = list(connection.execute(rows.with_for_update(key_share=True)).scalars())
-    for at in range(0, len(found), _NAMES_AT_ONCE):
-        few = table.c.job.in_(found[at : at + _NAMES_AT_ONCE])
+    rows = sa.select(table.c.job).where(condition).order_by(table.c.job)
+    names = list(connection.execute(rows.with_for_update(key_share=True)).scalars())
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        few = table.c.job.in_(names[start : start + _NAMES_AT_ONCE])
         connection.execute(sa.update(table).where(few).values(**values))
 
 

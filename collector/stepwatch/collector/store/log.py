@@ -26,32 +26,34 @@ _READ_AT_ONCE = 16
 
 
 def read_segments(
-    engine: sa.Engine, job: str, after: int, limit: int | None
+    engine: sa.Engine, job: str, after_position: int, limit: int | None
 ) -> Generator[StoredPayload]:
-    """Segments of a job behind the position `after`, at most `limit`, in the order of positions.
+    """Yield at most `limit` segments of a job behind `after_position`, ordered by position.
 
     What is put into a bundle meanwhile is there once: rows of segments are asked for first, so
     that none is missed, and one that is also in a bundle is left out.
     """
     table = schema.segment
     query = sa.select(table.c.payload, table.c.received_ns, table.c.position)
-    query = query.where(table.c.job == job, table.c.position > after)
+    query = query.where(table.c.job == job, table.c.position > after_position)
     query = query.order_by(table.c.position).limit(limit)
     with engine.connect() as connection, ExitStack() as closing:
         rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(query)
         closing.callback(rows.close)
-        bundles = connection.execute(_bundles_behind(job, after)).all()
-        found: Iterable[StoredPayload] = _loose(rows)
+        bundles = connection.execute(_bundles_behind(job, after_position)).all()
+        payloads: Iterable[StoredPayload] = _loose(rows)
         if bundles:
-            found = _each_once(_bundled(connection, bundles, after), found, after)
-        yield from islice(found, limit)
+            payloads = _each_once(
+                _bundled(connection, bundles, after_position), payloads, after_position
+            )
+        yield from islice(payloads, limit)
 
 
-def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
+def _bundles_behind(job: str, after_position: int) -> sa.Select[Any]:
     table = schema.bundle
     names = ("id", "first", "last", "segments", "object", "first_received_ns", "last_received_ns")
     query = sa.select(*(table.c[name] for name in names))
-    return query.where(table.c.job == job, table.c.last > after).order_by(table.c.last)
+    return query.where(table.c.job == job, table.c.last > after_position).order_by(table.c.last)
 
 
 def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
@@ -60,7 +62,7 @@ def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
 
 
 def _bundled(
-    connection: sa.Connection, bundles: Sequence[Any], after: int
+    connection: sa.Connection, bundles: Sequence[Any], after_position: int
 ) -> Iterator[StoredPayload]:
     for listed, fetch in _fetched(connection, bundles):
         try:
@@ -68,14 +70,14 @@ def _bundled(
             bundle = frame.unpacked(data)
         except SegmentError as error:
             damage = SegmentError(f"positions {listed.first} to {listed.last} in a bundle: {error}")
-            first, last = max(int(listed.first), after + 1), int(listed.last)
+            first, last = max(int(listed.first), after_position + 1), int(listed.last)
             came = int(listed.first_received_ns), int(listed.last_received_ns)
             count = min(int(listed.segments), last - first + 1)
             yield StoredPayload.unreadable(damage, (first, last), came, count)
             continue
         size = len(data) // len(bundle.positions)
         for index, position in enumerate(bundle.positions):
-            if position > after:
+            if position > after_position:
                 yield StoredPayload.of_bundle(bundle, index, size)
 
 
@@ -88,9 +90,9 @@ def _fetched(
         for listed, reference in rows:
             yield listed, partial(fetched, reference)
         return
-    ahead, kept = tee(rows)
+    ahead, pairs = tee(rows)
     futures = fetched_ahead(reference for _, reference in ahead)
-    for future, (listed, _) in zip(futures, kept, strict=False):
+    for future, (listed, _) in zip(futures, pairs, strict=False):
         yield listed, future.result
 
 
@@ -100,18 +102,18 @@ def _references(
     table = schema.bundle
     columns = [table.c[name] for name in Reference._fields]
     for listed in bundles:
-        found = connection.execute(sa.select(*columns).where(table.c.id == listed.id)).one_or_none()
-        if found is not None:  # else it was removed since
-            yield listed, Reference(*found)
+        row = connection.execute(sa.select(*columns).where(table.c.id == listed.id)).one_or_none()
+        if row is not None:  # else it was removed since
+            yield listed, Reference(*row)
 
 
 def _each_once(
-    bundled: Iterator[StoredPayload], loose: Iterable[StoredPayload], after: int
+    bundled: Iterator[StoredPayload], loose: Iterable[StoredPayload], last_position: int
 ) -> Iterator[StoredPayload]:
-    for each in heapq.merge(bundled, loose, key=attrgetter("position")):
-        if each.position > after:
-            after = each.position
-            yield each
+    for payload in heapq.merge(bundled, loose, key=attrgetter("position")):
+        if payload.position > last_position:
+            last_position = payload.position
+            yield payload
 
 
 def whole_after(engine: sa.Engine, job: str) -> int:
@@ -135,8 +137,8 @@ def _newest_first(connection: sa.Connection, job: str) -> Iterator[tuple[int, in
     """Last and first position of each part of a job's log, a few in memory at a time."""
     segment, bundle = schema.segment, schema.bundle
     loose = _pages(connection, segment.c.job == job, segment.c.position, segment.c.position)
-    whole = _pages(connection, bundle.c.job == job, bundle.c.last, bundle.c.first)
-    return heapq.merge(loose, whole, reverse=True)
+    bundle_pages = _pages(connection, bundle.c.job == job, bundle.c.last, bundle.c.first)
+    return heapq.merge(loose, bundle_pages, reverse=True)
 
 
 def _pages(

@@ -66,7 +66,7 @@ def add_notices(
     connection: sa.Connection, notices: Iterable[Notice], now: Now = database_ns
 ) -> None:
     """Write notices in the connection's transaction; one with a known key is there already."""
-    rows = [{**each._asdict(), "state": PENDING, "tries": 0, "due_ns": 0} for each in notices]
+    rows = [{**notice._asdict(), "state": PENDING, "tries": 0, "due_ns": 0} for notice in notices]
     if rows:
         due = now(connection)
         new = insert(connection.dialect, schema.outbox).on_conflict_do_nothing()
@@ -110,8 +110,8 @@ class Outbox:
             change = change.values(tries=table.c.tries + 1, due_ns=until)
             columns = (table.c[name] for name in ("key", "document", "tries", "incident"))
             rows = connection.execute(change.returning(*columns)).all()
-        found = [_claimed(row, now / NANOSECONDS) for row in rows]
-        return sorted(found, key=lambda each: (each.document["at"], each.key))
+        claimed = [_claimed(row, now / NANOSECONDS) for row in rows]
+        return sorted(claimed, key=lambda notice: (notice.document["at"], notice.key))
 
     def delivered(self, key: str) -> None:
         """Mark a notice as delivered.
@@ -140,10 +140,10 @@ class Outbox:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
         """
-        others: dict[str, Any] = {"tries": claimed.tries - 1}
+        changes: dict[str, Any] = {"tries": claimed.tries - 1}
         if silenced and not claimed.silenced:
-            others["document"] = {**claimed.document, HELD: True}
-        self._set(claimed.key, PENDING, seconds, **others)
+            changes["document"] = {**claimed.document, HELD: True}
+        self._set(claimed.key, PENDING, seconds, **changes)
 
     def release(self, claimed: Iterable[Claimed]) -> None:
         """Let anybody claim notices that there was no time to send; that counts as no try.
@@ -151,12 +151,12 @@ class Outbox:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; they are due after their claim.
         """
-        keys, table = [each.key for each in claimed], schema.outbox
+        keys, table = [notice.key for notice in claimed], schema.outbox
         if not keys:
             return
         with writing(self._engine) as connection:
-            mine = sa.and_(table.c.key.in_(keys), table.c.state == PENDING)
-            change = sa.update(table).where(mine).values(tries=table.c.tries - 1)
+            pending = sa.and_(table.c.key.in_(keys), table.c.state == PENDING)
+            change = sa.update(table).where(pending).values(tries=table.c.tries - 1)
             connection.execute(change.values(due_ns=self._now(connection)))
 
     def give_up(self, claimed: Claimed, why: str) -> None:
@@ -172,8 +172,8 @@ class Outbox:
         table = schema.outbox
         query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
         with self._engine.connect() as connection:
-            found = dict.fromkeys((PENDING, DELIVERED, FAILED), 0)
-            return found | {row[0]: int(row[1]) for row in connection.execute(query)}
+            counts = dict.fromkeys((PENDING, DELIVERED, FAILED), 0)
+            return counts | {row[0]: int(row[1]) for row in connection.execute(query)}
 
     def given_up(self) -> dict[str, int]:
         """Notices that are never sent, by why."""
@@ -181,8 +181,8 @@ class Outbox:
         why = table.c.document[GIVEN_UP].as_string()
         query = sa.select(why, sa.func.count()).where(table.c.state == FAILED).group_by(why)
         with self._engine.connect() as connection:
-            found = {row[0]: int(row[1]) for row in connection.execute(query)}
-        return {why: found.get(why, 0) for why in WHYS}
+            counts = {row[0]: int(row[1]) for row in connection.execute(query)}
+        return {why: counts.get(why, 0) for why in WHYS}
 
     def oldest_seconds(self) -> dict[str, float]:
         """How long ago the oldest notice happened that waits, by receiver, where any does; those
@@ -192,9 +192,9 @@ class Outbox:
         waits = sa.and_(table.c.state == PENDING, table.c.document[HELD].as_string().is_(None))
         query = sa.select(table.c.receiver, oldest).where(waits).group_by(table.c.receiver)
         with self._engine.connect() as connection:
-            found = connection.execute(query).all()
+            rows = connection.execute(query).all()
             now = self._now(connection) / NANOSECONDS
-        return {receiver: max(now - float(at), 0.0) for receiver, at in found}
+        return {receiver: max(now - float(happened_s), 0.0) for receiver, happened_s in rows}
 
     def prune(self) -> None:
         """Remove what was delivered or given up a day ago; give up what nobody tried for a day.
@@ -207,9 +207,9 @@ class Outbox:
             now = self._now(connection)
             old = table.c.due_ns < now - int(KEPT_SECONDS * NANOSECONDS)
             connection.execute(sa.delete(table).where(table.c.state != PENDING, old, ~is_open))
-            left = sa.select(table.c.key, table.c.document).where(table.c.state == PENDING, old)
-            left = left.order_by(table.c.key).with_for_update(skip_locked=True)
-            for key, document in connection.execute(left).all():
+            unsent = sa.select(table.c.key, table.c.document).where(table.c.state == PENDING, old)
+            unsent = unsent.order_by(table.c.key).with_for_update(skip_locked=True)
+            for key, document in connection.execute(unsent).all():
                 values = {"document": {**document, GIVEN_UP: UNSENT}, "due_ns": now}
                 change = sa.update(table).where(table.c.key == key).values(state=FAILED, **values)
                 connection.execute(change)
@@ -219,15 +219,15 @@ class Outbox:
         due = sa.and_(table.c.state == PENDING, table.c.due_ns <= self._now(connection))
         return sa.select(table.c.key).where(due, table.c.receiver == receiver)
 
-    def _set(self, key: str, state: str, after_seconds: float, **others: Any) -> None:
+    def _set(self, key: str, state: str, after_seconds: float, **columns: Any) -> None:
         table = schema.outbox
         with writing(self._engine) as connection:
             due = self._now(connection) + int(after_seconds * NANOSECONDS)
             change = sa.update(table).where(table.c.key == key, table.c.state == PENDING)
-            connection.execute(change.values(state=state, due_ns=due, **others))
+            connection.execute(change.values(state=state, due_ns=due, **columns))
 
 
 def _claimed(row: sa.Row[Any], now: float) -> Claimed:
     document = {name: value for name, value in row.document.items() if name != HELD}
-    held = HELD in row.document
-    return Claimed(row.key, document, row.tries, now - document["at"], row.incident, held)
+    is_silenced = HELD in row.document
+    return Claimed(row.key, document, row.tries, now - document["at"], row.incident, is_silenced)

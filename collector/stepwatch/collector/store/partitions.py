@@ -27,7 +27,7 @@ class Partitions:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-        self._known: set[int] = set()
+        self._made_days: set[int] = set()
         self._postponed: dict[int, float] = {}
         """Days whose partition waits for readers of the table, and until when (monotonic)."""
 
@@ -43,11 +43,11 @@ class Partitions:
         if self._engine.dialect.name != "postgresql":
             return
         near = {day for day in days if today - DAYS_BACK <= day <= today + DAYS_AHEAD}
-        for day in sorted(near - self._known):
+        for day in sorted(near - self._made_days):
             if time.monotonic() < self._postponed.get(day, 0.0):
                 continue
             if _unless_locked(self._engine, partial(_make, day=day)):
-                self._known.add(day)
+                self._made_days.add(day)
             else:
                 self._postponed[day] = time.monotonic() + POSTPONED_S
 

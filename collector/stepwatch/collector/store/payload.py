@@ -35,9 +35,9 @@ class StoredPayload:
     @classmethod
     def of_bundle(cls, bundle: Bundle, index: int, size: int) -> StoredPayload:
         """The segment at an index of a bundle's positions; it takes `size` bytes of the bundle."""
-        made = cls(b"", bundle.received_ns[index], bundle.positions[index])
-        made._bundle, made._index, made.size = bundle, index, size
-        return made
+        stored = cls(b"", bundle.received_ns[index], bundle.positions[index])
+        stored._bundle, stored._index, stored.size = bundle, index, size
+        return stored
 
     @classmethod
     def unreadable(
@@ -49,10 +49,10 @@ class StoredPayload:
     ) -> StoredPayload:
         """All of a bundle that cannot be read: its first and last position, when (wall
         nanoseconds) the first and the last segment came, and how many there are."""
-        made = cls(b"", received_ns[1], positions[1])
-        made.first, made.first_received_ns = positions[0], received_ns[0]
-        made._damage, made.count = damage, count
-        return made
+        stored = cls(b"", received_ns[1], positions[1])
+        stored.first, stored.first_received_ns = positions[0], received_ns[0]
+        stored._damage, stored.count = damage, count
+        return stored
 
     @property
     def payload(self) -> bytes:
@@ -86,7 +86,7 @@ class StoredPayload:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredPayload):
             return NotImplemented
-        mine = (self.position, self.received_ns, self.payload)
-        return mine == (other.position, other.received_ns, other.payload)
+        identity = (self.position, self.received_ns, self.payload)
+        return identity == (other.position, other.received_ns, other.payload)
 
     __hash__ = None  # type: ignore[assignment]

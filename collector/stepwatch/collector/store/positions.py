@@ -41,7 +41,7 @@ class _Plain:
         """Execute it for some rows; only for one of them it returns any."""
         values: list[Any] = list(rows)
         if self._columns is not None:
-            values = [dict(zip(self._columns, each, strict=True)) for each in values]
+            values = [dict(zip(self._columns, row, strict=True)) for row in values]
         return connection.exec_driver_sql(
             self._text,
             values if len(values) > 1 else values[0],
@@ -88,23 +88,23 @@ class SegmentInserts:
         if not rows:
             return []
         counts = Counter(map(_job_of, rows))
-        before, marks = self._claim_positions(connection, counts, rows)
+        last_positions, marks = self._claim_positions(connection, counts, rows)
         bundled = self._bundled.among(connection, rows, marks)
-        positions = _numbered(rows, before)
+        positions = _numbered(rows, last_positions)
         # Nearly always all are new, and the count of them says so.
         if not bundled and self._inserted(connection, rows, positions):
             return positions
-        for job, position in before.items():
+        for job, position in last_positions.items():
             connection.execute(_beyond(job, position))
-        known = _known(connection, rows) | bundled
-        fresh = [row for row in rows if key_of(row) not in known]
-        placed = dict(zip(map(key_of, fresh), _numbered(fresh, before), strict=True))
+        stored_keys = _stored_keys(connection, rows) | bundled
+        fresh = [row for row in rows if key_of(row) not in stored_keys]
+        placed = dict(zip(map(key_of, fresh), _numbered(fresh, last_positions), strict=True))
         if fresh:
             columns = (row.placed(placed[key_of(row)]) for row in fresh)
-            named = [dict(zip(COLUMNS, each, strict=True)) for each in columns]
+            named = [dict(zip(COLUMNS, row_values, strict=True)) for row_values in columns]
             connection.execute(sa.insert(schema.segment), named)
         counts = Counter(map(_job_of, fresh))
-        for job, position in before.items():
+        for job, position in last_positions.items():
             change = sa.update(schema.job).where(schema.job.c.name == job)
             connection.execute(change.values(position=position + counts[job]))
         return [placed.get(key_of(row), 0) for row in rows]
@@ -128,23 +128,23 @@ class SegmentInserts:
         received = rows[0].received_ns
         claims = [(name, counts[name], received, received) for name in sorted(counts)]
         if len(claims) == 1:
-            found = self._claim_one.execute(connection, claims).all()
+            claimed = self._claim_one.execute(connection, claims).all()
         else:
             named = [dict(zip(_CLAIMED, claim, strict=True)) for claim in claims]
-            found = connection.execute(self._claim, named).all()
-        before = {row.name: row.position - counts[row.name] for row in found}
-        return before, {row.name: row.bundled for row in found}
+            claimed = connection.execute(self._claim, named).all()
+        last_positions = {row.name: row.position - counts[row.name] for row in claimed}
+        return last_positions, {row.name: row.bundled for row in claimed}
 
 
-def _numbered(rows: Sequence[SegmentRow], before: Mapping[str, int]) -> list[int]:
-    """The positions of rows behind those `before`.
+def _numbered(rows: Sequence[SegmentRow], last_positions: Mapping[str, int]) -> list[int]:
+    """The positions of rows behind those `last_positions`.
 
     Rows of jobs [a, b, a] with {a: 4, b: 0} before get [5, 1, 6].
     """
-    if len(before) == 1:
-        (last,) = before.values()
+    if len(last_positions) == 1:
+        (last,) = last_positions.values()
         return list(range(last + 1, last + 1 + len(rows)))
-    counted = dict(before)
+    counted = dict(last_positions)
     positions = []
     for row in rows:
         counted[row.job] += 1
@@ -157,15 +157,15 @@ def _beyond(job: str, position: int) -> sa.Delete:
     return sa.delete(table).where(table.c.job == job, table.c.position > position)
 
 
-def _known(connection: sa.Connection, rows: Sequence[SegmentRow]) -> set[Key]:
+def _stored_keys(connection: sa.Connection, rows: Sequence[SegmentRow]) -> set[Key]:
     """Keys of those rows that the store has; one statement for each spool of an agent."""
     table = schema.segment
-    found: set[Key] = set()
+    keys: set[Key] = set()
     for spool, members in groupby(sorted(rows, key=key_of), _of_spool):
         sequences = [row.sequence for row in members]
         fields = zip(SegmentKey._fields[:-1], spool, strict=True)
         query = sa.select(table.c.sequence).where(
             *(table.c[name] == value for name, value in fields), table.c.sequence.in_(sequences)
         )
-        found.update((*spool, sequence) for (sequence,) in connection.execute(query))
-    return found
+        keys.update((*spool, sequence) for (sequence,) in connection.execute(query))
+    return keys

@@ -67,9 +67,9 @@ def _unique(name: str, *columns: str) -> None:
     A repeated segment has its clock in its bytes, so its day is the same again.
     """
     chosen = [segment.c[column] for column in columns]
-    whole = sa.Index(name, *chosen, unique=True)
+    undivided = sa.Index(name, *chosen, unique=True)
     divided = sa.Index(name, *chosen, segment.c.wall_day, unique=True)
-    whole.ddl_if(dialect="sqlite")
+    undivided.ddl_if(dialect="sqlite")
     divided.ddl_if(dialect="postgresql")
 
 
@@ -112,7 +112,7 @@ class SegmentRow(NamedTuple):
     payload: bytes
 
     @classmethod
-    def of(cls, segment: Segment, data: bytes, received_ns: int) -> SegmentRow:
+    def from_segment(cls, segment: Segment, data: bytes, received_ns: int) -> SegmentRow:
         """The row of a segment that came as `data` at a wall time."""
         wall_ns = segment.clock.wall_ns
         day = wall_ns // DAY_NS

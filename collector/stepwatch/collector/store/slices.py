@@ -71,7 +71,7 @@ def read_sums(
     days, jobs = schema.account_day, sa.select(schema.account_day.c.job).distinct()
     jobs = jobs.where(days.c.day_s >= since_s)
     named = (jobs if job is None else jobs.where(days.c.job == job)).subquery()
-    mine = (_TABLE.c.job == named.c.job, _TABLE.c.sli == sli)
+    of_job = (_TABLE.c.job == named.c.job, _TABLE.c.sli == sli)
     inner = _TABLE.alias()
     newest = (
         sa.select(sa.func.max(inner.c.start_s))
@@ -80,13 +80,13 @@ def read_sums(
         .scalar_subquery()
     )
     sums = (_TABLE.c.cumulative_good, _TABLE.c.cumulative_total)
-    at_newest = sa.and_(*mine, _TABLE.c.start_s == newest)
+    at_newest = sa.and_(*of_job, _TABLE.c.start_s == newest)
     query = sa.select(named.c.job, *sums).select_from(named.join(_TABLE, at_newest))
-    found: dict[str, Matrix] = {}
-    for at, moment in enumerate(moments):
+    sums_by_job: dict[str, Matrix] = {}
+    for index, moment in enumerate(moments):
         for name, good, total in connection.execute(query, {"moment": moment}):
-            found.setdefault(name, np.zeros((len(moments), 2)))[at] = good, total
-    return found
+            sums_by_job.setdefault(name, np.zeros((len(moments), 2)))[index] = good, total
+    return sums_by_job
 
 
 def slices_of(rows: Rows) -> list[Slice]:
@@ -114,7 +114,9 @@ def put_slices(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> Non
 def _put(dialect: sa.Dialect) -> sa.Insert:
     keys = [column.name for column in _TABLE.primary_key]
     new = insert(dialect, _TABLE)
-    changed = {each.name: new.excluded[each.name] for each in _TABLE.c if each.name not in keys}
+    changed = {
+        column.name: new.excluded[column.name] for column in _TABLE.c if column.name not in keys
+    }
     return new.on_conflict_do_update(index_elements=keys, set_=changed)
 
 

@@ -56,8 +56,10 @@ class Snapshots:
         with fenced(self._engine, lease) as connection:
             connection.execute(sa.insert(table).values(**row))
             ids = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id.desc())
-            kept = connection.execute(ids.limit(KEPT)).scalars().all()
-            connection.execute(sa.delete(table).where(table.c.job == job, table.c.id < min(kept)))
+            newest_ids = connection.execute(ids.limit(KEPT)).scalars().all()
+            connection.execute(
+                sa.delete(table).where(table.c.job == job, table.c.id < min(newest_ids))
+            )
 
     def newest_first(self, job: str) -> Iterator[StoredSnapshot]:
         """Snapshots of a job, one at a time, as each may be large; damaged ones are among them."""
@@ -68,6 +70,6 @@ class Snapshots:
         with self._engine.connect() as connection:
             for identity in connection.execute(ids).scalars().all():
                 query = sa.select(table.c.position, payload).where(table.c.id == identity)
-                found = connection.execute(query).one_or_none()
-                if found is not None:
-                    yield StoredSnapshot(int(found.position), bytes(found.payload))
+                row = connection.execute(query).one_or_none()
+                if row is not None:
+                    yield StoredSnapshot(int(row.position), bytes(row.payload))

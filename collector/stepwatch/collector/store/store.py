@@ -132,7 +132,7 @@ class Store:
         """
         if not segments:
             return []
-        rows = [SegmentRow.of(*stored, received_ns) for stored in segments]
+        rows = [SegmentRow.from_segment(*stored, received_ns) for stored in segments]
         self._partitions.make({row.wall_day for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
@@ -175,15 +175,15 @@ class Store:
             connection.execute(sa.delete(table).where(table.c.id <= newest - _QUARANTINE_LIMIT))
 
     def segments(
-        self, job: str, *, after: int = 0, limit: int | None = None
+        self, job: str, *, after_position: int = 0, limit: int | None = None
     ) -> Generator[StoredPayload]:
-        """Segments of a job by their positions, at most `limit` behind the position `after`.
+        """Segments of a job by their positions, at most `limit` behind `after_position`.
 
         Positions go up by one from 1, in the order in which segments were stored; those of
         removed segments are missing. A few are read at a time, as each may be large; whoever
         reads no further closes it.
         """
-        return read_segments(self._engine, job, after, limit)
+        return read_segments(self._engine, job, after_position, limit)
 
     def whole_after(self, job: str) -> int:
         """The newest position of a job that is missing in its log; 0 where none is."""
@@ -197,17 +197,17 @@ class Store:
 
     def positions(self, jobs: Collection[str]) -> dict[str, int]:
         """The position of the newest segment of each of the jobs that the store knows."""
-        names, found = sorted(jobs), dict[str, int]()
+        names, positions = sorted(jobs), dict[str, int]()
         with self._engine.connect() as connection:
-            for at in range(0, len(names), _NAMES_AT_ONCE):
-                asked = names[at : at + _NAMES_AT_ONCE]
-                one = len(asked) == 1
+            for start in range(0, len(names), _NAMES_AT_ONCE):
+                chunk = names[start : start + _NAMES_AT_ONCE]
+                is_single = len(chunk) == 1
                 rows = connection.execute(
-                    _POSITION if one else _POSITIONS,
-                    {"name": asked[0]} if one else {"names": asked},
+                    _POSITION if is_single else _POSITIONS,
+                    {"name": chunk[0]} if is_single else {"names": chunk},
                 )
-                found.update((name, int(position)) for name, position in rows)
-        return found
+                positions.update((name, int(position)) for name, position in rows)
+        return positions
 
     def has_sent(self, job: str, node: str) -> bool:
         """Whether the log of a job holds a segment of a node."""
@@ -251,7 +251,9 @@ class Store:
             return
         with fenced(self._engine, lease) as connection:
             put_slices(connection, rows)
-            upsert(connection, schema.incident, [_incident_columns(each) for each in incidents])
+            upsert(
+                connection, schema.incident, [_incident_columns(incident) for incident in incidents]
+            )
             add_notices(connection, notices)
             put_account_days(connection, days)
 
@@ -268,13 +270,13 @@ class Store:
             return read_sums(connection, sli, moments, since_s, job)
 
     def note_generations(
-        self, asked: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
+        self, objectives: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
     ) -> dict[str, Generation]:
         """Begin a generation of each SLO of which the revision changed; those in force, by name.
 
-        `asked` maps a name to its revision and document.
+        `objectives` maps a name to its revision and document.
         """
-        return note_generations(self._engine, asked, now_s)
+        return note_generations(self._engine, objectives, now_s)
 
     def newest_generations(self) -> dict[str, Generation]:
         """What each SLO asked for last, by name."""
@@ -301,22 +303,22 @@ class Store:
             query = query.where(table.c.state == state)
         with self._engine.connect() as connection:
             rows = connection.execute(query.limit(limit)).all()
-        found = (self._document(row.id, row.raw) for row in rows)
-        return [document for document in found if document is not None]
+        documents = (self._document(row.id, row.raw) for row in rows)
+        return [document for document in documents if document is not None]
 
     def incident(self, identity: str) -> dict[str, Any] | None:
         """One incident by its id; None where there is none, or its document is damaged."""
         query = sa.select(self._raw_document()).where(schema.incident.c.id == identity)
         with self._engine.connect() as connection:
-            found = connection.execute(query).scalar_one_or_none()
-        return None if found is None else self._document(identity, found)
+            raw = connection.execute(query).scalar_one_or_none()
+        return None if raw is None else self._document(identity, raw)
 
     def _document(self, identity: str, raw: str | bytes) -> dict[str, Any] | None:
         """Document of an incident; None if it is damaged."""
         try:
-            found = json.loads(raw)
-            if isinstance(found, dict):
-                return found
+            document = json.loads(raw)
+            if isinstance(document, dict):
+                return document
             reason = "it is no object"
         except (ValueError, RecursionError) as error:
             reason = str(error)

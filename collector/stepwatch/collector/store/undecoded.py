@@ -36,11 +36,14 @@ class Undecoded:
         table, new = schema.undecoded, 0
         with self._engine.begin() as connection:
             size = sa.func.coalesce(sa.func.sum(table.c.size), 0)
-            held, kept = connection.execute(
+            stored_bytes, stored_count = connection.execute(
                 sa.select(size, sa.func.count()).select_from(table)
             ).one()
             for data, number in segments:
-                if held + len(data) > MAX_UNDECODED_BYTES or kept + new >= MAX_UNDECODED_SEGMENTS:
+                if (
+                    stored_bytes + len(data) > MAX_UNDECODED_BYTES
+                    or stored_count + new >= MAX_UNDECODED_SEGMENTS
+                ):
                     break
                 row = {
                     "digest": hashlib.sha256(data).hexdigest(),
@@ -56,18 +59,18 @@ class Undecoded:
                     .returning(table.c.id)
                 )
                 stored = connection.execute(statement).first() is not None
-                held, new = held + len(data) * stored, new + stored
+                stored_bytes, new = stored_bytes + len(data) * stored, new + stored
         return new
 
     def of_formats(
-        self, formats: Collection[int], *, after: int = 0, limit: int = 64
+        self, formats: Collection[int], *, after_id: int = 0, limit: int = 64
     ) -> list[UndecodedSegment]:
-        """Kept segments of these formats behind `after`, in the order they came."""
+        """Kept segments of these formats behind `after_id`, in the order they came."""
         table = schema.undecoded
         # SQLite gives a text back where a damaged type says so: then still its bytes.
         payload = sa.cast(table.c.payload, sa.LargeBinary).label("payload")
         columns = (table.c.id, payload, table.c.received_ns)
-        query = sa.select(*columns).where(table.c.format.in_(formats), table.c.id > after)
+        query = sa.select(*columns).where(table.c.format.in_(formats), table.c.id > after_id)
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(table.c.id).limit(limit))
             return [UndecodedSegment(int(r.id), bytes(r.payload), int(r.received_ns)) for r in rows]

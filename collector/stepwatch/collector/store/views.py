@@ -53,11 +53,11 @@ class StoredViews:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
-        rows = [(each, zlib.compress(each.payload, 1)) for each in views]
+        rows = [(view, zlib.compress(view.payload, 1)) for view in views]
         with writing(self._engine) as connection:
-            held = still_held(connection, leases)
+            held_jobs = still_held(connection, leases)
             for view, packed in rows:
-                if view.job in held:
+                if view.job in held_jobs:
                     row = {"job": view.job, "name": view.name, "as_of": view.as_of}
                     new = insert(connection.dialect, schema.view)
                     new = new.values(**row, wanted_ns=0, payload=packed)
@@ -65,7 +65,7 @@ class StoredViews:
                     connection.execute(
                         new.on_conflict_do_update(index_elements=["job", "name"], set_=change)
                     )
-            if still := [key for key in unchanged if key[0] in held]:
+            if still := [key for key in unchanged if key[0] in held_jobs]:
                 table = schema.view
                 dated = sa.update(table).where(sa.tuple_(table.c.job, table.c.name).in_(still))
                 connection.execute(dated.where(table.c.as_of > 0).values(as_of=now))
@@ -92,7 +92,7 @@ class StoredViews:
             query = sa.select(table.c.job, table.c.name).where(table.c.wanted_ns > since)
             return [(row.job, row.name) for row in connection.execute(query)]
 
-    def one(self, job: str, name: str) -> StoredView | None:
+    def get(self, job: str, name: str) -> StoredView | None:
         """The newest answer of a kind about a job; None where there is none."""
         table = schema.view
         query = self._select().where(table.c.job == job, table.c.name == name)
@@ -116,8 +116,8 @@ class StoredViews:
         """
         table = schema.view
         with writing(self._engine) as connection:
-            before = database_ns(connection) - int(KEPT_SECONDS * NANOSECONDS)
-            old = sa.and_(table.c.as_of < before / NANOSECONDS, table.c.wanted_ns < before)
+            cutoff_ns = database_ns(connection) - int(KEPT_SECONDS * NANOSECONDS)
+            old = sa.and_(table.c.as_of < cutoff_ns / NANOSECONDS, table.c.wanted_ns < cutoff_ns)
             connection.execute(sa.delete(table).where(old))
 
     def _select(self) -> sa.Select[Any]:

@@ -120,14 +120,14 @@ class Api:
         """All jobs, newest written first, then those that are known but not evaluated."""
 
         def lines() -> list[bytes]:
-            here = self._service.answers(LINE)
-            there, now = self._service.answers_of_others(LINE), self._service.now()
-            found = [dated(published, now) for published in [*here, *there]]
+            local = self._service.answers(LINE)
+            remote, now = self._service.answers_of_others(LINE), self._service.now()
+            live_jobs = [dated(published, now) for published in [*local, *remote]]
             withheld = self._service.withheld().items()
-            return [*found, *(encoded(withheld_view.line(*each)) for each in withheld)]
+            return [*live_jobs, *(encoded(withheld_view.line(*job)) for job in withheld)]
 
-        found = await run_in_threadpool(lines)
-        return _json_text(b'{"jobs": [' + b", ".join(found) + b"]}")
+        documents = await run_in_threadpool(lines)
+        return _json_text(b'{"jobs": [' + b", ".join(documents) + b"]}")
 
     async def job(self, request: Request) -> Response:
         """One job; of one that is not evaluated its state and the reason."""
@@ -136,11 +136,11 @@ class Api:
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
         answer = await self._job_answer(request, SUMMARY)
-        said = await run_in_threadpool(self._said_of, name)
-        if answer.status_code != 200 or said is None:
+        responses = await run_in_threadpool(self._said_of, name)
+        if answer.status_code != 200 or responses is None:
             return answer
         document = json.loads(bytes(answer.body))
-        return _json({**document, "incidents": with_responses(document["incidents"], *said)})
+        return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
 
     def _said_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
         """Notes on a job's incidents and the silences in force; None where there is nothing, or the
@@ -176,8 +176,8 @@ class Api:
 
         def in_full() -> dict[str, Any]:
             store = self._service.store
-            known = {slo["name"]: store.generations(slo["name"]) for slo in document["slos"]}
-            return slo_view.with_generations(document, known)
+            generations = {slo["name"]: store.generations(slo["name"]) for slo in document["slos"]}
+            return slo_view.with_generations(document, generations)
 
         return _json(await run_in_threadpool(in_full))
 
@@ -189,20 +189,20 @@ class Api:
         """Nodes by name: `?health=` a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
         `nodes_view.MOST_NODES`, `?after=` a name, as `next` of the answer before gives it."""
         try:
-            asked = nodes_view.asked(request.query_params)
+            selection = nodes_view.selection_of(request.query_params)
         except ValueError as error:
             return _problem(400, str(error))
         fleet = await run_in_threadpool(self._service.nodes.fleet)
-        return _json(nodes_view.nodes_document(fleet, asked))
+        return _json(nodes_view.nodes_document(fleet, selection))
 
     async def node(self, request: Request) -> Response:
         """One node, its parts and its history."""
         fleet = await run_in_threadpool(self._service.nodes.fleet)
-        known = fleet.nodes.get(request.path_params["node"])
-        if known is None:
+        node = fleet.nodes.get(request.path_params["node"])
+        if node is None:
             return _problem(404, "no such node; /v1/nodes lists them")
-        history = await run_in_threadpool(self._service.nodes.history, known.name)
-        return _json(nodes_view.node_document(known, history))
+        history = await run_in_threadpool(self._service.nodes.history, node.name)
+        return _json(nodes_view.node_document(node, history))
 
     async def report(self, request: Request) -> Response:
         """Device-time by cause over whole days, UTC: `?from=` and `?until=` in Unix seconds, of one
@@ -225,11 +225,11 @@ class Api:
         name = request.path_params["name"]
         if self._runbook is None:
             return _problem(404, "this collector was started without runbooks")
-        found = await run_in_threadpool(self._service.store.incidents)
-        incident = relevant(found, name, request.query_params)
-        here = str(request.base_url).rstrip("/")
+        incidents = await run_in_threadpool(self._service.store.incidents)
+        incident = relevant(incidents, name, request.query_params)
+        base_url = str(request.base_url).rstrip("/")
         try:
-            return _json(runbook_document(name, incident, here, self._runbook))
+            return _json(runbook_document(name, incident, base_url, self._runbook))
         except StepwatchError as error:
             return _problem(404, str(error))
 
@@ -279,8 +279,8 @@ def page(name: str) -> Any:
 async def static(request: Request) -> Response:
     """Serve a script or style sheet of the page by its bare name."""
     name = request.path_params["name"]
-    known = {entry.name for entry in _page_folder().iterdir()}
-    if name not in known or not name.endswith((".js", ".css")):
+    names = {entry.name for entry in _page_folder().iterdir()}
+    if name not in names or not name.endswith((".js", ".css")):
         return _problem(404, "no such file")
     return _file(name)
 

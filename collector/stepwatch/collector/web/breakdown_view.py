@@ -35,15 +35,15 @@ MAX_COLLECTIVES = 128
 def breakdown(attempt: Attempt) -> dict[str, Any]:
     """Parts, pipeline, microbatches and what-if of the newest steps; null or empty if unknown."""
     window = newest_window(attempt)
-    found = waits_of(attempt, window)
+    waits = waits_of(attempt, window)
     complete = complete_steps(window)
     scenarios = (
-        what_if(complete, exposed(complete, found)) if ranks_compare(attempt, window.clock) else []
+        what_if(complete, exposed(complete, waits)) if ranks_compare(attempt, window.clock) else []
     )
     return {
         "timing": timing(attempt, window),
         "step_time_breakdown": _step_time(
-            step_time_breakdown(window, exposed(window, found)), window
+            step_time_breakdown(window, exposed(window, waits)), window
         ),
         "pipeline": _pipeline(attempt, window),
         "microbatches": _microbatches(attempt),
@@ -67,12 +67,12 @@ def timing(attempt: Attempt, window: Window) -> dict[str, Any]:
 
 
 def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
-    found, schedule = pipeline(window), attempt.schedule
-    if found is None:
+    summary, schedule = pipeline(window), attempt.schedule
+    if summary is None:
         return None
     return {
-        **found._asdict(),
-        "stages": [stage._asdict() for stage in found.stages],
+        **summary._asdict(),
+        "stages": [stage._asdict() for stage in summary.stages],
         "schedule": None if schedule is None else schedule.name,
         "ideal_bubble_ratio": None if schedule is None else schedule.ideal_bubble_ratio,
     }
@@ -80,8 +80,8 @@ def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
 
 def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
     sample = attempt.tracker(Microbatches).sample()
-    found = None if sample is None else sample.microbatch_timeline
-    if found is None:
+    timeline = None if sample is None else sample.microbatch_timeline
+    if timeline is None:
         return None
     stages = [
         {
@@ -89,9 +89,9 @@ def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
             "microbatches": [cell._asdict() for cell in stage.microbatches],
             "chunks": [chunk._asdict() for chunk in stage.chunks],
         }
-        for stage in found.stages
+        for stage in timeline.stages
     ]
-    return {**found._asdict(), "stages": stages}
+    return {**timeline._asdict(), "stages": stages}
 
 
 def collectives(attempt: Attempt) -> dict[str, Any]:
@@ -108,12 +108,12 @@ def collectives(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _step_time(found: StepTimeBreakdown | None, window: Window) -> dict[str, Any] | None:
-    if found is None:
+def _step_time(step_time: StepTimeBreakdown | None, window: Window) -> dict[str, Any] | None:
+    if step_time is None:
         return None
-    total = found.step_seconds
-    shares = {name: found.seconds[name] / total if total > 0 else None for name in PARTS}
-    return {**found._asdict(), "steps": span_of(window), "ratio": shares}
+    total = step_time.step_seconds
+    shares = {name: step_time.seconds[name] / total if total > 0 else None for name in PARTS}
+    return {**step_time._asdict(), "steps": span_of(window), "ratio": shares}
 
 
 def _line(line: Collective) -> dict[str, Any]:

@@ -22,15 +22,15 @@ def encoded(document: Any) -> bytes:
     return json.dumps(json_value(document), allow_nan=False).encode()
 
 
-def dated(found: Published, now: float) -> bytes:
+def dated(published: Published, now: float) -> bytes:
     """An answer with `as_of`, the moment that it is about (Unix seconds), read at `now`.
 
     One that is old has `stale`, too: the `seconds` since then, the job's `state` then, and the
     `reason`. Nothing in it says that the job is well.
     """
-    if abs(now - found.as_of) > OLD_SECONDS:
-        return encoded(stale(json.loads(found.value), found.as_of, now))
-    return bytes(found.value[:-1]) + f', "as_of": {json.dumps(found.as_of)}}}'.encode()
+    if abs(now - published.as_of) > OLD_SECONDS:
+        return encoded(stale(json.loads(published.value), published.as_of, now))
+    return bytes(published.value[:-1]) + f', "as_of": {json.dumps(published.as_of)}}}'.encode()
 
 
 def stale(document: dict[str, Any], as_of: float, now: float) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def _newest_step(attempt: Attempt) -> int | None:
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
     """The open incident that costs the most; None without any."""
-    found = max(
+    costliest = max(
         verdicts.open_incidents(),
         key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
         default=None,
     )
-    if found is None:
+    if costliest is None:
         return None
-    return {"id": found.id, "kind": found.kind, "summary": found.summary}
+    return {"id": costliest.id, "kind": costliest.kind, "summary": costliest.summary}
 
 
 def _cost(ratio: float | None) -> float:
@@ -91,9 +91,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """All there is to show about a job, without its heatmap."""
     attempt = job.current
     # A later attempt's report on a checkpoint, that it is bad say, replaces the earlier one.
-    checkpoints = {
-        step: item for each, _ in job.ordered() for step, item in each.checkpoints.items()
-    }
+    checkpoints = {step: item for run, _ in job.ordered() for step, item in run.checkpoints.items()}
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
@@ -105,14 +103,14 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "incidents": [incident.document() for incident in incidents],
         "attempts": [
             {
-                "attempt": each.number,
-                "began_at": each.began_s,
-                "first_step": each.step_history.first,
-                "steps": len(each.step_history),
-                "resumed_from": each.resumed_from,
+                "attempt": run.number,
+                "began_at": run.began_s,
+                "first_step": run.step_history.first,
+                "steps": len(run.step_history),
+                "resumed_from": run.resumed_from,
                 "redone_from": lost,
             }
-            for each, lost in job.ordered()
+            for run, lost in job.ordered()
         ],
         "device_seconds": verdicts.accounts.seconds(),
         "cost": _cost_so_far(job, verdicts),
@@ -132,11 +130,11 @@ def _late_records(attempt: Attempt) -> int:
 
 def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
     """The first rank that two nodes report at once, with them; None where there is none."""
-    found = attempt.tracker(SharedName).sharing(now)
-    if not found:
+    nodes_by_rank = attempt.tracker(SharedName).sharing(now)
+    if not nodes_by_rank:
         return None
-    rank = min(found)
-    return {"ranks": len(found), "rank": rank, "nodes": sorted(found[rank])}
+    rank = min(nodes_by_rank)
+    return {"ranks": len(nodes_by_rank), "rank": rank, "nodes": sorted(nodes_by_rank[rank])}
 
 
 def pace(job: LiveJob) -> dict[str, Any]:
@@ -146,9 +144,9 @@ def pace(job: LiveJob) -> dict[str, Any]:
     of them; `steps_on` counts them by clock.
     """
     attempt = job.current
-    losses = first_and_last_loss([each for each, _ in job.ordered()])
-    found, recent = step_lengths(attempt), step_lengths(attempt, RECENT_STEPS)
-    longest = found.seconds
+    losses = first_and_last_loss([run for run, _ in job.ordered()])
+    lengths, recent = step_lengths(attempt), step_lengths(attempt, RECENT_STEPS)
+    longest = lengths.seconds
     return {
         "loss_first": losses[0] if losses else None,
         "loss_last": losses[1] if losses else None,
@@ -157,8 +155,8 @@ def pace(job: LiveJob) -> dict[str, Any]:
             f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
             for percent in (50, 95, 99)
         },
-        "step_seconds_clock": found.clock,
-        "steps_on": found.steps_on,
+        "step_seconds_clock": lengths.clock,
+        "steps_on": lengths.steps_on,
         "recent_step_seconds": float(np.median(recent.seconds)) if len(recent.seconds) else None,
         "recent_step_seconds_clock": recent.clock,
     }
@@ -227,13 +225,13 @@ def slo_line(status: SloStatus, clock: str | None) -> dict[str, Any]:
         "burn_rate": _rounded(status.burn_rate, 4),
         "burning": [
             {
-                "severity": each.pair.severity,
-                "budget_share": float(each.pair.budget_share),
-                "seconds": each.pair.long_seconds,
-                "rate": _rounded(each.rate, 4),
-                "limit": _rounded(each.limit, 4),
+                "severity": alert.pair.severity,
+                "budget_share": float(alert.pair.budget_share),
+                "seconds": alert.pair.long_seconds,
+                "rate": _rounded(alert.rate, 4),
+                "limit": _rounded(alert.limit, 4),
             }
-            for each in status.burning
+            for alert in status.burning
         ],
         "coverage": _rounded(status.coverage, 6),
         "lost_device_seconds": _rounded(status.lost_seconds, 3),
@@ -308,6 +306,6 @@ def _edges(count: int, bins: int) -> list[int]:
 
 
 def _known_max(cell: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float | None:
-    known = cell[~np.isnan(cell)]
-    value = float(known.max()) if known.size else math.nan
+    finite = cell[~np.isnan(cell)]
+    value = float(finite.max()) if finite.size else math.nan
     return round(value, 6) if math.isfinite(value) else None

@@ -111,7 +111,7 @@ class JobExporter:
         yield counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
-        withheld = [each.state for each in self._view.withheld().values()]
+        withheld = [job.state for job in self._view.withheld().values()]
         yield gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
         unreadable = float(self._view.objectives_unreadable)
@@ -129,23 +129,23 @@ class JobExporter:
         damaged = self._view.unreadable_incidents()
         yield counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
         saves = self._view.snapshot_counts().items()
-        yield counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
+        yield counter(names.COLLECTOR_SNAPSHOTS, [((outcome,), count) for outcome, count in saves])
         yield gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _notices(self._view.notifier)
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
-            families[0].samples = [sample for each in families for sample in each.samples]
+            families[0].samples = [sample for family in families for sample in family.samples]
             yield families[0]
 
 
 def _notices(notifier: Notifiers | None) -> Iterator[Metric]:
     """What is sent to people; nothing where nothing is, or the store does not say."""
-    known: dict[names.Metric, Mapping[str, float]] = {
+    values_by_metric: dict[names.Metric, Mapping[str, float]] = {
         names.COLLECTOR_NOTICES: notifier.counts if notifier else {},
         names.COLLECTOR_NOTICES_GIVEN_UP: notifier.given_up if notifier else {},
         names.COLLECTOR_NOTICES_OLDEST: notifier.oldest_seconds if notifier else {},
     }
-    for metric, values in known.items():
+    for metric, values in values_by_metric.items():
         yield gauge(metric, [((label,), value) for label, value in values.items()])
     yield counter(names.COLLECTOR_NOTICES_SENT, [*notifier.sent.items()] if notifier else [])
     silence = notifier.silence_seconds if notifier else None
@@ -181,23 +181,28 @@ def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
     """Of all nodes together: whatever their number, a few series."""
     counts = {} if fleet is None else fleet.counts()
     yield gauge(names.COLLECTOR_NODES, [((str(health),), n) for health, n in counts.items()])
-    known = [] if fleet is None else [fleet]
-    offending = [((), sum(node.is_offender() for node in each.nodes.values())) for each in known]
+    fleets = [] if fleet is None else [fleet]
+    offending = [
+        ((), sum(node.is_offender() for node in known_fleet.nodes.values()))
+        for known_fleet in fleets
+    ]
     yield gauge(names.COLLECTOR_NODES_OFFENDING, offending)
-    yield gauge(names.COLLECTOR_NODES_TOGETHER, [((), len(each.shared)) for each in known])
+    yield gauge(
+        names.COLLECTOR_NODES_TOGETHER, [((), len(known_fleet.shared)) for known_fleet in fleets]
+    )
 
 
-def _upkeep(done: Upkeep) -> Iterator[Metric]:
-    removed = sorted(done.removed.items())
+def _upkeep(upkeep: Upkeep) -> Iterator[Metric]:
+    removed = sorted(upkeep.removed.items())
     yield counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
     yield counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
-    yield gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
-    yield counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), done.made.segments)])
-    yield counter(names.COLLECTOR_COMPACTED_BYTES, [((), done.made.bytes_before)])
-    yield counter(names.COLLECTOR_BUNDLES, [((), done.made.bundles)])
-    yield counter(names.COLLECTOR_BUNDLE_BYTES, [((), done.made.bytes_after)])
-    yield counter(names.COLLECTOR_OBJECT_FAILURES, [((), done.object_failures)])
-    yield counter(names.COLLECTOR_OBJECT_ORPHANS, [((), done.orphans)])
+    yield gauge(names.COLLECTOR_RETENTION_TIME, [((), upkeep.retention_s)])
+    yield counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), upkeep.totals.segments)])
+    yield counter(names.COLLECTOR_COMPACTED_BYTES, [((), upkeep.totals.bytes_before)])
+    yield counter(names.COLLECTOR_BUNDLES, [((), upkeep.totals.bundles)])
+    yield counter(names.COLLECTOR_BUNDLE_BYTES, [((), upkeep.totals.bytes_after)])
+    yield counter(names.COLLECTOR_OBJECT_FAILURES, [((), upkeep.object_failures)])
+    yield counter(names.COLLECTOR_OBJECT_ORPHANS, [((), upkeep.orphans)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
@@ -268,10 +273,10 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
             remaining = item.budget_remaining
             budget.append(((job.name, item.name), None if remaining is None else float(remaining)))
             states.append(((job.name, item.name, item.state.value), 1.0))
-            fastest = {each.pair.severity: each.rate for each in reversed(item.burning)}
+            fastest = {alert.pair.severity: alert.rate for alert in reversed(item.burning)}
             burn += [((job.name, item.name, name), float(rate)) for name, rate in fastest.items()]
-        known = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
-        coverage.append(((job.name,), float(min(known)) if known else None))
+        coverages = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
+        coverage.append(((job.name,), float(min(coverages)) if coverages else None))
     yield gauge(names.SLI_GOOD, good)
     yield gauge(names.SLI_TOTAL, total)
     yield gauge(names.SLO_BUDGET_REMAINING, budget)
@@ -321,18 +326,18 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
 
 def _alerting(verdicts: Verdicts) -> list[Incident]:
     """Open incidents that alerts tell of: not those that cost next to nothing."""
-    return [each for each in verdicts.open_incidents() if each.severity != INFO]
+    return [incident for incident in verdicts.open_incidents() if incident.severity != INFO]
 
 
 def _stragglers(verdicts: Verdicts) -> list[Finding]:
     """Those that are causes: one that something else explains has no open incident."""
     open_now = {(incident.kind, incident.rank) for incident in _alerting(verdicts)}
-    found = [
+    stragglers = [
         item
         for item in verdicts.findings
         if item.kind is FindingKind.STRAGGLER and (item.kind.value, item.rank) in open_now
     ]
-    return found[:STRAGGLER_SLOTS]
+    return stragglers[:STRAGGLER_SLOTS]
 
 
 def _failures_in_a_row(job: LiveJob) -> Value:
@@ -362,5 +367,5 @@ def _newest_step(attempt: Attempt) -> Value:
 
 def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
-    known = losses[~np.isnan(losses)]
-    return float(known[-1]) if len(known) else attempt.step_history.dropped.loss_last
+    finite = losses[~np.isnan(losses)]
+    return float(finite[-1]) if len(finite) else attempt.step_history.dropped.loss_last

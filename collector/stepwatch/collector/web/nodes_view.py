@@ -17,15 +17,15 @@ MOST_EPISODES = 200
 Document = dict[str, Any]
 
 
-class Asked(NamedTuple):
+class Selection(NamedTuple):
     """Which nodes: those in one of `states`, by name behind `after`, at most `limit`."""
 
     states: frozenset[Health] = frozenset(Health)
-    after: str = ""
+    after_name: str = ""
     limit: int = MOST_NODES
 
 
-def asked(query: Mapping[str, str]) -> Asked:
+def selection_of(query: Mapping[str, str]) -> Selection:
     """What the parameters of a request ask for.
 
     Raises:
@@ -41,31 +41,31 @@ def asked(query: Mapping[str, str]) -> Asked:
     limit = query.get("limit", str(MOST_NODES))
     if not (limit.isascii() and limit.isdigit()) or not 0 < int(limit) <= MOST_NODES:
         raise ValueError(f"limit must be a number from 1 to {MOST_NODES}")
-    return Asked(states, query.get("after", ""), int(limit))
+    return Selection(states, query.get("after", ""), int(limit))
 
 
-def nodes_document(fleet: Fleet, asked: Asked) -> Document:
+def nodes_document(fleet: Fleet, selection: Selection) -> Document:
     """Nodes by name; counts are of all nodes, whichever are shown."""
-    found = [
+    nodes = [
         node
         for name, node in sorted(fleet.nodes.items())
-        if name > asked.after and node.state.health in asked.states
+        if name > selection.after_name and node.state.health in selection.states
     ]
-    page = found[: asked.limit]
+    page = nodes[: selection.limit]
     return {
         "nodes": [line(node) for node in page],
         "counts": {str(health): count for health, count in fleet.counts().items()},
         "together": [
             {
-                "fact": CATALOGUE[each.fact].name,
-                "code": each.code if each.code >= 0 else None,
-                "nodes": list(each.nodes),
-                "reporting": each.reporting,
-                "summary": each.summary,
+                "fact": CATALOGUE[shared.fact].name,
+                "code": shared.code if shared.code >= 0 else None,
+                "nodes": list(shared.nodes),
+                "reporting": shared.reporting,
+                "summary": shared.summary,
             }
-            for each in fleet.shared
+            for shared in fleet.shared
         ],
-        "next": page[-1].name if len(found) > len(page) and page else None,
+        "next": page[-1].name if len(nodes) > len(page) and page else None,
         "history_cut": fleet.is_cut,
     }
 
@@ -81,7 +81,7 @@ def line(node: Node) -> Document:
         "since": state.since_at,
         "last_report": node.received_at,
         "agent_version": node.version or None,
-        "facts": [fact(each) for each in state.facts],
+        "facts": [fact(episode) for episode in state.facts],
         "faults_7d": node.faults_week,
         "faults_30d": node.faults_month,
         "jobs_30d": node.jobs_month,
@@ -89,22 +89,22 @@ def line(node: Node) -> Document:
     }
 
 
-def fact(each: Episode) -> Document:
+def fact(episode: Episode) -> Document:
     """One episode of a fact; moments are Unix seconds by the node's clock."""
     return {
-        "fact": CATALOGUE[each.fact].name,
-        "title": each.title,
-        "subject": each.subject,
-        "code": each.code if each.code >= 0 else None,
-        "severity": str(each.severity),
-        "action": str(each.action),
-        "began": each.began_at,
-        "ended": each.ended_at,
-        "last_seen": each.seen_at,
-        "times": each.times,
-        "text": each.text,
-        "job": each.job or None,
-        "attempt": each.attempt if each.attempt >= 0 else None,
+        "fact": CATALOGUE[episode.fact].name,
+        "title": episode.title,
+        "subject": episode.subject,
+        "code": episode.code if episode.code >= 0 else None,
+        "severity": str(episode.severity),
+        "action": str(episode.action),
+        "began": episode.began_at,
+        "ended": episode.ended_at,
+        "last_seen": episode.seen_at,
+        "times": episode.times,
+        "text": episode.text,
+        "job": episode.job or None,
+        "attempt": episode.attempt if episode.attempt >= 0 else None,
     }
 
 
@@ -114,22 +114,22 @@ def node_document(node: Node, history: Sequence[Episode]) -> Document:
     return {
         **line(node),
         "parts": [_part(subject, history, node) for subject in _subjects(history)],
-        "history": [{**fact(each), "present": each in node.state.facts} for each in shown],
+        "history": [{**fact(episode), "present": episode in node.state.facts} for episode in shown],
         "history_left_out": len(history) - len(shown),
     }
 
 
 def _subjects(history: Sequence[Episode]) -> list[str]:
-    return sorted({each.subject for each in history if each.subject})
+    return sorted({episode.subject for episode in history if episode.subject})
 
 
 def _part(subject: str, history: Sequence[Episode], node: Node) -> Document:
-    mine = [each for each in history if each.subject == subject]
-    health, action = part_state(mine, node.state)
+    episodes = [episode for episode in history if episode.subject == subject]
+    health, action = part_state(episodes, node.state)
     return {
         "part": subject,
         "health": str(health),
         "action": str(action),
-        "faults": faults(mine, 0.0),
-        "last_seen": max(each.seen_at for each in mine),
+        "faults": faults(episodes, 0.0),
+        "last_seen": max(episode.seen_at for episode in episodes),
     }

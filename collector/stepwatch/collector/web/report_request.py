@@ -38,6 +38,6 @@ def report_of(
     incidents = store.incidents(job, limit=_REPORTED)
     nodes = [*service.nodes.fleet().nodes.values()]
     if job is not None or job_class is not None:
-        named = {each.get("node") for each in incidents}
+        named = {incident.get("node") for incident in incidents}
         nodes = [node for node in nodes if node.name in named]
     return report_document(days, incidents, first, until, lines, nodes)

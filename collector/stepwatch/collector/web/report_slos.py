@@ -20,7 +20,11 @@ Sums = Callable[[str, tuple[int, ...]], Mapping[str, Matrix]]
 
 
 def slo_lines(
-    asked: Objectives, classes: Mapping[str, Sequence[str]], from_s: int, until_s: int, sums: Sums
+    objectives: Objectives,
+    classes: Mapping[str, Sequence[str]],
+    from_s: int,
+    until_s: int,
+    sums: Sums,
 ) -> list[dict[str, Any]]:
     """A line for each class of jobs and SLO with a target on device-time, and one for all classes
     that have it, where there are several.
@@ -32,15 +36,17 @@ def slo_lines(
     edges = part_edges(from_s, until_s)
     by_slo: dict[str, list[tuple[str, int, Matrix]]] = {}
     for name, jobs in sorted(classes.items()):
-        for slo in _with_budget(asked, name):
-            counted = _counted(slo, jobs, edges, asked.without(name), sums)
+        for slo in _with_budget(objectives, name):
+            counted = _counted(slo, jobs, edges, objectives.without(name), sums)
             by_slo.setdefault(slo.name, []).append((name, len(jobs), counted))
     lines = []
     for name, rows in sorted(by_slo.items()):
-        lines += [_line(asked.slos[name], *row, edges) for row in rows]
+        lines += [_line(objectives.slos[name], *row, edges) for row in rows]
         if len(rows) > 1:
             parts = np.sum([row[2] for row in rows], axis=0)
-            lines.append(_line(asked.slos[name], None, sum(row[1] for row in rows), parts, edges))
+            lines.append(
+                _line(objectives.slos[name], None, sum(row[1] for row in rows), parts, edges)
+            )
     return lines
 
 
@@ -51,8 +57,10 @@ def part_edges(from_s: int, until_s: int) -> list[int]:
     return [*range(from_s, until_s, length), until_s]
 
 
-def _with_budget(asked: Objectives, job_class: str) -> Iterator[Slo]:
-    return (slo for slo in asked.of(job_class) if slo.limit is None and slo.time_slices is None)
+def _with_budget(objectives: Objectives, job_class: str) -> Iterator[Slo]:
+    return (
+        slo for slo in objectives.of(job_class) if slo.limit is None and slo.time_slices is None
+    )
 
 
 def _counted(
@@ -70,11 +78,11 @@ def _counted(
     planned = {int(np.ceil(edge)) for span in without for edge in span}
     inside = {edge for edge in planned if edges[0] < edge < edges[-1]}
     moments = tuple(sorted({*edges, *inside}))
-    found = sums(slo.sli, moments)
-    known = [found[job] for job in jobs if job in found]
-    if not known:
+    sums_by_job = sums(slo.sli, moments)
+    job_sums = [sums_by_job[job] for job in jobs if job in sums_by_job]
+    if not job_sums:
         return np.zeros((len(edges) - 1, 2))
-    spans = np.diff(np.sum(known, axis=0), axis=0)
+    spans = np.diff(np.sum(job_sums, axis=0), axis=0)
     spans[_is_planned(np.array(moments[:-1]), without)] = 0.0
     part = np.searchsorted(edges, moments[:-1], side="right") - 1
     counted = np.zeros((len(edges) - 1, 2))
@@ -83,10 +91,10 @@ def _counted(
 
 
 def _is_planned(begins: Vector, without: Sequence[tuple[float, float]]) -> Mask:
-    found = np.zeros(len(begins), dtype=np.bool_)
+    planned = np.zeros(len(begins), dtype=np.bool_)
     for first, until in without:
-        found |= (begins >= np.ceil(first)) & (begins < np.ceil(until))
-    return found
+        planned |= (begins >= np.ceil(first)) & (begins < np.ceil(until))
+    return planned
 
 
 def _line(

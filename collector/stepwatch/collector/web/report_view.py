@@ -41,24 +41,24 @@ def report_document(
         by_job.setdefault(day.job, []).append(day)
         by_day.setdefault(day.day_s, []).append(day)
     inside = [
-        each
-        for each in incidents
-        if from_s <= each["opened_at"] < until_s and each["job"] in by_job
-        if not each.get("merged_into")
+        incident
+        for incident in incidents
+        if from_s <= incident["opened_at"] < until_s and incident["job"] in by_job
+        if not incident.get("merged_into")
     ]
     return {
         "from": from_s,
         "until": until_s,
         "causes": [str(cause) for cause in CAUSES],
         "total": _summed(days),
-        "jobs": [_job(job, mine) for job, mine in sorted(by_job.items())],
+        "jobs": [_job(job, job_days) for job, job_days in sorted(by_job.items())],
         "classes": [
-            {"job_class": name, "jobs": len({day.job for day in of}), **_summed(of)}
-            for name, of in sorted(by_class.items())
+            {"job_class": name, "jobs": len({day.job for day in class_days}), **_summed(class_days)}
+            for name, class_days in sorted(by_class.items())
         ],
-        "days": [{"day": start, **_summed(of)} for start, of in sorted(by_day.items())],
+        "days": [{"day": start, **_summed(accounts)} for start, accounts in sorted(by_day.items())],
         "slos": list(slos),
-        "incidents": [_incident(each) for each in _worst(inside)],
+        "incidents": [_incident(incident) for incident in _worst(inside)],
         "incident_count": len(inside),
         "nodes": _nodes(inside, nodes),
     }
@@ -92,7 +92,9 @@ def _summed(days: Iterable[AccountDay]) -> Document:
 
 
 def _worst(incidents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(incidents, key=lambda each: -float(each["device_seconds_lost"] or 0.0))[:WORST]
+    return sorted(incidents, key=lambda incident: -float(incident["device_seconds_lost"] or 0.0))[
+        :WORST
+    ]
 
 
 _SHOWN = (
@@ -157,20 +159,20 @@ def _is_of_node(incident: Mapping[str, Any]) -> bool:
     return bool(incident["rank"] >= 0 or incident.get("confidence") != Confidence.ONE_OF)
 
 
-def _nodes(incidents: Iterable[Mapping[str, Any]], known: Sequence[Node]) -> list[Document]:
+def _nodes(incidents: Iterable[Mapping[str, Any]], fleet: Sequence[Node]) -> list[Document]:
     """Nodes that may be at fault in incidents, those with most first, what these cost, and how
     often each was at fault; then repeat offenders that none names. What is not known is None."""
     counts: Counter[str] = Counter()
     lost: dict[str, float] = {}
-    for each in incidents:
-        if _is_of_node(each):
-            counts[each["node"]] += 1
-            more = _lost(each)
+    for incident in incidents:
+        if _is_of_node(incident):
+            counts[incident["node"]] += 1
+            more = _lost(incident)
             if more is not None:
-                lost[each["node"]] = lost.get(each["node"], 0.0) + more
-    by_name = {node.name: node for node in known}
+                lost[incident["node"]] = lost.get(incident["node"], 0.0) + more
+    by_name = {node.name: node for node in fleet}
     offenders = sorted(
-        (node for node in known if node.is_offender() and node.name not in counts),
+        (node for node in fleet if node.is_offender() and node.name not in counts),
         key=lambda node: (-node.faults_month, node.name),
     )
     named = [name for name, _ in counts.most_common(WORST)]

@@ -29,7 +29,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     `blocks` are of steps after the warm-up in which every rank reported, without checkpoints and
     evaluation: those of which rows are held, of a long run the newest.
     """
-    facts, known = job_facts(job, verdicts, now), discover_run_slis()
+    facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     attempt = job.current
     history = attempt.step_history
     return {
@@ -45,24 +45,24 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "blocks": blocks(step_facts(attempt, None), history.held_from - history.first),
         "phase_seconds": phase_seconds(attempt),
         "slis": {
-            name: {"value": found.value, "unit": known[name].unit, "unknown": found.unknown}
-            for name, found in readings(facts).items()
+            name: {"value": reading.value, "unit": run_slis[name].unit, "unknown": reading.unknown}
+            for name, reading in readings(facts).items()
         },
         "device_seconds": verdicts.accounts.seconds(),
-        "incidents": dict(Counter(each.kind for each in verdicts.incidents.values())),
+        "incidents": dict(Counter(incident.kind for incident in verdicts.incidents.values())),
         "facts": attempt.tracker(RunFacts).known(),
     }
 
 
-def blocks(steps: StepFacts, before: int = 0) -> list[dict[str, float]]:
+def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[dict[str, float]]:
     """Steps, tokens and seconds of equal parts of a run, in time order.
 
-    `before` is how many steps of the attempt are no longer held. Of 70 steps after the warm-up: 14
+    `dropped_steps` counts the steps that are no longer held. Of 70 steps after the warm-up: 14
     blocks of 5 steps. What is left over at the beginning is in none of them.
     """
-    whole = (steps.observed == steps.world) & (steps.longest > 0)
-    whole[: max(WARMUP_STEPS - before, 0)] = False
-    seconds, tokens = steps.longest[whole], steps.tokens[whole]
+    complete = (steps.observed == steps.world) & (steps.longest > 0)
+    complete[: max(WARMUP_STEPS - dropped_steps, 0)] = False
+    seconds, tokens = steps.longest[complete], steps.tokens[complete]
     count = min(MOST_BLOCKS, len(seconds) // LEAST_BLOCK_STEPS)
     if not count:
         return []
@@ -87,13 +87,13 @@ def phase_seconds(attempt: Attempt) -> dict[str, Any]:
     """
     window = newest_window(attempt)
     pauses = np.nansum([window.planes[name] for name in ("checkpoint", "eval")], axis=(0, 2))
-    whole = ~np.isnan(window.planes["duration"]).any(axis=1) & (pauses == 0)
-    whole &= (window.flags & StepFlag.UNFINISHED == 0).all(axis=1)
-    whole &= window.steps >= attempt.step_history.first + WARMUP_STEPS
-    known = window.at(whole)
-    names = (*PHASE_NAMES, "collective", "pipeline_wait") if len(known.steps) else ()
-    means = {name: float(np.nanmean(known.planes[name])) for name in names}
+    complete = ~np.isnan(window.planes["duration"]).any(axis=1) & (pauses == 0)
+    complete &= (window.flags & StepFlag.UNFINISHED == 0).all(axis=1)
+    complete &= window.steps >= attempt.step_history.first + WARMUP_STEPS
+    complete_window = window.at(complete)
+    names = (*PHASE_NAMES, "collective", "pipeline_wait") if len(complete_window.steps) else ()
+    means = {name: float(np.nanmean(complete_window.planes[name])) for name in names}
     return {
-        "steps": len(known.steps),
+        "steps": len(complete_window.steps),
         "seconds": {name: mean for name, mean in means.items() if math.isfinite(mean)},
     }

@@ -71,8 +71,8 @@ class _Server(uvicorn.Server):
             return TimedProtocol(self.config, self.server_state, table, connection)
 
         self.servers = [
-            Listener(each, table, make_protocol, context)  # type: ignore[misc]
-            for each in sockets or ()
+            Listener(opened_socket, table, make_protocol, context)  # type: ignore[misc]
+            for opened_socket in sockets or ()
         ]
         self.started = True
 
@@ -153,7 +153,7 @@ def serve(
         target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
     )
     compacting.start()
-    refresh = [each.refresh for each in (tokens, certificate) if each is not None]
+    refresh = [reloadable.refresh for reloadable in (tokens, certificate) if reloadable is not None]
     rereading = threading.Thread(target=follow, args=(refresh, stopping.wait), name="rereading")
     rereading.start()
     try:

@@ -11,7 +11,7 @@ from stepwatch.collector.state.job import LiveJob
 
 def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """Each SLI with its value, or null and the reason why it is not known."""
-    facts, known = job_facts(job, verdicts, now), discover_run_slis()
+    facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     return {
         "job": job.name,
         "state": facts.state,
@@ -20,11 +20,11 @@ def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "slis": [
             {
                 "name": name,
-                "mission": known[name].mission,
-                "unit": known[name].unit,
-                **found._asdict(),
-                "expected": known[name].expected,
+                "mission": run_slis[name].mission,
+                "unit": run_slis[name].unit,
+                **reading._asdict(),
+                "expected": run_slis[name].expected,
             }
-            for name, found in readings(facts).items()
+            for name, reading in readings(facts).items()
         ],
     }

@@ -67,7 +67,7 @@ def _in_full(
                 *_redone(slo.sli, attempts, begins),
                 *_unread(job, begins),
             ),
-            key=lambda each: float(each["from"]),
+            key=lambda entry: float(entry["from"]),
         ),
     }
 
@@ -76,37 +76,40 @@ def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdict
     """How fast the budget went in the last hour; None where nothing was counted, or it has none."""
     if slices is None or slo.limit is not None:
         return None
-    without = [(each.from_s, each.until_s) for each in verdicts.planned]
-    found = counted_in(slo, slices.line, verdicts.seen_s, _HOUR, apart(without))
-    if not found.total:
+    without = [(span.from_s, span.until_s) for span in verdicts.planned]
+    counted = counted_in(slo, slices.line, verdicts.seen_s, _HOUR, apart(without))
+    if not counted.total:
         return None
-    return round(float((1 - found.good / found.total) / (1 - slo.target)), 4)
+    return round(float((1 - counted.good / counted.total) / (1 - slo.target)), 4)
 
 
 def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
     """What a device-second costs now; None where nobody said."""
     rates = verdicts.rates
-    found = rates.price(verdicts.seen_s, job.current.job_class) if rates else None
-    return None if found is None else found._asdict()
+    price = rates.price(verdicts.seen_s, job.current.job_class) if rates else None
+    return None if price is None else price._asdict()
 
 
 def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
     """Those that cost device-time since the window began, the dearest first."""
-    found = [
-        each
-        for each in verdicts.incidents.values()
-        if each.device_seconds_lost > 0 and not each.last_seen_at < begins
+    incidents = [
+        incident
+        for incident in verdicts.incidents.values()
+        if incident.device_seconds_lost > 0 and not incident.last_seen_at < begins
     ]
-    found.sort(key=lambda each: -each.device_seconds_lost)
+    incidents.sort(key=lambda incident: -incident.device_seconds_lost)
     names = ("id", "kind", "cause", "rank", "node", "device_seconds_lost", "cost", "currency")
-    return [{name: getattr(each, name) for name in names} for each in found[:_MOST_INCIDENTS]]
+    return [
+        {name: getattr(incident, name) for name in names}
+        for incident in incidents[:_MOST_INCIDENTS]
+    ]
 
 
 def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator[dict[str, Any]]:
-    for each in planned:
-        if each.until_s > begins and each.from_s < ends:
-            text = f"planned, counts for nothing: {each.why}"
-            yield {"from": each.from_s, "until": each.until_s, "what": "planned", "text": text}
+    for span in planned:
+        if span.until_s > begins and span.from_s < ends:
+            text = f"planned, counts for nothing: {span.why}"
+            yield {"from": span.from_s, "until": span.until_s, "what": "planned", "text": text}
 
 
 def _redone(
@@ -144,7 +147,12 @@ def with_generations(
 ) -> dict[str, Any]:
     """The document, each SLO with what it asked for before, and since when."""
     slos = [
-        {**slo, "generations": [each._asdict() for each in generations.get(slo["name"], ())]}
+        {
+            **slo,
+            "generations": [
+                generation._asdict() for generation in generations.get(slo["name"], ())
+            ],
+        }
         for slo in document["slos"]
     ]
     return {**document, "slos": slos}

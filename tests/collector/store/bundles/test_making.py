@@ -23,7 +23,7 @@ def test_segments_with_too_many_layouts_stay_as_they_are(
     with store.engine.begin() as connection:
         chosen = making.choose(connection, behind, before_ns=late, partly_before_ns=late)
         bundling = making.Bundling(connection, behind, chosen)
-        assert bundling.made.bundles == made
+        assert bundling.totals.bundles == made
         assert bundling.next.mark == len(before), "they are passed over, not looked at again"
         assert bundling.store(connection)
     assert positions(store) == before

@@ -80,7 +80,7 @@ def filled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def compact(store: Store, payloads: Payloads | None) -> making.Made:
+def compact(store: Store, payloads: Payloads | None) -> making.BundleTotals:
     wait, now_ns = (lambda _: False), LATER
     return Compactor(store.engine, wait, store.upkeep, payloads).compact(Compaction(), now_ns)
 
@@ -97,7 +97,11 @@ def test_what_is_read_out_of_objects_is_the_same(filled: Store, place: str, tmp_
         kept = connection.execute(sa.select(schema.bundle.c.payload)).scalars().all()
     assert kept == [None] * 3
     assert read(filled) == before and list(problems(filled.engine)) == []
-    assert [each.position for each in filled.segments(JOB, after=12, limit=3)] == [13, 14, 15]
+    assert [each.position for each in filled.segments(JOB, after_position=12, limit=3)] == [
+        13,
+        14,
+        15,
+    ]
     assert payloads.orphans(FAR) == []
     copies.back_up(filled.engine, tmp_path / "backup.db")
     for each in payloads.objects.listed(payloads.base()):
@@ -175,7 +179,7 @@ def test_while_the_place_does_not_answer_segments_stay(filled: Store, tmp_path: 
     waits = iter([False, True])
     compactor = Compactor(filled.engine, lambda _: next(waits), filled.upkeep, payloads)
     compactor.run(Compaction(), HandClock(86400.0))
-    assert filled.upkeep.object_failures == 1 and filled.upkeep.made.bundles == 0
+    assert filled.upkeep.object_failures == 1 and filled.upkeep.totals.bundles == 0
     assert read(filled) == before
     at.unlink()
     compact(filled, payloads)

@@ -35,7 +35,7 @@ def snapshot(store: Store, position: int = COUNT, job: str = JOB) -> None:
     store.snapshots.save(job, StoredSnapshot(position, b"damaged"), format=1, saved_ns=5)
 
 
-def compact(store: Store, now_ns: int = LATER) -> making.Made:
+def compact(store: Store, now_ns: int = LATER) -> making.BundleTotals:
     return Compactor(store.engine, lambda _: False, store.upkeep).compact(Compaction(), now_ns)
 
 
@@ -118,12 +118,12 @@ def test_what_is_read_is_the_same_from_every_position(
 
 def test_what_is_young_or_little_waits(filled: Store) -> None:
     snapshot(filled, 7)
-    assert compact(filled) == making.Made(), "seven are too few"
+    assert compact(filled) == making.BundleTotals(), "seven are too few"
     snapshot(filled, 20)
-    assert compact(filled, SOON) == making.Made()
-    assert compact(filled, SOON + 600 * 1_000_000_000) == making.Made(), "not full, not old"
+    assert compact(filled, SOON) == making.BundleTotals()
+    assert compact(filled, SOON + 600 * 1_000_000_000) == making.BundleTotals(), "not full, not old"
     assert compact(filled).segments == 20
-    assert Compactor(filled.engine).compact(Compaction(age_s=None), LATER) == making.Made()
+    assert Compactor(filled.engine).compact(Compaction(age_s=None), LATER) == making.BundleTotals()
 
 
 def test_full_bundles_need_not_wait(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_a_segment_that_cannot_be_read_stays_as_it_is(
     snapshot(filled)
     assert compact(filled).segments == COUNT - 1
     assert loose(filled) == [9] and f"segment 9 of {JOB} stays" in caplog.text
-    assert compact(filled) == making.Made()
+    assert compact(filled) == making.BundleTotals()
     assert positions(filled) == [*range(1, COUNT + 1)]
 
 
@@ -317,4 +317,4 @@ def test_a_collector_says_what_it_put_together(
         compactor.run(Compaction(), HandClock(3 * 3600.0))
     assert f"put {COUNT} segments of" in caplog.text and "together: 1 bundles" in caplog.text
     stored_counts = {(each.task, each.kind): each.rows for each in filled.upkeep.stored()}
-    assert stored_counts["compacted", "segments"] == COUNT == filled.upkeep.made.segments
+    assert stored_counts["compacted", "segments"] == COUNT == filled.upkeep.totals.segments

@@ -18,7 +18,7 @@ class Order:
         self.clients: list[str] = []
 
     async def take(self, client: str) -> None:
-        async with self.turns.taken(client):
+        async with self.turns.acquire(client):
             self.clients.append(client)
             await asyncio.sleep(0)
 
@@ -38,7 +38,7 @@ def test_a_turn_that_nobody_waits_for_any_more_goes_on(monkeypatch: pytest.Monke
 
     async def run() -> list[str]:
         order = Order(1)
-        async with order.turns.taken("first"):
+        async with order.turns.acquire("first"):
             waiting = [asyncio.create_task(order.take("late")) for _ in range(3)]
             gone = await asyncio.gather(*waiting, return_exceptions=True)
             assert all(isinstance(each, TimeoutError) for each in gone)

@@ -46,7 +46,7 @@ class Accounts:
     stored: Days = field(default_factory=dict)
     looked_s: float = -math.inf
     """Monotonic seconds."""
-    said: dict[str, str] = field(default_factory=dict)
+    reported_owner: dict[str, str] = field(default_factory=dict)
     """Who an attempt said that it is accounted to; the next one has not said it at first."""
     _owner: dict[str, str] = field(default_factory=dict)
     """Who the newest day is stored for."""
@@ -74,12 +74,12 @@ class Accounts:
         self.looked_s = monotonic_s
         self.days = job_days(attempts.values(), itertools.chain(*tails.values()))
         job_class = job.current.job_class
-        self.said = said_of(job.current.tracker(RunFacts).known()) or self.said
-        owner = owner_of(job.name, self.said, owners)
-        beside = {OWNER: owner} if owner else {}
+        self.reported_owner = said_of(job.current.tracker(RunFacts).known()) or self.reported_owner
+        owner = owner_of(job.name, self.reported_owner, owners)
+        owner_field = {OWNER: owner} if owner else {}
         self._newest = max(self.days, default=0), owner
         return [
-            AccountDay(job.name, start, job_class, {**document_of(entry), **beside})
+            AccountDay(job.name, start, job_class, {**document_of(entry), **owner_field})
             for start, entry in sorted(self.days.items())
             if _is_news(entry, self.stored.get(start)) or self._is_other_owner(start)
         ]
@@ -97,7 +97,7 @@ class Accounts:
         """Device-seconds of all days by cause, as they are stored; of a job that runs up to a
         minute ago."""
         sums = np.sum([*self.stored.values()], axis=0) if self.stored else np.zeros(len(CAUSES))
-        return {str(cause): float(sums[at]) / MICROSECONDS for at, cause in enumerate(CAUSES)}
+        return {str(cause): float(sums[index]) / MICROSECONDS for index, cause in enumerate(CAUSES)}
 
     def cost(self, rates: RateCard | None, job_class: str) -> Cost | None:
         """What the device-time of all days cost, as they are stored; None without a rate card."""
@@ -108,17 +108,17 @@ class Accounts:
             day: float(entry[:causes].sum()) / MICROSECONDS for day, entry in self.stored.items()
         }
         money, without = cost_of(by_day, job_class, rates)
-        kept = sum(int(entry[tokens]) for entry in self.stored.values())
-        return Cost(money, rates.currency, without, kept)
+        token_count = sum(int(entry[tokens]) for entry in self.stored.values())
+        return Cost(money, rates.currency, without, token_count)
 
-    def restore(self, known: Iterable[AccountDay], monotonic_s: float) -> None:
+    def restore(self, days: Iterable[AccountDay], monotonic_s: float) -> None:
         """Take up what an earlier collector stored, as if it had been looked at now; a day that is
         damaged is made anew."""
-        for day in known:
+        for day in days:
             with contextlib.suppress(ValueError):
                 self.stored[day.day_s] = entry_of(day.document)
                 self.looked_s = monotonic_s
-                self.said = self._owner = owner_in(day.document)
+                self.reported_owner = self._owner = owner_in(day.document)
 
     def accept(self) -> None:
         """What was looked at last is stored."""
@@ -129,8 +129,8 @@ class Accounts:
 
 
 def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:
-    held = sum(len(each.steps.end_s) for each in attempts)
-    return min(max(held / _STEPS_A_SECOND, LEAST_SECONDS), EVERY_SECONDS)
+    held_steps = sum(len(attempt.steps.end_s) for attempt in attempts)
+    return min(max(held_steps / _STEPS_A_SECOND, LEAST_SECONDS), EVERY_SECONDS)
 
 
 def _is_news(entry: Integers, stored: Integers | None) -> bool:
@@ -138,5 +138,5 @@ def _is_news(entry: Integers, stored: Integers | None) -> bool:
     longer holds all: what is stored stays."""
     if stored is None:
         return True
-    known, causes = int(stored[: len(CAUSES)].sum()), int(entry[: len(CAUSES)].sum())
-    return causes >= known - _NOISE_MICROSECONDS and not np.array_equal(entry, stored)
+    stored_sum, causes = int(stored[: len(CAUSES)].sum()), int(entry[: len(CAUSES)].sum())
+    return causes >= stored_sum - _NOISE_MICROSECONDS and not np.array_equal(entry, stored)

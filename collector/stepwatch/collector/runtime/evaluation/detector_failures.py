@@ -13,16 +13,16 @@ logger = logging.getLogger(__name__)
 def not_looked_for(
     job: str,
     failures: Iterable[tuple[frozenset[FindingKind], BaseException]],
-    before: Collection[str],
+    previous: Collection[str],
 ) -> dict[str, str]:
     """What detectors raised, by the kinds that they look for.
 
-    It is logged unless it was so in the evaluation `before`.
+    It is logged unless it was so in the evaluation `previous`.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for kinds, error in failures:
         names = sorted(kind.value for kind in kinds)
-        found |= dict.fromkeys(names, f"{type(error).__name__}: {error}")
-        if not set(names) <= set(before):
+        reasons |= dict.fromkeys(names, f"{type(error).__name__}: {error}")
+        if not set(names) <= set(previous):
             logger.error("cannot look for %s in job %s", ", ".join(names), job, exc_info=error)
-    return found
+    return reasons

@@ -86,8 +86,8 @@ class Evaluator:
         days = self._store.account_days(0, _FOREVER_S, job.name)
         verdicts.accounts.restore(days, self._clock.monotonic_ns() / NANOSECONDS)
         for name, sli in self._slis.items():
-            known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
-            verdicts.slices[name] = RunningSlices(sli, known)
+            line = SliceLine.of_rows(self._store.slice_rows(job.name, name))
+            verdicts.slices[name] = RunningSlices(sli, line)
         verdicts.rates = self.objectives.rates
         hangs = is_stalled(verdicts.open_incidents())
         tails = standing(job, attempt_steps(job), hangs=hangs)
@@ -101,8 +101,8 @@ class Evaluator:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         limits = self._limits
-        held = sum(len(each.step_history.rows) for each, _ in job.runs().values())
-        if held < limits.incomplete + CATCH_UP_STEPS:
+        held_rows = sum(len(attempt.step_history.rows) for attempt, _ in job.runs().values())
+        if held_rows < limits.incomplete + CATCH_UP_STEPS:
             return
         running = [
             RunningSlices(sli, SliceLine.of_rows(self._store.slice_rows(job.name, name)))
@@ -115,7 +115,7 @@ class Evaluator:
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
-    def of(self, job: str) -> Verdicts:
+    def verdicts_of(self, job: str) -> Verdicts:
         """What was found in a job so far."""
         return self.verdicts.setdefault(job, Verdicts())
 
@@ -128,7 +128,7 @@ class Evaluator:
             LeaseLostError: another collector evaluates it by now; nothing was written.
         """
         now = self._clock.wall_ns() / NANOSECONDS
-        verdicts = self.of(job.name)
+        verdicts = self.verdicts_of(job.name)
         if verdicts.unconfirmed:
             self._read_incidents(job.name, verdicts)
         attempt = job.current
@@ -153,18 +153,24 @@ class Evaluator:
         verdicts.not_looked_for = not_looked_for(
             job.name, context.failures, verdicts.not_looked_for
         )
-        held = Held() if failed else self._held(context)
+        retained = Held() if failed else self._retained(context)
         rates = verdicts.rates = self.objectives.rates
-        moment = replace(_moment(context, rates, frozen=frozen, ended=ended), held=held)
-        before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
-        moved = advance(others, verdicts.findings, moment)
-        if before is not None:
+        moment = replace(_moment(context, rates, frozen=frozen, ended=ended), held=retained)
+        failed_attempt, current_incidents = self._of_failed_attempt(
+            job, verdicts.incidents.values(), abandoned
+        )
+        moved = advance(current_incidents, verdicts.findings, moment)
+        if failed_attempt is not None:
             earlier = DetectionContext(
-                job, context.now_s, self._class_throughput, wall_s=now, attempt=before
+                job, context.now_s, self._class_throughput, wall_s=now, attempt=failed_attempt
             )
-            known = [each for each in verdicts.incidents.values() if each not in others]
+            earlier_incidents = [
+                incident
+                for incident in verdicts.incidents.values()
+                if incident not in current_incidents
+            ]
             moment = _moment(earlier, rates, frozen=False, ended=False)
-            moved += advance(known, self._failures(earlier), moment)
+            moved += advance(earlier_incidents, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         notices = notices_of(verdicts.incidents, moved, now, self.receivers)
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
@@ -191,8 +197,8 @@ class Evaluator:
         and would else be done again, as another incident with another page."""
         for document in self._store.incidents(job):
             stored = incident_from(document)
-            known = verdicts.incidents.get(stored.id)
-            if known is None or known.timeline != stored.timeline:
+            incident = verdicts.incidents.get(stored.id)
+            if incident is None or incident.timeline != stored.timeline:
                 verdicts.incidents[stored.id] = stored
 
     def _findings(self, context: DetectionContext, nothing: FoundNothing) -> list[Finding]:
@@ -201,7 +207,7 @@ class Evaluator:
     def _failures(self, context: DetectionContext) -> list[Finding]:
         return _attributed(context, find_failures(context, self._detectors))
 
-    def _held(self, context: DetectionContext) -> Held:
+    def _retained(self, context: DetectionContext) -> Held:
         """What stays as it is: nobody observes some of its ranks, or a detector failed."""
         unlooked = frozenset(kind.value for kinds, _ in context.failures for kind in kinds)
         if not context.unobserved:
@@ -218,15 +224,15 @@ class Evaluator:
     ) -> tuple[Attempt | None, list[Incident]]:
         """The attempt before the newest while that one makes no progress, None once the job is
         abandoned; and the incidents that are not about why it failed."""
-        before = None if abandoned else job.before
-        others = [
+        failed_attempt = None if abandoned else job.before
+        current_incidents = [
             incident
             for incident in incidents
-            if before is None
-            or incident.attempt != before.number
+            if failed_attempt is None
+            or incident.attempt != failed_attempt.number
             or incident.kind not in self._failure_kinds
         ]
-        return before, others
+        return failed_attempt, current_incidents
 
     def _slices(
         self,
@@ -252,8 +258,10 @@ def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]
 
 def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
     """Agents go on for a while after the failure, so the first time it was reported counts."""
-    known = verdicts.failed_at
-    return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
+    failed_at = verdicts.failed_at
+    return (
+        job.current.received_s if math.isnan(failed_at) else min(failed_at, job.current.received_s)
+    )
 
 
 def _moment(

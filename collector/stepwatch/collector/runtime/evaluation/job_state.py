@@ -40,13 +40,13 @@ def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) 
         return UNKNOWN
     if is_stalled(incidents):
         return STALLED
-    return DEGRADED if any(each.severity == ALERT for each in incidents) else RUNNING
+    return DEGRADED if any(incident.severity == ALERT for incident in incidents) else RUNNING
 
 
 def is_stalled(open_incidents: Iterable[Incident]) -> bool:
     """Whether an incident that raises an alert takes all of the throughput."""
-    alerts = (each for each in open_incidents if each.severity == ALERT)
-    return any(each.throughput_lost_ratio == 1.0 for each in alerts)
+    alerts = (incident for incident in open_incidents if incident.severity == ALERT)
+    return any(incident.throughput_lost_ratio == 1.0 for incident in alerts)
 
 
 def _hides_all(incident: Incident) -> bool:

@@ -20,22 +20,22 @@ LIMITS_EVERY_SECONDS = 10.0
 
 
 def objective_statuses(
-    asked: Objectives, job: LiveJob, verdicts: Verdicts, clock: Clock
+    objectives: Objectives, job: LiveJob, verdicts: Verdicts, clock: Clock
 ) -> list[SloStatus]:
     """The status of each SLO that is asked of a job; `verdicts` keeps what was read for it."""
     nothing = SliceLine()
     job_class = job.current.job_class
-    slos, without = asked.of(job_class), asked.without(job_class)
-    verdicts.planned = asked.planned_for(job_class)
+    slos, without = objectives.of(job_class), objectives.without(job_class)
+    verdicts.planned = objectives.planned_for(job_class)
     limits = {slo.sli for slo in slos if slo.limit is not None}
-    found = _limit_readings(job, verdicts, limits, clock) if limits else {}
+    run_readings = _limit_readings(job, verdicts, limits, clock) if limits else {}
     stalled, statuses = is_stalled(verdicts.open_incidents()), []
     for slo in slos:
         if slo.limit is not None:
-            statuses.append(evaluate_limit(slo, found[slo.sli]))
+            statuses.append(evaluate_limit(slo, run_readings[slo.sli]))
             continue
-        known = verdicts.slices.get(slo.sli)
-        line = nothing if known is None else known.line
+        slices = verdicts.slices.get(slo.sli)
+        line = nothing if slices is None else slices.line
         status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without, stalled=stalled)
         if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
             status = _with_burning(status, burning(slo, line, verdicts.seen_s, without))
@@ -45,8 +45,8 @@ def objective_statuses(
 
 def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
     """The status with the alerts that it asks for: then it is never too early to say."""
-    early = bool(pairs) and status.state is SloState.TOO_EARLY
-    return status._replace(burning=pairs, state=SloState.BURNING if early else status.state)
+    too_early = bool(pairs) and status.state is SloState.TOO_EARLY
+    return status._replace(burning=pairs, state=SloState.BURNING if too_early else status.state)
 
 
 def _limit_readings(

@@ -68,10 +68,10 @@ class Verdicts:
 
         Without it an hour that never passed would cost device-seconds, or keep an incident open.
         """
-        before, self.clocks = self.clocks, (wall_s, monotonic_s)
-        if before is None:
+        previous, self.clocks = self.clocks, (wall_s, monotonic_s)
+        if previous is None:
             return
-        jump = (wall_s - before[0]) - (monotonic_s - before[1])
+        jump = (wall_s - previous[0]) - (monotonic_s - previous[1])
         if abs(jump) < CLOCK_SET_SECONDS:
             return
         for incident in self.open_incidents():
@@ -87,8 +87,8 @@ def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
         state=job_state(job.current, verdicts.open_incidents(), now),
         device_seconds=verdicts.accounts.seconds(),
         cost=verdicts.accounts.cost(verdicts.rates, job.current.job_class),
-        ratios={name: each.line.sums for name, each in verdicts.slices.items()},
-        incidents=Counter(each.kind for each in verdicts.incidents.values()),
+        ratios={name: slices.line.sums for name, slices in verdicts.slices.items()},
+        incidents=Counter(incident.kind for incident in verdicts.incidents.values()),
         one_node_speed=verdicts.one_node_speed,
         now_s=now,
     )

@@ -55,23 +55,23 @@ def read_receivers(path: Path) -> list[Receiver]:
         ConfigurationError: it cannot be read, or something in it is wrong, in one line.
     """
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {file_problem(error)}; pass --receivers FILE") from error
     except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     try:
-        return _receivers(found)
+        return _receivers(document)
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
-def _receivers(found: Mapping[str, Any]) -> list[Receiver]:
-    _known(found, ("links", "receiver"), "")
-    links = found.get("links", "")
+def _receivers(document: Mapping[str, Any]) -> list[Receiver]:
+    _check_keys(document, ("links", "receiver"), "")
+    links = document.get("links", "")
     if links:
         links = _url(links, "links")
-    tables = found.get("receiver")
+    tables = document.get("receiver")
     if not isinstance(tables, dict) or not 0 < len(tables) <= MOST:
         raise ConfigurationError(f"receiver: write 1 to {MOST} tables, such as [receiver.oncall]")
     return [_receiver(name, table, links.rstrip("/")) for name, table in tables.items()]
@@ -86,7 +86,7 @@ def _receiver(name: str, table: Any, links: str) -> Receiver:
     kind = table.get("kind") if isinstance(table, dict) else None
     if kind not in KEYS:
         raise ConfigurationError(f"{where}: kind: write one of {', '.join(KEYS)}")
-    _known(table, ("kind", *KEYS[kind]), f"{where}: ")
+    _check_keys(table, ("kind", *KEYS[kind]), f"{where}: ")
     if kind == "pagerduty":
         address = _url(table.get("url", PAGERDUTY_URL), f"{where}: url")
         key = _secret(table, "key_file", where)
@@ -109,7 +109,7 @@ def _address(table: Mapping[str, Any], where: str) -> Secret:
     return lambda: address
 
 
-def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+def _check_keys(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in keys:
             hint = closest_hint(key[:40], keys)
@@ -123,8 +123,8 @@ def _url(text: Any, where: str, *, shown: bool = True) -> str:
     except ValueError:
         is_one = False
     if not is_one:
-        what = f" is {str(text)[:80]!r}" if shown else ""
-        raise ConfigurationError(f"{where}{what}: write http://HOST/... or https://HOST/...")
+        quoted = f" is {str(text)[:80]!r}" if shown else ""
+        raise ConfigurationError(f"{where}{quoted}: write http://HOST/... or https://HOST/...")
     return str(text)
 
 

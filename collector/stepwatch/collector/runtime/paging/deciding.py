@@ -49,8 +49,8 @@ def decide(notice: Claimed, facts: Facts) -> Decision:
     """What becomes of a notice."""
     document = notice.document
     related = facts.related.get(notice.incident, ())
-    earlier = [each for each in related if each.at < document["at"] and each.key != notice.key]
-    if any(each.state == PENDING for each in earlier):
+    earlier = [entry for entry in related if entry.at < document["at"] and entry.key != notice.key]
+    if any(entry.state == PENDING for entry in earlier):
         return Decision(wait=AFTER_THE_EARLIER_SECONDS)
     if document.get("transition") not in (OPENED, CHANGED_CAUSE):
         return _end(document, earlier)
@@ -62,15 +62,15 @@ def decide(notice: Claimed, facts: Facts) -> Decision:
     if (silence or notice.silenced) and state not in (OPEN, None):
         return Decision(give_up=SILENCED)
     if silence:
-        left = max(silence.until - facts.now, 0.0)
-        return Decision(wait=min(left, SILENCED_SECONDS) + 0.1, silenced=True)
+        remaining_s = max(silence.until - facts.now, 0.0)
+        return Decision(wait=min(remaining_s, SILENCED_SECONDS) + 0.1, silenced=True)
     return _beginning(notice, state)
 
 
 def _end(document: dict[str, Any], earlier: Sequence[Related]) -> Decision:
     """The end of an incident is sent to whoever was sent its beginning, or may have been."""
-    beginnings = [each for each in earlier if each.transition == OPENED]
-    last = max(beginnings, key=lambda each: each.at, default=None)
+    beginnings = [entry for entry in earlier if entry.transition == OPENED]
+    last = max(beginnings, key=lambda entry: entry.at, default=None)
     if last is not None and last.why in _NEVER_SENT and last.tries <= 1:
         return Decision(give_up=last.why)
     if last is not None and last.storm:

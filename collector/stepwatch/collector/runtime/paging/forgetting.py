@@ -48,25 +48,29 @@ class Forgetting:
             return
         self._due = self._monotonic() + EVERY_SECONDS
         # Read first: what opens or ends meanwhile must not look forgotten.
-        known = self._known("")
-        if known is None:
+        known_incidents = self._known_incidents("")
+        if known_incidents is None:
             return
-        lost = [each for each in self._pages.reported_open() if each["incident"]["id"] not in known]
+        lost = [
+            document
+            for document in self._pages.reported_open()
+            if document["incident"]["id"] not in known_incidents
+        ]
         if lost:
             self._exchange(lambda: self._receiver.alerts(lost))
 
     def has_forgotten(self, end: Mapping[str, Any]) -> bool:
         """Whether it does not know the beginning of what ended, and took it again just now."""
-        known = self._known(end["incident"]["id"])
-        if known is None or known:
+        known_incidents = self._known_incidents(end["incident"]["id"])
+        if known_incidents is None or known_incidents:
             return False
         beginning = {**end, "transition": OPENED}
         answer = self._exchange(lambda: self._receiver.alerts([beginning]))
         return answer is not None and self._receiver.takes(answer)
 
-    def _known(self, incident: str) -> set[str] | None:
+    def _known_incidents(self, incident: str) -> set[str] | None:
         answer = self._exchange(lambda: self._receiver.asking(incident))
-        return None if answer is None else self._receiver.known(answer)
+        return None if answer is None else self._receiver.known_incidents(answer)
 
     def _exchange(self, outgoing: Callable[[], Outgoing]) -> Answer | None:
         """What it answers; None where it does not: what is due is tried again and counted."""

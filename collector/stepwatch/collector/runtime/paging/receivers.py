@@ -99,10 +99,10 @@ class Webhook(_Pager):
     summarises = True
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
-        found = super().outgoing(key, document)
+        outgoing = super().outgoing(key, document)
         if self.token is not None:
-            found.headers["authorization"] = f"Bearer {self.token()}"
-        return found
+            outgoing.headers["authorization"] = f"Bearer {self.token()}"
+        return outgoing
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Alertmanager(_Pager):
         Raises:
             OSError: the address cannot be read.
         """
-        body = _encoded([self._alert(each) for each in documents])
+        body = _encoded([self._alert(document) for document in documents])
         return Outgoing(self._api(), body, {"content-type": "application/json"})
 
     def asking(self, incident: str = "") -> Outgoing:
@@ -179,12 +179,12 @@ class Alertmanager(_Pager):
         matcher = f'{_INCIDENT}="{incident}"' if incident else f'{_INCIDENT}=~".+"'
         return Outgoing(f"{self._api()}?filter={quote(matcher)}", b"", dict(_PLAIN), _ALERTS_BYTES)
 
-    def known(self, answer: Answer) -> set[str] | None:
+    def known_incidents(self, answer: Answer) -> set[str] | None:
         """The incidents of which it knows an alert; None where the answer does not say."""
         if answer.status != 200:
             return None
         try:
-            return {str(each["labels"][_INCIDENT]) for each in json.loads(answer.body)}
+            return {str(alert["labels"][_INCIDENT]) for alert in json.loads(answer.body)}
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
 
@@ -192,9 +192,9 @@ class Alertmanager(_Pager):
         return f"{self.url().rstrip('/')}/api/v2/alerts"
 
     def _alert(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        incident, at = document["incident"], float(document["at"])
+        incident, moment_s = document["incident"], float(document["at"])
         is_over = document["transition"] == RESOLVED
-        known = {
+        label_values = {
             "alertname": incident.get("alert"),
             labels.JOB: incident.get("job"),
             labels.NODE: incident.get("node"),
@@ -204,10 +204,10 @@ class Alertmanager(_Pager):
         }
         annotations = {"summary": _headline(incident), **_facts(incident)}
         return {
-            "labels": {name: str(value) for name, value in known.items() if value},
+            "labels": {name: str(value) for name, value in label_values.items() if value},
             "annotations": annotations | dict(links_of(incident, self.links)),
-            "startsAt": _time(float(incident.get("opened_at") or at)),
-            "endsAt": _time(at if is_over else at + _OPEN_FOR_SECONDS),
+            "startsAt": _time(float(incident.get("opened_at") or moment_s)),
+            "endsAt": _time(moment_s if is_over else moment_s + _OPEN_FOR_SECONDS),
         }
 
 
@@ -239,7 +239,7 @@ def _headline(incident: Mapping[str, Any]) -> str:
 def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
     """What whoever is paged needs to know; what is not known is left out."""
     lost = incident.get("throughput_lost_ratio")
-    known = {
+    facts = {
         "cause": incident.get("cause"),
         "confidence": incident.get("confidence"),
         "impact": None if lost is None else f"{lost:.0%} of throughput lost",
@@ -247,15 +247,15 @@ def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
         if incident.get("runbook")
         else None,
     }
-    return {name: plain_line(str(value)) for name, value in known.items() if value}
+    return {name: plain_line(str(value)) for name, value in facts.items() if value}
 
 
 def _for_slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+def _time(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s, UTC).isoformat(timespec="milliseconds")
 
 
 def _encoded(document: Any) -> bytes:

@@ -50,20 +50,20 @@ def read_account_days(
         query = query.where(table.c.job == job)
     with engine.connect() as connection:
         rows = connection.execute(query.order_by(table.c.day_s, table.c.job)).all()
-    found = []
+    days = []
     for row in rows:
         document = document_of(row.raw)
         if document is None:
             logger.warning("the account of job %s, day %s, is damaged", row.job, row.day_s)
         else:
-            found.append(AccountDay(row.job, int(row.day_s), row.job_class, document))
-    return found
+            days.append(AccountDay(row.job, int(row.day_s), row.job_class, document))
+    return days
 
 
 def document_of(raw: str) -> dict[str, Any] | None:
     """The JSON object that a text holds; None where it holds none."""
     try:
-        found = json.loads(raw)
+        document = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

@@ -38,32 +38,37 @@ class Generation(NamedTuple):
 
 
 def note_generations(
-    engine: sa.Engine, asked: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
+    engine: sa.Engine, objectives: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
 ) -> dict[str, Generation]:
     """Begin a generation of each SLO that asks for something else than its newest one.
 
-    `asked` maps a name to its revision and document. Returns the generations in force. Of two
+    `objectives` maps a name to its revision and document. Returns the generations in force. Of two
     processes that begin one at once the first does.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
     table = schema.generation
-    by = f"{socket.gethostname()}:{os.getpid()}"[:_BY_SIZE]
+    writer = f"{socket.gethostname()}:{os.getpid()}"[:_BY_SIZE]
     with writing(engine) as connection:
-        known = _newest(connection)
+        newest = _newest(connection)
         fresh = [
             Generation(
-                name, known[name].number + 1 if name in known else 1, now_s, revision, document, by
+                name,
+                newest[name].number + 1 if name in newest else 1,
+                now_s,
+                revision,
+                document,
+                writer,
             )
-            for name, (revision, document) in asked.items()
-            if name not in known or known[name].revision != revision
+            for name, (revision, document) in objectives.items()
+            if name not in newest or newest[name].revision != revision
         ]
         if fresh:
             statement = insert(connection.dialect, table).on_conflict_do_nothing()
-            connection.execute(statement, [each._asdict() for each in fresh])
-            known = _newest(connection)
-    return {name: known[name] for name in asked}
+            connection.execute(statement, [generation._asdict() for generation in fresh])
+            newest = _newest(connection)
+    return {name: newest[name] for name in objectives}
 
 
 def newest_generations(engine: sa.Engine) -> dict[str, Generation]:
@@ -91,17 +96,17 @@ def read_generations(engine: sa.Engine, slo: str) -> list[Generation]:
 def _all() -> sa.Select[Any]:
     """Every column, the document as the text that it is: a damaged one must not end a reader."""
     table = schema.generation
-    plain = [each for each in table.c if each.name != "document"]
+    plain = [column for column in table.c if column.name != "document"]
     return sa.select(*plain, sa.cast(table.c.document, sa.Text).label("document"))
 
 
 def _generation(row: sa.Row[Any]) -> Generation:
     """The row; what it asked for is unknown where its document is damaged."""
-    found = document_of(row.document)
-    if found is None:
+    document = document_of(row.document)
+    if document is None:
         logger.warning("generation %s of SLO %s is damaged", row.number, row.slo)
-        found = {"sli": "unknown", "asked": "unknown", "window": "unknown"}
-    return Generation(**{**row._mapping, "document": found})
+        document = {"sli": "unknown", "asked": "unknown", "window": "unknown"}
+    return Generation(**{**row._mapping, "document": document})
 
 
 def _newest(connection: sa.Connection) -> dict[str, Generation]:

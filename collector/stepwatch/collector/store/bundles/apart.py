@@ -29,8 +29,8 @@ def put_apart(connection: sa.Connection) -> int:
         of_bundle = bundle.c.id == identity
         columns = [bundle.c[name] for name in Reference._fields]
         reference = Reference(*connection.execute(sa.select(*columns).where(of_bundle)).one())
-        found = frame.unpacked(fetched(reference))
-        rows = [_row(found.placed(index)) for index in range(len(found.positions))]
+        contents = frame.unpacked(fetched(reference))
+        rows = [_row(contents.placed(index)) for index in range(len(contents.positions))]
         connection.execute(sa.insert(segment), rows)
         count += len(rows)
     return count

@@ -69,7 +69,7 @@ def unpack(
         SegmentError: a part is damaged, or the description is not one of `dtype`.
     """
     rows = np.zeros(len(sender), dtype)
-    if [each[0] for each in described] != _in_order(dtype):
+    if [entry[0] for entry in described] != _in_order(dtype):
         raise SegmentError("its columns are not those of its rows")
     lanes: Lanes | None = None
     for name, way, sizes in described:
@@ -170,8 +170,8 @@ def _cheapest(ways: Mapping[int, _Way], values: Numbers, time: Numbers, lanes: L
     """The way that leaves least, by a sample: rows from the middle of the order by lanes."""
     if len(values) <= 1:
         return RAW
-    at = max(0, (len(values) - _SAMPLE) // 2)
-    sample = slice(at, at + _SAMPLE)
+    first = max(0, (len(values) - _SAMPLE) // 2)
+    sample = slice(first, first + _SAMPLE)
     order, follows = lanes.order[sample], lanes.follows[sample].copy()
     follows[0] = False
     sampled = Lanes(np.arange(len(order)), follows, np.flatnonzero(~follows))
@@ -186,9 +186,9 @@ def _cost(values: Numbers) -> float:
     """About the bytes that values take when each byte of them is coded by how often it occurs."""
     width, count = values.itemsize, len(values)
     planes = values.view(np.uint8).reshape(count, width).astype(np.intp)
-    found = np.bincount((planes + 256 * np.arange(width)).ravel(), minlength=256 * width)
-    seen = found[found > 0]
-    return float((seen * (np.log2(count) - np.log2(seen))).sum() / 8)
+    counts = np.bincount((planes + 256 * np.arange(width)).ravel(), minlength=256 * width)
+    frequencies = counts[counts > 0]
+    return float((frequencies * (np.log2(count) - np.log2(frequencies))).sum() / 8)
 
 
 def _steps(values: Numbers, lanes: Lanes) -> Numbers:
@@ -201,9 +201,9 @@ def _steps(values: Numbers, lanes: Lanes) -> Numbers:
 def _summed(steps: Numbers, lanes: Lanes) -> Numbers:
     """Sums within lanes: of [7, 1, 40] with 40 the first of its lane it is [7, 8, 40]."""
     total = np.cumsum(steps, dtype=steps.dtype)
-    before = total[lanes.starts] - steps[lanes.starts]
+    offsets = total[lanes.starts] - steps[lanes.starts]
     lengths = np.diff(np.append(lanes.starts, len(steps)))
-    return total - np.repeat(before, lengths)
+    return total - np.repeat(offsets, lengths)
 
 
 def _folded(values: Numbers) -> Numbers:
@@ -213,8 +213,8 @@ def _folded(values: Numbers) -> Numbers:
 
 
 def _unfolded(values: Numbers) -> Numbers:
-    one = values.dtype.type(1)
-    return (values >> one) ^ (~(values & one) + one)
+    unit = values.dtype.type(1)
+    return (values >> unit) ^ (~(values & unit) + unit)
 
 
 def _restored(values: Numbers, way: int, rows: Rows, lanes: Lanes | None) -> Numbers:
@@ -224,11 +224,11 @@ def _restored(values: Numbers, way: int, rows: Rows, lanes: Lanes | None) -> Num
         return np.cumsum(_unfolded(values), dtype=values.dtype)
     if lanes is None or way not in _WAYS:
         raise SegmentError("a column of it is packed in a way that nothing here reads")
-    found = _summed(_unfolded(values), lanes)
+    sums = _summed(_unfolded(values), lanes)
     if way == PACE:
-        found = _summed(found, lanes)
-    restored = np.empty_like(found)
-    restored[lanes.order] = found
+        sums = _summed(sums, lanes)
+    restored = np.empty_like(sums)
+    restored[lanes.order] = sums
     return restored + _unsigned(rows[TIME]) if way == SINCE else restored
 
 
@@ -245,7 +245,7 @@ def _joined(streams: list[bytes], count: int, dtype: np.dtype[Any]) -> Any:
     if len(streams) not in (1, width):
         raise SegmentError(f"{len(streams)} parts of a column of {width} bytes")
     size = count * width // len(streams)
-    planes = b"".join(_codec.inflate(each, size) if each else bytes(size) for each in streams)
+    planes = b"".join(_codec.inflate(stream, size) if stream else bytes(size) for stream in streams)
     table = np.frombuffer(planes, np.uint8).reshape(width, count).T
     return (
         np.ascontiguousarray(table).reshape(-1).view(dtype if dtype.kind == "S" else f"<u{width}")

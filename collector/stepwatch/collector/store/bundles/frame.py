@@ -82,18 +82,21 @@ class Bundle:
         self._clocks: list[tuple[int, int]] = clocks.tolist()
         self.keys = [_key(job, senders[sender], number) for sender, number in sequences.tolist()]
         self._tables = tables
-        self._known: list[tuple[int, Kind | None, Rows, list[int]]] | None = None
+        self._decoded: list[tuple[int, Kind | None, Rows, list[int]]] | None = None
 
     def segment(self, index: int) -> Segment:
         """The segment at an index of `positions`, as decoding what was sent would give it."""
-        if self._known is None:
-            known = ((each, wire.known_rows(each.number, each.rows)) for each in self._tables)
-            self._known = [
-                (table.number, kind, rows, table.ends.tolist()) for table, (kind, rows) in known
+        if self._decoded is None:
+            table_rows = (
+                (table, wire.known_rows(table.number, table.rows)) for table in self._tables
+            )
+            self._decoded = [
+                (table.number, kind, rows, table.ends.tolist())
+                for table, (kind, rows) in table_rows
             ]
         tables: dict[Kind, Rows] = {}
         unknown: dict[int, Rows] = {}
-        for number, kind, rows, ends in self._known:
+        for number, kind, rows, ends in self._decoded:
             first, end = ends[index - 1] if index else 0, ends[index]
             if end == first:
                 continue
@@ -129,10 +132,10 @@ def packed(segments: Sequence[Placed]) -> bytes:
     senders: dict[tuple[int, str, int], int] = {}
     heads = np.zeros(len(segments), [(name, "<i8") for name in _HEAD_FIELDS])
     tables: dict[tuple[int, np.dtype[np.void]], list[tuple[int, Rows]]] = {}
-    for row, (position, received_ns, (key, clock, found)) in enumerate(segments):
+    for row, (position, received_ns, (key, clock, sent_tables)) in enumerate(segments):
         sender = senders.setdefault((key.attempt, key.node, key.spool), len(senders))
         heads[row] = (position, received_ns, *clock, key.sequence, sender)
-        for number, rows in found:
+        for number, rows in sent_tables:
             tables.setdefault((number, rows.dtype), []).append((row, rows))
     ordered = [(n, _layout_of(n, dtype), members) for (n, dtype), members in tables.items()]
     ordered.sort(key=itemgetter(0, 1))
@@ -145,7 +148,9 @@ def packed(segments: Sequence[Placed]) -> bytes:
         # Joined as bytes: numpy would promote the fields of every array to those of the others.
         joined = b"".join(rows.tobytes() for _, rows in members)
         rows = np.frombuffer(joined, members[0][1].dtype)
-        of_row = np.repeat([row for row, _ in members], [len(each) for _, each in members])
+        of_row = np.repeat(
+            [row for row, _ in members], [len(member_rows) for _, member_rows in members]
+        )
         described, more = columns.pack(rows, heads["sender"][of_row])
         document["tables"].append([number, layout, described])
         parts += more
@@ -158,21 +163,21 @@ def unpacked(data: bytes) -> Bundle:
     Raises:
         SegmentError: the bytes are damaged, or of a later format.
     """
-    header, at = _header(data)
+    header, offset = _header(data)
     try:
-        tables = [(int(each[0]), str(each[1]), each[2]) for each in header["tables"]]
+        tables = [(int(entry[0]), str(entry[1]), entry[2]) for entry in header["tables"]]
         layout = [(name, "<i8") for name in _HEAD_FIELDS]
         layout += [(f"rows{number}", "<i8") for number in range(len(tables))]
-        all_columns = [*header["list"], *(each for _, _, table in tables for each in table)]
-        parts = _parts(data, at, all_columns)
+        all_columns = [*header["list"], *(column for _, _, table in tables for column in table)]
+        parts = _parts(data, offset, all_columns)
         count = int(header["segments"])
         if not 0 < count <= MAX_SEGMENTS:
             raise SegmentError(f"it has {count} segments")
         # Only the sender itself tells the lanes of the list apart, and it is one of its columns.
         heads = columns.unpack(np.dtype(layout), np.zeros(count, np.int64), header["list"], parts)
         senders = [(int(a), str(node), int(spool)) for a, node, spool in header["senders"]]
-        found = list(_tables(heads, tables, parts))
-        return Bundle(str(header["job"]), senders, heads, found)
+        row_tables = list(_tables(heads, tables, parts))
+        return Bundle(str(header["job"]), senders, heads, row_tables)
     except _DAMAGE as error:
         raise SegmentError(f"its content is damaged: {error}") from error
 
@@ -228,19 +233,19 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     if raw_size > MAX_HEADER_BYTES or end > len(data):
         raise SegmentError("its bundle promises more bytes than it has")
     try:
-        found = json.loads(_codec.inflate(data[_PREFIX.size : end], raw_size))
+        header = json.loads(_codec.inflate(data[_PREFIX.size : end], raw_size))
     except (ValueError, RecursionError) as error:
         raise SegmentError(f"the header of its bundle is damaged: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(header, dict):
         raise SegmentError("the header of its bundle is no object")
-    return found, end
+    return header, end
 
 
-def _parts(data: bytes, at: int, described: list[Described]) -> Iterator[bytes]:
+def _parts(data: bytes, offset: int, described: list[Described]) -> Iterator[bytes]:
     for _, _, sizes in described:
         for size in sizes:
-            yield data[at : at + size]
-            at += size
+            yield data[offset : offset + size]
+            offset += size
 
 
 def _tables(

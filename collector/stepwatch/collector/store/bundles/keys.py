@@ -19,7 +19,7 @@ _MOST_KEPT = 1 << 17
 """Senders whose newest bundled sequence number is kept in memory, over all jobs."""
 
 
-class _Known(NamedTuple):
+class _Bundled(NamedTuple):
     """Of a job: the last position in a bundle, and the last bundled sequence of its senders."""
 
     mark: int
@@ -35,7 +35,7 @@ class BundledKeys:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._cache: dict[str, _Bundled] = {}
         self._lock = threading.Lock()
 
     def among(
@@ -48,34 +48,34 @@ class BundledKeys:
 
         `marks` is the last position in a bundle of each job, 0 where none is.
         """
-        found: set[Key] = set()
-        asked: dict[str, list[SegmentRow]] = {}
+        bundled_keys: set[Key] = set()
+        rows_by_job: dict[str, list[SegmentRow]] = {}
         for row in rows:
             if marks[row.job]:
-                asked.setdefault(row.job, []).append(row)
-        for job, of_job in asked.items():
+                rows_by_job.setdefault(row.job, []).append(row)
+        for job, of_job in rows_by_job.items():
             last = self._last(connection, job, marks[job], set(map(sender_of, of_job)))
             suspects = [row for row in of_job if row.sequence <= last[sender_of(row)]]
-            found |= _bundled(connection, job, suspects)
-        return found
+            bundled_keys |= _bundled(connection, job, suspects)
+        return bundled_keys
 
     def _last(
         self, connection: sa.Connection, job: str, mark: int, senders: set[Sender]
     ) -> Mapping[Sender, int]:
         """The last bundled sequence number of each sender, -1 where there is none; also others."""
         with self._lock:
-            known = self._known.get(job)
-            if known is None or known.mark != mark:
-                if sum(len(each.last) for each in self._known.values()) > _MOST_KEPT:
-                    self._known.clear()
-                known = self._known[job] = _Known(mark, {})
-        strange = sorted(senders - known.last.keys())
-        found: dict[Sender, int] = dict.fromkeys(strange, -1)
+            entry = self._cache.get(job)
+            if entry is None or entry.mark != mark:
+                if sum(len(cached.last) for cached in self._cache.values()) > _MOST_KEPT:
+                    self._cache.clear()
+                entry = self._cache[job] = _Bundled(mark, {})
+        strange = sorted(senders - entry.last.keys())
+        newest: dict[Sender, int] = dict.fromkeys(strange, -1)
         for row in _of_senders(connection, job, strange):
             sender = (row.attempt, row.node, row.spool)
-            found[sender] = max(found[sender], row.last)
-        known.last.update(found)
-        return known.last
+            newest[sender] = max(newest[sender], row.last)
+        entry.last.update(newest)
+        return entry.last
 
 
 def add(connection: sa.Connection, keys: Sequence[SegmentKey]) -> None:
@@ -120,18 +120,18 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 def _of_senders(connection: sa.Connection, job: str, senders: Sequence[Sender]) -> Iterator[Any]:
     """Ranges of these senders."""
     table = schema.bundle_key
-    for at in range(0, len(senders), _AT_ONCE):
+    for start in range(0, len(senders), _AT_ONCE):
         sender = sa.tuple_(table.c.attempt, table.c.node, table.c.spool)
-        of_some = sender.in_(senders[at : at + _AT_ONCE])
+        of_some = sender.in_(senders[start : start + _AT_ONCE])
         yield from connection.execute(sa.select(table).where(table.c.job == job, of_some))
 
 
 def _bundled(connection: sa.Connection, job: str, rows: Sequence[SegmentRow]) -> set[Key]:
     """Keys of those rows that lie in a range."""
     ranges: dict[Sender, list[tuple[int, int]]] = {}
-    for found in _of_senders(connection, job, sorted(set(map(sender_of, rows)))):
-        sender = (found.attempt, found.node, found.spool)
-        ranges.setdefault(sender, []).append((found.first, found.last))
+    for sequence_range in _of_senders(connection, job, sorted(set(map(sender_of, rows)))):
+        sender = (sequence_range.attempt, sequence_range.node, sequence_range.spool)
+        ranges.setdefault(sender, []).append((sequence_range.first, sequence_range.last))
     return {
         key_of(row)
         for row in rows

@@ -38,7 +38,7 @@ class Behind(NamedTuple):
     until: int
 
 
-class Made(NamedTuple):
+class BundleTotals(NamedTuple):
     """Segments that were put into bundles, their bytes before, the bundles, and their bytes."""
 
     segments: int = 0
@@ -46,9 +46,9 @@ class Made(NamedTuple):
     bundles: int = 0
     bytes_after: int = 0
 
-    def plus(self, other: Made) -> Made:
+    def plus(self, addend: BundleTotals) -> BundleTotals:
         """Both together."""
-        return Made(*map(sum, zip(self, other, strict=True)))
+        return BundleTotals(*map(sum, zip(self, addend, strict=True)))
 
 
 def choose(
@@ -64,22 +64,22 @@ def choose(
     query = sa.select(table.c.position, table.c.received_ns, table.c.row_count)
     query = query.add_columns(sa.func.length(table.c.payload).label("size"))
     query = query.where(table.c.job == behind.job, between).order_by(table.c.position)
-    found = connection.execute(query.limit(MOST_SEGMENTS)).all()
-    count, is_full = _fitting(found, before_ns)
-    is_late = count >= FEWEST_SEGMENTS and found[0].received_ns < partly_before_ns
-    return found[:count] if is_full or is_late else []
+    segments = connection.execute(query.limit(MOST_SEGMENTS)).all()
+    count, is_full = _fitting(segments, before_ns)
+    is_late = count >= FEWEST_SEGMENTS and segments[0].received_ns < partly_before_ns
+    return segments[:count] if is_full or is_late else []
 
 
-def _fitting(found: Listed, before_ns: int) -> tuple[int, bool]:
+def _fitting(segments: Listed, before_ns: int) -> tuple[int, bool]:
     """How many of the first segments go into one bundle, and whether no more would."""
     records = size = 0
-    for count, each in enumerate(found):
-        records, size = records + each.row_count, size + each.size
-        if each.received_ns >= before_ns:
+    for count, segment in enumerate(segments):
+        records, size = records + segment.row_count, size + segment.size
+        if segment.received_ns >= before_ns:
             return count, False
         if count and (records > MOST_RECORDS or size > MOST_BYTES):
             return count, True
-    return len(found), len(found) == MOST_SEGMENTS
+    return len(segments), len(segments) == MOST_SEGMENTS
 
 
 class Bundling:
@@ -96,9 +96,9 @@ class Bundling:
         self._data = b""
         if self._placed:
             self._pack()
-        positions = {each.position for each in self._placed}
-        sizes = [each.size for each in chosen if each.position in positions]
-        self.made = Made(len(sizes), sum(sizes), int(bool(sizes)), len(self._data))
+        positions = {placed.position for placed in self._placed}
+        sizes = [segment.size for segment in chosen if segment.position in positions]
+        self.totals = BundleTotals(len(sizes), sum(sizes), int(bool(sizes)), len(self._data))
 
     def _pack(self) -> None:
         """Make the bundle and read it back: what does not come out as it went in stays as it is."""
@@ -144,31 +144,33 @@ class Bundling:
             if not self._take_out(connection):
                 return False
             connection.execute(sa.insert(schema.bundle).values(**self._row()))
-            keys.add(connection, [each.sent.key for each in self._placed])
+            keys.add(connection, [placed.sent.key for placed in self._placed])
         connection.execute(sa.update(job).where(of_job).values(bundled=self._mark))
         return True
 
     def _take_out(self, connection: sa.Connection) -> bool:
         """Delete the segments; False if some are gone."""
-        table, positions = schema.segment, {each.position for each in self._placed}
+        table, positions = schema.segment, {placed.position for placed in self._placed}
         first, last = min(positions), max(positions)
-        left = [at for at in range(first, last + 1) if at not in positions]
+        excluded_positions = [
+            position for position in range(first, last + 1) if position not in positions
+        ]
         among: sa.ColumnElement[bool] = table.c.position.between(first, last)
-        if len(left) <= len(positions):
-            among = sa.and_(among, table.c.position.not_in(left))
+        if len(excluded_positions) <= len(positions):
+            among = sa.and_(among, table.c.position.not_in(excluded_positions))
         else:
             among = table.c.position.in_(positions)
         remove = sa.delete(table).where(table.c.job == self._behind.job, among)
         return connection.execute(remove).rowcount == len(positions)
 
     def _row(self) -> dict[str, Any]:
-        received = [each.received_ns for each in self._placed]
+        received = [placed.received_ns for placed in self._placed]
         return {
             "job": self._behind.job,
             "first": self._placed[0].position,
             "last": self._placed[-1].position,
             "segments": len(self._placed),
-            "records": sum(len(rows) for each in self._placed for _, rows in each.sent.tables),
+            "records": sum(len(rows) for placed in self._placed for _, rows in placed.sent.tables),
             "first_received_ns": min(received),
             "last_received_ns": max(received),
             "size": len(self._data),
@@ -179,7 +181,7 @@ class Bundling:
 
 
 def _layouts(placed: Iterable[Placed]) -> int:
-    return len({(number, rows.dtype) for each in placed for number, rows in each.sent.tables})
+    return len({(number, rows.dtype) for segment in placed for number, rows in segment.sent.tables})
 
 
 def _compare(bundle: Bundle, placed: Sequence[Placed]) -> None:
@@ -188,11 +190,11 @@ def _compare(bundle: Bundle, placed: Sequence[Placed]) -> None:
     Raises:
         SegmentError: it does not.
     """
-    if list(bundle.positions) != [each.position for each in placed]:
+    if list(bundle.positions) != [segment.position for segment in placed]:
         raise SegmentError("their bundle has other positions")
-    for index, each in enumerate(placed):
-        if _content(bundle.placed(index)) != _content(each):
-            raise SegmentError(f"their bundle has another segment at {each.position}")
+    for index, segment in enumerate(placed):
+        if _content(bundle.placed(index)) != _content(segment):
+            raise SegmentError(f"their bundle has another segment at {segment.position}")
 
 
 def _content(placed: Placed) -> tuple[Any, ...]:

@@ -155,8 +155,8 @@ class Directory:
     def listed(self, url: str) -> list[Listed]:
         """All files below a directory; none where there is no directory."""
         try:
-            found = [path for path in _path(url).rglob("*") if path.is_file()]
-            return [Listed(path.as_uri(), path.stat().st_mtime) for path in found]
+            paths = [path for path in _path(url).rglob("*") if path.is_file()]
+            return [Listed(path.as_uri(), path.stat().st_mtime) for path in paths]
         except OSError as error:
             raise ObjectsUnreachable(f"cannot list {url}: {error.strerror}") from error
 
@@ -225,13 +225,13 @@ class Remote:
         """All objects below a prefix."""
         try:
             self._files.invalidate_cache()
-            found = self._files.find(url, detail=True)
+            entries = self._files.find(url, detail=True)
         except self._failures as error:
             raise ObjectsUnreachable(f"cannot list {url}: {error}") from error
         scheme = url.partition("://")[0]
         return [
             Listed(f"{scheme}://{name}", info["LastModified"].timestamp())
-            for name, info in found.items()
+            for name, info in entries.items()
         ]
 
     def remove(self, url: str) -> None:
@@ -246,5 +246,5 @@ class Remote:
 
 def _without_bucket(error: FileNotFoundError) -> bool:
     """Whether it is the bucket that is not there; s3fs raises the same for both."""
-    said = getattr(error.__cause__, "response", None)
-    return isinstance(said, dict) and said.get("Error", {}).get("Code") == "NoSuchBucket"
+    response = getattr(error.__cause__, "response", None)
+    return isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket"

@@ -63,10 +63,10 @@ def report_of(segment: Segment, received_ns: int) -> Report | None:
     if not of_node and Kind.NODE_FACT not in segment.tables:
         return None
     rows = segment.tables.get(Kind.NODE_FACT)
-    found = (
+    facts = (
         [] if rows is None else [_sighted(row, segment, received_ns) for row in rows[:MOST_ROWS]]
     )
-    sighted = [each for each in found if each is not None]
+    sighted = [fact for fact in facts if fact is not None]
     reported_ns = _bounded(segment.clock.wall_ns) if of_node else 0
     came_ns = received_ns if of_node else 0
     return Report(segment.key.node, reported_ns, came_ns, _version(segment), sighted)
@@ -78,7 +78,7 @@ def _sighted(row: np.void, segment: Segment, received_ns: int) -> Sighted | None
         return None
     key, clock = segment.key, segment.clock
     began, moment = int(row["began_ns"]), int(row["time_ns"])
-    began_at, at = _wall(clock, min(began, moment)), _wall(clock, moment)
+    began_at, moment_ns = _wall(clock, min(began, moment)), _wall(clock, moment)
     has_job = key.job != NODE_STREAM
     return Sighted(
         node=key.node,
@@ -88,8 +88,8 @@ def _sighted(row: np.void, segment: Segment, received_ns: int) -> Sighted | None
         code=int(row["code"]),
         monotonic_ns=_bounded(began),
         began_ns=began_at,
-        seen_ns=at if present else began_at,
-        ended_ns=0 if present else max(at, 1),
+        seen_ns=moment_ns if present else began_at,
+        ended_ns=0 if present else max(moment_ns, 1),
         received_ns=received_ns,
         times=max(int(row["count"]), 1),
         text=_text(row["text"]),

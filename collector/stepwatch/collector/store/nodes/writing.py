@@ -42,14 +42,14 @@ class NodeReports:
         if not reports:
             return []
         with writing(self._engine) as connection:
-            known = _admitted(connection, {each.node for each in reports})
-            taken = [each for each in reports if each.node in known]
-            _join_nodes(connection, taken)
-            _join_facts(connection, taken)
-            for name in sorted({each.node for each in taken if each.sighted}):
+            admitted = _admitted(connection, {report.node for report in reports})
+            accepted = [report for report in reports if report.node in admitted]
+            _join_nodes(connection, accepted)
+            _join_facts(connection, accepted)
+            for name in sorted({report.node for report in accepted if report.sighted}):
                 _keep_newest(connection, name)
         refusal = f"{MOST_NODES} nodes are known; names of nodes must not change"
-        return ["" if each.node in known else refusal for each in reports]
+        return ["" if report.node in admitted else refusal for report in reports]
 
     def prune(self, now_ns: int) -> int:
         """Remove what is older than `KEEP_DAYS`; returns how many facts went.
@@ -57,11 +57,11 @@ class NodeReports:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
-        before = now_ns - KEEP_DAYS * DAY_NS
+        cutoff_ns = now_ns - KEEP_DAYS * DAY_NS
         with writing(self._engine) as connection:
-            old = sa.delete(node_fact).where(node_fact.c.received_ns < before)
+            old = sa.delete(node_fact).where(node_fact.c.received_ns < cutoff_ns)
             removed = connection.execute(old).rowcount
-            connection.execute(sa.delete(node).where(node.c.received_ns < before, ~_has_facts()))
+            connection.execute(sa.delete(node).where(node.c.received_ns < cutoff_ns, ~_has_facts()))
         return removed
 
 
@@ -71,15 +71,15 @@ def _has_facts() -> sa.Exists:
 
 def _admitted(connection: sa.Connection, names: Collection[str]) -> set[str]:
     """Those of `names` that are known, and further ones while there is room."""
-    ordered, known = sorted(names), set[str]()
-    for at in range(0, len(ordered), _AT_ONCE):
-        query = sa.select(node.c.node).where(node.c.node.in_(ordered[at : at + _AT_ONCE]))
-        known.update(connection.execute(query).scalars())
-    fresh = [name for name in ordered if name not in known]
+    ordered, admitted = sorted(names), set[str]()
+    for start in range(0, len(ordered), _AT_ONCE):
+        query = sa.select(node.c.node).where(node.c.node.in_(ordered[start : start + _AT_ONCE]))
+        admitted.update(connection.execute(query).scalars())
+    fresh = [name for name in ordered if name not in admitted]
     if not fresh:
-        return known
+        return admitted
     count = connection.execute(sa.select(sa.func.count()).select_from(node)).scalar_one()
-    return known.union(fresh[: max(MOST_NODES - count, 0)])
+    return admitted.union(fresh[: max(MOST_NODES - count, 0)])
 
 
 def _greatest(statement: Any, table: sa.Table, *columns: str) -> dict[str, Any]:
@@ -99,14 +99,14 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
     statement = insert(connection.dialect, node)
     new = statement.excluded
     # By when it came: a node's clock that was wrong once would be believed until it is that late.
-    same = sa.and_(
+    tie = sa.and_(
         new.received_ns == node.c.received_ns,
         sa.or_(
             new.reported_ns > node.c.reported_ns,
             sa.and_(new.reported_ns == node.c.reported_ns, new.version > node.c.version),
         ),
     )
-    newer = sa.or_(new.received_ns > node.c.received_ns, same)
+    newer = sa.or_(new.received_ns > node.c.received_ns, tie)
     names = ("reported_ns", "received_ns", "version")
     statement = statement.on_conflict_do_update(
         index_elements=["node"],
@@ -114,7 +114,7 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
     )
     columns = ("node", "reported_ns", "received_ns", "version")
     # Sorted: two replicas that take locks in one order do not wait for each other in a circle.
-    rows = sorted({tuple(getattr(each, name) for name in columns) for each in reports})
+    rows = sorted({tuple(getattr(report, name) for name in columns) for report in reports})
     connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
@@ -127,15 +127,17 @@ def _join_facts(connection: sa.Connection, reports: Sequence[Report]) -> None:
     later = sa.or_(
         new.seen_ns > old.seen_ns, sa.and_(new.seen_ns == old.seen_ns, new.text > old.text)
     )
-    other = sa.or_(new.job > old.job, sa.and_(new.job == old.job, new.attempt > old.attempt))
+    newer_attempt = sa.or_(
+        new.job > old.job, sa.and_(new.job == old.job, new.attempt > old.attempt)
+    )
     statement = statement.on_conflict_do_update(
         index_elements=[column.name for column in node_fact.primary_key],
         set_={
             **_greatest(statement, node_fact, "seen_ns", "ended_ns", "received_ns", "times"),
             "began_ns": sa.case((new.began_ns < old.began_ns, new.began_ns), else_=old.began_ns),
             "text": sa.case((later, new.text), else_=old.text),
-            "job": sa.case((other, new.job), else_=old.job),
-            "attempt": sa.case((other, new.attempt), else_=old.attempt),
+            "job": sa.case((newer_attempt, new.job), else_=old.job),
+            "attempt": sa.case((newer_attempt, new.attempt), else_=old.attempt),
         },
     )
     connection.execute(statement, [row._asdict() for row in rows])
@@ -143,9 +145,9 @@ def _join_facts(connection: sa.Connection, reports: Sequence[Report]) -> None:
 
 def _keep_newest(connection: sa.Connection, name: str) -> None:
     """Drop what a node has beyond `MOST_FACTS`, those that were received longest ago."""
-    mine = node_fact.c.node == name
-    at = node_fact.c.received_ns
-    edge = sa.select(at).where(mine).order_by(at.desc())
+    of_node = node_fact.c.node == name
+    received = node_fact.c.received_ns
+    edge = sa.select(received).where(of_node).order_by(received.desc())
     oldest = connection.execute(edge.offset(MOST_FACTS).limit(1)).scalar_one_or_none()
     if oldest is not None:
-        connection.execute(sa.delete(node_fact).where(mine, at <= oldest))
+        connection.execute(sa.delete(node_fact).where(of_node, received <= oldest))

@@ -17,8 +17,8 @@ _POSTGRESQL_DAMAGE = ("XX001", "XX002")
 
 
 @contextmanager
-def naming_damage(what: str) -> Iterator[None]:
-    """Turn an error that damaged rows of `what` cause into one that concerns their job alone.
+def naming_damage(subject: str) -> Iterator[None]:
+    """Turn an error that damaged rows of `subject` cause into one that concerns their job alone.
 
     Raises:
         StoreDamagedError: the rows are damaged.
@@ -35,7 +35,7 @@ def naming_damage(what: str) -> Iterator[None]:
             raise
         reason = " ".join(str(original).split())
         raise StoreDamagedError(
-            f"the store cannot read {what} ({reason}); restore a backup: stepwatch store restore"
+            f"the store cannot read {subject} ({reason}); restore a backup: stepwatch store restore"
         ) from error
 
 

@@ -30,22 +30,22 @@ class _FileGuard:
         if self._opened is None:
             self._opened = identity
         elif identity != self._opened:
-            what = "was deleted" if identity is None else "was replaced by another file"
+            change = "was deleted" if identity is None else "was replaced by another file"
             reason = (
-                f"the store file {self._path} {what} while it was open; put it back, "
+                f"the store file {self._path} {change} while it was open; put it back, "
                 "or restore a backup, and start the collector again"
             )
             raise sa.exc.OperationalError("", None, sqlite3.OperationalError(reason))
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:  # a file server that hiccups is an outage, no other file
             reason = f"the store file {self._path} cannot be looked at: {error.strerror}"
             raise sa.exc.OperationalError("", None, sqlite3.OperationalError(reason)) from error
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def guard_file(engine: sa.Engine) -> None:

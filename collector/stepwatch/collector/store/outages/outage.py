@@ -52,5 +52,5 @@ class Outage:
 
 def reason_of(error: sa.exc.SQLAlchemyError) -> str:
     """What a database says about an error, in one line; no statement, no values."""
-    said = str(getattr(error, "orig", None) or error) or type(error).__name__
-    return said.splitlines()[0][:300]
+    message = str(getattr(error, "orig", None) or error) or type(error).__name__
+    return message.splitlines()[0][:300]

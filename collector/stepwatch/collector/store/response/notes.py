@@ -40,7 +40,7 @@ class Notes:
         self._engine = engine
         self._now = now
 
-    def add(self, incident: str, job: str, event: str, by: str, text: str) -> None:
+    def add(self, incident: str, job: str, event: str, author: str, text: str) -> None:
         """Add a note on an incident of a job, at this moment of the database's clock.
 
         Raises:
@@ -53,16 +53,16 @@ class Notes:
             if connection.execute(counted).scalar_one() >= MOST_NOTES:
                 raise StoreError(f"incident {incident} has {MOST_NOTES} notes, and takes no more")
             row = {"incident": incident, "job": job, "at_ns": self._now(connection)}
-            row |= {"event": event, "written_by": by, "text": text}
+            row |= {"event": event, "written_by": author, "text": text}
             connection.execute(sa.insert(table), row)
 
-    def of(self, incidents: Collection[str]) -> dict[str, list[Note]]:
+    def of_incidents(self, incidents: Collection[str]) -> dict[str, list[Note]]:
         """Notes of each of some incidents that has any, oldest first."""
         names = sorted(incidents)
-        found: dict[str, list[Note]] = {}
-        for at in range(0, len(names), _AT_ONCE):
-            found |= self._read(incident_note.c.incident.in_(names[at : at + _AT_ONCE]))
-        return found
+        notes: dict[str, list[Note]] = {}
+        for start in range(0, len(names), _AT_ONCE):
+            notes |= self._read(incident_note.c.incident.in_(names[start : start + _AT_ONCE]))
+        return notes
 
     def of_job(self, job: str) -> dict[str, list[Note]]:
         """The same of all incidents of a job."""
@@ -71,24 +71,24 @@ class Notes:
     def _read(self, condition: sa.ColumnElement[bool]) -> dict[str, list[Note]]:
         table = incident_note
         query = sa.select(table).where(condition).order_by(table.c.at_ns, table.c.id)
-        found: dict[str, list[Note]] = {}
+        notes: dict[str, list[Note]] = {}
         with self._engine.connect() as connection:
             for row in connection.execute(query):
                 note = Note(row.event, row.written_by, row.at_ns / NANOSECONDS, row.text)
-                found.setdefault(row.incident, []).append(note)
-        return found
+                notes.setdefault(row.incident, []).append(note)
+        return notes
 
 
 def response_of(notes: Iterable[Note]) -> dict[str, Any]:
     """What follows from the notes on an incident: `acknowledged` and `mitigated`, by whom and when
     or null, `owner`, empty for nobody, and the `notes` themselves."""
-    found: dict[str, Any] = {ACKNOWLEDGED: None, MITIGATED: None, "owner": "", "notes": []}
+    response: dict[str, Any] = {ACKNOWLEDGED: None, MITIGATED: None, "owner": "", "notes": []}
     for note in notes:
-        found["notes"].append(note._asdict())
+        response["notes"].append(note._asdict())
         if note.event == REOPENED:
-            found |= {ACKNOWLEDGED: None, MITIGATED: None}
+            response |= {ACKNOWLEDGED: None, MITIGATED: None}
         elif note.event == ASSIGNED:
-            found["owner"] = note.text
+            response["owner"] = note.text
         elif note.event != COMMENT:
-            found[note.event] = {"by": note.by, "at": note.at}
-    return found
+            response[note.event] = {"by": note.by, "at": note.at}
+    return response

@@ -67,17 +67,17 @@ class Pages:
         """The notices to this receiver about each incident."""
         table = schema.outbox
         columns = (table.c[name] for name in ("key", "transition", "state", "tries", "storm"))
-        at = table.c.document["at"].as_float().label("at")
+        happened_s = table.c.document["at"].as_float().label("at")
         why = table.c.document[GIVEN_UP].as_string().label("why")
-        query = sa.select(table.c.incident, at, why, *columns)
+        query = sa.select(table.c.incident, happened_s, why, *columns)
         query = query.where(table.c.receiver == self._receiver)
-        found: dict[str, list[Related]] = {}
+        notices: dict[str, list[Related]] = {}
         with self._engine.connect() as connection:
             for row in connection.execute(query.where(table.c.incident.in_(sorted(incidents)))):
                 fields = {name: getattr(row, name) for name in Related._fields}
-                made = Related(**{**fields, "why": row.why or ""})
-                found.setdefault(row.incident, []).append(made)
-        return found
+                notice = Related(**{**fields, "why": row.why or ""})
+                notices.setdefault(row.incident, []).append(notice)
+        return notices
 
     def sent_since(self, seconds: float) -> tuple[int, bool]:
         """How many beginnings were sent on their own in the last `seconds`, and whether a storm
@@ -85,13 +85,15 @@ class Pages:
         table = schema.outbox
         with self._engine.connect() as connection:
             since = self._now(connection) - int(seconds * NANOSECONDS)
-            mine = sa.and_(table.c.receiver == self._receiver, table.c.transition == _OPENED)
+            beginnings = sa.and_(table.c.receiver == self._receiver, table.c.transition == _OPENED)
             sent = sa.select(sa.func.count()).where(
-                mine, table.c.state == DELIVERED, table.c.storm == "", table.c.due_ns > since
+                beginnings, table.c.state == DELIVERED, table.c.storm == "", table.c.due_ns > since
             )
             is_storm = table.c.key.like("storm:%")
-            at = table.c.document["at"].as_float()
-            began = sa.select(table.c.key).where(mine, is_storm, at > since / NANOSECONDS)
+            happened_s = table.c.document["at"].as_float()
+            began = sa.select(table.c.key).where(
+                beginnings, is_storm, happened_s > since / NANOSECONDS
+            )
             storm = connection.execute(began.limit(1)).first() is not None
             return int(connection.execute(sent).scalar_one()), storm
 
@@ -99,16 +101,16 @@ class Pages:
         """The documents of which this receiver was sent the beginning and not the end, of incidents
         that are open; the newest, `MOST_REPORTED` at most."""
         table, incident = schema.outbox, schema.incident
-        of = sa.select(table.c.incident, table.c.transition, table.c.state, table.c.document)
-        of = of.join(incident, incident.c.id == table.c.incident)
-        of = of.where(incident.c.state == _OPEN, table.c.receiver == self._receiver)
-        of = of.order_by(table.c.document["at"].as_float().desc()).limit(2 * MOST_REPORTED)
+        query = sa.select(table.c.incident, table.c.transition, table.c.state, table.c.document)
+        query = query.join(incident, incident.c.id == table.c.incident)
+        query = query.where(incident.c.state == _OPEN, table.c.receiver == self._receiver)
+        query = query.order_by(table.c.document["at"].as_float().desc()).limit(2 * MOST_REPORTED)
         newest: dict[str, Any] = {}
         with self._engine.connect() as connection:
-            for row in connection.execute(of):
+            for row in connection.execute(query):
                 newest.setdefault(row.incident, row)
-        sent = [each for each in newest.values() if (each.transition, each.state) == _SENT]
-        return [each.document for each in sent][:MOST_REPORTED]
+        sent = [row for row in newest.values() if (row.transition, row.state) == _SENT]
+        return [row.document for row in sent][:MOST_REPORTED]
 
     def begin_storm(self, members: Sequence[Claimed]) -> None:
         """Send one notice about all of `members` instead of one about each.
@@ -117,14 +119,14 @@ class Pages:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; all of them are due again later.
         """
         identity, table = uuid.uuid4().hex[:12], schema.outbox
-        keys = [each.key for each in members]
+        keys = [claimed.key for claimed in members]
         with writing(self._engine) as connection:
             now = self._now(connection)
             incident = _storm_incident(identity, _storm_words(members), now / NANOSECONDS)
             add_notices(connection, [self._notice(incident, _OPENED, now)], self._now)
-            for at in range(0, len(keys), _AT_ONCE):
-                mine = table.c.key.in_(keys[at : at + _AT_ONCE])
-                change = sa.update(table).where(mine, table.c.state == PENDING)
+            for start in range(0, len(keys), _AT_ONCE):
+                in_chunk = table.c.key.in_(keys[start : start + _AT_ONCE])
+                change = sa.update(table).where(in_chunk, table.c.state == PENDING)
                 connection.execute(change.values(state=DELIVERED, storm=identity, due_ns=now))
 
     def end_of(self, storm: str) -> None:
@@ -134,10 +136,10 @@ class Pages:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
         """
         table, incident = schema.outbox, schema.incident
-        mine = sa.and_(table.c.storm == storm, table.c.transition == _OPENED)
+        of_storm = sa.and_(table.c.storm == storm, table.c.transition == _OPENED)
         still = sa.select(incident.c.id).join(table, table.c.incident == incident.c.id)
         with writing(self._engine) as connection:
-            if connection.execute(still.where(mine, incident.c.state == _OPEN)).first() is None:
+            if connection.execute(still.where(of_storm, incident.c.state == _OPEN)).first() is None:
                 now = self._now(connection)
                 words = "all incidents of the storm are over"
                 over = _storm_incident(storm, words, now / NANOSECONDS)
@@ -152,17 +154,19 @@ class Pages:
 
 
 def _storm_words(members: Sequence[Claimed]) -> str:
-    incidents = [each.document["incident"] for each in members]
-    jobs = sorted({each["job"] for each in incidents})
-    kinds = sorted({each["kind"] for each in incidents})
-    named = "; ".join(f"{each['job']}: {each['kind']} {each['id']}" for each in incidents[:_NAMED])
+    incidents = [claimed.document["incident"] for claimed in members]
+    jobs = sorted({incident["job"] for incident in incidents})
+    kinds = sorted({incident["kind"] for incident in incidents})
+    named = "; ".join(
+        f"{incident['job']}: {incident['kind']} {incident['id']}" for incident in incidents[:_NAMED]
+    )
     more = f"; and {len(incidents) - _NAMED} more" if len(incidents) > _NAMED else ""
     return (
         f"storm: {len(incidents)} incidents in {len(jobs)} jobs ({', '.join(kinds)}): {named}{more}"
     )
 
 
-def _storm_incident(identity: str, summary: str, at: float) -> dict[str, Any]:
+def _storm_incident(identity: str, summary: str, opened_at: float) -> dict[str, Any]:
     """A storm in the form of an incident, as receivers take it."""
     blank = dict.fromkeys(("job", "node", "kind", "cause", "confidence", "runbook"), "")
-    return {**blank, "id": identity, "summary": summary, "opened_at": at}
+    return {**blank, "id": identity, "summary": summary, "opened_at": opened_at}

@@ -93,7 +93,7 @@ class Silences:
             connection.execute(sa.insert(silence), row)
         return _silence(row)
 
-    def expire(self, identity: str, by: str) -> Silence | None:
+    def expire(self, identity: str, author: str) -> Silence | None:
         """End a silence now, and say who did; one that is over stays as it is, None: there is none.
 
         Raises:
@@ -101,16 +101,16 @@ class Silences:
         """
         with writing(self._engine) as connection:
             now = self._now(connection)
-            mine = silence.c.id == identity
-            change = sa.update(silence).where(mine, silence.c.until_ns > now)
-            connection.execute(change.values(until_ns=now, expired_by=by))
-            row = connection.execute(sa.select(silence).where(mine)).mappings().first()
+            has_id = silence.c.id == identity
+            change = sa.update(silence).where(has_id, silence.c.until_ns > now)
+            connection.execute(change.values(until_ns=now, expired_by=author))
+            row = connection.execute(sa.select(silence).where(has_id)).mappings().first()
         return None if row is None else _silence(row)
 
     def get(self, identity: str) -> Silence | None:
         """A silence by its id, also one that is over; None where there is none."""
-        found = self._read(silence.c.id == identity)
-        return found[0] if found else None
+        silences = self._read(silence.c.id == identity)
+        return silences[0] if silences else None
 
     def in_force(self) -> list[Silence]:
         """Those that neither ended nor were expired, the newest first."""
@@ -140,11 +140,11 @@ class Silences:
 
 def covering(silences: Iterable[Silence], incident: Mapping[str, Any]) -> Silence | None:
     """The one that covers an incident for longest; None where none does."""
-    found = [each for each in silences if each.covers(incident)]
-    return max(found, key=lambda each: each.until, default=None)
+    matches = [candidate for candidate in silences if candidate.covers(incident)]
+    return max(matches, key=lambda candidate: candidate.until, default=None)
 
 
 def _silence(row: Mapping[Any, Any]) -> Silence:
-    kept = {name: row[name] for name in ("id", *_ABOUT, "why", "expired_by", "alertmanager")}
+    fields = {name: row[name] for name in ("id", *_ABOUT, "why", "expired_by", "alertmanager")}
     since, until = row["since_ns"] / NANOSECONDS, row["until_ns"] / NANOSECONDS
-    return Silence(**kept, by=row["written_by"], since=since, until=until)
+    return Silence(**fields, by=row["written_by"], since=since, until=until)

@@ -43,9 +43,9 @@ def problems(engine: sa.Engine) -> Iterator[str]:
 def _database(connection: sa.Connection) -> Iterator[str]:
     """What SQLite finds in its own file; PostgreSQL checks its pages when it reads them."""
     if connection.dialect.name == "sqlite":
-        for (found,) in connection.exec_driver_sql("PRAGMA integrity_check"):
-            if found != "ok":
-                yield f"the file is damaged: {found}"
+        for (message,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+            if message != "ok":
+                yield f"the file is damaged: {message}"
 
 
 def _positions(connection: sa.Connection) -> Iterator[str]:
@@ -55,14 +55,14 @@ def _positions(connection: sa.Connection) -> Iterator[str]:
     for row in connection.execute(last.group_by(bundle.c.job, job.c.position)):
         if row.position is None or row.position < row.last:
             yield f"job {row.job} has a bundle up to {row.last}, but its row says {row.position}"
-    held = (
+    stored = (
         sa.select(segment.c.job, sa.func.count().label("count"))
         .add_columns(sa.func.count(segment.c.position.distinct()).label("different"))
         .add_columns(sa.func.max(segment.c.position).label("last"))
         .group_by(segment.c.job)
         .subquery()
     )
-    query = sa.select(held, job.c.position).join(job, job.c.name == held.c.job, isouter=True)
+    query = sa.select(stored, job.c.position).join(job, job.c.name == stored.c.job, isouter=True)
     for row in connection.execute(query):
         if row.position is None or row.position < row.last:
             yield f"job {row.job} has a segment at {row.last}, but its row says {row.position}"
@@ -116,11 +116,13 @@ def _damage(row: sa.Row[Any]) -> str | None:
 
 def _twice(connection: sa.Connection) -> Iterator[str]:
     """Segments whose keys are in a bundle as well."""
-    segment, known = schema.segment, schema.bundle_key
-    same = [segment.c[name] == known.c[name] for name in ("job", "attempt", "node", "spool")]
-    same.append(segment.c.sequence.between(known.c.first, known.c.last))
+    segment, bundled_keys = schema.segment, schema.bundle_key
+    conditions = [
+        segment.c[name] == bundled_keys.c[name] for name in ("job", "attempt", "node", "spool")
+    ]
+    conditions.append(segment.c.sequence.between(bundled_keys.c.first, bundled_keys.c.last))
     query = sa.select(segment.c.job, segment.c.position)
-    for row in connection.execute(query.join_from(segment, known, sa.and_(*same))):
+    for row in connection.execute(query.join_from(segment, bundled_keys, sa.and_(*conditions))):
         yield f"segment {row.position} of job {row.job} is in a bundle as well"
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.quantities import size
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.bundles.making import Behind, Bundling, Made, choose
+from stepwatch.collector.store.bundles.making import Behind, BundleTotals, Bundling, choose
 from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
 from stepwatch.collector.store.database import begin_writing
 from stepwatch.collector.store.outages.outage import Outage
@@ -64,7 +64,7 @@ class Compactor:
         while options.age_s is not None and not self._wait(EVERY_S):
             now_ns = clock.wall_ns()
             try:
-                made = self.compact(options, now_ns)
+                compacted = self.compact(options, now_ns)
                 if self._payloads is not None and now_ns - swept_ns > schema.DAY_NS:
                     swept_ns = now_ns
                     self._upkeep.orphans += self._payloads.remove_orphans(now_ns / NANOSECONDS) or 0
@@ -84,27 +84,27 @@ class Compactor:
                 logger.error("cannot put segments together", exc_info=error)
                 continue
             outage.over()
-            if made.segments:
-                before, after = size(made.bytes_before), size(made.bytes_after)
+            if compacted.segments:
+                size_before, size_after = size(compacted.bytes_before), size(compacted.bytes_after)
                 logger.info(
                     "put %d segments of %s together: %d bundles of %s",
-                    *(made.segments, before, made.bundles, after),
+                    *(compacted.segments, size_before, compacted.bundles, size_after),
                 )
 
-    def compact(self, options: Compaction, now_ns: int) -> Made:
+    def compact(self, options: Compaction, now_ns: int) -> BundleTotals:
         """Put together what is old enough.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database does not answer; what was not committed
                 is as it was.
         """
-        total = Made()
+        total = BundleTotals()
         if options.age_s is None:
             return total
-        with turn(self._engine) as mine:
-            for behind in self._jobs() if mine else []:
-                for made in self._compact_job(behind, options, now_ns):
-                    total = total.plus(made)
+        with turn(self._engine) as has_turn:
+            for behind in self._jobs() if has_turn else []:
+                for bundled in self._compact_job(behind, options, now_ns):
+                    total = total.plus(bundled)
         if total.bundles and self._engine.dialect.name == "sqlite":
             shrink_file(self._engine)
         return total
@@ -120,7 +120,9 @@ class Compactor:
             rows = connection.execute(query.order_by(job.c.name))
             return [Behind(name, int(mark), int(until)) for name, mark, until in rows]
 
-    def _compact_job(self, behind: Behind, options: Compaction, now_ns: int) -> Iterator[Made]:
+    def _compact_job(
+        self, behind: Behind, options: Compaction, now_ns: int
+    ) -> Iterator[BundleTotals]:
         """Make one bundle after the other, until there is no more to do or at a stop."""
         ages = [now_ns - int((s or 0.0) * NANOSECONDS) for s in (options.age_s, options.partly_s)]
         while True:
@@ -134,7 +136,7 @@ class Compactor:
                 bundling.put(self._payloads.objects, self._payloads.base())
             if not self._store(bundling, now_ns):
                 return
-            yield bundling.made
+            yield bundling.totals
             behind = bundling.next
             if self._wait(BREATHS * (time.monotonic() - began)):
                 return
@@ -146,7 +148,7 @@ class Compactor:
             if not bundling.store(connection):
                 connection.rollback()
                 return False
-            self._upkeep.compacted(connection, bundling.made, now_ns)
+            self._upkeep.compacted(connection, bundling.totals, now_ns)
             connection.commit()
-        self._upkeep.made = self._upkeep.made.plus(bundling.made)
+        self._upkeep.totals = self._upkeep.totals.plus(bundling.totals)
         return True

@@ -55,8 +55,8 @@ def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
             connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     finally:
         target.dispose()
-        for beside in ("-wal", "-shm"):
-            place.with_name(place.name + beside).unlink(missing_ok=True)
+        for suffix in ("-wal", "-shm"):
+            place.with_name(place.name + suffix).unlink(missing_ok=True)
     with place.open("rb") as written:
         os.fsync(written.fileno())
     return copied
@@ -96,19 +96,19 @@ def _bring_objects(target: sa.Engine) -> None:
         of_bundle = table.c.id == identity
         with target.begin() as connection:
             row = connection.execute(sa.select(*columns).where(of_bundle)).one()
-            found = fetched(Reference(*row))
-            change = sa.update(table).where(of_bundle).values(payload=found, object=None)
+            payload = fetched(Reference(*row))
+            change = sa.update(table).where(of_bundle).values(payload=payload, object=None)
             connection.execute(change)
 
 
 def _copy(source: sa.Engine, target: sa.Engine, *, with_objects: bool = True) -> dict[str, int]:
     """Copy each table as it is at one moment, in one transaction."""
-    tables = [each for each in schema.metadata.sorted_tables if each.name not in _OWN]
+    tables = [table for table in schema.metadata.sorted_tables if table.name not in _OWN]
     with source.connect() as reading, target.begin() as writing:
         hold_moment(reading)
         begin_writing(writing)
-        whole = _whole if with_objects else _as_it_is
-        copied = {table.name: _copy_table(reading, writing, table, whole) for table in tables}
+        convert = _with_payload if with_objects else _as_it_is
+        copied = {table.name: _copy_table(reading, writing, table, convert) for table in tables}
         _set_numbers(writing, tables)
     return copied
 
@@ -117,23 +117,25 @@ def _copy_table(
     reading: sa.Connection,
     writing: sa.Connection,
     table: sa.Table,
-    whole: Callable[[sa.Table, dict[str, Any]], dict[str, Any]],
+    convert: Callable[[sa.Table, dict[str, Any]], dict[str, Any]],
 ) -> int:
     query = sa.select(*(_as_text(column) for column in table.columns))
     rows = reading.execution_options(yield_per=AT_ONCE).execute(query).mappings()
-    columns = (sa.column(each.name, _written(each, writing.dialect)) for each in table.columns)
+    columns = (
+        sa.column(column.name, _written(column, writing.dialect)) for column in table.columns
+    )
     statement, count = sa.insert(sa.table(table.name, *columns)), 0
     for part in rows.partitions():
-        writing.execute(statement, [whole(table, dict(row)) for row in part])
+        writing.execute(statement, [convert(table, dict(row)) for row in part])
         count += len(part)
     return count
 
 
-def _whole(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
+def _with_payload(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
     """The row; a bundle that is an object comes into it: a copy needs nothing beside it."""
     if table is schema.bundle and row["object"] is not None:
-        found = fetched(Reference(*(row[name] for name in Reference._fields)))
-        return {**row, "payload": found, "object": None}
+        payload = fetched(Reference(*(row[name] for name in Reference._fields)))
+        return {**row, "payload": payload, "object": None}
     return row
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.bundles.making import Made
+from stepwatch.collector.store.bundles.making import BundleTotals
 from stepwatch.collector.store.database import insert
 from stepwatch.signals.clock import NANOSECONDS
 
@@ -33,7 +33,7 @@ class Upkeep:
     """Counts of one process, and those of all processes, which are in the store.
 
     `removed` maps a kind of data to (rows, bytes) that retention removed, `retention_s` is when
-    it looked last, in Unix seconds, NaN before the first time. `made` is what compaction did,
+    it looked last, in Unix seconds, NaN before the first time. `totals` is what compaction did,
     `object_failures` how often the place of payloads did not answer it, `orphans` the objects
     that it removed as no bundle refers to them.
     """
@@ -41,7 +41,7 @@ class Upkeep:
     def __init__(self, engine: sa.Engine) -> None:
         self.removed: dict[str, tuple[int, int]] = dict.fromkeys(KINDS, (0, 0))
         self.retention_s = math.nan
-        self.made = Made()
+        self.totals = BundleTotals()
         self.object_failures = 0
         self.orphans = 0
         self._engine = engine
@@ -52,19 +52,19 @@ class Upkeep:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer; the process has counted.
         """
-        done = [Done(RETENTION, "", 0, 0, now_ns)]
+        entries = [Done(RETENTION, "", 0, 0, now_ns)]
         for kind, rows, size in removed:
-            before = self.removed[kind]
-            self.removed[kind] = (before[0] + rows, before[1] + size)
-            done.append(Done(REMOVED, kind, rows, size, now_ns))
+            previous = self.removed[kind]
+            self.removed[kind] = (previous[0] + rows, previous[1] + size)
+            entries.append(Done(REMOVED, kind, rows, size, now_ns))
         self.retention_s = now_ns / NANOSECONDS
         with self._engine.begin() as connection:
-            add(connection, done)
+            add(connection, entries)
 
-    def compacted(self, connection: sa.Connection, made: Made, now_ns: int) -> None:
+    def compacted(self, connection: sa.Connection, bundled: BundleTotals, now_ns: int) -> None:
         """Count what was put together in the store, within the connection's transaction."""
-        segments = Done(COMPACTED, SEGMENTS, made.segments, made.bytes_before, now_ns)
-        bundles = Done(COMPACTED, BUNDLES, made.bundles, made.bytes_after, now_ns)
+        segments = Done(COMPACTED, SEGMENTS, bundled.segments, bundled.bytes_before, now_ns)
+        bundles = Done(COMPACTED, BUNDLES, bundled.bundles, bundled.bytes_after, now_ns)
         add(connection, [segments, bundles])
 
     def stored(self) -> list[Done]:
@@ -76,11 +76,11 @@ class Upkeep:
             return [Done(*row) for row in rows]
 
 
-def add(connection: sa.Connection, done: Iterable[Done]) -> None:
+def add(connection: sa.Connection, entries: Iterable[Done]) -> None:
     """Add to the counts in the store, within the connection's transaction."""
     table = schema.upkeep
-    for each in done:
-        more = insert(connection.dialect, table).values(**each._asdict())
+    for entry in entries:
+        more = insert(connection.dialect, table).values(**entry._asdict())
         new = more.excluded
         counted = {
             "rows": table.c.rows + new.rows,

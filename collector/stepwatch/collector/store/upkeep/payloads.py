@@ -38,12 +38,12 @@ class Payloads:
         table = schema.meta
         query = sa.select(table.c.value).where(table.c.key == _KEY)
         with self._engine.begin() as connection:
-            found = connection.execute(query).scalar_one_or_none()
-            if found is None:
-                made = insert(connection.dialect, table).values(key=_KEY, value=uuid.uuid4().hex)
-                connection.execute(made.on_conflict_do_nothing())
-                found = connection.execute(query).scalar_one()
-        return f"{self._url}/{found}"
+            folder = connection.execute(query).scalar_one_or_none()
+            if folder is None:
+                row = insert(connection.dialect, table).values(key=_KEY, value=uuid.uuid4().hex)
+                connection.execute(row.on_conflict_do_nothing())
+                folder = connection.execute(query).scalar_one()
+        return f"{self._url}/{folder}"
 
     def orphans(self, now_s: float) -> list[Listed]:
         """Objects that no bundle refers to, old enough that none will.
@@ -61,10 +61,10 @@ class Payloads:
                 connection.execute(sa.select(column).where(column.is_not(None))).scalars()
             )
         listed = self.objects.listed(self.base())
-        if not referred <= {each.url for each in listed}:
+        if not referred <= {entry.url for entry in listed}:
             return []
-        old = (each for each in listed if each.written_s < now_s - ORPHANED_S)
-        return [each for each in old if each.url not in referred]
+        old = (entry for entry in listed if entry.written_s < now_s - ORPHANED_S)
+        return [entry for entry in old if entry.url not in referred]
 
     def remove_orphans(self, now_s: float) -> int | None:
         """Remove those, and return how many; None while another collector has its turn.
@@ -74,10 +74,10 @@ class Payloads:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
         """
-        with turn(self._engine) as mine:
-            if not mine:
+        with turn(self._engine) as has_turn:
+            if not has_turn:
                 return None
-            found = self.orphans(now_s)
-            for each in found:
-                self.objects.remove(each.url)
-        return len(found)
+            orphans = self.orphans(now_s)
+            for orphan in orphans:
+                self.objects.remove(orphan.url)
+        return len(orphans)

@@ -36,10 +36,10 @@ def find(connection: sa.Connection, may_be_pinned: sa.ColumnElement[bool]) -> Pi
     document = sa.cast(table.c.document, kind).label("document")
     query = sa.select(table.c.job, table.c.opened_at, document)
     query = query.where(table.c.job.in_(sa.select(job.c.name).where(may_be_pinned)))
-    found: dict[str, list[Window]] = {}
+    windows_by_job: dict[str, list[Window]] = {}
     for row in connection.execute(query):
-        found.setdefault(row.job, []).append(_window(row.opened_at, row.document))
-    return {name: _joined(windows) for name, windows in found.items()}
+        windows_by_job.setdefault(row.job, []).append(_window(row.opened_at, row.document))
+    return {name: _joined(windows) for name, windows in windows_by_job.items()}
 
 
 def inside(table: sa.Table, windows: Sequence[Window]) -> sa.ColumnElement[bool]:
@@ -48,7 +48,7 @@ def inside(table: sa.Table, windows: Sequence[Window]) -> sa.ColumnElement[bool]
         first, last = table.c.first_received_ns, table.c.last_received_ns
     else:
         first = last = table.c.received_ns
-    within = (sa.and_(first <= each.last_ns, last >= each.first_ns) for each in windows)
+    within = (sa.and_(first <= window.last_ns, last >= window.first_ns) for window in windows)
     return sa.or_(sa.false(), *within)
 
 
@@ -58,9 +58,9 @@ def _window(opened_at: float, raw: str | bytes) -> Window:
         document: Any = json.loads(raw)
     except (ValueError, RecursionError):
         document = None
-    known = document if isinstance(document, dict) else {}
-    first = _moment(known, "began_at", opened_at)
-    last = max(_moment(known, name, opened_at) for name in ("resolved_at", "last_seen_at"))
+    fields = document if isinstance(document, dict) else {}
+    first = _moment(fields, "began_at", opened_at)
+    last = max(_moment(fields, name, opened_at) for name in ("resolved_at", "last_seen_at"))
     return Window(
         int((min(first, opened_at) - MARGIN_S) * NANOSECONDS),
         int((max(last, opened_at) + MARGIN_S) * NANOSECONDS),
@@ -69,22 +69,22 @@ def _window(opened_at: float, raw: str | bytes) -> Window:
 
 def _moment(document: Mapping[str, Any], name: str, otherwise: float) -> float:
     """A time of a document; one that is missing, or that no clock shows, is not taken."""
-    found = document.get(name)
-    if isinstance(found, int | float) and 0 < found < 1 << 33:
-        return float(found)
+    moment = document.get(name)
+    if isinstance(moment, int | float) and 0 < moment < 1 << 33:
+        return float(moment)
     return otherwise
 
 
 def _joined(windows: Sequence[Window]) -> list[Window]:
     """Windows that touch are one: of 1 to 5, 4 to 9 and 20 to 30 it is 1 to 9 and 20 to 30."""
     joined: list[Window] = []
-    for each in sorted(windows):
-        if joined and each.first_ns <= joined[-1].last_ns:
-            joined[-1] = Window(joined[-1].first_ns, max(joined[-1].last_ns, each.last_ns))
+    for window in sorted(windows):
+        if joined and window.first_ns <= joined[-1].last_ns:
+            joined[-1] = Window(joined[-1].first_ns, max(joined[-1].last_ns, window.last_ns))
         else:
-            joined.append(each)
+            joined.append(window)
     while len(joined) > MOST_WINDOWS:
-        gaps = [after.first_ns - before.last_ns for before, after in itertools.pairwise(joined)]
-        at = gaps.index(min(gaps))
-        joined[at : at + 2] = [Window(joined[at].first_ns, joined[at + 1].last_ns)]
+        gaps = [later.first_ns - earlier.last_ns for earlier, later in itertools.pairwise(joined)]
+        index = gaps.index(min(gaps))
+        joined[index : index + 2] = [Window(joined[index].first_ns, joined[index + 1].last_ns)]
     return joined

@@ -72,53 +72,56 @@ class Class(NamedTuple):
 class Going:
     """A class of data, before when (ns) a job wrote last of which it goes, and what stays."""
 
-    of: Class
+    data_class: Class
     before_ns: int
     pins: Pins = field(default_factory=dict)
 
     def counted(self, connection: sa.Connection) -> list[Removed]:
         """What goes, by job."""
-        table = self.of.table
-        of_all = self._counted(connection, sa.true(), self.of.goes)
-        found = [each for each in of_all if each.job not in self.pins]
+        table = self.data_class.table
+        of_all = self._counted(connection, sa.true(), self.data_class.goes)
+        removals = [removal for removal in of_all if removal.job not in self.pins]
         for job in self.pins:
-            found += self._counted(connection, table.c.job == job, self._goes(job))
-        return sorted(found, key=lambda each: each.job)
+            removals += self._counted(connection, table.c.job == job, self._goes(job))
+        return sorted(removals, key=lambda removal: removal.job)
 
     def pinned(self, connection: sa.Connection) -> list[Removed]:
         """What would go, too, if no incident referred to it, by job."""
-        found = []
+        removals = []
         for job, windows in self.pins.items():
-            stays = pins.inside(self.of.table, windows)
-            found += self._counted(connection, self.of.table.c.job == job, stays)
-        return found
+            stays = pins.inside(self.data_class.table, windows)
+            removals += self._counted(connection, self.data_class.table.c.job == job, stays)
+        return removals
 
     def _goes(self, job: str) -> sa.ColumnElement[bool]:
         """The condition on rows of a job."""
         windows = self.pins.get(job)
         if not windows:
-            return self.of.goes
-        return sa.and_(self.of.goes, ~pins.inside(self.of.table, windows))
+            return self.data_class.goes
+        return sa.and_(self.data_class.goes, ~pins.inside(self.data_class.table, windows))
 
     def _counted(
         self, connection: sa.Connection, of_jobs: sa.ColumnElement[bool], rows: Any
     ) -> list[Removed]:
-        table = self.of.table
+        table = self.data_class.table
         query = sa.select(table.c.job, sa.func.count(), sa.func.coalesce(_bytes(table), 0))
         jobs = sa.select(schema.job.c.name).where(may_go(self.before_ns))
         query = query.where(of_jobs, rows, table.c.job.in_(jobs)).group_by(table.c.job)
-        found = connection.execute(query)
-        return [Removed(self.of.kind, job, int(count), int(total)) for job, count, total in found]
+        counts = connection.execute(query)
+        return [
+            Removed(self.data_class.kind, job, int(count), int(total))
+            for job, count, total in counts
+        ]
 
     def remove_some(self, connection: sa.Connection, job: str, at_once: int) -> int | None:
         """Remove a few rows of a job and return how many; None if the job may not go any more."""
-        table, of_job = self.of.table, schema.job.c.name == job
+        table, of_job = self.data_class.table, schema.job.c.name == job
         key = list(table.primary_key) or [table.c.job, table.c.position]
         still = sa.select(schema.job.c.name).where(of_job, may_go(self.before_ns))
         if connection.execute(still.with_for_update()).first() is None:
             return None
-        some = sa.select(*key).where(self._goes(job), table.c.job == job).order_by(*key)
-        remove = sa.delete(table).where(sa.tuple_(*key).in_(some.limit(at_once)))
+        chosen = sa.select(*key).where(self._goes(job), table.c.job == job).order_by(*key)
+        remove = sa.delete(table).where(sa.tuple_(*key).in_(chosen.limit(at_once)))
         removed = connection.execute(remove).rowcount
         if table is schema.bundle:
             _forget_keys(connection, job)
@@ -127,13 +130,15 @@ class Going:
 
 def going(connection: sa.Connection, keep: Keep, now_ns: int) -> list[Going]:
     """What `keep` does not keep, class by class."""
-    found = []
-    for each in CLASSES:
-        before_ns = keep.before_ns(each.kept_as, now_ns)
+    expiring = []
+    for data_class in CLASSES:
+        before_ns = keep.before_ns(data_class.kept_as, now_ns)
         if before_ns is not None:
-            pinned = _pins(connection, keep, now_ns) if each.kind in (SEGMENTS, BUNDLES) else {}
-            found.append(Going(each, before_ns, pinned))
-    return found
+            pinned = (
+                _pins(connection, keep, now_ns) if data_class.kind in (SEGMENTS, BUNDLES) else {}
+            )
+            expiring.append(Going(data_class, before_ns, pinned))
+    return expiring
 
 
 def _pins(connection: sa.Connection, keep: Keep, now_ns: int) -> Pins:
@@ -146,9 +151,9 @@ def _pins(connection: sa.Connection, keep: Keep, now_ns: int) -> Pins:
 
 def _forget_keys(connection: sa.Connection, job: str) -> None:
     """Forget what was in the bundles of a job once it has none."""
-    bundle, known = schema.bundle, schema.bundle_key
-    kept = sa.exists().where(bundle.c.job == job)
-    connection.execute(sa.delete(known).where(known.c.job == job, ~kept))
+    bundle, bundle_key = schema.bundle, schema.bundle_key
+    has_bundle = sa.exists().where(bundle.c.job == job)
+    connection.execute(sa.delete(bundle_key).where(bundle_key.c.job == job, ~has_bundle))
 
 
 def _bytes(table: sa.Table) -> sa.ColumnElement[Any]:

@@ -83,14 +83,16 @@ class Retention:
     def plan(self, keep: Keep, now_ns: int) -> list[Removed]:
         """What `prune` would remove; changes nothing."""
         with self._engine.connect() as connection:
-            found = [each.counted(connection) for each in going(connection, keep, now_ns)]
-        return [item for items in found for item in items]
+            removals = [
+                expiring.counted(connection) for expiring in going(connection, keep, now_ns)
+            ]
+        return [item for items in removals for item in items]
 
     def pinned(self, keep: Keep, now_ns: int) -> list[Removed]:
         """What stays for incidents alone: without them `prune` would remove it, too."""
         with self._engine.connect() as connection:
-            found = [each.pinned(connection) for each in going(connection, keep, now_ns)]
-        return [item for items in found for item in items]
+            removals = [expiring.pinned(connection) for expiring in going(connection, keep, now_ns)]
+        return [item for items in removals for item in items]
 
     def prune(self, keep: Keep, now_ns: int) -> list[Removed]:
         """Remove what `keep` does not keep, and give its room back to the file system.
@@ -101,29 +103,32 @@ class Retention:
         """
         removed = []
         with self._engine.connect() as connection:
-            planned = [(each, each.counted(connection)) for each in going(connection, keep, now_ns)]
-        for each, items in planned:
-            if each.of.kind == SEGMENTS and self._engine.dialect.name == "postgresql":
+            planned = [
+                (expiring, expiring.counted(connection))
+                for expiring in going(connection, keep, now_ns)
+            ]
+        for expiring, items in planned:
+            if expiring.data_class.kind == SEGMENTS and self._engine.dialect.name == "postgresql":
                 is_pinned = sa.exists().where(schema.incident.c.job == schema.job.c.name)
-                free = may_go(each.before_ns)
-                free = sa.and_(free, ~is_pinned) if each.pins else free
-                partitions.drop_days(self._engine, free, each.before_ns)
-            removed += [item for item in items if self._remove(each, item.job)]
+                free = may_go(expiring.before_ns)
+                free = sa.and_(free, ~is_pinned) if expiring.pins else free
+                partitions.drop_days(self._engine, free, expiring.before_ns)
+            removed += [item for item in items if self._remove(expiring, item.job)]
         self._upkeep.retained([(item.kind, item.rows, item.bytes) for item in removed], now_ns)
         return removed
 
-    def _remove(self, what: Going, job: str) -> bool:
+    def _remove(self, expiring: Going, job: str) -> bool:
         """Remove what was planned, a little at a time; False if the job came back, or at a stop."""
-        while (removed := self._remove_some(what, job)) == AT_ONCE:
+        while (removed := self._remove_some(expiring, job)) == AT_ONCE:
             if self._wait(BREATH_S):
                 return False
         return removed is not None
 
-    def _remove_some(self, what: Going, job: str) -> int | None:
+    def _remove_some(self, expiring: Going, job: str) -> int | None:
         """Remove a few rows of a job and return how many; None if the job may not go any more."""
         with self._engine.begin() as connection:
             begin_writing(connection)
-            removed = what.remove_some(connection, job, AT_ONCE)
+            removed = expiring.remove_some(connection, job, AT_ONCE)
         if removed and self._engine.dialect.name == "sqlite":
             shrink_file(self._engine)
         return removed

@@ -58,12 +58,12 @@ def size_of(engine: sa.Engine) -> StoreSize:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
     with engine.connect() as connection:
-        total, free = _whole(connection)
+        total, free = _database_size(connection)
         kinds = {name: _kind(connection, *columns) for name, columns in KINDS.items()}
         return StoreSize(total, free, kinds, _jobs(connection))
 
 
-def _whole(connection: sa.Connection) -> tuple[int, int | None]:
+def _database_size(connection: sa.Connection) -> tuple[int, int | None]:
     if connection.dialect.name == "postgresql":
         size = sa.func.pg_database_size(sa.func.current_database())
         return int(connection.execute(sa.select(size)).scalar_one()), None
@@ -110,13 +110,13 @@ def _jobs(connection: sa.Connection) -> list[JobSize]:
     loose = sa.select(segment.c.job, sa.func.count(), sa.func.sum(segment.c.row_count), size)
     sums = (sa.func.sum(bundle.c[name]) for name in ("segments", "records", "size"))
     bundled = sa.select(bundle.c.job, *sums)
-    held: dict[str, tuple[int, int, int]] = {}
+    totals: dict[str, tuple[int, int, int]] = {}
     for query in (loose.group_by(segment.c.job), bundled.group_by(bundle.c.job)):
         for name, *more in connection.execute(query):
-            known = held.get(name, (0, 0, 0))
-            segments, records, size_now = (int(a + b) for a, b in zip(known, more, strict=True))
-            held[name] = (segments, records, size_now)
-    found = connection.execute(sa.select(schema.job.c.name, schema.job.c.last_received_ns))
-    last = {row.name: int(row.last_received_ns) for row in found}
-    sizes = [JobSize(name, *counts, last.get(name, 0)) for name, counts in held.items()]
-    return sorted(sizes, key=lambda each: (-each.bytes, each.job))
+            previous = totals.get(name, (0, 0, 0))
+            segments, records, size_now = (int(a + b) for a, b in zip(previous, more, strict=True))
+            totals[name] = (segments, records, size_now)
+    rows = connection.execute(sa.select(schema.job.c.name, schema.job.c.last_received_ns))
+    last = {row.name: int(row.last_received_ns) for row in rows}
+    sizes = [JobSize(name, *counts, last.get(name, 0)) for name, counts in totals.items()]
+    return sorted(sizes, key=lambda job_size: (-job_size.bytes, job_size.job))

@@ -23,13 +23,13 @@ def turn(engine: sa.Engine) -> Iterator[bool]:
         OSError: the file beside it cannot be written.
     """
     if engine.dialect.name == "postgresql":
-        with _advisory(engine) as mine:
-            yield mine
+        with _advisory(engine) as has_turn:
+            yield has_turn
     elif engine.url.database in (None, "", ":memory:"):
         yield True
     else:
-        with _locked(f"{engine.url.database}-turn") as mine:
-            yield mine
+        with _locked(f"{engine.url.database}-turn") as has_turn:
+            yield has_turn
 
 
 @contextmanager
@@ -38,11 +38,11 @@ def _advisory(engine: sa.Engine) -> Iterator[bool]:
         # Outside a transaction: one that does nothing for long is ended by the server.
         connection.execution_options(isolation_level="AUTOCOMMIT")
         lock = sa.select(sa.func.pg_try_advisory_lock(_TURN))
-        mine = bool(connection.execute(lock).scalar_one())
+        has_turn = bool(connection.execute(lock).scalar_one())
         try:
-            yield mine
+            yield has_turn
         finally:
-            if mine:
+            if has_turn:
                 connection.execute(sa.select(sa.func.pg_advisory_unlock(_TURN)))
 
 

@@ -85,9 +85,12 @@ class Browsers:
         try:
             parts = urlsplit(origin)
             port = parts.port or _PORTS.get(parts.scheme, 0)
-            asked = urlsplit(f"{parts.scheme}://{host}")
-            asked_port = asked.port or _PORTS.get(parts.scheme, 0)
+            request_url = urlsplit(f"{parts.scheme}://{host}")
+            asked_port = request_url.port or _PORTS.get(parts.scheme, 0)
         except ValueError:
             return False
         name = parts.hostname or ""
-        return name in self._public.names or (name, port) == (asked.hostname, asked_port) != ("", 0)
+        return name in self._public.names or (name, port) == (request_url.hostname, asked_port) != (
+            "",
+            0,
+        )

@@ -63,21 +63,21 @@ class Gate:
             await self._app(scope, receive, send)
             return
         presented = dict(scope["headers"]).get(b"authorization", b"")
-        known = presented[:7].lower() == _SCHEME
-        grant = self._tokens().find(presented[7:].strip()) if known else None
+        has_token = presented[:7].lower() == _SCHEME
+        grant = self._tokens().find(presented[7:].strip()) if has_token else None
         if grant is None:
-            await self._unauthorized(known)(scope, receive, send)
+            await self._unauthorized(has_token)(scope, receive, send)
         elif not grant.roles & roles:
             await self._forbidden(grant.roles, roles)(scope, receive, send)
         else:
             scope.setdefault("state", {}).update(node=grant.node, roles=grant.roles)
             await self._app(scope, receive, send)
 
-    def _unauthorized(self, known: bool) -> JSONResponse:
-        self._refusals.add(UNKNOWN if known else NO_TOKEN)
+    def _unauthorized(self, has_token: bool) -> JSONResponse:
+        self._refusals.add(UNKNOWN if has_token else NO_TOKEN)
         text = (
             "the token is none of this collector's: put a current one into the token file"
-            if known
+            if has_token
             else "present a bearer token: pass --token-file FILE, or set STEPWATCH_TOKEN_FILE"
         )
         return JSONResponse({"error": text}, 401, {"www-authenticate": "Bearer"})

@@ -10,12 +10,12 @@ def why_foreign(body: bytes, node: str) -> str:
     """Why `body` may not be sent with a token of `node`, in one line; empty where it may."""
     for data in wire.split(body):
         try:
-            found = wire.peek_key(data).node
+            name = wire.peek_key(data).node
         except SegmentError as error:
             return f"this token is bound to node {node}, and a segment names none: {error}"
-        if found != node:
+        if name != node:
             return (
-                f"this token is bound to node {node}, and a segment is of {found[:63]!r}: use that "
+                f"this token is bound to node {node}, and a segment is of {name[:63]!r}: use that "
                 "node's token, or one that is bound to none"
             )
     return ""

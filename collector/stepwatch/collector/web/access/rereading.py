@@ -10,5 +10,5 @@ EVERY_SECONDS = 2.0
 def follow(refresh: Sequence[Callable[[], None]], wait: Callable[[float], bool]) -> None:
     """Call each of `refresh` once in a while; `wait(seconds)` sleeps and returns True to end."""
     while refresh and not wait(EVERY_SECONDS):
-        for each in refresh:
-            each()
+        for callback in refresh:
+            callback()

@@ -109,10 +109,10 @@ def _grants_in(path: Path, roles: frozenset[Role]) -> Iterator[Grant]:
             f"cannot read the token file {path}: {file_problem(error)}"
         ) from error
     warn_of_readers(path)
-    found = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not found:
+    entries = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not entries:
         raise ConfigurationError(f"the token file {path} is empty; put one token on each line")
-    for words in found:
+    for words in entries:
         yield _grant(words, path, roles)
 
 
@@ -131,18 +131,18 @@ def _grant(words: list[str], path: Path, roles: frozenset[Role]) -> Grant:
 
 def _joined(grants: Iterable[Grant]) -> Iterator[Grant]:
     """One grant for each token: in two files, it has the roles of both."""
-    found: dict[bytes, Grant] = {}
+    by_digest: dict[bytes, Grant] = {}
     for grant in grants:
-        known = found.get(grant.digest)
-        if known is not None and known.node != grant.node:
+        previous = by_digest.get(grant.digest)
+        if previous is not None and previous.node != grant.node:
             raise ConfigurationError(
-                f"one token is bound to node {known.node or 'any'!r} and to "
+                f"one token is bound to node {previous.node or 'any'!r} and to "
                 f"{grant.node or 'any'!r}; give each node one of its own"
             )
-        found[grant.digest] = grant if known is None else known._replace(
-            roles=known.roles | grant.roles
+        by_digest[grant.digest] = grant if previous is None else previous._replace(
+            roles=previous.roles | grant.roles
         )  # fmt: skip
-    yield from found.values()
+    yield from by_digest.values()
 
 
 def _digest(token: bytes) -> bytes:

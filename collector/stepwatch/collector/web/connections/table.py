@@ -144,11 +144,11 @@ class Table:
 def peer_of(address: tuple[object, ...]) -> str:
     """One peer: an IPv4 address, or the 64 bits of an IPv6 address that a host is given."""
     try:
-        found = ipaddress.ip_address(str(address[0]).partition("%")[0])
+        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
     except (IndexError, ValueError):
         return ""
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.ip_network((ip, 64), strict=False))

@@ -42,8 +42,8 @@ def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
     for job, _ in jobs:
         # Where no rank has a stage beyond the first, the window is not copied for nothing.
         last = int(job.current.stages.max(initial=0))
-        found = pipeline(newest_window(job.current)) if 0 < last < MOST_STAGES else None
-        for stage in found.stages if found else ():
+        summary = pipeline(newest_window(job.current)) if 0 < last < MOST_STAGES else None
+        for stage in summary.stages if summary else ():
             idle.append(((job.name, str(stage.stage)), stage.bubble_ratio))
     yield gauge(names.STAGE_IDLE, idle)
 
@@ -61,7 +61,7 @@ def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
 
 def _collectives(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
     """By operation and part; of a job of 100,000 ranks, of its newest step alone."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for job, _ in jobs:
         attempt = job.current
         affordable = max(1, MAX_CELLS // max(1, attempt.world))
@@ -69,5 +69,5 @@ def _collectives(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
         cells = len(window.steps) * attempt.world
         for operation, parts in blocked_by_operation(waits_of(attempt, window), cells).items():
             for part, seconds in parts._asdict().items():
-                found.append(((job.name, operation, part.replace("_", "-")), seconds))
-    yield gauge(names.JOB_COLLECTIVE, found)
+                samples.append(((job.name, operation, part.replace("_", "-")), seconds))
+    yield gauge(names.JOB_COLLECTIVE, samples)

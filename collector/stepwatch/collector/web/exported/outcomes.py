@@ -40,8 +40,8 @@ def outcomes(jobs: Iterable[tuple[LiveJob, Verdicts]], now: float) -> Iterator[M
         owner = verdicts.accounts.owner
         owners.append(((job.name, owner.get(PROJECT, _NOBODY), owner.get(TEAM, _NOBODY)), 1.0))
         if state in ENDED or len(job.attempts) > 1:
-            found = readings(job_facts(job, verdicts, now), _OF_SLI)
-            for name, reading in found.items():
+            sli_readings = readings(job_facts(job, verdicts, now), _OF_SLI)
+            for name, reading in sli_readings.items():
                 measured[name].append(((job.name,), reading.value))
     yield gauge(names.JOB_OUTCOME, ends)
     yield gauge(names.JOB_INCIDENTS, incidents)

@@ -45,7 +45,7 @@ class Bodies:
     few large ones keep no small one out."""
 
     def __init__(self) -> None:
-        self._held = 0
+        self._held_bytes = 0
         self._arriving: set[_Arriving] = set()
 
     @asynccontextmanager
@@ -64,7 +64,7 @@ class Bodies:
             await self._read(request, body, most, began)
             yield b"".join(body.parts)
         finally:
-            self._held -= body.size
+            self._held_bytes -= body.size
 
     async def _read(self, request: Request, body: _Arriving, most: int, began: float) -> None:
         self._arriving.add(body)
@@ -85,11 +85,11 @@ class Bodies:
     def _hold(self, body: _Arriving, part: bytes) -> None:
         body.parts.append(part)
         body.size += len(part)
-        self._held += len(part)
-        if self._held <= MOST_BYTES_HELD:
+        self._held_bytes += len(part)
+        if self._held_bytes <= MOST_BYTES_HELD:
             return
-        arriving = [each for each in self._arriving if not each.gives_way]
-        largest = max(arriving, key=lambda each: each.size, default=body)
+        arriving = [upload for upload in self._arriving if not upload.gives_way]
+        largest = max(arriving, key=lambda upload: upload.size, default=body)
         largest.gives_way = True
         largest.limit.reschedule(0.0)
 

@@ -28,9 +28,9 @@ class Rates:
         now = self._seconds()
         requests, data = (max(now, paid) for paid in self._spent.get(node, (now, now)))
         requests += 1 / REQUESTS_PER_SECOND
-        late = max(requests, data) - now - BURST_SECONDS
-        if late > 0:
-            return math.ceil(late)
+        excess_seconds = max(requests, data) - now - BURST_SECONDS
+        if excess_seconds > 0:
+            return math.ceil(excess_seconds)
         self._spent[node] = requests, data + size / BYTES_PER_SECOND
         if len(self._spent) > _MOST_NODES:
             self._spent = {n: paid for n, paid in self._spent.items() if max(paid) > now}

@@ -77,7 +77,7 @@ class SegmentsApi:
             if seconds:
                 return _busy(f"node {node} sends more than one may", seconds)
         source = node or _peer(request)
-        async with self._turns.taken(source):
+        async with self._turns.acquire(source):
             verdicts = await self._in_thread(lambda: self._service.receive(body, source))
         return self._verdicts(verdicts)
 
@@ -87,13 +87,13 @@ class SegmentsApi:
         return await anyio.to_thread.run_sync(act, limiter=self._threads)
 
     def _verdicts(self, verdicts: list[Verdict]) -> Response:
-        asked = self._service.asked_pace.seconds
+        flush_seconds = self._service.asked_pace.seconds
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
             "nodes": True,  # reports of nodes are read, beside segments of jobs
         }
-        headers = {FLUSH_HEADER: f"{asked:g}"} if asked else None
+        headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
         return Response(encoded(document), media_type="application/json", headers=headers)
 
 

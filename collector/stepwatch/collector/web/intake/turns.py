@@ -19,7 +19,7 @@ class Turns:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def taken(self, client: str) -> AsyncIterator[None]:
+    async def acquire(self, client: str) -> AsyncIterator[None]:
         """One turn, from when it comes until the context ends.
 
         Raises:

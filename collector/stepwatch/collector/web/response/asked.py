@@ -40,12 +40,12 @@ def document_of(body: bytes) -> dict[str, Any]:
         ValueError: it holds none; the message is the answer.
     """
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ValueError("send a JSON object") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError("send a JSON object")
-    return found
+    return document
 
 
 def wanted_silence(document: dict[str, Any]) -> Wanted:
@@ -63,12 +63,12 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
             raise ValueError(f"{name[:80]!r} is no name of a job or node")
     if kind and kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(sorted(_KINDS))}")
-    why, by = _needed(document, "why"), _needed(document, "by")
+    why, author = _needed(document, "why"), _needed(document, "by")
     seconds = document.get("seconds")
     if not isinstance(seconds, int | float) or not 1.0 <= seconds <= LONGEST_SECONDS:
         days = LONGEST_SECONDS / 86_400
         raise ValueError(f"a silence lasts from one second to {days:.0f} days (seconds)")
-    return Wanted(job, node, kind, why, by, float(seconds), _bounded(document, "alertmanager"))
+    return Wanted(job, node, kind, why, author, float(seconds), _bounded(document, "alertmanager"))
 
 
 def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
@@ -86,7 +86,7 @@ def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
     return str(event), _needed(document, "by"), text
 
 
-def who(document: dict[str, Any]) -> str:
+def author_of(document: dict[str, Any]) -> str:
     """Who asks.
 
     Raises:
@@ -103,10 +103,10 @@ def _only(document: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 
 def _needed(document: dict[str, Any], key: str) -> str:
-    found = _bounded(document, key)
-    if not found:
+    text = _bounded(document, key)
+    if not text:
         raise ValueError(f"{key} is missing")
-    return found
+    return text
 
 
 def _bounded(document: dict[str, Any], key: str) -> str:
@@ -115,7 +115,7 @@ def _bounded(document: dict[str, Any], key: str) -> str:
 
 def _text(document: dict[str, Any], key: str, limit: int) -> str:
     """A text on one line; control characters would write on the terminal of whoever reads it."""
-    found = document.get(key, "")
-    if not isinstance(found, str) or len(found) > limit:
+    text = document.get(key, "")
+    if not isinstance(text, str) or len(text) > limit:
         raise ValueError(f"{key} must be a text of at most {limit} characters")
-    return plain_line(found).strip()
+    return plain_line(text).strip()

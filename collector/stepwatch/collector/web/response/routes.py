@@ -38,10 +38,10 @@ def with_responses(
 
     def response(incident: dict[str, Any]) -> dict[str, Any]:
         silence = covering(in_force, incident) if incident["state"] == OPEN else None
-        held = None if silence is None else silence._asdict()
-        return {**response_of(notes.get(incident["id"], ())), "silenced": held}
+        silenced_by = None if silence is None else silence._asdict()
+        return {**response_of(notes.get(incident["id"], ())), "silenced": silenced_by}
 
-    return [{**each, "response": response(each)} for each in incidents]
+    return [{**incident, "response": response(incident)} for incident in incidents]
 
 
 class ResponseApi:
@@ -72,12 +72,12 @@ class ResponseApi:
         if not getattr(request.state, "roles", READERS) & READERS:
             return await self._counted(request, job, state)
 
-        def found() -> list[dict[str, Any]]:
+        def read_incidents() -> list[dict[str, Any]]:
             incidents = self._store.incidents(job, state)
-            notes = self._store.notes.of([each["id"] for each in incidents])
+            notes = self._store.notes.of_incidents([incident["id"] for incident in incidents])
             return with_responses(incidents, notes, self._store.silences.in_force())
 
-        return _json({"incidents": await run_in_threadpool(found)})
+        return _json({"incidents": await run_in_threadpool(read_incidents)})
 
     async def _counted(self, request: Request, job: str | None, state: str | None) -> Response:
         node = request.state.node
@@ -85,28 +85,28 @@ class ResponseApi:
             return _problem(403, "a token for sending learns of one job at a time: give job=NAME")
         if node and not await run_in_threadpool(self._service.runs_on, job, node):
             return _problem(403, f"this token is bound to node {node}, which runs no rank of {job}")
-        known = await run_in_threadpool(self._store.incidents, job, state)
-        return _json({"incidents": [{"attempt": each["attempt"]} for each in known]})
+        incidents = await run_in_threadpool(self._store.incidents, job, state)
+        return _json({"incidents": [{"attempt": incident["attempt"]} for incident in incidents]})
 
     async def incident(self, request: Request) -> Response:
         """One incident."""
-        found = await run_in_threadpool(self._one, request.path_params["id"])
-        return _json(found) if found else _problem(404, NO_INCIDENT)
+        incident = await run_in_threadpool(self._incident, request.path_params["id"])
+        return _json(incident) if incident else _problem(404, NO_INCIDENT)
 
     async def add_note(self, request: Request) -> Response:
         """Say what was done about an incident; answers with it. Its state is the detector's."""
         identity = request.path_params["id"]
-        event, by, text = asked.wanted_note(await _sent(request))
+        event, author, text = asked.wanted_note(await _sent(request))
 
         def noted() -> dict[str, Any] | None:
-            known = self._store.incident(identity)
-            if known is None:
+            incident = self._store.incident(identity)
+            if incident is None:
                 return None
-            self._store.notes.add(identity, known["job"], event, by, text)
-            return self._one(identity)
+            self._store.notes.add(identity, incident["job"], event, author, text)
+            return self._incident(identity)
 
-        found = await run_in_threadpool(noted)
-        return _json(found) if found else _problem(404, NO_INCIDENT)
+        document = await run_in_threadpool(noted)
+        return _json(document) if document else _problem(404, NO_INCIDENT)
 
     async def silences(self, request: Request) -> Response:
         """Silences in force; with `?from=` and `?until=`, Unix seconds, those that were then."""
@@ -114,28 +114,28 @@ class ResponseApi:
         if not query:
             return _json({"silences": _documents(await run_in_threadpool(store.in_force))})
         moments = [_moment(query.get(key)) for key in ("from", "until")]
-        found = await run_in_threadpool(store.between, *moments)
-        return _json({"silences": _documents(found)})
+        silences = await run_in_threadpool(store.between, *moments)
+        return _json({"silences": _documents(silences)})
 
     async def add_silence(self, request: Request) -> Response:
         """Begin a silence; answers with it."""
         wanted = asked.wanted_silence(await _sent(request))
-        made = await run_in_threadpool(self._store.silences.add, wanted)
-        return _json(made._asdict())
+        silence = await run_in_threadpool(self._store.silences.add, wanted)
+        return _json(silence._asdict())
 
     async def expire(self, request: Request) -> Response:
         """End a silence now; answers with it. The body says by whom."""
-        by = asked.who(await _sent(request))
+        author = asked.author_of(await _sent(request))
         identity = request.path_params["id"]
-        ended = await run_in_threadpool(self._store.silences.expire, identity, by)
+        ended = await run_in_threadpool(self._store.silences.expire, identity, author)
         return _json(ended._asdict()) if ended else _problem(404, NO_SILENCE)
 
-    def _one(self, identity: str) -> dict[str, Any] | None:
-        found = self._store.incident(identity)
-        if found is None:
+    def _incident(self, identity: str) -> dict[str, Any] | None:
+        incident = self._store.incident(identity)
+        if incident is None:
             return None
-        notes = self._store.notes.of([identity])
-        return with_responses([found], notes, self._store.silences.in_force())[0]
+        notes = self._store.notes.of_incidents([identity])
+        return with_responses([incident], notes, self._store.silences.in_force())[0]
 
 
 def _refusing(handler: Handler) -> Handler:
@@ -169,16 +169,16 @@ async def _sent(request: Request) -> dict[str, Any]:
 
 def _moment(text: str | None) -> float:
     try:
-        found = float(text or "")
+        moment = float(text or "")
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= _LATEST_S:
+        moment = -1.0
+    if not 0 <= moment <= _LATEST_S:
         raise ValueError("give from and until, in Unix seconds")
-    return found
+    return moment
 
 
 def _documents(silences: Iterable[Silence]) -> list[dict[str, Any]]:
-    return [each._asdict() for each in silences]
+    return [silence._asdict() for silence in silences]
 
 
 def _json(document: Any) -> Response:
