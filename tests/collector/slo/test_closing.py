@@ -238,7 +238,7 @@ def test_a_history_holds_few_steps_however_long_the_attempt_is() -> None:
     for segment in steps_of(0, range(600), 0.0, resumed=0):
         taken(found, [segment])
         most = max(most, found.held)
-    assert most <= FEW.held + FEW.more + 20, "those of a slice go together"
+    assert most <= FEW.retained + FEW.more + 20, "those of a slice go together"
     history = found.job.current.step_history
     assert (history.first, len(history), history.complete_until(WORLD)) == (0, 600, 599)
     assert history.dropped.count == 600 - len(history.rows)
@@ -307,4 +307,4 @@ def test_an_end_in_the_far_future_does_not_fill_the_history() -> None:
     segments = steps_of(0, range(600), 0.0, resumed=0)
     segments[5].tables[Kind.STEP]["time_ns"] += np.uint64(10**18)
     taken(found, segments)
-    assert found.held < FEW.held + 3 * FEW.incomplete
+    assert found.held < FEW.retained + 3 * FEW.incomplete

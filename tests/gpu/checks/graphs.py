@@ -91,14 +91,14 @@ def _captured(place: Place) -> Iterator[Finding]:
 def _count_looks(watch: Watch, looks: list[int]) -> None:
     heartbeat = watch.recorder.heartbeat
     assert heartbeat is not None
-    look = heartbeat.beside
+    look = heartbeat.background_call
     assert look is not None
 
     def counted() -> None:
         look()
         looks[0] += 1
 
-    heartbeat.beside = counted
+    heartbeat.background_call = counted
 
 
 def _control() -> Finding:

@@ -42,7 +42,7 @@ def symptoms_of() -> dict[str, tuple[str, ...]]:
     symptoms: dict[str, set[str]] = {name: set(names) for name, names in _BEYOND_FINDINGS.items()}
     for rule in RULES:
         # A rule that holds for some causes or places only: no label of an alert shows those.
-        if rule.because or rule.of or rule.where != "anywhere":
+        if rule.because or rule.symptom_causes or rule.where != "anywhere":
             continue
         cause = ALERT_OF[rule.cause]
         symptoms.setdefault(cause, set()).update(ALERT_OF[symptom] for symptom in rule.symptoms)

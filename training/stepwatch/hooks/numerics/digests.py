@@ -44,9 +44,9 @@ _ENDS = 0x369DEA0F31A53F85, 0x27BB2EE687B0B0FD
 
 
 class Piece(NamedTuple):
-    """Elements `start` to `stop` of parameter number `index` of a set."""
+    """Elements `start` to `stop` of parameter number `parameter` of a set."""
 
-    index: int
+    parameter: int
     start: int
     stop: int
 
