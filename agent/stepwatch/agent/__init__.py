@@ -1,7 +1,7 @@
-"""One process per node: reads black boxes and probes, spools to disk, sends to the collector."""
+"""The per-node agent: it reads rings and probes, spools to disk and sends to the collector."""
 
 import sys
 
-# httpx imports its command line, with rich, pygments and click: 5 of the agent's 40 MB, none of
-# which runs here. It goes on without where that module is known not to be there.
+# httpx imports its command line, with rich, pygments and click. That takes 5 MB (the agent has
+# 40 MB in total), and the agent never runs it. A stub module keeps httpx from importing it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the agent lets ranks of its node know: that it runs, whom it sends to, what is wrong."""
+"""The presence file for local ranks: the agent runs, its collector, and open incident counts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from stepwatch.signals.errors import RingError
 logger = logging.getLogger(__name__)
 
 ASK_SECONDS = 5.0
-"""Between two questions for the incidents of a job."""
+"""Seconds between two requests for a job's incidents."""
 
 
 class IncidentCounts:
-    """Incidents of the attempts whose rank 0 runs on this node, as the collector counts them."""
+    """Incident counts, from the collector, for attempts whose rank 0 runs on this node."""
 
     def __init__(self, client: httpx.Client, clock: Clock) -> None:
         self._client = client
@@ -33,10 +33,11 @@ class IncidentCounts:
         self._asked_ns = 0
         self.attempts: frozenset[AttemptKey] = frozenset()
         self.by_job: Mapping[str, int] = {}
-        """Replaced as a whole: another thread reads it. A job that is not known is not in it."""
+        """Incident count by job; unknown jobs are missing. Another thread reads it: replace, never
+        mutate."""
 
     def ask(self) -> None:
-        """Ask once in a while; what the collector does not answer stays unknown."""
+        """Request the counts every `ASK_SECONDS`; a count without an answer stays unknown."""
         now = self._clock.monotonic_ns()
         if now - self._asked_ns >= ASK_SECONDS * NANOSECONDS:
             self._asked_ns = now
@@ -58,7 +59,7 @@ def _of_attempt(answer: Any, attempt: int) -> int:
 
 
 class Announcement:
-    """Keeps the presence file of this agent fresh."""
+    """Keep this agent's presence file fresh."""
 
     def __init__(self, options: AgentOptions, relay: Relay, clock: Clock) -> None:
         self._options = options
@@ -69,11 +70,11 @@ class Announcement:
         self.incidents = IncidentCounts(relay.client, clock)
 
     def follow(self, keys: Iterable[AttemptKey]) -> None:
-        """Ask from now on for the incidents of these attempts."""
+        """Set the attempts whose incidents are requested."""
         self.incidents.attempts = frozenset(keys)
 
     def update(self) -> None:
-        """Write the file if it has become old."""
+        """Write the file if it is older than `presence.EVERY_SECONDS`."""
         now = self._clock.monotonic_ns()
         if now - self._written_ns < presence.EVERY_SECONDS * NANOSECONDS:
             return
@@ -91,7 +92,7 @@ class Announcement:
             self._failed = True
 
     def withdraw(self) -> None:
-        """Remove the file: this agent ends."""
+        """Remove the file when this agent ends."""
         try:
             presence.remove(self._options.ring_dir, os.getpid())
         except OSError as error:

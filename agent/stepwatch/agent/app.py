@@ -1,4 +1,4 @@
-"""The agent as one object: a polling loop, a sending thread, and `/metrics`."""
+"""The agent object: a polling loop, a sending thread and `/metrics`."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """What one flush read from the rings of one attempt.
+    """Rows from one flush of one attempt's rings.
 
-    `ended` are the rings of ranks that had ended before they were read, `positions` where each
-    ring stood before.
+    `ended` lists rings whose ranks had ended before the read. `positions` holds each ring's
+    position before the read.
     """
 
     key: AttemptKey
@@ -67,7 +67,7 @@ class Batch:
 
 
 class Agent:
-    """Reads, spools and sends until `stop` is called; `probes` are all there are unless given.
+    """Read, spool and send until `stop` is called; by default every discovered probe runs.
 
     Raises:
         ConfigurationError: the spool, the port or the collector's URL cannot be used.
@@ -122,12 +122,12 @@ class Agent:
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
         self.polled_ns: int | None = None
-        """When rings were last looked for, monotonic."""
+        """Monotonic time of the newest ring search; None before the first."""
         self._server = None if options.port is None else self._serve(options.port)
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Work until stopped; then read and send once more, for at most a few seconds."""
+        """Work until stopped, then read and send a last time, for at most a few seconds."""
         self.sender.thread.start()
         polls = 0  # since the newest flush
         while not self._stopping.wait(self.options.poll_seconds):
@@ -151,17 +151,17 @@ class Agent:
 
     @property
     def port(self) -> int | None:
-        """Where `/metrics` is served; None where it is not."""
+        """The port that serves `/metrics`; None if it is not served."""
         return None if self._server is None else self._server.server_port
 
     @property
     def ring_dir(self) -> Path:
-        """Where rings lie."""
+        """The ring directory."""
         return self.options.ring_dir
 
     @property
     def threads(self) -> tuple[SupervisedThread, ...]:
-        """Those that are started again after an error."""
+        """Threads that restart after an error."""
         telemetry_threads = () if self.metrics is None else (self.metrics.thread,)
         return self.sender.thread, self.exits.thread, *telemetry_threads
 
@@ -177,7 +177,7 @@ class Agent:
         self.spool.close()
 
     def stop(self) -> None:
-        """Ask `run` to finish; safe in a signal handler."""
+        """Ask `run` to finish; safe to call in a signal handler."""
         self._stopping.set()
         self.sender.stop()
 
@@ -192,7 +192,7 @@ class Agent:
         self.polled_ns = self.clock.monotonic_ns()
 
     def flush(self) -> None:
-        """Read rings and probes, and write what is new into one segment per attempt."""
+        """Read rings and probes, and write the new rows into one segment per attempt."""
         self.pace.follow(self.relay.asked_seconds)
         attempts: dict[AttemptKey, list[RingTail]] = {}
         with self.errors.survived("read who writes the rings"):
@@ -207,7 +207,7 @@ class Agent:
         for key, tails in attempts.items():
             with self.errors.survived("read rings"):
                 batches.append(self._read_rings(key, tails))
-        # After the rings: a rank's last state must not be older than its last record.
+        # Probes run after the rings: a rank's last state must not be older than its last record.
         self._ranks = [rank for batch in batches for rank in watched(batch.tails, self.exits)]
         pids = (rank.reader.identity.pid for rank in self._ranks)
         self._rank_processes.pids = frozenset(pids)
@@ -280,8 +280,10 @@ class Agent:
         return self.tail.ended
 
     def _forget_ring(self, ring_id: int, next_seq: int) -> None:
-        """A ring is gone: its place is kept in memory alone, for a rank that lives after all and
-        makes the same ring again."""
+        """Forget a removed ring, but keep its position in memory.
+
+        The rank may still live and make the same ring again.
+        """
         self.spool.forget_ring(ring_id)
         self.tail.cursors[ring_id] = next_seq
 

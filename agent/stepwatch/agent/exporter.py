@@ -1,4 +1,4 @@
-"""`/metrics` of the agent: this node only."""
+"""The agent's `/metrics`, for this node only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class NodeView(Protocol):
-    """What the exporter reads of a running agent."""
+    """The running agent as the exporter reads it."""
 
     node: str
     tail: Tail
@@ -46,7 +46,7 @@ class NodeView(Protocol):
 
     @property
     def threads(self) -> Iterable[SupervisedThread]:
-        """Those that are started again after an error."""
+        """Threads that restart after an error."""
         ...
 
 
@@ -57,7 +57,7 @@ class NodeExporter:
         self._view = view
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric of the node; a reading that is not there is left out, not zero."""
+        """Yield all node metrics; a missing reading is left out, not zero."""
         view = self._view
         node = [view.node]
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
@@ -166,7 +166,7 @@ def _sent(metric: names.Metric, node: str, sink: Sink | MetricsExporter) -> Coun
 
 
 def _traced(node: str, tracer: Tracer) -> Iterator[CounterMetricFamily]:
-    """Steps that were traced; an exemplar, where a scraper asks for OpenMetrics, leads to one."""
+    """Yield traced steps; with OpenMetrics an exemplar links to one trace."""
     metrics = (names.AGENT_TRACED_STEPS, names.AGENT_TRACED_STEP_SECONDS)
     steps, seconds = (CounterMetricFamily(m.name, m.help, labels=m.labels) for m in metrics)
     for job, traced in tracer.traced:

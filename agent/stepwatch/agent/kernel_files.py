@@ -1,7 +1,7 @@
-"""Small files of `/proc` and `/sys`, read many times: each stays open and is read from its start.
+"""Small `/proc` and `/sys` files that are read often: each stays open and is read from its start.
 
-To open, stat, decode and close a file by `Path.read_text` takes several times as long as the kernel
-needs to write it.
+Opening, decoding and closing a file with `Path.read_text` takes several times as long as the
+kernel needs to write it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import os
 import weakref
 
 MOST_OPEN = 512
-"""Descriptors that are kept: half of what a process may have by default."""
+"""Maximum number of open descriptors: half the default process limit."""
 _PAGE = 4096
 _AT_ONCE = 1 << 16
 
 
 class KernelFiles:
-    """Reads files by their path; what went away and came back is opened anew.
+    """Read files by path; a file that disappeared and returned is opened again.
 
-    A descriptor of `/proc/PID` never shows the next process of that number: it reads as gone, and
-    the path is opened again. An object must not be used on both sides of a fork.
+    A `/proc/PID` descriptor never shows the next process with that number: reading fails, and the
+    path is opened again. An object must not be used on both sides of a fork.
     """
 
     def __init__(self, most_open: int = MOST_OPEN) -> None:
@@ -30,23 +30,23 @@ class KernelFiles:
         weakref.finalize(self, _close_all, self._open)
 
     def word(self, path: str) -> str:
-        """A file of one value (at most a page), without blanks around it.
+        """Return a one-value file (at most a page) without surrounding blanks.
 
         Raises:
-            OSError: it is not there, or cannot be read now.
+            OSError: the file is missing or cannot be read now.
         """
         return self._read(path, is_table=False).strip()
 
     def text(self, path: str) -> str:
-        """A whole table, such as `/proc/meminfo`.
+        """Return a whole table, such as `/proc/meminfo`.
 
         Raises:
-            OSError: it is not there, or cannot be read now.
+            OSError: the file is missing or cannot be read now.
         """
         return self._read(path, is_table=True)
 
     def number(self, path: str) -> int | None:
-        """A counter of up to 20 digits; None where there is none."""
+        """Return a counter with up to 20 digits; None if there is none."""
         try:
             word = self.word(path)
         except OSError:
@@ -54,7 +54,7 @@ class KernelFiles:
         return int(word) if word.isdecimal() and len(word) < 21 else None
 
     def word_or(self, path: str, otherwise: str = "") -> str:
-        """`word`, or `otherwise` where it cannot be read."""
+        """Return `word`, or `otherwise` if the file cannot be read."""
         try:
             return self.word(path)
         except OSError:
@@ -77,7 +77,7 @@ class KernelFiles:
         if descriptor is not None:
             try:
                 return _content(descriptor, is_table).decode("utf-8", "replace")
-            except OSError:  # the device or the process is gone; another may have its name
+            except OSError:  # the device or process is gone; another may have its name
                 os.close(self._open.pop(path))
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -96,10 +96,10 @@ class KernelFiles:
 
 
 def read_once(path: str) -> str:
-    """The text of a file that is not read again.
+    """Return a file's text; the file is not kept open.
 
     Raises:
-        OSError: it is not there, or cannot be read now.
+        OSError: the file is missing or cannot be read now.
     """
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -109,8 +109,10 @@ def read_once(path: str) -> str:
 
 
 def _content(opened: int, is_table: bool) -> bytes:
-    """A value comes at once. A table ends only where nothing more comes: the kernel hands out no
-    more than whole lines that fit into a page."""
+    """Read a value with one call, a table until no more data comes.
+
+    The kernel returns only whole lines that fit into a page.
+    """
     if not is_table:
         return os.pread(opened, _PAGE, 0)
     data = os.pread(opened, _AT_ONCE, 0)
@@ -123,7 +125,7 @@ def _content(opened: int, is_table: bool) -> bytes:
 
 
 MOST_BYTES = 8 << 20
-"""Of a table that is longer the beginning is read: mounts and disks of a node take some 100 KiB."""
+"""Maximum table size; a longer table is cut. A node's mounts and disks take about 100 KiB."""
 
 
 def _close_all(opened: dict[str, int]) -> None:

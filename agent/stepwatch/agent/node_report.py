@@ -1,4 +1,4 @@
-"""What the agent reports of its node itself, whether or not a job runs there."""
+"""The agent's report about its node, with or without a job."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from stepwatch.signals.wire import Rows
 logger = logging.getLogger(__name__)
 
 MOST_ROWS = 1024
-"""Facts that wait for a spool that cannot be written; the oldest go first."""
+"""Maximum number of facts that wait for an unwritable spool; the oldest are dropped first."""
 _KEY = AttemptKey(NODE_STREAM, 0)
 
 
 class NodeReport:
-    """Spools a segment of the node when a fact begins, changes or ends, and now and then without.
+    """Spool a node segment when a fact begins, changes or ends, and periodically without one.
 
-    A report with no fact says that the agent runs and found nothing new. None of these is spooled
-    while the collector does not answer: an old one says nothing. Facts wait for a collector that
-    reads reports of nodes: one of an earlier release refuses them for good.
+    A report without a fact means that the agent runs and found nothing new. It is not spooled while
+    the collector is away: an old one is worthless. Facts wait for a collector that reads node
+    reports: an earlier release refuses them permanently.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -44,13 +44,13 @@ class NodeReport:
         collector_away: bool = False,
         is_read: bool | None = None,
     ) -> None:
-        """Report NODE_FACT rows, with `agent_row`, if it is time or there are any.
+        """Report NODE_FACT rows with `agent_row`, if there are any or a report is due.
 
-        `is_read` is whether the collector reads such reports, None where it has not said so yet.
-        What cannot be spooled goes into the next report.
+        `is_read` is whether the collector reads such reports, None if unknown. Rows that cannot be
+        spooled join the next report.
         """
         if self._reported_ns is None:
-            self._reported_ns = now.monotonic_ns  # the first reads of the probes take a while
+            self._reported_ns = now.monotonic_ns  # the probes' first reads take a while
         if len(facts):
             self._waiting = np.concatenate([self._waiting, facts])[-MOST_ROWS:]
         if is_read is False:

@@ -1,7 +1,7 @@
-"""Counts what the ranks of this node held that is not finite, by the rule of the collector.
+"""Counts non-finite values on this node's ranks, with the collector's rule.
 
-Counted here too, so that an alert sees it where no collector evaluates. The collector names the
-rank and the step; this is a count for each job.
+The agent counts them so that an alert fires without a collector. The collector names rank and
+step; this is a count per job.
 """
 
 from __future__ import annotations
@@ -25,33 +25,35 @@ _SOURCES = (
 
 
 class _Run(NamedTuple):
-    """Steps in a row that a loss scaler may have left out: the newest, and how many."""
+    """Consecutive steps that a loss scaler may have skipped: the newest step, and their number."""
 
     newest: int = -1
     length: int = 0
 
 
 class NonFinite:
-    """Counts since the agent began, of each job whose ranks it follows.
+    """Count since the agent's start, for each followed job.
 
-    A job that pauses between two attempts counts on, so that the same values again do not look
-    like no news; of `MOST_JOBS` jobs the one longest without a new count is forgotten.
+    A job keeps its count between two attempts, so that repeated values still look new. Beyond
+    `MOST_JOBS` jobs, the one without a new count for longest is forgotten.
     """
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        """Records that count, of the jobs that are followed now; replaced, never changed, since
-        another thread reads it."""
+        """Counted records by followed job. Another thread reads it: replace, never mutate."""
         self._totals: dict[str, int] = {}
         self._runs: dict[AttemptKey, _Run] = {}
 
     def follow(self, attempts: Collection[AttemptKey]) -> None:
-        """Show the jobs of these attempts."""
+        """Show these attempts' jobs."""
         self._runs = {key: run for key, run in self._runs.items() if key in attempts}
         self.counts = {key.job: self._totals.get(key.job, 0) for key in attempts}
 
     def count(self, key: AttemptKey, rows: Rows | None) -> None:
-        """Count NUMERICS rows of one attempt; call it once they are kept, so that none is twice."""
+        """Count an attempt's NUMERICS rows.
+
+        Call it after the rows are spooled, so that none counts twice.
+        """
         if rows is None or not (rows["nonfinite"] > 0).any():
             return
         rows = rows[rows["nonfinite"] > 0]
@@ -65,8 +67,10 @@ class NonFinite:
         self.counts = {**self.counts, key.job: self._totals[key.job]}
 
     def _lasting(self, key: AttemptKey, steps: np.ndarray) -> list[int]:
-        """Of these steps with a scaled loss, those after so many in a row that no scaler explains
-        them."""
+        """Return those steps that a loss scaler does not explain.
+
+        `steps` have a scaled loss; a long series in a row is not the scaler's.
+        """
         run, lasting = self._runs.get(key, _Run()), []
         for step in np.unique(steps).tolist():
             if step > run.newest:

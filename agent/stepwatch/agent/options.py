@@ -1,4 +1,4 @@
-"""How an agent runs, and what it is made of before it runs."""
+"""The agent's options and the components built from them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """How an agent runs; `port` 0 takes a free one, None exports nothing.
+    """The agent's options; `port` 0 takes a free port, None exports nothing.
 
-    `page_url` is where people's browsers reach the collector, if not at `collector`. `kernel_log`
-    is the node's, which a container has elsewhere. `access` says what is presented to the
-    collector and trusted of it, `metrics_token` is what readers of `/metrics` present. `dcgm` is
-    the URL of a dcgm-exporter, if any.
+    `page_url` is the collector's address for browsers, if not `collector`. `kernel_log` is the
+    node's log, which a container mounts elsewhere. `access` holds the credentials and trust for the
+    collector. Readers of `/metrics` present `metrics_token`. `dcgm` is a dcgm-exporter's URL, if
+    any.
     """
 
     ring_dir: Path
@@ -56,15 +56,15 @@ class AgentOptions:
 
     @property
     def polls_per_flush(self) -> int:
-        """A flush happens after so many polls, at least one."""
+        """The number of polls per flush, at least one."""
         return max(1, round(self.flush_seconds / self.poll_seconds))
 
 
 def make_client(options: AgentOptions) -> httpx.Client:
-    """Connections to the collector; a line of the log warns where they are not encrypted.
+    """Return a client for the collector, and log a warning if it is not encrypted.
 
     Raises:
-        ConfigurationError: its address is not a URL.
+        ConfigurationError: the address is not a URL.
     """
     client = connect(options.collector, options.access)
     beyond = not places.is_loopback(client.base_url.host)
@@ -78,22 +78,22 @@ def make_client(options: AgentOptions) -> httpx.Client:
 
 
 def make_tracer(options: AgentOptions) -> Tracer | None:
-    """What sends traces; None unless asked for.
+    """Return the tracer; None unless enabled.
 
     Raises:
-        ConfigurationError: an endpoint was named and cannot be used.
+        ConfigurationError: a named endpoint cannot be used.
     """
     wanted = options.traces
     if wanted is None:
         return None
     try:
-        from stepwatch.agent.traces.export import Exporter  # the SDK costs memory: only if asked
+        from stepwatch.agent.traces.export import Exporter  # the SDK costs memory
 
         return Tracer(options.node, Exporter(wanted.endpoint), wanted.every)
     except ConfigurationError as error:
         if wanted.endpoint is not None:
             raise
-        # The variables may be meant for others on this node.
+        # The variables may be meant for other programs on this node.
         logger.warning("no traces: %s", error)
         return None
 
@@ -101,16 +101,16 @@ def make_tracer(options: AgentOptions) -> Tracer | None:
 def make_metrics(
     options: AgentOptions, points: Callable[[], list[Point]], clock: Clock
 ) -> MetricsExporter | None:
-    """What sends metrics over OTLP; None unless asked for.
+    """Return the OTLP metrics exporter; None unless enabled.
 
     Raises:
-        ConfigurationError: an endpoint was named and cannot be used.
+        ConfigurationError: a named endpoint cannot be used.
     """
     wanted = options.otlp
     if wanted is None:
         return None
     try:
-        from stepwatch.agent.otlp.export import MetricsExporter  # memory: only if asked
+        from stepwatch.agent.otlp.export import MetricsExporter  # it costs memory
 
         return MetricsExporter(wanted.endpoint, options.node, points, clock, wanted.seconds)
     except ConfigurationError as error:

@@ -1,19 +1,19 @@
-"""How often an agent flushes: as configured, or less often while the collector asks for it."""
+"""The flush interval: as configured, or longer while the collector requests it."""
 
 from __future__ import annotations
 
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 
 MOST_GROWTH = 2.0
-"""From one interval to the next. A node is stale after three intervals as its newest segment
-reports them, so the first longer one must not look like a node that is lost."""
+"""Maximum growth from one interval to the next. A node is stale after three intervals, as its
+newest segment reports them, so the first longer interval must not look like a lost node."""
 
 
 class FlushPace:
-    """The interval in force: `polls` polls of the rings, `poll_seconds` apart, make one.
+    """The current interval: `polls` ring polls that are `poll_seconds` apart.
 
-    4 s are asked of an agent that flushes every second: it waits 1 s, 2 s, 4 s, 4 s, ..., and 1 s
-    again at once when nothing is asked any more.
+    If the collector requests 4 s from an agent that flushes every second, the agent waits 1 s, 2 s,
+    4 s, 4 s, ... Without a request it waits 1 s again at once.
     """
 
     def __init__(self, polls: int, poll_seconds: float) -> None:
@@ -22,13 +22,13 @@ class FlushPace:
 
     @property
     def seconds(self) -> float:
-        """From one flush to the next."""
+        """Seconds between two flushes."""
         return self.polls * self._poll_seconds
 
     def follow(self, asked_seconds: float) -> None:
-        """Choose the next interval; `asked_seconds` is what the collector asks, 0 nothing.
+        """Choose the next interval; `asked_seconds` is the collector's request, 0 for none.
 
-        Never shorter than configured, and never longer than `MOST_ASKED_SECONDS` for a collector.
+        It is never shorter than configured, and a request never exceeds `MOST_ASKED_SECONDS`.
         """
         wanted = min(asked_seconds, MOST_ASKED_SECONDS) / self._poll_seconds
         grown = int(self.polls * MOST_GROWTH)

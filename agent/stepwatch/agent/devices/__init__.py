@@ -1,4 +1,4 @@
-"""Readings of devices, whoever read them: joined, exported, searched for faults."""
+"""Device readings from all sources: joined, exported and searched for faults."""
 
 from .joined import DEVICE_PROBES, joined
 

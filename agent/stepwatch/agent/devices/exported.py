@@ -1,4 +1,4 @@
-"""Devices as metrics."""
+"""Device readings as metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rows import name_of
 
 
 def device_gauges(rows: Rows) -> Iterator[Gauge]:
-    """What is known of each device; a device is named by its PCI address, or else by its number."""
+    """Yield all known values by device, labelled with its PCI address, else with its number."""
     for row in rows:
         name = name_of(row)
         for field, metric in DEVICE_METRICS.items():

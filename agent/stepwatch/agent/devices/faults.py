@@ -1,4 +1,4 @@
-"""Faults that the values of a device show, whoever read them."""
+"""Faults visible in a device's values, independent from the source that read them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ _REASONS = {
     Throttle.HARDWARE_THERMAL: "thermal (hardware)",
     Throttle.HARDWARE_POWER_BRAKE: "power brake",
 }
-"""Reasons that hold the clocks down against what the job could use; the others are somebody's
-choice, or idleness."""
+"""Throttle reasons that slow a job down; other reasons are an operator's choice or idleness."""
 _BETTER_EXPLAINED = Throttle.HARDWARE_THERMAL | Throttle.HARDWARE_POWER_BRAKE
 
 
 class ValueFaults:
-    """Looks at DEVICE rows one after the other: some faults are a change from one to the next."""
+    """Evaluate successive DEVICE rows: some faults are a change from one row to the next."""
 
     def __init__(self) -> None:
         self._slow: Counter[str] = Counter()
@@ -36,9 +35,9 @@ class ValueFaults:
     def find(
         self, name: str, row: np.void, now: float, ceiling: float | None = None
     ) -> Iterator[Sighting]:
-        """Faults of device `name` at `now` in seconds.
+        """Yield the faults in device `name`'s row; `now` is in seconds.
 
-        `ceiling` is the clock in hertz that it was set to, where that is not its highest.
+        `ceiling` is the configured clock in hertz, if it is below the device's maximum.
         """
         yield from self._clocks(name, row, ceiling or float(row["clock_limit_hertz"]))
         yield from self._memory(name, float(row["ecc_uncorrected"]))
@@ -75,7 +74,7 @@ class ValueFaults:
 
 
 def clock_drop(clock: float, ceiling: float) -> str:
-    """From which clock to which, in words; both in hertz, NaN where unknown."""
+    """Describe a clock drop in words; both arguments are in hertz, NaN if unknown."""
     if not np.isfinite(clock):
         return "to an unknown clock"
     if not np.isfinite(ceiling):

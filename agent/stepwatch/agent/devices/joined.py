@@ -1,7 +1,7 @@
-"""One row for each device from the readings of several probes.
+"""One row per device from several probes' readings.
 
-Readers take the newest row of a device, so two probes must not send one each. What NVML reports
-wins; what it does not report is taken from GPM, and what neither does from DCGM.
+Readers take a device's newest row, so only one probe may send it. NVML's values come first. GPM
+fills values that NVML does not report, and DCGM fills the remaining ones.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from stepwatch.signals.records import COMMON, DTYPES, MEASURED, UNKNOWN, Kind
 from stepwatch.signals.wire import Rows
 
 DEVICE_PROBES = ("nvml", "gpm", "dcgm")
-"""Probes that read devices; the value of an earlier one stands."""
+"""Probes that read devices; an earlier probe's value has priority."""
 _FIELDS = DTYPES[Kind.DEVICE]
 _ALREADY = {*(name for name, _ in COMMON), "device", "address", "activity"}
 _FILLED = {name: unknown for name, unknown in UNKNOWN[Kind.DEVICE].items() if name not in _ALREADY}
 
 
 def joined(readings: Sequence[Rows]) -> Rows:
-    """The DEVICE rows of `readings`, in the order of `DEVICE_PROBES`, as one row for each device.
+    """Join DEVICE rows from `readings`, ordered as in `DEVICE_PROBES`, into one row per device.
 
-    A device is the same by its PCI address, or where one of the two has none, by its number. Of a
-    device that is lost nothing is filled in: another source may still hold what was.
+    Two rows are the same device if their PCI addresses match or, where one row has no address,
+    their numbers. A lost device's row is not filled: another source may still hold old values.
     """
     rows: list[np.void] = []
     for reading in readings:
-        earlier_rows = list(rows)  # of the probes before: two rows of one probe are two devices
+        earlier_rows = list(rows)  # from earlier probes: two rows from one probe are two devices
         for row in reading:
             match = next(
                 (candidate for candidate in earlier_rows if _is_same(candidate, row)), None
@@ -48,7 +48,7 @@ def _is_same(left_row: np.void, right_row: np.void) -> bool:
 
 
 def _numbered(row: np.void, rows: Sequence[np.void]) -> np.void:
-    """The row, with a number that none of the others has: two sources may count differently."""
+    """Give the row a number that no other row has: two sources may count differently."""
     numbers = {int(device_row["device"]) for device_row in rows}
     if int(row["device"]) in numbers:
         row["device"] = max(numbers) + 1

@@ -1,4 +1,4 @@
-"""From where on a reading of a device is a fault (`limits.toml`)."""
+"""Limits above which a device reading is a fault (`limits.toml`)."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def _load() -> dict[str, float]:
 
 
 MOST = _load()
-"""What a healthy device does not exceed, by name."""
+"""Maximum for a healthy device, by name."""

@@ -1,4 +1,4 @@
-"""Rows of readings of devices."""
+"""DEVICE rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwatch.signals.wire import Rows
 
 
 def unknown_rows(count: int) -> Rows:
-    """DEVICE rows of devices 0, 1, ... of which nothing is known yet."""
+    """Return rows for devices 0, 1, ... with every value unknown."""
     rows = np.zeros(count, dtype=DTYPES[Kind.DEVICE])
     for name, unknown in UNKNOWN[Kind.DEVICE].items():
         rows[name] = unknown
@@ -18,6 +18,8 @@ def unknown_rows(count: int) -> Rows:
 
 
 def name_of(row: np.void) -> str:
-    """A device as the subject of a fact: its PCI address, as the kernel's log names it, so that
-    both speak of one; its number where it has none."""
+    """Return the PCI address as the kernel log writes it, else the device number.
+
+    Facts from both sources then have the same subject.
+    """
     return bytes(row["address"]).decode("ascii", "replace") or f"device {int(row['device'])}"

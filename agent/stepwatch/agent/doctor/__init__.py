@@ -1,4 +1,4 @@
-"""Preflight checks of a node: may a job start here? The same probes as the agent's, once."""
+"""Preflight checks: may a job start on this node? They run the agent's probes once."""
 
 from .burn import Meeting
 from .examination import CHECKS, Examined, examine

@@ -1,8 +1,8 @@
-"""A short self-test: compute, memory and all-reduce, with the results checked.
+"""A short self-test: compute, memory and all-reduce, with verified results.
 
-It says how fast this node is beside others that ran the same: a device at half of its neighbours'
-speed is found before a job waits for it. All of it runs in children: torch is not loaded here, and
-a device that hangs is left behind.
+It compares this node's speed with other nodes that ran the same test, so that a half-speed device
+is found before a job waits for it. All tests run in child processes: this process does not load
+torch, and it abandons a child whose device hangs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from .children.pairs import MEET_SECONDS
 from .result import Outcome, Problem, Result
 
 START_SECONDS = 120.0
-"""What torch, its processes and their connections may take beside the test itself."""
+"""Seconds that torch, its processes and their connections may take in addition to the test."""
 _SLOW_RATIO = 0.85
-"""A device or node that reaches less of the median: the field's mean fail-slow is 1.34 times."""
+"""A device or node below this ratio to the median is slow; the field's mean fail-slow is 1.34
+times."""
 
 
 class Meeting(NamedTuple):
-    """How this node meets others for the test between nodes: where, how many, and which it is."""
+    """Rendezvous for the test between nodes: address, node count, own index and own name."""
 
     host: str
     port: int
@@ -32,7 +33,7 @@ class Meeting(NamedTuple):
 
 
 def check(seconds: float, meeting: Meeting | None = None) -> Iterator[Result]:
-    """Test devices and ranks of this node for `seconds`, then as long the pairs of nodes."""
+    """Test this node's devices and ranks for `seconds`, then node pairs for the same time."""
     try:
         records = answers("selftest", [f"{seconds:g}"], seconds + START_SECONDS)
     except (ChildError, ValueError) as error:
@@ -102,10 +103,10 @@ def _between(seconds: float, meeting: Meeting) -> Iterator[Result]:
 
 
 def ranked(names: Sequence[str], pairs: Sequence[Sequence[float]]) -> Iterator[Result]:
-    """A line for each node, the slowest first, by what it reaches with its best peer.
+    """Yield one result per node, slowest first, ranked by the rate with its best peer.
 
-    A slow node is slow with all; one that met a slow node is fast with another. Two nodes share
-    their one rate: which of them is slow is not known.
+    A slow node is slow with all peers. A node that met a slow node is fast with another one. Two
+    nodes share one rate, so the slow one stays unknown.
     """
     best: dict[int, float] = {}
     for first, second, rate in pairs:

@@ -1,4 +1,4 @@
-"""All checks, each contained: one that fails itself is unknown, and the others go on."""
+"""Run all checks; a check that fails itself is unknown, and the others still run."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CHECKS: Mapping[str, Check] = {
     "job": job.check,
     "watchdogs": watchdogs.check,
 }
-"""Groups of checks, in the order in which they are made."""
+"""Check groups, in the order in which they run."""
 _CONTAINED = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
 
 
 class Examined(NamedTuple):
-    """What all checks say."""
+    """All check results."""
 
     results: tuple[Result, ...]
 
     @property
     def failed(self) -> bool:
-        """Whether a job must not start here."""
+        """Return whether a job must not start here."""
         return any(result.outcome is Outcome.FAIL for result in self.results)
 
     @property
     def doubtful(self) -> bool:
-        """Whether something failed, warns, or is not known."""
+        """Return whether a result is FAIL, WARN or UNKNOWN."""
         return any(result.outcome is not Outcome.PASS for result in self.results)
 
 
@@ -44,8 +44,10 @@ def examine(
     checks: Mapping[str, Check] = CHECKS,
     meeting: Meeting | None = None,
 ) -> Iterator[Result]:
-    """Make every check, and with `burn_seconds` the self-test, with `meeting` between nodes, too;
-    results come as they are known."""
+    """Yield the results as they arrive.
+
+    `burn_seconds` adds the self-test, `meeting` the test between nodes.
+    """
     for name, check in checks.items():
         yield from _contained(name, check, around)
     if burn_seconds:

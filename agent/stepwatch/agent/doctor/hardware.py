@@ -1,4 +1,4 @@
-"""Checks of the hardware and the kernel: what the agent's probes find, read a few times."""
+"""Hardware and kernel checks: a few reads from the agent's probes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwatch.signals.records import NodeFact
 from .result import Outcome, Result, Surroundings
 
 ROUNDS_SECONDS = (0.0, 1.0, 1.0, 3.0)
-"""Pauses before each round of readings: rates need two, disks at least four seconds."""
+"""Pauses before each read: rates need two reads, disks at least four seconds."""
 _OUTCOMES = {
     Severity.FATAL: Outcome.FAIL,
     Severity.DEGRADED: Outcome.WARN,
@@ -35,7 +35,7 @@ _LOOKED_AT = {
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """A line for each fact, and one for each probe that found nothing or could not be read."""
+    """Yield one result per fact, and one per probe that found nothing or could not be read."""
     context = ProbeContext(
         around.clock, proc=around.proc, sys=around.sys, kernel_log=around.kernel_log
     )

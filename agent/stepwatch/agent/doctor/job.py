@@ -1,4 +1,4 @@
-"""Checks of what the job brings: ranks, rendezvous, NCCL's variables, secrets, checkpoints."""
+"""Checks for the job's settings: ranks, rendezvous, NCCL variables, secrets, checkpoints."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stepwatch.signals.phrases import closest_hint
 from .result import Outcome, Problem, Result, Surroundings
 
 _IB_TIMEOUT = 20
-"""NCCL_IB_TIMEOUT of NCCL 2.14 and later, where nothing else is set."""
+"""NCCL_IB_TIMEOUT default since NCCL 2.14."""
 _IB_RETRIES = 7
 _WRITE_BYTES = 4 << 20
 SLOW_WRITE_SECONDS = 2.0
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """Ranks, rendezvous, NCCL, needed variables, the place of checkpoints."""
+    """Check ranks, rendezvous, NCCL, required variables and the checkpoint folder."""
     yield from _ranks(around.environ)
     yield _rendezvous(around.environ)
     yield from _nccl(around)
@@ -35,7 +35,7 @@ def check(around: Surroundings) -> Iterator[Result]:
 
 
 def _ranks(environ: Mapping[str, str]) -> Iterator[Result]:
-    """What torchrun or Slurm set, if one of them starts the job."""
+    """Check the variables that torchrun or Slurm set, if one is used."""
     numbers: dict[str, int] = {}
     for name in ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
         value = environ.get(name)
@@ -104,7 +104,7 @@ def _reaches(host: str, port: int, address: tuple[object, ...]) -> Result:
 
 @cache
 def _known_variables() -> Mapping[str, str]:
-    """NCCL's variables, each with what is to be said where it is set; most say nothing."""
+    """Return NCCL's variables, each with the warning for a set value; most have none."""
     text = resources.files(__package__).joinpath("nccl.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     return {**dict.fromkeys(document["known"], ""), **document["warn"]}
@@ -142,7 +142,10 @@ def _nccl(around: Surroundings) -> Iterator[Result]:
 
 
 def _missing_interface(around: Surroundings, pattern: str) -> str:
-    """`NCCL_SOCKET_IFNAME` is a list of prefixes, `=eth0` of whole names, `^docker` of others."""
+    """Return a problem text if no interface matches `NCCL_SOCKET_IFNAME`, else an empty text.
+
+    The variable is a prefix list; `=eth0` means exact names, `^docker` excludes names.
+    """
     if not pattern or pattern.startswith("^"):
         return ""
     exact, names = pattern.startswith("="), pattern.lstrip("=").split(",")
@@ -163,8 +166,11 @@ def _missing_interface(around: Surroundings, pattern: str) -> str:
 
 
 def _timeouts(variables: Mapping[str, str]) -> str:
-    """How long NCCL tries before it gives a connection up: 4.096 µs times 2 to the timeout, and as
-    many retries as it has, each of which the card may take up to four times as long for."""
+    """Describe how long NCCL tries before it gives up a connection.
+
+    The time is 4.096 µs times 2 to the timeout, for each retry; a card may take up to four times
+    that.
+    """
     texts = variables.get("NCCL_IB_TIMEOUT", ""), variables.get("NCCL_IB_RETRY_CNT", "")
     exponent = int(texts[0]) if texts[0].isdecimal() and int(texts[0]) < 32 else _IB_TIMEOUT
     retries = int(texts[1]) if texts[1].isdecimal() and int(texts[1]) < 8 else _IB_RETRIES
@@ -174,7 +180,7 @@ def _timeouts(variables: Mapping[str, str]) -> str:
 
 
 def _needed(name: str, environ: Mapping[str, str]) -> Result:
-    """The value is a secret: it is never shown."""
+    """Check that a variable is set; its value is a secret and never shown."""
     if environ.get(name):
         return Result(f"variable {name}", Outcome.PASS, "is set", problem=Problem.USER)
     state = "is empty" if name in environ else "is not set"

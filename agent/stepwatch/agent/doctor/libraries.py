@@ -1,4 +1,4 @@
-"""Checks of versions: the driver, and the CUDA and NCCL that torch brings; do they fit?"""
+"""Version checks: do the driver and torch's CUDA and NCCL fit together?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """Packages, then the driver beside torch."""
+    """Check packages, then compare the driver with torch."""
     yield _packages()
     try:
         (versions,) = answers("libraries", (), CHILD_SECONDS)
@@ -32,7 +32,7 @@ def check(around: Surroundings) -> Iterator[Result]:
 
 
 def compared(versions: Mapping[str, Any], on_bus: int = 0) -> Iterator[Result]:
-    """What `children.libraries` found, evaluated; `on_bus` devices are on the PCI bus."""
+    """Evaluate the versions from `children.libraries`; `on_bus` counts devices on the PCI bus."""
     yield _of_driver(versions, on_bus)
     if versions.get("torch") is None:
         text = "torch is not installed: its CUDA and NCCL are not known"
@@ -46,7 +46,7 @@ def compared(versions: Mapping[str, Any], on_bus: int = 0) -> Iterator[Result]:
 
 
 def installed_nccl() -> str:
-    """Version of NCCL as the package beside torch has it; empty where there is none."""
+    """Return the NCCL package version next to torch; empty if there is none."""
     for name in _NCCL_PACKAGES:
         try:
             return metadata.version(name)
@@ -115,7 +115,7 @@ def _of_torch(versions: Mapping[str, Any]) -> Result:
 
 
 def _of_nccl(loaded: str, installed: str) -> Result:
-    """Another library may be loaded than torch was installed with (LD_LIBRARY_PATH, LD_PRELOAD)."""
+    """Compare loaded and installed NCCL: LD_LIBRARY_PATH or LD_PRELOAD may load another library."""
     source = "torch.cuda.nccl.version() beside the package that torch requires"
     text = f"NCCL {loaded}"
     if installed and _numbers(installed)[:3] != _numbers(loaded)[:3]:

@@ -1,4 +1,4 @@
-"""Checks of what the kernel lets a job have: shared memory, files, locked memory, time."""
+"""Kernel limit checks: shared memory, open files, locked memory, clock."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ENOUGH_SHARED_BYTES = 1 << 30
 LEAST_FILES = 4096
 CLOCK_SECONDS = 2.0
 _UNSYNCHRONISED = 0x0040
-"""STA_UNSYNC of `linux/timex.h`."""
+"""STA_UNSYNC in `linux/timex.h`."""
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """Shared memory, descriptors, locked memory, the clock, and the collector."""
+    """Check shared memory, file descriptors, locked memory, the clock and the collector."""
     yield _shared_memory(around)
     yield _files()
     yield _locked_memory(around)
@@ -79,7 +79,7 @@ def _locked_memory(around: Surroundings) -> Result:
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of `struct timex` (adjtimex(2)) on 64-bit Linux; the rest is room."""
+    """The first fields in `struct timex` (adjtimex(2)) on 64-bit Linux; `room` is padding."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -114,7 +114,7 @@ def _collector(around: Surroundings) -> Result:
     if not around.collector:
         return Result("collector", Outcome.UNKNOWN, "not asked: pass --collector")
     try:
-        # As an agent greets it: nothing is stored, and an agent's token suffices.
+        # The agent's greeting request: nothing is stored, and an agent token suffices.
         with (
             connect(around.collector, around.access, 5.0) as client,
             client.stream("POST", "/v1/segments") as answer,
@@ -138,7 +138,7 @@ def _no_answer(collector: str, error: Exception) -> Result:
 
 
 def _clock_of_collector(collector: str, date: str) -> Result:
-    """Its answers carry a date of whole seconds: good enough for a clock that is off by minutes."""
+    """Compare clocks by the answer's date; whole seconds suffice to find an offset of minutes."""
     source = "step times of nodes are compared on the collector: clocks should agree to a second"
     try:
         off = time.time() - parsedate_to_datetime(date).timestamp()

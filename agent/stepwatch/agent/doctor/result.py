@@ -1,4 +1,4 @@
-"""What a check says, and what it may look at."""
+"""Check results, and the inputs for checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.signals.clock import Clock, SystemClock
 
 
 class Outcome(StrEnum):
-    """What came of a check; what could not be looked at is unknown, and never passes."""
+    """A check's outcome; a source that cannot be read is UNKNOWN and never passes."""
 
     PASS = "PASS"
     WARN = "WARN"
@@ -22,14 +22,14 @@ class Outcome(StrEnum):
 
 
 class Problem(StrEnum):
-    """Whose it is to mend: whoever runs the nodes, or whoever starts the job."""
+    """The party that fixes the problem: the node's operator or the job's owner."""
 
     NODE = "node_problem"
     USER = "user_problem"
 
 
 class Result(NamedTuple):
-    """One line of the examination: what was found, what to do, and where its limit comes from."""
+    """One result line: the finding, the remedy, and the limit's source."""
 
     check: str
     outcome: Outcome
@@ -41,9 +41,11 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What checks look at: the environment of the job, `/proc`, `/sys`, `/dev/shm`, and what was
-    asked for. `needed` are variables that must be set; `checkpoints` where the job writes, `data`
-    where its dataset lies."""
+    """Inputs for checks: the job's environment, `/proc`, `/sys`, `/dev/shm` and the user's options.
+
+    `needed` lists required variables. `checkpoints` is the job's checkpoint folder, `data` its
+    dataset folder.
+    """
 
     environ: Mapping[str, str]
     collector: str = ""

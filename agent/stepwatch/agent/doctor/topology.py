@@ -1,4 +1,4 @@
-"""A table of devices: the NUMA node and CPUs of each, and how near each network card is."""
+"""A device table: each device's NUMA node and CPUs, and its distance to each network card."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """A line for each device, and one for the node."""
+    """Yield one result per device, and one for the node."""
     nodes, cards = read_nodes(around.sys), read_cards(around.sys)
     devices = read_devices(around.sys)
     yield _of_node(nodes, cards, devices)
@@ -36,7 +36,7 @@ def check(around: Surroundings) -> Iterator[Result]:
 
 
 def read_devices(sys: Path) -> list[Function]:
-    """NVIDIA's devices on the PCI bus, by address, whether or not a driver knows them."""
+    """Return NVIDIA devices on the PCI bus, sorted by address, with or without a driver."""
     try:
         names = sorted(path.name for path in (sys / "bus/pci/devices").iterdir())
     except OSError:

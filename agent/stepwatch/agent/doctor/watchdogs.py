@@ -1,4 +1,4 @@
-"""Checks of torch's watchdogs: when is a collective that hangs given up?"""
+"""Torch watchdog checks: when does torch give up a collective that hangs?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .result import Outcome, Problem, Result, Surroundings
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """A line for what is switched off or no number, or one with the effective times."""
+    """Yield one result per disabled or invalid setting, else one with the effective times."""
     watchdogs = _load_watchdogs()
     source = watchdogs["source"]
     values: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Facts of this node: what probes find wrong, since when, how often, and when it is over."""
+"""Facts about this node: each fault that a probe finds, with its start, count and end."""
 
 from .book import FactBook, KnownFact
 from .sighting import Sighting

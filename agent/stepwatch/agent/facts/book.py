@@ -1,4 +1,4 @@
-"""The facts of this node that are present: a storm of one is one fact with a count."""
+"""The node's present facts: a storm of one fault is one fact with a count."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .sighting import Sighting
 logger = logging.getLogger(__name__)
 
 MAX_FACTS = 256
-"""Facts of one node at a time; further ones are counted and not kept."""
+"""Maximum number of facts per node; further ones are counted but not kept."""
 AGAIN_SECONDS = 30.0
-"""Between two reports of a fact that did not change: whoever missed one learns of it then."""
+"""Seconds between two reports of an unchanged fact: a receiver that missed one gets the next."""
 _MOST = 0xFFFFFFFF
 _ROW = DTYPES[Kind.NODE_FACT]
 
@@ -35,8 +35,11 @@ class _Key(NamedTuple):
 
 @dataclass
 class KnownFact:
-    """A fact that is present. Moments are monotonic nanoseconds; `counts` are by source, as two
-    may report the same."""
+    """A present fact.
+
+    Times are monotonic nanoseconds. `counts` is by source, since two sources may report the same
+    fact.
+    """
 
     key: _Key
     began_ns: int
@@ -51,35 +54,36 @@ class KnownFact:
 
     @property
     def count(self) -> int:
-        """How often it happened, at least once."""
+        """The number of occurrences, at least one."""
         return min(max([1, *self.counts.values()]), _MOST)
 
     @property
     def name(self) -> str:
-        """Its name in the catalogue."""
+        """The fact's name in the catalogue."""
         return CATALOGUE[self.key.fact].name
 
     @property
     def severity(self) -> Severity:
-        """How bad it is by itself."""
+        """The severity from the catalogue, without context."""
         if self.key.fact is NodeFact.XID:
             return xid_of(self.key.code, self.text).severity
         return CATALOGUE[self.key.fact].severity
 
 
 class FactBook:
-    """Keeps what probes find until it is over, and says what of it is to be reported."""
+    """Keep each fact until it ends, and select the facts to report."""
 
     def __init__(self) -> None:
         self.refused = 0
-        """Sightings that were not kept, as there were too many facts."""
+        """Sightings that were dropped because there were too many facts."""
         self._facts: dict[_Key, KnownFact] = {}
         self._due: list[KnownFact] = []
 
     def take(self, source: str, sightings: Iterable[Sighting], now_ns: int) -> None:
-        """Take what a read of `source` found; what it no longer finds is over after a while.
+        """Apply one read's sightings, and end facts that `source` no longer finds.
 
-        Only a source that was read ages its facts: of one that cannot be read nothing is known.
+        A fact ends after its quiet time. Only a source that was read ages its facts: a failed read
+        tells nothing.
         """
         for sighting in sightings:
             self._take(source, sighting, now_ns)
@@ -89,19 +93,19 @@ class FactBook:
                 self._end(fact)
 
     def present(self) -> list[KnownFact]:
-        """The facts that are present."""
-        # A copy at once: threads that serve and send ask while the loop takes facts.
+        """Return the present facts."""
+        # Copied at once: the serving and sending threads iterate while the loop adds facts.
         return [fact for fact in list(self._facts.values()) if fact.present]
 
     def settle(self, now_ns: int) -> None:
-        """Choose what is reported until the next call: what changed, and now and then all."""
+        """Select the facts to report until the next call: changed facts, and periodically all."""
         interval_ns = AGAIN_SECONDS * NANOSECONDS
         self._due = [
             fact
             for fact in self._facts.values()
             if fact.reported_ns is None
             or now_ns - fact.reported_ns >= interval_ns
-            or fact.count >= 2 * fact.reported_count  # a storm: as it doubles, not every line
+            or fact.count >= 2 * fact.reported_count  # a storm: when it doubles
         ]
         for fact in self._due:
             fact.reported_ns, fact.reported_count = now_ns, fact.count
@@ -109,7 +113,7 @@ class FactBook:
                 del self._facts[fact.key]
 
     def rows(self, now_ns: int, ranks: Mapping[int, int]) -> Rows:
-        """What is to be reported, as NODE_FACT rows; `ranks` of an attempt are by process."""
+        """Return the selected facts as NODE_FACT rows; `ranks` maps an attempt's pids to ranks."""
         rows = np.zeros(len(self._due), dtype=_ROW)
         for row, fact in zip(rows, self._due, strict=True):
             row["rank"], row["time_ns"] = ranks.get(fact.pid, UNKNOWN_RANK), now_ns
@@ -129,7 +133,7 @@ class FactBook:
             return
         moment_ns = min(sighting.at_ns or now_ns, now_ns)
         if now_ns - moment_ns >= CATALOGUE[key.fact].quiet_seconds * NANOSECONDS:
-            return  # long over: a log holds what was before this agent
+            return  # over for long: a log holds entries from before this agent
         if fact is None:
             if len(self._facts) >= MAX_FACTS:
                 self.refused += 1

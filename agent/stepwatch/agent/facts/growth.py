@@ -1,4 +1,4 @@
-"""How much counters grew in the newest minute."""
+"""Counter growth over the newest minute."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 WINDOW_SECONDS = 60.0
-"""Growth is counted over so long: limits are per minute."""
+"""The window in seconds: limits are per minute."""
 _BETWEEN_SECONDS = 1.0
 
 
 class Grown(NamedTuple):
-    """Growth of each counter over the newest `seconds`, at most a little over a minute."""
+    """Each counter's growth over the newest `seconds`, slightly more than a minute at most."""
 
     by_name: Mapping[str, int]
     seconds: float
 
     def beyond(self, most: Mapping[str, float]) -> list[str]:
-        """Counters that grew by more than `most`, in words."""
+        """Describe the counters that grew by more than `most`."""
         return [
             f"{name}: {self.by_name[name]} in {self.seconds:.0f} s"
             for name, limit in most.items()
@@ -27,16 +27,16 @@ class Grown(NamedTuple):
 
 
 class Growth:
-    """Counters of subjects over the newest minute."""
+    """Counters by subject over the newest minute."""
 
     def __init__(self) -> None:
         self._readings: dict[str, deque[tuple[float, Mapping[str, int]]]] = {}
 
     def measure(self, subject: str, counters: Mapping[str, int], now: float) -> Grown:
-        """How much the counters of `subject` grew, at `now` in seconds.
+        """Record the counters and return their growth; `now` is in seconds.
 
-        A counter that was not there did not grow. Where one went back (a reset, a driver that was
-        loaded anew, 32 bits that are full) all are counted from there on.
+        A new counter did not grow. If a counter went back (a reset, a driver reload, a 32-bit
+        overflow), all counters start again from there.
         """
         readings = self._readings.setdefault(subject, deque())
         if readings and any(

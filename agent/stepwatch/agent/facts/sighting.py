@@ -1,4 +1,4 @@
-"""What a probe reports of something wrong, each time it finds it."""
+"""One observation of a fault by a probe."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stepwatch.signals.records import NodeFact
 
 
 class Sighting(NamedTuple):
-    """Something wrong on the node, as one read found it.
+    """A node fault in one read.
 
-    `subject` is what it is about: a device, port, disk or process. `happened` counts what happened
-    since the read before, 0 for a state that lasts. `pid` is the process that it is about, 0 if
-    none; `code` the number of an XID error; `at_ns` when it was, in monotonic nanoseconds, 0 for
-    now. `over` says that it is over by what the source itself reports.
+    `subject` is the affected device, port, disk or process. `happened` counts occurrences since the
+    previous read, 0 for a lasting state. `pid` is the affected process, 0 if none. `code` is the
+    XID number. `at_ns` is the time in monotonic nanoseconds, 0 for now. `over` means that the
+    source itself reports the end.
     """
 
     fact: NodeFact

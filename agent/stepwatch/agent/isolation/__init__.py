@@ -1,1 +1,1 @@
-"""Reads each probe in a process of its own, which can be killed when its source hangs."""
+"""Probes in their own processes, which can be killed when a source hangs."""

@@ -1,6 +1,6 @@
-"""What passes between the agent and the process of a probe: a question, and one answer to each.
+"""Messages between the agent and a probe's process: one answer per question.
 
-An answer is a line of JSON and then the rows as they lie in memory; nothing in it is executed.
+An answer is one JSON line followed by the rows in memory layout; nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stepwatch.signals.records import DTYPES, Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
 MAX_BYTES = 1 << 20
-"""An answer that is longer is refused: the largest probe sends some 20 KiB."""
+"""A longer answer is refused: the largest probe sends about 20 KiB."""
 
 
 class Answer(NamedTuple):
-    """What one read of a probe brought: rows, or why there are none (`unknown`, `detail`).
+    """The result of one probe read: rows, or the reason for their absence (`unknown`, `detail`).
 
-    `owners` are, for each row, the ids of the processes that it is about; empty where no row is
-    about a process. `facts` are what it found wrong.
+    `owners` has, for each row, the related process ids; it is empty if no row relates to a process.
+    `facts` are the faults found.
     """
 
     rows: Rows | None = None
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 
 def read(probe: Probe) -> Answer:
-    """Read a probe once, here and now."""
+    """Read a probe once, in this process."""
     if not probe.supported():
         return Answer(unknown=Unknown.NO_SOURCE, detail="its source is not there")
     try:
@@ -49,7 +49,7 @@ def read(probe: Probe) -> Answer:
 
 
 def encode(answer: Answer) -> bytes:
-    """The bytes of an answer."""
+    """Return an answer as bytes."""
     head: dict[str, Any] = {
         "unknown": answer.unknown,
         "detail": answer.detail,
@@ -61,10 +61,10 @@ def encode(answer: Answer) -> bytes:
 
 
 def decode(data: bytes, kind: Kind) -> Answer:
-    """Read an answer back, with rows of `kind`.
+    """Read an answer from bytes; its rows are of `kind`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the bytes are not an answer.
     """
     text, _, body = data.partition(b"\n")
     head = json.loads(text)

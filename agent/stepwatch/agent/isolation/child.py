@@ -1,6 +1,6 @@
-"""The process of one probe: reads when it is asked, and ends with the agent.
+"""A probe's process: it reads on request and ends with the agent.
 
-It is forked by a process of one thread (`fork_server`), with which it shares what was imported.
+A single-threaded process (`fork_server`) forks it and shares its imported modules.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
 from .answer import Answer, encode, read
 
 _PR_SET_PDEATHSIG = 1
-"""From `linux/prctl.h`: the signal that a process gets when the thread that forked it ends."""
+"""From `linux/prctl.h`: the signal for a process whose forking thread ends."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def fork(probe: Probe, ranks: RankProcesses, connection: Connection) -> int:
-    """Start the process of `probe`, which serves `connection`; returns its id.
+    """Start a process that serves `probe` on `connection`, and return its id.
 
-    `ranks` is what the probe was built with: each question brings the newest process ids.
+    `ranks` is the probe's constructor argument: each question carries the newest process ids.
 
     Raises:
         OSError: no process can be started now.
@@ -44,21 +44,21 @@ def fork(probe: Probe, ranks: RankProcesses, connection: Connection) -> int:
 
 
 def _isolate(parent: int, descriptor: int) -> None:
-    """Leave everything of the parent behind but the file `descriptor`."""
-    gc.disable()  # what the parent owns must not be finalised here
+    """Release everything inherited from the parent except `descriptor`."""
+    gc.disable()  # the parent's objects must not be finalised here
     gc.freeze()
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before the line above
+    if os.getppid() != parent:  # the parent ended before the line above
         os._exit(0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the agent ends us
+    )  # Ctrl-C reaches the whole group; the agent ends this process
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2 and number != descriptor:
-            with contextlib.suppress(OSError):  # that of the list itself
+            with contextlib.suppress(OSError):  # the directory listing's own descriptor
                 os.close(number)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -77,7 +77,7 @@ def _serve(probe: Probe, ranks: RankProcesses, questions: Connection) -> NoRetur
         probe.close()
         os._exit(0)
     finally:
-        # Whatever it raised ends this process alone; the agent learns what it was.
+        # An error ends only this process; the agent receives its text.
         error = sys.exc_info()[1]
         answer = Answer(unknown=Unknown.FAILED, detail=f"{type(error).__name__}: {error}")
         with contextlib.suppress(OSError):

@@ -1,15 +1,14 @@
-"""The process that starts the processes of probes: one thread, so that a fork in it is safe.
+"""The process that forks the probe processes: single-threaded, so that forking is safe.
 
-A fork of the agent would copy one of its threads and the locks of all others. This is a fresh
-interpreter that does nothing else: what it has imported, all probes share. Its questions are JSON,
-one a packet:
+Forking the agent would copy one thread and the locks held by the others. This fresh interpreter
+does nothing else, and all probes share its imported modules. Each packet holds one JSON question:
 
-    {"load": [module, ...], "folders": [path, ...]}    of the probes to come, and where they lie
-    {"start": 3, "probe": recipe}    with the socket of the new process
+    {"load": [module, ...], "folders": [path, ...]}    probe modules and their folders
+    {"start": 3, "probe": recipe}    with the socket for the new process
     {"kill": 3}
 
-and so are its answers: {"loaded": true}, {"started": 3}, {"failed": 3, "why": text} and
-{"ended": 3, "status": wait status}. It ends, with all its children, when the agent does.
+The answers are {"loaded": true}, {"started": 3}, {"failed": 3, "why": text} and
+{"ended": 3, "status": wait status}. It ends with the agent, and so do its children.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from . import child
 from .recipe import build_probe
 
 MOST_BYTES = 1 << 16
-"""Of a packet."""
+"""Maximum packet size."""
 
 
 class ForkServer:
-    """Serves the agent at the other end of `control` until that is closed."""
+    """Serve the agent at the other end of `control` until the agent closes it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self._numbers: dict[int, tuple[int, int]] = {}
-        """By the pidfd of a living child: its number and its pid."""
+        """Number and pid by a live child's pidfd."""
 
     def serve(self) -> None:
         """Answer until the agent ends."""
@@ -73,7 +72,7 @@ class ForkServer:
 
     def _load(self, modules: list[str]) -> None:
         for name in modules:
-            with contextlib.suppress(ImportError):  # its probe says it when it is started
+            with contextlib.suppress(ImportError):  # reported when the probe starts
                 importlib.import_module(name)
         self._say({"loaded": True})
 
@@ -81,7 +80,7 @@ class ForkServer:
         ranks = RankProcesses()
         try:
             probe = build_probe(recipe, ranks)
-            gc.freeze()  # a collection writes to the pages that it looks through
+            gc.freeze()  # a collection writes to the pages that it visits
             pid = child.fork(probe, ranks, connection)
         except (OSError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:
             connection.close()
@@ -106,7 +105,7 @@ class ForkServer:
         self._say({"ended": number, "status": status})
 
     def _say(self, answer: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the agent ended: so does this process, at once
+        with contextlib.suppress(OSError):  # the agent has ended, and this process ends next
             self._control.send(json.dumps(answer).encode())
 
 

@@ -1,4 +1,4 @@
-"""The agent's end of a probe's process: asks, takes the answer, kills what does not answer."""
+"""The agent's end of a probe's process: it asks, receives answers and kills a stuck process."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from .answer import MAX_BYTES, Answer, decode
 from .starter import Starter
 
 KNOWN_SECONDS = 0.2
-"""How a process ended is known so soon after its socket was closed."""
+"""Seconds after the socket closes within which the exit status is known."""
 START_SECONDS = 30.0
-"""A process that was not there after so long is given up."""
+"""A process that has not started after this time is given up."""
 MOST_STUCK = 3
-"""Processes of a probe that the kernel does not let die: beside so many no other is started."""
+"""Maximum number of unkillable processes per probe; beyond it no other is started."""
 LONGEST_DELAY_SECONDS = 60.0
-"""Between two tries of a probe whose process had to be ended; the first is after a second."""
+"""Maximum seconds between two starts after a failure; the first delay is one second."""
 
 
 class ProbeProcess:
-    """One probe in its process, which is started when it is first asked.
+    """A probe in its process, which starts with the first question.
 
-    No call here waits, so whoever calls is not held up by a source that hangs. A process that
-    cannot be killed, since the kernel itself waits for a device, is left behind; another one is
-    started after a delay that doubles, as long as there are few.
+    No call blocks, so a source that hangs does not delay the caller. A process that cannot be
+    killed, because the kernel waits for a device, is abandoned. Another one starts after a delay
+    that doubles, while there are few.
     """
 
     def __init__(self, probe: Probe, ranks: RankProcesses, clock: Clock, starter: Starter) -> None:
         self.probe = probe
         self.prompt = True
-        """Whether the newest answer came in time: who was late is not waited for."""
+        """Whether the newest answer was on time; a late process is not waited for."""
         self._ranks = ranks
         self._clock = clock
         self._starter = starter
         self._connection: Connection | None = None
-        self._number = 0  # of the process, as the starter counts
+        self._number = 0  # process number, as the starter counts
         self._began = False
         self._dying: list[int] = []
         self._asked_ns: int | None = None
-        self._answers = 0  # of this process
+        self._answers = 0  # from this process
         self._not_before_ns = 0
         self._delay = 0.0
 
     @property
     def awaited(self) -> Connection | None:
-        """What becomes readable with the answer; None while nothing was asked."""
+        """The connection that becomes readable with the answer; None without a pending question."""
         return self._connection if self._asked_ns is not None else None
 
     def ask(self) -> None:
-        """Ask for a reading, unless one is awaited or it is too early to try again.
+        """Request a reading, unless one is pending or the back-off delay has not passed.
 
         Raises:
-            OSError: its process cannot be started.
-            TypeError: the probe cannot be made in another process.
+            OSError: the process cannot be started.
+            TypeError: the probe cannot be built in another process.
         """
         now = self._clock.monotonic_ns()
         if self._asked_ns is not None or now < self._not_before_ns:
@@ -69,11 +69,11 @@ class ProbeProcess:
             if self._connection is None:
                 return
         self._asked_ns = now
-        with contextlib.suppress(OSError):  # it ended: `take` says so
+        with contextlib.suppress(OSError):  # the process has ended: `take` reports it
             self._connection.send_bytes(self._ranks.encode())
 
     def take(self) -> Answer | None:
-        """The answer, if it is there or can no longer come; None while it is awaited."""
+        """Return the answer if it has arrived or cannot arrive; None while it is pending."""
         if self._connection is None or self._asked_ns is None:
             return None
         try:
@@ -114,7 +114,7 @@ class ProbeProcess:
         self._answers, self._began = 0, False
 
     def _overdue_answer(self) -> Answer | None:
-        """What to say of an answer that is not there."""
+        """Handle an answer that has not arrived."""
         assert self._asked_ns is not None
         if not self._began:
             return self._beginning(self._asked_ns)
@@ -131,7 +131,7 @@ class ProbeProcess:
         )
 
     def _beginning(self, asked_ns: int) -> Answer | None:
-        """What to say while the process may not be there yet: its read has not begun."""
+        """Handle a process that may not have started: its read has not begun."""
         now = self._clock.monotonic_ns()
         if self._starter.has_started(self._number):
             self._began, self._asked_ns = True, now
@@ -148,7 +148,7 @@ class ProbeProcess:
         return self._delay
 
     def _end(self, delay: float) -> None:
-        """Kill the process, if there is one, and start no other before `delay` seconds."""
+        """Kill the process if there is one, and start no other within `delay` seconds."""
         if self._connection is not None:
             self._connection.close()
         if self._number:

@@ -1,4 +1,4 @@
-"""The newest reading of every probe, or why there is none."""
+"""Each probe's newest reading, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 LATE_TEXT = "its read did not come back in time; its process was killed"
 GRACE_SECONDS = 0.2
-"""How long a flush waits for answers, together: less than a poll. Later ones go into the next."""
+"""Seconds per flush for all answers, less than one poll; late answers join the next flush."""
 
 
 class Readings:
-    """Reads `probes` and closes them; everything but `probes` is by probe name.
+    """Read and close `probes`; the other attributes are keyed by probe name.
 
-    `up` and `unknown` (the reason) hold only probes whose source was there once, or whose read did
-    not come back. `ranks` is what the probes were built with.
+    `up` and `unknown` (the reason) list only probes whose source was present before or whose read
+    timed out. `ranks` is the probes' constructor argument.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Readings:
         self.up: dict[str, bool] = {}
         self.unknown: dict[str, Unknown] = {}
         self.details: dict[str, str] = {}
-        """Why a probe has no reading, in words; nothing for one whose source never was there."""
+        """Reason text for a missing reading; no entry if the source was never present."""
         self._clock = clock
         self.ranks = ranks or RankProcesses()
-        """Processes of ranks, with the devices of the newest reading."""
+        """The ranks' processes, with the devices from the newest reading."""
         self.starter = Starter(clock)
         self._processes: dict[str, ProbeProcess] = {}
         self._prepared = False
@@ -58,8 +58,7 @@ class Readings:
         self.facts = FactBook()
 
     def read(self) -> None:
-        """Read every probe once; of one that needs longer, what it answers goes into a later
-        round."""
+        """Read every probe once; a slow probe's answer joins a later round."""
         self._fresh = {}
         isolated = [self._process_of(probe) for probe in self.probes if probe.isolated]
         self._ask(isolated)
@@ -77,7 +76,7 @@ class Readings:
     def _ask(self, processes: Sequence[ProbeProcess]) -> None:
         if processes and not self._prepared:
             self._prepared = True
-            with contextlib.suppress(OSError):  # each probe says it below
+            with contextlib.suppress(OSError):  # each probe reports it below
                 self.starter.prepare(process.probe for process in processes)
         self.starter.collect()
         for process in processes:
@@ -88,7 +87,7 @@ class Readings:
                 self._forget(process.probe, Unknown.FAILED, f"cannot start its process: {error}")
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
-        """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
+        """Return rows for one attempt's segment; probes of one kind share a table."""
         of_process = {rank.reader.identity.pid: rank.reader.identity.rank for rank in ranks}
         parts: dict[int, list[Rows]] = {}
         named: dict[str, Rows] = {}
@@ -111,16 +110,16 @@ class Readings:
         }
 
     def node_facts(self) -> Rows:
-        """The facts that are to be reported, as rows of the node and of no rank."""
+        """Return the facts to report as node rows, without a rank."""
         return self.facts.rows(self._clock.monotonic_ns(), {})
 
     def devices(self) -> Rows:
-        """The newest DEVICE row of each device that can be read now."""
+        """Return the newest DEVICE row for each readable device."""
         tables = [self.latest.get(probe_name) for probe_name in DEVICE_PROBES]
         return joined([rows for rows in tables if rows is not None])
 
     def close(self) -> None:
-        """Close every probe, and end its process."""
+        """Close every probe and end its process."""
         for probe in self.probes:
             if not probe.isolated:
                 probe.close()
@@ -129,7 +128,7 @@ class Readings:
         self.starter.close()
 
     def _unread(self) -> Iterator[Sighting]:
-        """Probes that hang, and sources that cannot be read; not those that never were there."""
+        """Yield probes that hang and unreadable sources, except sources that were never present."""
         late_probes = {name for name, reason in self.unknown.items() if reason is Unknown.LATE}
         yielding = {probe.name for probe in self.probes if probe.yields_to in late_probes}
         for name in {**self.details, **self.unknown}:
@@ -147,7 +146,7 @@ class Readings:
         return process
 
     def _await(self, processes: Sequence[ProbeProcess]) -> None:
-        """Wait until all have answered, at most `GRACE_SECONDS`."""
+        """Wait for all answers, at most `GRACE_SECONDS`."""
         end = self._clock.monotonic_ns() + round(GRACE_SECONDS * NANOSECONDS)
         awaited = {process.awaited for process in processes if process.awaited is not None}
         while awaited:
@@ -186,8 +185,10 @@ class Readings:
         )
 
     def _primary_sightings(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
-        """The facts of an answer, but not of devices that a better source reads, or may read:
-        as long as it has not answered at all."""
+        """Return an answer's facts, except for devices that a better source reads.
+
+        While the better source has not answered, no facts are returned.
+        """
         better = {candidate.name for candidate in self.probes} & {probe.yields_to}
         if better - self._answered:
             return ()
@@ -205,7 +206,7 @@ class Readings:
 
 
 def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
-    """Addresses of the devices that each process computes on, of a reading of devices."""
+    """Return, for a device reading, each process's device addresses."""
     addresses: dict[int, tuple[str, ...]] = {}
     for row, pids in zip(() if answer.rows is None else answer.rows, answer.owners, strict=False):
         address = bytes(row["address"]).decode("ascii", "replace")
@@ -215,9 +216,9 @@ def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
 
 
 def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, int]) -> Rows:
-    """`rows` with the rank that each is about; `owners` are processes by row, `ranks` by process.
+    """Return `rows` with their ranks; `owners` has process ids by row, `ranks` ranks by process id.
 
-    What several ranks share, or none uses, belongs to the node.
+    A row that several ranks or no rank share belongs to the node.
     """
     if not owners:
         return rows

@@ -1,6 +1,6 @@
-"""How a fresh process makes a probe: its class, and what it was built with, as JSON.
+"""How a fresh process builds a probe: class and constructor arguments, as JSON.
 
-A clock and the processes of the ranks are named, not described: the other process has its own.
+A clock and the ranks' processes are only named: the other process has its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Recipe = dict[str, Any]
 
 
 def recipe_of(probe: Probe) -> Recipe:
-    """What `build_probe` makes the same probe of.
+    """Return the recipe from which `build_probe` builds the same probe.
 
     Raises:
-        TypeError: it was built with something that another process cannot have.
+        TypeError: a constructor argument cannot be sent to another process.
     """
     arguments, named = probe.built_with
     return {
@@ -32,10 +32,10 @@ def recipe_of(probe: Probe) -> Recipe:
 
 
 def build_probe(recipe: Recipe, ranks: RankProcesses) -> Probe:
-    """The probe of a recipe; opens nothing yet.
+    """Build the probe from a recipe; this opens nothing.
 
     Raises:
-        Exception: its module cannot be imported, or its class refuses what it is given.
+        Exception: the module cannot be imported, or the class refuses its arguments.
     """
     target: Any = importlib.import_module(recipe["module"])
     for name in recipe["name"].split("."):

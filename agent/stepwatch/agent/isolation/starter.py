@@ -1,4 +1,4 @@
-"""The agent's end of the process that starts the processes of probes (`fork_server`)."""
+"""The agent's end of the fork server (`fork_server`)."""
 
 from __future__ import annotations
 
@@ -24,34 +24,36 @@ from .recipe import recipe_of
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 10.0
-"""The first reading waits so long for the interpreter to start; as a rule that takes 0.3 s."""
+"""Seconds that the first reading waits for the interpreter to start, usually 0.3 s."""
 _END_SECONDS = 1.0
 
 
 class Starter:
-    """Starts processes, by a number of its own for each, and learns how each ended.
+    """Start processes by number, and record how each one ends.
 
-    No call waits but `prepare`, `await_end` and `close`. A server that ended is started anew when
-    the next process is asked for.
+    Only `prepare`, `await_end` and `close` block. A server that ended restarts with the next
+    process.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.crashes: dict[tuple[str, str], int] = {}
-        """How often a process was ended by a signal that was not sent from here, by probe and name
-        of the signal; replaced, never changed, since another thread reads it."""
+        """How many processes another party's signal has ended, by probe and signal name.
+
+        Another thread reads it: replace, never mutate.
+        """
         self._clock = clock
         self._control: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._newest = 0
         self._names: dict[int, str] = {}
-        """Of the probes whose processes have not ended."""
+        """Probe names for processes that have not ended."""
         self._started: set[int] = set()
         self._killed: set[int] = set()
         self._why: dict[int, str] = {}
-        """Of processes that ended and were not forgotten."""
+        """Exit reasons for ended processes that are not forgotten."""
 
     def prepare(self, probes: Iterable[Probe]) -> None:
-        """Start the server, unless it runs, and wait a while until it has loaded these probes.
+        """Start the server unless it runs, and wait until it has loaded these probes.
 
         Raises:
             OSError: no process can be started now.
@@ -69,11 +71,11 @@ class Starter:
             )
 
     def start(self, probe: Probe, descriptor: int) -> int:
-        """Ask for a process of `probe` that serves the socket `descriptor`; returns its number.
+        """Request a process that serves `probe` on the socket `descriptor`, and return its number.
 
         Raises:
-            OSError: it cannot be asked for now.
-            TypeError: the probe cannot be made in another process.
+            OSError: the request cannot be sent now.
+            TypeError: the probe cannot be built in another process.
         """
         recipe = recipe_of(probe)
         if self._control is None:
@@ -86,19 +88,19 @@ class Starter:
         return self._newest
 
     def has_started(self, number: int) -> bool:
-        """Whether a process is there, or was."""
+        """Return whether a process has started, even if it has ended."""
         return number in self._started or number not in self._names
 
     def lives(self, number: int) -> bool:
-        """Whether a process has not ended, as far as was collected."""
+        """Return whether a process has not ended, as of the newest `collect`."""
         return number in self._names
 
     def why_ended(self, number: int) -> str:
-        """What is known of the end of a process, in words; empty where it just ended."""
+        """Return the reason for a process's end; empty if it ended normally."""
         return self._why.pop(number, "")
 
     def kill(self, number: int) -> None:
-        """Kill a process, unless it has ended."""
+        """Kill a process unless it has ended."""
         if self._control is None or number not in self._names:
             return
         self._killed.add(number)
@@ -106,7 +108,7 @@ class Starter:
             self._control.send(json.dumps({"kill": number}).encode())
 
     def collect(self) -> None:
-        """Take what the server said meanwhile."""
+        """Read the server's pending answers."""
         while self._control is not None:
             try:
                 data = self._control.recv(MOST_BYTES)
@@ -120,7 +122,7 @@ class Starter:
             self._note(json.loads(data))
 
     def await_end(self, number: int, seconds: float) -> bool:
-        """Wait for a process to end; whether it has."""
+        """Wait for a process to end, and return whether it has."""
         end = self._clock.monotonic_ns() + round(seconds * NANOSECONDS)
         self.collect()
         while self.lives(number):
@@ -205,6 +207,6 @@ class Starter:
 
 
 def _environment() -> dict[str, str]:
-    """That of the agent, with its search path; its arithmetic needs no thread."""
+    """Return the agent's environment with its search path; numeric libraries get one thread."""
     paths = os.pathsep.join(map(os.path.abspath, sys.path))
     return {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

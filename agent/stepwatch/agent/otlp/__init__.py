@@ -1,4 +1,4 @@
-"""Metrics of the node over OTLP/HTTP, by the names of OpenTelemetry's semantic conventions."""
+"""Node metrics over OTLP/HTTP, named by OpenTelemetry's semantic conventions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class OtlpOptions(NamedTuple):
-    """Where metrics go, and the seconds between two requests.
+    """The metrics endpoint, and the seconds between two requests.
 
-    Without an `endpoint` the OTEL_EXPORTER_OTLP_* variables say where, without `seconds`
-    OTEL_METRIC_EXPORT_INTERVAL how often.
+    Without `endpoint` the OTEL_EXPORTER_OTLP_* variables name it; without `seconds`
+    OTEL_METRIC_EXPORT_INTERVAL sets the interval.
     """
 
     endpoint: str | None

@@ -1,4 +1,4 @@
-"""Names of OpenTelemetry's semantic conventions for fields of readings, from `conventions.toml`."""
+"""OpenTelemetry's semantic convention names for record fields, from `conventions.toml`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ GAUGE, COUNTER, UP_DOWN_COUNTER = "gauge", "counter", "updowncounter"
 
 
 class Convention(NamedTuple):
-    """A metric `name` that is sent for a `field` of a record, with these attributes.
+    """The metric `name` for a record's `field`, with its attributes.
 
-    `of` is `device`, `host`, `network` (a card) or `interface` (any of the kernel's).
+    `of` is `device`, `host`, `network` (a card) or `interface` (any kernel interface).
     """
 
     name: str
@@ -26,7 +26,7 @@ class Convention(NamedTuple):
     complement: bool = False
 
     def value_of(self, reading: float) -> float:
-        """What is sent for a value of the field."""
+        """Return the exported value for a field's value."""
         return 1.0 - reading if self.complement else reading * self.factor
 
 
@@ -40,4 +40,4 @@ CONVENTIONS: tuple[Convention, ...] = tuple(Convention(**entry) for entry in _DO
 STATUS_TYPES: Mapping[str, str] = {
     fact: kind for kind, facts in _DOCUMENT["status"].items() for fact in facts
 }
-"""`hw.type` of what a fact with this name is about."""
+"""`hw.type` for a fact, by fact name."""

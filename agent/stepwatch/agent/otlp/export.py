@@ -1,8 +1,7 @@
-"""Sends the metrics of the node over OTLP/HTTP now and then, from a thread of its own.
+"""Sends node metrics over OTLP/HTTP periodically, in its own thread.
 
-The agent's loop is not part of it: the thread reads the newest readings, as a scrape of `/metrics`
-does. A request that fails is not kept: the next one has newer values, and the counters in it count
-on.
+The agent's loop is not involved: the thread reads the newest readings, as a `/metrics` scrape
+does. A failed request is not kept: the next one has newer values, and its counters are cumulative.
 """
 
 from __future__ import annotations
@@ -51,18 +50,18 @@ except ImportError as error:
 logger = logging.getLogger(__name__)
 
 ENV_INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
-"""Milliseconds from one request to the next, as the SDK knows it."""
+"""Milliseconds between two requests, as the SDK defines it."""
 DEFAULT_SECONDS, LEAST_SECONDS = 60.0, 1.0
 TIMEOUT_SECONDS = 10.0
-"""For a request with the tries that the exporter makes of it, where no variable says otherwise."""
+"""Timeout for a request with the exporter's retries, unless a variable sets another one."""
 _PATH = "/v1/metrics"
 _SDK_LOGGER = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
 
 
 class MetricsExporter:
-    """Sends what `points` returns every `seconds` until `close`.
+    """Send the result of `points` every `seconds` until `close`.
 
-    `endpoint` is a base URL; None leaves it to the OTEL_EXPORTER_OTLP_* variables, which also name
+    `endpoint` is a base URL; with None the OTEL_EXPORTER_OTLP_* variables apply, which also name
     headers, certificates and timeout. `exported`, `dropped` and `rejected` count points.
     """
 
@@ -86,9 +85,9 @@ class MetricsExporter:
             }
         )
         self._down = False
-        self._status = 0  # of the newest answer
+        self._status = 0  # from the newest answer
         self._stopping = threading.Event()
-        # It logs every try; the agent logs an outage once.
+        # The SDK logs every retry; the agent logs an outage once.
         logging.getLogger(_SDK_LOGGER).setLevel(logging.CRITICAL)
         url = None if endpoint is None else endpoint.rstrip("/").removesuffix(_PATH) + _PATH
         self._exporter = OTLPMetricExporter(url, session=BoundedSession(self._look_at))
@@ -96,7 +95,7 @@ class MetricsExporter:
         self.thread.start()
 
     def close(self) -> None:
-        """End the thread, for two seconds at most; what it was about to send is dropped."""
+        """End the thread within two seconds; pending points are dropped."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._exporter.shutdown()
@@ -112,7 +111,7 @@ class MetricsExporter:
         data = metrics_data(points, self._resource, self._clock.wall_ns())
         self._status = 0
         sent = self._exporter.export(data) is MetricExportResult.SUCCESS
-        if sent and 200 <= self._status < 300:  # to the SDK a redirect is a success, too
+        if sent and 200 <= self._status < 300:  # the SDK treats a redirect as a success
             self.exported += len(points)
             if self._down:
                 logger.info("the OTLP receiver takes metrics again")
@@ -124,7 +123,7 @@ class MetricsExporter:
         self._down = True
 
     def _look_at(self, status: int, body: bytes) -> None:
-        """Count what the receiver took in part only; it is not sent again."""
+        """Count the points that the receiver rejected; they are not sent again."""
         self._status = status
         if status != 200:
             return
@@ -137,7 +136,7 @@ class MetricsExporter:
 
 
 def interval_seconds() -> float:
-    """Seconds between requests, from the SDK's variable; its default where that is no number."""
+    """Return the seconds between requests from the SDK's variable; its default if invalid."""
     try:
         seconds = float(os.environ.get(ENV_INTERVAL, "")) / 1000.0
     except ValueError:
@@ -146,7 +145,7 @@ def interval_seconds() -> float:
 
 
 def metrics_data(points: Iterable[Point], resource: Resource, now_ns: int) -> MetricsData:
-    """The points as the SDK's exporter takes them, each metric once."""
+    """Convert the points to the SDK's form, each metric once."""
 
     def kind(point: Point) -> tuple[str, str, str]:
         return point.name, point.instrument, point.unit
@@ -166,6 +165,6 @@ def _metric(name: str, instrument: str, unit: str, points: list[Point], now_ns: 
 
 
 def _samples(points: Iterable[Point], now_ns: int) -> Iterator[NumberDataPoint]:
-    # A start of 0 is an unknown one: counters of drivers and cards begin when these are loaded.
+    # Start 0 means unknown: driver and card counters begin when the driver loads.
     for point in points:
         yield NumberDataPoint(point.attributes, 0, now_ns, point.value)

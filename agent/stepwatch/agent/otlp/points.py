@@ -1,4 +1,4 @@
-"""From the newest readings of a node to points under conventional names; unknown ones are none."""
+"""Converts a node's newest readings to points with conventional names; unknown values give none."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from stepwatch.signals.wire import Rows
 from .conventions import CONVENTIONS, STATUS_TYPES, UP_DOWN_COUNTER, Convention
 
 MOST_POINTS = 2048
-"""In a request: 128 devices with 10 each, 32 interfaces with 6, and 256 facts are below it."""
+"""Maximum per request; 128 devices with 10 each, 32 interfaces with 6 and 256 facts fit."""
 STATES = ("ok", "degraded", "failed")
 _STATE_OF = {Severity.FATAL: "failed", Severity.DEGRADED: "degraded"}
 _KINDS = {"device": Kind.DEVICE, "network": Kind.NIC, "interface": Kind.NIC, "host": Kind.HOST}
 
 
 class NodeReadings(Protocol):
-    """The newest readings of a node."""
+    """A node's newest readings."""
 
     @property
     def latest(self) -> Mapping[str, Rows]:
-        """By probe."""
+        """Rows by probe name."""
         ...
 
     def devices(self) -> Rows:
-        """DEVICE rows."""
+        """Return DEVICE rows."""
         ...
 
 
 class Point(NamedTuple):
-    """One value of the metric `name`; `instrument` and `unit` are those of its convention."""
+    """One value for the metric `name`; `instrument` and `unit` come from its convention."""
 
     name: str
     instrument: str
@@ -50,7 +50,7 @@ class Point(NamedTuple):
 def points_of(
     readings: NodeReadings, facts: Iterable[KnownFact], sys: Path = Path("/sys")
 ) -> list[Point]:
-    """All points of a node, at most `MOST_POINTS`; `sys` says which interfaces are cards."""
+    """Return a node's points, at most `MOST_POINTS`; `sys` shows which interfaces are cards."""
     present = list(facts)
     devices = readings.devices()
     points = [
@@ -71,10 +71,10 @@ def _of_devices(rows: Rows) -> Iterator[Point]:
 def _of_interfaces(rows: Rows | None, sys: Path) -> Iterator[Point]:
     for row in () if rows is None else rows:
         name = bytes(row["interface"]).decode("ascii", "replace")
-        if not name:  # the row of TCP
+        if not name:  # the TCP row
             continue
         yield from _points("interface", row, {"network.interface.name": name})
-        if (sys / "class/net" / name / "device").exists():  # else it is made by software
+        if (sys / "class/net" / name / "device").exists():  # a software interface has no device
             card = {"hw.type": "network", "hw.id": name, "hw.name": name}
             yield from _points("network", row, card)
 
@@ -104,7 +104,7 @@ def _device(row: np.void) -> dict[str, str]:
 
 
 def _status_of_devices(rows: Rows, facts: list[KnownFact]) -> Iterator[Point]:
-    """1 for the state that holds and 0 for the others, of each device whose state is known."""
+    """Yield 1 for a device's current state and 0 for the others, if the state is known."""
     for row in rows:
         lost = int(row["lost"])
         if lost == UNKNOWN[Kind.DEVICE]["lost"]:
@@ -116,7 +116,7 @@ def _status_of_devices(rows: Rows, facts: list[KnownFact]) -> Iterator[Point]:
 
 
 def _status_of_parts(facts: list[KnownFact]) -> Iterator[Point]:
-    """1 for the worst state of each port and disk that a fact is about; of others nothing."""
+    """Yield 1 for the worst state of each port and disk that has a fact."""
     worst: dict[tuple[str, str], str] = {}
     for fact in facts:
         kind, state = STATUS_TYPES.get(fact.name), _STATE_OF.get(fact.severity)

@@ -1,4 +1,4 @@
-"""Requests to an OTLP receiver, whose answers are read up to a bound in size and in time."""
+"""Requests to an OTLP receiver, with bounds on the answer's size and time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import requests
 from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
 
 MOST_BYTES = 64 << 10
-"""An answer is a message of a few hundred bytes; what is beyond is not read."""
+"""An answer is a message with a few hundred bytes; the excess is not read."""
 ANSWER_SECONDS = 10.0
-"""From the head of an answer to its end."""
+"""Seconds from an answer's head to its end."""
 
 
 class BoundedSession(requests.Session):
-    """Gives each answer to `seen` as (status, body) before the exporter looks at it."""
+    """Pass each answer to `observe` as (status, body) before the exporter reads it."""
 
     def __init__(self, observe: Callable[[int, bytes], None]) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class BoundedSession(requests.Session):
         self.headers["accept-encoding"] = "identity"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """Send, and read the answer: whole, or as much of it as there is within the bounds."""
+        """Send, and read the answer completely or up to the bounds."""
         answer = super().send(request, **{**options, "stream": True})
         try:
             body = _read(answer)
@@ -36,11 +36,11 @@ class BoundedSession(requests.Session):
 
 
 def _read(answer: requests.Response) -> bytes:
-    # Nothing bounds what requests decompresses.
+    # requests sets no limit on decompressed data.
     if answer.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise requests.exceptions.ContentDecodingError("the answer is compressed, unasked")
     try:
-        pieces = answer.iter_content(1)  # a larger one would wait until it is full
+        pieces = answer.iter_content(1)  # a larger piece would wait until it is full
         return read_within(pieces, MOST_BYTES, ANSWER_SECONDS)
     except (TooLongError, TooSlowError) as error:
         return error.data

@@ -1,4 +1,4 @@
-"""A probe reads one source on the node; one folder each, found by `registry.discover`."""
+"""Each probe reads one source on the node; `registry.discover` finds one per folder."""
 
 from .probe import Gauge, Probe, ProbeContext
 

@@ -1,4 +1,4 @@
-"""What the doctor does in other processes: torch and drivers are loaded there, and may hang."""
+"""The doctor's child processes: they load torch and drivers, and may hang."""
 
 from .asking import ChildError, answers
 

@@ -1,4 +1,4 @@
-"""Runs a module of this package in an interpreter of its own, and reads its lines of JSON."""
+"""Run a module from this package in its own interpreter and read its JSON lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 NOT_INSTALLED = 3
-"""Exit code of a child that does without torch what it can do: nothing."""
+"""Exit code when torch is not installed."""
 _MOST_LINES = 4096
 
 
 class ChildError(RuntimeError):
-    """Why there is no answer; `missing` says that torch is not installed."""
+    """The reason for a missing answer; `missing` is True if torch is not installed."""
 
     def __init__(self, reason: str, *, missing: bool = False) -> None:
         super().__init__(reason)
@@ -25,13 +25,13 @@ class ChildError(RuntimeError):
 
 
 def answers(name: str, words: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """The lines of module `name` of this package, called with `words`.
+    """Run this package's module `name` with arguments `words` and return its JSON lines.
 
-    It and its children are killed after `seconds`. One that a sick driver keeps in the kernel is
-    left behind, not waited for.
+    The child and its descendants are killed after `seconds`. A child that a broken driver holds in
+    the kernel is abandoned.
 
     Raises:
-        ChildError: it came to no end, or to a bad one; with its last line.
+        ChildError: the child timed out or failed; the message has its last line.
     """
     command = [sys.executable, "-m", f"{__package__}.{name}", *words]
     process = subprocess.Popen(
@@ -50,6 +50,6 @@ def answers(name: str, words: Sequence[str], seconds: float) -> list[dict[str, A
     if process.returncode:
         last = next(iter(reversed(errors.strip().splitlines())), "")
         raise ChildError(f"it ended with {process.returncode}: {last[:200]}")
-    # Libraries may print, too.
+    # Libraries may print other lines.
     lines = (line for line in out.splitlines()[:_MOST_LINES] if line.startswith("{"))
     return [json.loads(line) for line in lines]

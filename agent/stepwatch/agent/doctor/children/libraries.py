@@ -1,6 +1,6 @@
-"""A child: versions of the driver and of what torch brings, as one line of JSON.
+"""A child: driver versions and torch's library versions, as one JSON line.
 
-`python -m stepwatch.agent.doctor.children.libraries`; a value that is not known is null.
+`python -m stepwatch.agent.doctor.children.libraries`; an unknown value is null.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def of_torch() -> dict[str, Any]:
-    """Versions of torch, of its CUDA and its NCCL; `devices` are those that it can use."""
+    """Return the versions for torch, its CUDA and its NCCL; `devices` counts usable devices."""
     try:
         import torch
     except ImportError:
@@ -23,8 +23,7 @@ def of_torch() -> dict[str, Any]:
 
 
 def of_driver() -> dict[str, Any]:
-    """Version of the driver and of the newest CUDA that it has; `driver_error` is NVML's code where
-    it does not answer."""
+    """Return the driver version and its newest CUDA; `driver_error` is NVML's code if it fails."""
     try:
         import pynvml
     except ImportError:

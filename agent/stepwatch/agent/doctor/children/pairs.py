@@ -1,8 +1,8 @@
-"""A child: reduces between pairs of nodes, one process a node, all pairs of a round at once.
+"""A child: all-reduce between node pairs, one process per node, all pairs in a round at once.
 
-`python -m stepwatch.agent.doctor.children.pairs SECONDS HOST PORT NODES NODE NAME` on every node;
-each prints every pair's rate as one line of JSON. Gloo over TCP: what it finds is the network that
-the ranks' control messages use, and the slower path of the data.
+Run `python -m stepwatch.agent.doctor.children.pairs SECONDS HOST PORT NODES NODE NAME` on every
+node. Each node prints all pair rates as one JSON line. Gloo over TCP tests the network that ranks
+use for control messages, and the slower data path.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 from .asking import NOT_INSTALLED
 
 MEET_SECONDS = 60.0
-"""How long nodes wait for each other."""
+"""Seconds that nodes wait for each other."""
 MOST_ROUNDS = 7
-"""Each node meets so many others at most: enough to tell a slow node from a slow peer."""
+"""Maximum number of peers per node: enough to distinguish a slow node from a slow peer."""
 BYTES = 1 << 20
 MOST_SECONDS_A_CALL = 10.0
 
 
 def rounds(nodes: int) -> list[list[tuple[int, int]]]:
-    """Rounds in which every node has one peer, and over which no pair meets twice.
+    """Return rounds in which every node has one peer and no pair meets twice.
 
-    The circle method: node 0 stays, the others move on by one. Of 4 nodes: 0-3 1-2, then 0-2 3-1,
-    then 0-1 2-3. Of an odd number one pauses in each round.
+    This is the circle method: node 0 stays, the others move by one. For 4 nodes: 0-3 1-2, then
+    0-2 3-1, then 0-1 2-3. With an odd number one node pauses in each round.
     """
     places = list(range(nodes + nodes % 2))
     schedule = []
@@ -41,9 +41,9 @@ def rounds(nodes: int) -> list[list[tuple[int, int]]]:
 
 
 def measured(dist: Any, torch: Any, group: Any, seconds: float) -> float:
-    """Bytes per second that two nodes reduce."""
+    """Return the all-reduce rate between two nodes in bytes per second."""
     values = torch.ones(BYTES // 4)
-    dist.all_reduce(values, group=group)  # connects
+    dist.all_reduce(values, group=group)  # opens the connection
     times, begins = 0, time.monotonic()
     going = torch.ones(1)
     while bool(going.item()):
@@ -56,10 +56,12 @@ def measured(dist: Any, torch: Any, group: Any, seconds: float) -> float:
 
 
 def meetings(dist: Any, torch: Any, nodes: int, node: int, seconds: float) -> Iterator[list[float]]:
-    """(node, node, bytes per second) of each pair that this node is the first of."""
+    """Yield (node, node, bytes per second) for each pair in which this node is first."""
     plan = rounds(nodes)
     for pairs in plan:
-        groups = [(pair, dist.new_group(list(pair))) for pair in pairs]  # by all, in one order
+        groups = [
+            (pair, dist.new_group(list(pair))) for pair in pairs
+        ]  # on all nodes, in one order
         for pair, group in groups:
             if node in pair:
                 rate = measured(dist, torch, group, seconds / len(plan))
@@ -69,7 +71,7 @@ def meetings(dist: Any, torch: Any, nodes: int, node: int, seconds: float) -> It
 
 
 def main(seconds: float, host: str, port: int, nodes: int, node: int, name: str) -> int:
-    """Meet the others, measure, and print what all found."""
+    """Meet the other nodes, measure, and print all pair rates."""
     try:
         import torch
         import torch.distributed as dist
@@ -90,7 +92,7 @@ def main(seconds: float, host: str, port: int, nodes: int, node: int, name: str)
     names = [store.get(f"name/{peer}").decode() for peer in range(nodes)]
     rates = [pair for peer in range(nodes) for pair in json.loads(store.get(f"found/{peer}"))]
     print(json.dumps({"names": names, "pairs": rates}), flush=True)
-    dist.barrier()  # node 0 has the store
+    dist.barrier()  # node 0 serves the store
     dist.destroy_process_group()
     return 0
 

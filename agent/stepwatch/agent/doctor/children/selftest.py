@@ -1,7 +1,7 @@
-"""A child: computes, copies and fills memory on each device, and reduces between ranks of the node.
+"""A child: compute, copy and fill memory on each device, and all-reduce between local ranks.
 
-`python -m stepwatch.agent.doctor.children.selftest SECONDS`; a line of JSON for each device, and
-one for the all-reduce. Rates are per second; `wrong` counts results that are not what they must be.
+`python -m stepwatch.agent.doctor.children.selftest SECONDS` prints one JSON line per device and
+one for the all-reduce. Rates are per second; `wrong` counts incorrect results.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from .asking import NOT_INSTALLED
 SIZE = 1024
 CHUNK_BYTES = 64 << 20
 MOST_CPU_BYTES = 512 << 20
-"""Of the node's memory; a job may be waiting for it."""
+"""Maximum host memory to test; a job may be waiting for it."""
 DEVICE_RATIO = 0.8
-"""Of what is free on a device: drivers and libraries need the rest."""
+"""Ratio to the device's free memory: drivers and libraries need the remainder."""
 REDUCED_BYTES = 16 << 20
 MOST_RANKS = 8
 PATTERNS = (0x00, 0xFF, 0x55, 0xAA)
-"""Each bit is written as 0 and as 1, beside neighbours that are the same and that are not."""
+"""Each bit is written as 0 and as 1, next to equal and to different neighbours."""
 TOGETHER_SECONDS = 30.0
 
 
 class Rates(NamedTuple):
-    """What one device does; `wrong` products are not as the first, `wrong_bytes` not as written."""
+    """One device's rates and errors.
+
+    `wrong` products differ from the first one, `wrong_bytes` from the written bytes.
+    """
 
     device: str
     flops: float
@@ -42,7 +45,7 @@ class Rates(NamedTuple):
 
 
 def rates_of(torch: Any, name: str, seconds: float) -> Rates:
-    """Compute for half of `seconds`, copy for a quarter, test memory for a quarter."""
+    """Compute for half the time, copy for a quarter, and test memory for a quarter."""
     device = torch.device(name)
     flops, wrong = _products(torch, device, seconds / 2)
     copied = _copies(torch, device, seconds / 4)
@@ -51,7 +54,7 @@ def rates_of(torch: Any, name: str, seconds: float) -> Rates:
 
 
 def _products(torch: Any, device: Any, seconds: float) -> tuple[float, int]:
-    """Operations per second, and how many products were not as the first."""
+    """Return operations per second, and the number of products that differ from the first."""
     torch.manual_seed(1)
     kind = torch.bfloat16 if device.type == "cuda" else torch.float32
     multiplicand, multiplier = (
@@ -68,7 +71,7 @@ def _products(torch: Any, device: Any, seconds: float) -> tuple[float, int]:
 
 
 def _copies(torch: Any, device: Any, seconds: float) -> float:
-    """Bytes that are read and written per second."""
+    """Return the bytes read and written per second."""
     block = torch.empty(SIZE * SIZE * 16, device=device, dtype=torch.uint8)
     target = torch.empty_like(block)
     times = _per_second(torch, device, lambda: target.copy_(block), seconds)
@@ -76,12 +79,11 @@ def _copies(torch: Any, device: Any, seconds: float) -> float:
 
 
 def _memory(torch: Any, device: Any, seconds: float) -> tuple[int, int]:
-    """Bytes that were tested, and those that were not as written, in as many chunks as fit and as
-    there is time for."""
+    """Return tested bytes and wrong bytes, in as many chunks as memory and time allow."""
     chunks, wrong, begins = [], 0, time.monotonic()
     for _ in range(_room(torch, device) // CHUNK_BYTES):
         chunk = torch.empty(CHUNK_BYTES, device=device, dtype=torch.uint8)
-        chunks.append(chunk)  # kept: the next one lies elsewhere
+        chunks.append(chunk)  # kept, so that the next chunk has another address
         for pattern in PATTERNS:
             chunk.fill_(pattern)
             wrong += int(torch.count_nonzero(chunk != pattern))
@@ -99,7 +101,7 @@ def _room(torch: Any, device: Any) -> int:
 
 
 def _per_second(torch: Any, device: Any, work: Callable[[], object], seconds: float) -> float:
-    """How often `work` is done in a second; the first time does not count."""
+    """Return calls to `work` per second; the first call is a warm-up."""
     work()
     times, begins = 0, time.monotonic()
     while time.monotonic() - begins < seconds or not times:
@@ -112,9 +114,9 @@ def _per_second(torch: Any, device: Any, work: Callable[[], object], seconds: fl
 
 
 def reduce_together(rank: int, ranks: int, port: int, seconds: float) -> None:
-    """One of `ranks` processes that sum numbers of which the sum is known; rank 0 prints.
+    """Run one rank in a group that sums numbers with a known sum; rank 0 prints the result.
 
-    The numbers are whole, so that their sum is exact in whatever order they are added.
+    The numbers are integers, so their sum is exact in any order.
     """
     import torch
     import torch.distributed as dist
@@ -138,7 +140,7 @@ def reduce_together(rank: int, ranks: int, port: int, seconds: float) -> None:
         starts = time.monotonic()
         dist.all_reduce(values)
         wrong += int(torch.count_nonzero(values != ranks * (ranks + 1) / 2))
-        if times:  # the first one connects
+        if times:  # the first one opens the connections
             spent += time.monotonic() - starts
         times += 1
         going.fill_(float(time.monotonic() - begins < seconds or times < 3))
@@ -146,7 +148,7 @@ def reduce_together(rank: int, ranks: int, port: int, seconds: float) -> None:
     total = torch.tensor([float(wrong)], device=device)
     dist.all_reduce(total)
     if rank == 0:
-        # Each rank sends and receives 2 (n - 1) / n of the bytes.
+        # Each rank sends and receives 2 (n - 1) / n times the buffer.
         moved = (times - 1) * REDUCED_BYTES * 2 * (ranks - 1) / ranks
         line = {"ranks": ranks, "backend": "nccl" if cuda else "gloo", "wrong": int(total.item())}
         print(json.dumps({**line, "bytes_per_second": moved / spent}), flush=True)
@@ -154,7 +156,7 @@ def reduce_together(rank: int, ranks: int, port: int, seconds: float) -> None:
 
 
 def main(seconds: float) -> int:
-    """Test all devices, or the processors where there is none."""
+    """Test all devices, or the CPU if there is no device."""
     try:
         import torch
         from torch.multiprocessing.spawn import spawn

@@ -1,4 +1,4 @@
-"""The `container` probe: limits of the ranks' control groups that hold them up."""
+"""The `container` probe: control group limits that slow ranks down."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stepwatch.signals.wire import Rows
 from .groups import Group, Paths, groups_of, read_counters
 
 THROTTLED_RATIO = 0.1
-"""Share of periods in which a group used up its CPU time: a tenth costs each step up to that."""
+"""Share of periods with exhausted CPU time: one tenth can lengthen each step by as much."""
 LEAST_PERIODS = 20
-"""Fewer are no share: a period is a tenth of a second by default (cpu.max)."""
+"""Minimum sample: a period is a tenth of a second by default (cpu.max)."""
 WINDOW_SECONDS = 4.0
 
 
@@ -30,7 +30,7 @@ class _Reading(NamedTuple):
 
 
 class ContainerProbe(Probe):
-    """Reads the control groups of this node's ranks, of version 2 and of version 1."""
+    """Read the control groups (versions 1 and 2) with this node's ranks."""
 
     name = "container"
     kind = Kind.NODE_FACT
@@ -53,16 +53,16 @@ class ContainerProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         root = context.sys / "fs" / "cgroup"
         return cls(context.clock, context.rank_processes, context.proc, root)
 
     def supported(self) -> bool:
-        """Whether the kernel's control groups are mounted."""
+        """Return whether control groups are mounted."""
         return self._root.is_dir()
 
     def read(self) -> Rows:
-        """No rows: what it finds are facts."""
+        """Return no rows: the results are facts."""
         now = self._clock.monotonic_ns()
         groups = groups_of(self._files, self._ranks(), self._proc)
         for stale_paths in self._readings.keys() - groups.keys():
@@ -79,17 +79,17 @@ class ContainerProbe(Probe):
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
-        """What the newest read found."""
+        """Return the newest read's facts."""
         return [sighting for sightings in self._sightings.values() for sighting in sightings]
 
 
 def _grown(previous: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """Growth of each counter; of one that went back, as that of a group made anew, none."""
+    """Return each counter's growth; a counter that went back (a recreated group) grew by 0."""
     return {name: max(0, value - previous.get(name, value)) for name, value in now.items()}
 
 
 def _sightings(group: Group, grown: Mapping[str, int]) -> Iterator[Sighting]:
-    """`pid` is set where the group is that of one rank alone."""
+    """Yield a group's faults; `pid` is set if the group has one rank."""
     pid = group.pids[0] if len(group.pids) == 1 else 0
     periods, throttled = grown.get("nr_periods", 0), grown.get("nr_throttled", 0)
     if periods >= LEAST_PERIODS and throttled >= THROTTLED_RATIO * periods:

@@ -1,4 +1,4 @@
-"""The control groups of processes, and their counters."""
+"""Control groups by process, and their counters."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ _V1 = {"cpu": "cpu", "cpu,cpuacct": "cpu", "cpuacct,cpu": "cpu", "memory": "memo
 
 
 Paths = tuple[tuple[str, str], ...]
-"""Controller and path, of each hierarchy."""
+"""(controller, path) for each hierarchy."""
 
 
 class Group(NamedTuple):
-    """One set of control groups: the processes in it, and by controller the path below the root;
-    version 2 has one path for all, under an empty name."""
+    """A set of control groups: its processes, and the path below the root by controller.
+
+    Version 2 has one path for all controllers, with an empty name.
+    """
 
     pids: tuple[int, ...]
     paths: Paths
 
     def name(self, controller: str) -> str:
-        """The path of a controller; of a long one the end, which tells pods apart."""
+        """Return a controller's path; a long path is cut to its end, which distinguishes pods."""
         paths = dict(self.paths)
         return paths.get(controller, paths.get("", "/"))[-40:]
 
 
 def groups_of(files: KernelFiles, pids: Iterable[int], proc: Path) -> dict[Paths, Group]:
-    """The control groups of processes, by their paths; those that have ended are left out.
+    """Return the processes' control groups by paths, without ended processes.
 
-    `/proc/PID/cgroup` has a line for each hierarchy: `0::/kubepods/pod1/app` is that of version 2,
-    `4:memory:/job` one of version 1 (cgroups(7)).
+    `/proc/PID/cgroup` has one line per hierarchy: `0::/kubepods/pod1/app` for version 2,
+    `4:memory:/job` for version 1 (cgroups(7)).
     """
     members: dict[Paths, list[int]] = {}
     for pid in sorted(pids):
@@ -56,7 +58,7 @@ def groups_of(files: KernelFiles, pids: Iterable[int], proc: Path) -> dict[Paths
 
 
 def read_counters(group: Group, root: Path) -> dict[str, int]:
-    """The counters of a group that say that it was held up; what is not counted is left out."""
+    """Return a group's counters for throttling and memory limits; missing ones are left out."""
     counters: dict[str, int] = {}
     for controller, path in group.paths:
         place = path.lstrip("/")

@@ -1,7 +1,7 @@
-"""The `dcgm` probe: what a dcgm-exporter that runs on the node already reports of each device.
+"""The `dcgm` probe: device values from a dcgm-exporter on the node.
 
-Where the `nvml` probe reads a device, only what NVML does not report is taken from here, and no
-fault: the exporter's values are up to its interval old, 30 s by default.
+For a device that the `nvml` probe reads, this probe adds only values that NVML lacks, and no
+faults: the exporter's values are up to its interval old, 30 s by default.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from .news import XidNews
 from .page import Device, parse
 
 STALE_SECONDS = 300.0
-"""A page on which not even a device's power changes for so long is not of now: an exporter whose
-host engine has gone serves the last one for ever (NVIDIA/gpu-monitoring-tools#188)."""
+"""A page on which no device's power changes for this time is stale: an exporter that lost its host
+engine serves the last page forever (NVIDIA/gpu-monitoring-tools#188).
+"""
 _ACTIVE = [name for name in DTYPES[Kind.DEVICE].names or () if name.endswith("_active_ratio")]
 
 
 class DcgmProbe(Probe):
-    """Reads the exporter at `url`."""
+    """Read the exporter at `url`."""
 
     name = "dcgm"
     kind = Kind.DEVICE
@@ -49,27 +50,27 @@ class DcgmProbe(Probe):
 
     @classmethod
     def is_enabled(cls, context: ProbeContext) -> bool:
-        """Whether somebody named an exporter."""
+        """Return whether an exporter is configured."""
         return bool(context.dcgm)
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node.
+        """Build this node's probe.
 
         Raises:
-            ConfigurationError: the URL of the exporter is none.
+            ConfigurationError: the exporter's URL is invalid.
         """
         return cls(context.clock, checked_url(context.dcgm))
 
     def supported(self) -> bool:
-        """Always: whoever named an exporter is to learn that it does not answer."""
+        """Return True: a configured exporter that does not answer must be reported."""
         return True
 
     def read(self) -> Rows:
-        """One row per device.
+        """Return one row per device.
 
         Raises:
-            OSError: the exporter does not answer, or its values have not changed for long.
+            OSError: the exporter does not answer, or its values are stale.
             ValueError: it serves something else.
         """
         page = self._endpoint.page()
@@ -82,13 +83,13 @@ class DcgmProbe(Probe):
         stale_ns = now.monotonic_ns - self._changed_ns
         if stale_ns > STALE_SECONDS * NANOSECONDS and np.isfinite(rows["power_watts"]).any():
             raise OSError(f"the exporter's values have not changed for {STALE_SECONDS:g} s")
-        # Of a page that was read before, states last; what was counted is no news again.
+        # States on an unchanged page last; counted events must not count again.
         lasting = [sighting for sighting in self._sightings if not sighting.happened]
         self._sightings = list(self._look(rows, now)) if is_new else lasting
         return rows
 
     def facts(self) -> Sequence[Sighting]:
-        """What is wrong with the devices, as the newest page says."""
+        """Return the device faults on the newest page."""
         return self._sightings
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The metrics page of an exporter on this node, within bounds of size and time."""
+"""An exporter's metrics page on this node, with bounds on size and time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_wi
 from stepwatch.signals.errors import ConfigurationError
 
 MAX_BYTES = 4 << 20
-"""A page of eight devices with all labels of Kubernetes has some 100 KiB."""
+"""A page for eight devices with all Kubernetes labels has about 100 KiB."""
 WAIT_SECONDS, WHOLE_SECONDS = 1.5, 3.0
-"""For each answer of the network, and for the page: together less than the probe's deadline."""
+"""Seconds per network answer and for the page, together less than the probe's deadline."""
 _TEXT = ("text/plain", "application/openmetrics-text")
 
 
 def checked_url(url: str) -> str:
-    """The URL with its path, `/metrics` where it has none.
+    """Return the URL with its path, by default `/metrics`.
 
     Raises:
-        ConfigurationError: it is none that can be read, or has a password in it.
+        ConfigurationError: the URL is invalid or holds a password.
     """
     try:
         parts = urlsplit(url)
@@ -38,18 +38,18 @@ def checked_url(url: str) -> str:
 
 
 class Endpoint:
-    """One exporter by its URL; redirects are not followed."""
+    """One exporter; redirects are not followed."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._client: httpx.Client | None = None
 
     def page(self) -> bytes:
-        """What it serves now.
+        """Return the current page.
 
         Raises:
-            OSError: it does not answer in time, or answers with an error.
-            ValueError: what it serves is no such page, or too long.
+            OSError: the exporter does not answer in time, or answers with an error.
+            ValueError: it serves something else, or the page is too long.
         """
         end = time.monotonic() + WHOLE_SECONDS
         try:
@@ -67,7 +67,7 @@ class Endpoint:
             self._client = None
 
     def _open(self) -> httpx.Client:
-        # In the probe's own process, at the first read: a connection must not be shared by a fork.
+        # Opened in the probe's own process at the first read: a fork must not share a connection.
         if self._client is None:
             self._client = httpx.Client(
                 headers={"accept": "text/plain; version=0.0.4", "accept-encoding": "identity"},

@@ -1,4 +1,4 @@
-"""Which metrics of a dcgm-exporter are read, and as what (`fields.toml`)."""
+"""The dcgm-exporter metrics to read, and their record fields (`fields.toml`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A field of a device's reading, the base units in one unit of the metric, and whether it is
-    that of an instance on a device that is divided."""
+    """A device record's field.
+
+    `unit` is the metric's unit in base units. `of_instance` marks a value that belongs to an
+    instance on a partitioned device.
+    """
 
     name: str
     unit: float
@@ -30,4 +33,4 @@ XID = "DCGM_FI_DEV_XID_ERRORS"
 REMAP_FAILED = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 REMAP_PENDING = "DCGM_FI_DEV_ROW_REMAP_PENDING"
 NAMES = frozenset({*FIELDS, XID, REMAP_FAILED, REMAP_PENDING})
-"""Metrics that are read; the others are passed over."""
+"""Metrics to read; others are skipped."""

@@ -1,4 +1,4 @@
-"""When a gauge that keeps its last value says something new."""
+"""Detects a new value in a gauge that keeps its last value."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .page import Device
 
 
 class XidNews:
-    """Follows DCGM_FI_DEV_XID_ERRORS, which holds the last XID error until the driver is reloaded
-    or the exporter restarted (NVIDIA/dcgm-exporter#500, NVIDIA/DCGM#277).
+    """Follow DCGM_FI_DEV_XID_ERRORS, which holds the last XID error until a restart.
 
-    Its value says nothing of when. A change is an error; so is what appears on a device that was
-    known without; what was there at first is old, unless it comes with the time of the error. The
-    same number twice in a row is not seen.
+    A restart of the driver or the exporter clears it (NVIDIA/dcgm-exporter#500, NVIDIA/DCGM#277).
+    The value has no time. A change is an error, and so is a first value on a device that was read
+    without one. An initial value is old, unless it has the error's timestamp. The same number twice
+    in a row is not detected.
     """
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
 
     def new_code(self, device: Device) -> int:
-        """The number of an error that is new; 0 where none is."""
+        """Return a new error's number; 0 if there is none."""
         previous = self._last.get(device.number)
         if math.isnan(device.xid):
             self._last.setdefault(device.number, 0)

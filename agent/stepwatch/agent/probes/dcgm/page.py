@@ -1,4 +1,4 @@
-"""What a dcgm-exporter's page says of each device."""
+"""Parses a dcgm-exporter's page into devices."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from .fields import FIELDS, NAMES, REMAP_FAILED, REMAP_PENDING, XID
 MAX_DEVICES = 64
 MAX_SAMPLES = 16_384
 MAX_XID = 1 << 16
-"""Beyond any: NVIDIA's catalog ends below 200."""
+"""Above any XID: NVIDIA's catalog ends below 200."""
 _NUMBERS = {str(number): number for number in range(MAX_DEVICES)}
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(\.[0-9A-Fa-f])?")
 _BLANK = 1e14
-"""DCGM writes what it does not know as numbers beyond all measure (DCGM_FP64_BLANK is 2^47), in
-fields of 32 bits from `_BLANK_32` on (DCGM_INT32_BLANK)."""
+"""DCGM marks unknown values with huge numbers (DCGM_FP64_BLANK is 2^47), in 32-bit fields with
+`_BLANK_32` and above (DCGM_INT32_BLANK).
+"""
 _BLANK_32 = range(0x7FFFFFF0, 0x80000000)
 
 
 @dataclass
 class Device:
-    """One device: its number, PCI address, values by field in base units, its newest XID error and
-    when that was reported in Unix seconds, and what is said of its rows; NaN where unknown."""
+    """One device: number, PCI address, values by field in base units, and its errors.
+
+    `xid` is the newest XID error, `xid_at` its report time in Unix seconds. `remap_failed` and
+    `remap_pending` are the row remapping states. NaN means unknown.
+    """
 
     number: int
     address: str = ""
@@ -40,10 +44,10 @@ class Device:
 
 
 def parse(page: bytes) -> list[Device]:
-    """The devices of a page, by their numbers.
+    """Return the page's devices, sorted by number.
 
     Raises:
-        ValueError: it is no page of a dcgm-exporter, or has no metric that is known.
+        ValueError: the page is not a dcgm-exporter's, or has no known metric.
     """
     lines = [line for line in page.decode("utf-8").splitlines() if _is_wanted(line)]
     if len(lines) > MAX_SAMPLES:
@@ -69,7 +73,7 @@ def _samples(lines: list[str]) -> Iterator[Sample]:
     try:
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
             yield from family.samples
-    except IndexError as error:  # of the parser, where a line ends too soon
+    except IndexError as error:  # from the parser, if a line is truncated
         raise ValueError("the exporter's page has a line that is cut") from error
 
 
@@ -93,7 +97,7 @@ def _take(device: Device, sample: Sample) -> None:
 
 
 def _address(text: str) -> str:
-    """00000000:3B:00.0 as the kernel writes it: 0000:3b:00; empty where it is no address."""
+    """Convert 00000000:3B:00.0 to the kernel's form 0000:3b:00; empty if it is no address."""
     if not _ADDRESS.fullmatch(text):
         return ""
     domain, bus, device = text.partition(".")[0].lower().split(":")

@@ -1,4 +1,4 @@
-"""The `disk` probe: file systems that are full or read-only, slow disks and file servers."""
+"""The `disk` probe: full or read-only file systems, slow disks and file servers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .waiting import Impatient, Reply
 
 
 class DiskProbe(Probe):
-    """Reads the mounts of its own mount namespace; `proc` is where `/proc` lies.
+    """Read the mounts in this mount namespace; `proc` is the `/proc` path.
 
-    A file server that does not answer is asked in a thread of its own: the others are read on.
+    Each file server is queried in its own thread, so that a stuck one does not delay the others.
     """
 
     name = "disk"
@@ -51,19 +51,19 @@ class DiskProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, context.proc)
 
     def supported(self) -> bool:
-        """Whether the kernel lists its mounts."""
+        """Return whether the kernel lists its mounts."""
         return (self._proc / "self" / "mountinfo").exists()
 
     def read(self) -> Rows:
-        """No rows: what it finds are facts.
+        """Return no rows: the results are facts.
 
         Raises:
             OSError: the mounts cannot be listed.
-            ValueError: the kernel's tables hold something else.
+            ValueError: a kernel table has an unexpected format.
         """
         now = self._clock.monotonic_ns()
         mounts = self._mounted()
@@ -75,11 +75,11 @@ class DiskProbe(Probe):
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
-        """What the newest read found."""
+        """Return the newest read's facts."""
         return self._sightings
 
     def _mounted(self) -> list[Mount]:
-        """The mounts, whose table is taken apart again only if it changed."""
+        """Return the mounts; the table is parsed again only if it changed."""
         table = self._text("self/mountinfo")
         if table != self._table:
             self._table, self._mounts = table, parse_mounts(table)[:MAX_MOUNTS]
@@ -93,11 +93,11 @@ class DiskProbe(Probe):
             yield Sighting(NodeFact.READ_ONLY, mount.path, text)
             return
         else:
-            return  # it was read-only from the beginning: images are
+            return  # read-only from the start, as images are
         if mount.is_remote:
             yield from _of_server(mount, self._servers.ask(mount.path))
             return
-        with contextlib.suppress(OSError):  # of a file system that went away meanwhile
+        with contextlib.suppress(OSError):  # the file system was unmounted meanwhile
             yield from _fullness(mount, self._statvfs(mount.path))
 
     def _text(self, name: str) -> str:
@@ -105,7 +105,7 @@ class DiskProbe(Probe):
 
 
 def _of_server(mount: Mount, reply: Reply) -> Iterator[Sighting]:
-    """A file server that is slow, silent or refuses, and what it says of its space."""
+    """Yield a file server's faults (slow, silent, error) and its space."""
     server = f"{mount.kind} from {mount.source}"
     if isinstance(reply.answer, OSError):
         text = f"{server}: {reply.answer.strerror or reply.answer}"

@@ -1,4 +1,4 @@
-"""How long disks and file servers take, from the kernel's counters. Pure but for what it keeps."""
+"""Disk and file server latency from kernel counters; pure except for the kept readings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepwatch.signals.thresholds import load
 
 _MILLISECONDS = 1000
 _PARTITION = re.compile(r"^(?:loop|ram|zram|sr|fd)\d|^(?:sd|vd|xvd|hd)[a-z]+\d+$|p\d+$")
-"""Names of block devices that are no disks: what is on a disk is counted for the disk."""
+"""Block device names that are not disks: a partition's requests count for its disk."""
 
 
 class Thresholds(NamedTuple):
-    """When a disk or a file server is at fault; see `thresholds.toml`."""
+    """Limits for disks and file servers; see `thresholds.toml`."""
 
     least_free_ratio: float
     slow_request_seconds: float
@@ -30,11 +30,11 @@ class Thresholds(NamedTuple):
 
 
 LIMITS = load(__package__, Thresholds)
-"""The shipped thresholds."""
+"""The shipped limits."""
 
 
 class _Requests(NamedTuple):
-    """Requests that ended, their milliseconds, and those under way, at a moment."""
+    """Completed requests, their milliseconds, and pending requests, at one time."""
 
     at_ns: int
     ended: int
@@ -43,7 +43,7 @@ class _Requests(NamedTuple):
 
 
 class DiskLatency:
-    """Compares two readings of `/proc/diskstats` at least `window_seconds` apart."""
+    """Compare two `/proc/diskstats` readings at least `window_seconds` apart."""
 
     def __init__(self) -> None:
         self._previous: dict[str, _Requests] = {}
@@ -51,13 +51,13 @@ class DiskLatency:
         self._sightings: list[Sighting] = []
 
     def find(self, text: str, now_ns: int) -> list[Sighting]:
-        """Disks that are slow or hang now.
+        """Return disks that are slow or stuck now.
 
-        Fields are those of Documentation/admin-guide/iostats.rst: 4 and 8 are requests that ended,
-        7 and 11 their milliseconds, 12 what is under way.
+        Fields are from Documentation/admin-guide/iostats.rst: 4 and 8 are completed requests, 7 and
+        11 their milliseconds, 12 the pending requests.
 
         Raises:
-            ValueError: it is no such table.
+            ValueError: the table has an unexpected format.
         """
         now = dict(_requests(text, now_ns))
         sightings = []
@@ -94,7 +94,7 @@ def _requests(text: str, now_ns: int) -> Iterator[tuple[str, _Requests]]:
 
 def _slow(disk: str, previous: _Requests, current: _Requests) -> Iterator[Sighting]:
     ended, took = current.ended - previous.ended, current.milliseconds - previous.milliseconds
-    if ended < LIMITS.least_requests or took < 0:  # counters that went back were reset
+    if ended < LIMITS.least_requests or took < 0:  # a counter that went back was reset
         return
     mean_s = took / ended / _MILLISECONDS
     if mean_s >= LIMITS.slow_request_seconds:
@@ -103,7 +103,7 @@ def _slow(disk: str, previous: _Requests, current: _Requests) -> Iterator[Sighti
 
 
 class _Calls(NamedTuple):
-    """Calls to a file server, how often they were sent, and their milliseconds."""
+    """Calls to a file server, transmissions, and their milliseconds."""
 
     ended: int
     sent: int
@@ -111,7 +111,7 @@ class _Calls(NamedTuple):
 
 
 class ServerLatency:
-    """Compares two readings of `/proc/self/mountstats` at least `window_seconds` apart."""
+    """Compare two `/proc/self/mountstats` readings at least `window_seconds` apart."""
 
     def __init__(self) -> None:
         self._previous: dict[str, _Calls] = {}
@@ -119,7 +119,7 @@ class ServerLatency:
         self._sightings: list[Sighting] = []
 
     def find(self, text: str, now_ns: int) -> list[Sighting]:
-        """File servers that are slow now, by where they are mounted."""
+        """Return file servers that are slow now, by mount point."""
         if now_ns - self._at_ns < LIMITS.window_seconds * NANOSECONDS:
             return self._sightings
         now = parse_calls(text)
@@ -134,11 +134,11 @@ class ServerLatency:
 
 
 def parse_calls(text: str) -> dict[str, _Calls]:
-    """Calls of each NFS mount, all operations together.
+    """Return each NFS mount's calls, summed over operations.
 
-    A mount begins with `device HOST:/path mounted on /mnt with fstype nfs4 ...`; a line of an
-    operation is `READ: 10 12 0 1200 5000 3 40 45 0`: calls, how often they were sent, timeouts,
-    bytes sent and received, milliseconds queued, on the way, in all, errors.
+    A mount begins with `device HOST:/path mounted on /mnt with fstype nfs4 ...`. An operation's
+    line is `READ: 10 12 0 1200 5000 3 40 45 0`: calls, transmissions, timeouts, bytes sent and
+    received, milliseconds queued, in transit and in total, errors.
     """
     calls: dict[str, _Calls] = {}
     mount, counted = "", False

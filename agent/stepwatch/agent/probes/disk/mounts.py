@@ -1,4 +1,4 @@
-"""What is mounted, from `/proc/self/mountinfo`. Pure."""
+"""Mounts from `/proc/self/mountinfo`; pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 MAX_MOUNTS = 64
-"""File systems that are looked at; containers see hundreds, most of which are no disks."""
+"""Maximum number of file systems; a container has hundreds of mounts, mostly without a disk."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"})
 _NFS = frozenset({"nfs", "nfs4"})
 _REMOTE = _NFS | {
@@ -16,13 +16,13 @@ _REMOTE = _NFS | {
 _LOCAL_FUSE = frozenset(
     f"fuse.{name}" for name in ("lxcfs", "fuse-overlayfs", "snapfuse", "portal", "gvfsd-fuse")
 )
-"""Of the FUSE file systems, those that no other machine holds."""
+"""FUSE file systems without a remote machine."""
 _SYSTEM = ("/run", "/sys", "/proc")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """One file system: where it is, its kind, what is mounted, and whether it is writable."""
+    """One file system: mount point, type, source, and whether it is writable."""
 
     path: str
     kind: str
@@ -31,7 +31,7 @@ class Mount(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """Whether another machine holds it, which may not answer."""
+        """Whether another machine serves it and may not answer."""
         return _is_remote(self.kind)
 
     @property
@@ -41,10 +41,10 @@ class Mount(NamedTuple):
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """File systems with files of users, each once, local ones first (proc(5), mountinfo).
+    """Return file systems with user files, each once, local ones first (proc(5), mountinfo).
 
-    A line is `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue`: what
-    stands behind the hyphen is the file system's own, before it what this mount makes of it.
+    A line is `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue`: the
+    fields after the hyphen belong to the file system, the fields before it to this mount.
     """
     mounts: dict[str, Mount] = {}
     for line in text.splitlines():
@@ -55,12 +55,12 @@ def parse_mounts(text: str) -> list[Mount]:
         kind, path = source_fields[0], _plain(fields[4])
         if kind not in _LOCAL and not _is_remote(kind):
             continue
-        if kind == "tmpfs" and path != "/dev/shm":  # the others are the system's own
+        if kind == "tmpfs" and path != "/dev/shm":  # other tmpfs mounts belong to the system
             continue
         if path.startswith(_SYSTEM):
             continue
         options = {*fields[5].split(","), *source_fields[2].split(",")}
-        # A file system that is mounted in several places is one: the first stands.
+        # A file system that is mounted several times is one: the first mount counts.
         mounts.setdefault(
             fields[2], Mount(path, kind, _plain(source_fields[1]), "ro" not in options)
         )
@@ -72,5 +72,5 @@ def _is_remote(kind: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    r"""A path as it is: blanks stand as `\040`."""
+    r"""Decode a path: `\040` stands for a blank."""
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), text)

@@ -1,4 +1,4 @@
-"""Asks what may not answer in a thread of its own, and waits for it no longer than it should."""
+"""Calls that may block run in their own thread, and the caller waits for a bounded time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 PATIENCE_SECONDS = 0.2
-"""How long one read waits for a file server; healthy ones answer in milliseconds."""
+"""Seconds that one read waits for a file server; healthy ones answer in milliseconds."""
 
 
 class Reply(NamedTuple):
-    """What a mount answered, None if nothing yet, and after how many seconds it did or did not."""
+    """A mount's answer, None while pending, and the seconds until the answer or until now."""
 
     answer: os.statvfs_result | OSError | None
     seconds: float
@@ -29,7 +29,7 @@ class _Question:
 
 
 class Impatient:
-    """Calls `statvfs` on mounts, at most one call for each at a time."""
+    """Call `statvfs` on mounts, with at most one pending call per mount."""
 
     def __init__(self, statvfs: Callable[[str], os.statvfs_result], clock: Clock) -> None:
         self._statvfs = statvfs
@@ -37,7 +37,7 @@ class Impatient:
         self._questions: dict[str, _Question] = {}
 
     def ask(self, path: str) -> Reply:
-        """The reply of a mount: one that came since the last call, or what there is by now."""
+        """Return a mount's reply: one that arrived since the last call, or the pending state."""
         question = self._questions.get(path)
         is_new = question is None
         if question is None:

@@ -1,4 +1,4 @@
-"""The `fabric` probe: ports of InfiniBand and RoCE cards, and links of Ethernet cards (EFA too)."""
+"""The `fabric` probe: InfiniBand and RoCE ports, and Ethernet links (including EFA)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PORTS = 64
 
 
 class FabricProbe(Probe):
-    """Reads `/sys/class/infiniband`, and cards below `/sys/class/net` that are hardware."""
+    """Read `/sys/class/infiniband`, and hardware cards below `/sys/class/net`."""
 
     name = "fabric"
     kind = Kind.NODE_FACT
@@ -39,15 +39,15 @@ class FabricProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, context.sys)
 
     def supported(self) -> bool:
-        """Whether the kernel lists network devices at all."""
+        """Return whether the kernel lists network devices."""
         return (self._sys / "class" / "net").is_dir()
 
     def read(self) -> Rows:
-        """No rows: what it finds are facts.
+        """Return no rows: the results are facts.
 
         Raises:
             OSError: the ports cannot be listed.
@@ -61,11 +61,11 @@ class FabricProbe(Probe):
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
-        """What the newest read found."""
+        """Return the newest read's facts."""
         return self._sightings
 
     def _of_port(self, port: Port) -> Iterator[Sighting]:
-        """Down, if it was up before: a port that nobody connected is no fault."""
+        """Yield a port's faults; a port that never was up may be unconnected and is no fault."""
         if port.is_up:
             self._were_up.add(port.name)
         elif port.name in self._were_up:
@@ -80,7 +80,7 @@ class FabricProbe(Probe):
 
 
 def _slower_than_neighbours(ports: list[Port]) -> Iterator[Sighting]:
-    """Ports that run slower than the fastest of the same kind of card."""
+    """Yield ports that are slower than the fastest port on the same card type."""
     fastest: dict[str, float] = {}
     for port in ports:
         if port.is_up and port.gigabits is not None:

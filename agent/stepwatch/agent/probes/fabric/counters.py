@@ -1,4 +1,4 @@
-"""Which counters of a port are errors, and how many of them are too many (`counters.toml`)."""
+"""Port error counters and their limits (`counters.toml`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Limit(NamedTuple):
-    """More of this counter in a minute are a fault; `because` says where the number comes from."""
+    """A counter's limit per minute; `because` names the source."""
 
     a_minute: int
     because: str
@@ -25,4 +25,4 @@ def _load() -> Mapping[str, Limit]:
 
 LIMITS = _load()
 COUNTERS = tuple(LIMITS)
-"""Names of the files that are read."""
+"""Names of the counter files."""

@@ -1,4 +1,4 @@
-"""Ports with more errors than a healthy one has."""
+"""Ports with more errors than a healthy port."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MOST = {name: limit.a_minute for name, limit in LIMITS.items()}
 
 
 class ErrorRates:
-    """Errors of each port in the newest minute."""
+    """Port errors over the newest minute."""
 
     def __init__(self) -> None:
         self._growth = Growth()
 
     def find(self, ports: Iterable[Port], now: float) -> Iterator[Sighting]:
-        """Ports with more errors than their limits, at `now` in seconds."""
+        """Yield ports whose errors exceed a limit; `now` is in seconds."""
         for port in ports:
             beyond = self._growth.measure(port.name, port.errors, now).beyond(_MOST)
             if beyond:

@@ -1,4 +1,4 @@
-"""Ports and links as the kernel lists them below `/sys`."""
+"""Ports and links as listed below `/sys`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _RATE = re.compile(r"^(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 
 
 class Port(NamedTuple):
-    """One port. `card` is what its neighbours have in common with it; `downs` how often its link
-    went down, None where that is not counted; `errors` are counters by name."""
+    """One port.
+
+    `card` is the card type that similar ports share. `downs` counts link losses, None if unknown.
+    `errors` are counters by name.
+    """
 
     name: str
     card: str
@@ -31,12 +34,12 @@ class Port(NamedTuple):
 
     @property
     def is_up(self) -> bool:
-        """Whether it can carry anything."""
+        """Whether it can carry traffic."""
         return bool(_UP.search(self.state))
 
 
 class PortFiles:
-    """Reads the ports below `sys`, whose files stay open from one read to the next."""
+    """Read the ports below `sys`; their files stay open between reads."""
 
     def __init__(self, sys: Path) -> None:
         self._cards, self._links = f"{sys}/class/infiniband", f"{sys}/class/net"
@@ -44,10 +47,11 @@ class PortFiles:
         self._drivers: dict[str, str] = {}
 
     def read_ports(self) -> Iterator[Port]:
-        """Ports of InfiniBand and RoCE cards; none where there is no such card.
+        """Yield InfiniBand and RoCE ports; none without such a card.
 
-        `state` reads `4: ACTIVE`, `rate` reads `400 Gb/sec (4X NDR)`; counters lie in `counters`
-        and `hw_counters` (Documentation/ABI/stable/sysfs-class-infiniband of the kernel).
+        `state` reads `4: ACTIVE`, `rate` reads `400 Gb/sec (4X NDR)`. The counter folders are
+        `counters` and `hw_counters` (Documentation/ABI/stable/sysfs-class-infiniband in the
+        kernel).
         """
         word = self._files.word_or
         for device in _names(self._cards):
@@ -66,10 +70,10 @@ class PortFiles:
                 )
 
     def read_links(self) -> Iterator[Port]:
-        """Ethernet cards that are hardware: bridges, containers' ends and the loopback are not.
+        """Yield hardware Ethernet cards, without bridges, container interfaces and loopback.
 
         Raises:
-            OSError: they cannot be listed.
+            OSError: the interfaces cannot be listed.
         """
         names = sorted(os.listdir(self._links))
         self._drivers = {name: driver for name, driver in self._drivers.items() if name in names}
@@ -89,7 +93,7 @@ class PortFiles:
             )
 
     def _errors(self, folder: str) -> dict[str, int]:
-        """The counters that a port has: to list them costs less than to look for each."""
+        """Return the port's counters: listing the folder costs less than a lookup for each."""
         counters = {}
         for place in (f"{folder}/counters", f"{folder}/hw_counters"):
             for name in _ERRORS.intersection(_names(place)):
@@ -99,7 +103,7 @@ class PortFiles:
         return counters
 
     def _driver(self, name: str, folder: str) -> str:
-        """The driver of a card, which stays the same; empty for what is no card."""
+        """Return a card's driver, which never changes; empty for a software interface."""
         if name not in self._drivers:
             try:
                 place = os.readlink(f"{folder}/device/driver")

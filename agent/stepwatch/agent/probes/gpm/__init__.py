@@ -1,7 +1,7 @@
-"""The `gpm` probe: how active the parts of each device are, by the driver's GPM (Hopper and later).
+"""The `gpm` probe: device activity from the driver's GPM (Hopper and later).
 
-Its values go into the device's row that the `nvml` probe reads. What has no GPM is unknown, with
-the reason in `activity`.
+Its values join the `nvml` probe's device row. A device without GPM is unknown, with the reason in
+`activity`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .samples import Samples
 
 
 class GpmProbe(Probe):
-    """Takes a sample of each device at each read; values are means since the read before."""
+    """Take one sample per device and read; values are means since the previous read."""
 
     name = "gpm"
     kind = Kind.DEVICE
     expendable = False
-    # Longer than those of nvml: a driver that hangs is late there first, and one fault, not two.
+    # Longer than nvml's: a stuck driver times out there first, which gives one fault instead of
+    # two.
     deadline_seconds = 12.0
     first_seconds = 32.0
     yields_to = "nvml"
@@ -38,15 +39,15 @@ class GpmProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock)
 
     def supported(self) -> bool:
-        """Whether there is a driver, with a device."""
+        """Return whether there is a driver with a device."""
         return bool(self._driver.devices())
 
     def read(self) -> Rows:
-        """One row per device; the values of the first read are unknown.
+        """Return one row per device; the first read's values are unknown.
 
         Raises:
             OSError: the driver does not answer.
@@ -74,7 +75,7 @@ class GpmProbe(Probe):
         self._driver.close()
 
     def _reason(self, handle: Any) -> Activity:
-        """Why nothing can be measured of a device; UNKNOWN where it can."""
+        """Return the reason why a device cannot be measured; UNKNOWN if it can."""
         mig = self._driver.ask("nvmlDeviceGetMigMode", handle)
         if mig is not None and mig[0] == 1:
             return Activity.DIVIDED

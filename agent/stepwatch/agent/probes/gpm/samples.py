@@ -1,4 +1,4 @@
-"""Samples of the driver's performance monitoring: two of a device give its values between them."""
+"""Performance monitoring samples from the driver: two samples give the values between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.agent.probes.nvml.driver import Driver
 from stepwatch.signals.clock import NANOSECONDS
 
 LEAST_SECONDS = 0.1
-"""Between two samples: the driver refreshes its counters no sooner (nvmlGpmMetricsGet)."""
+"""Minimum seconds between samples: the driver refreshes no faster (nvmlGpmMetricsGet)."""
 _PERCENT, _MEBIBYTE = 0.01, float(1 << 20)
 
 
@@ -28,7 +28,7 @@ _METRICS = {
     "pcie_received_bytes_per_second": _Metric("NVML_GPM_METRIC_PCIE_RX_PER_SEC", _MEBIBYTE),
     "pcie_sent_bytes_per_second": _Metric("NVML_GPM_METRIC_PCIE_TX_PER_SEC", _MEBIBYTE),
 }
-"""Fields of a reading, and the metric of `nvml.h` that each is."""
+"""Record fields, each with its metric in `nvml.h`."""
 
 
 class _TimedSample(NamedTuple):
@@ -37,9 +37,9 @@ class _TimedSample(NamedTuple):
 
 
 class Samples:
-    """The newest sample of each device, and the values since the one before.
+    """Each device's newest sample, and the values since the previous one.
 
-    The driver holds the memory of a sample until it is freed, which the session must outlive.
+    The driver owns a sample's memory until it is freed, and the session must live until then.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -48,7 +48,7 @@ class Samples:
         self._values: dict[int, dict[str, float]] = {}
 
     def take(self, number: int, handle: Any, now_ns: int) -> bool:
-        """Take a sample of device `number` at monotonic `now_ns`; False where there is none."""
+        """Sample device `number` at monotonic `now_ns`; return False if there is no sample."""
         previous = self._newest.get(number)
         self._values.pop(number, None)
         if previous is not None and now_ns - previous.at_ns < LEAST_SECONDS * NANOSECONDS:
@@ -67,11 +67,11 @@ class Samples:
         return True
 
     def values(self, number: int) -> dict[str, float]:
-        """What is known of a device since its sample before, by field in base units."""
+        """Return a device's known values since its previous sample, by field in base units."""
         return self._values.get(number, {})
 
     def forget(self, number: int) -> None:
-        """Free the sample of a device, and forget its values."""
+        """Free a device's sample and forget its values."""
         self._values.pop(number, None)
         newest = self._newest.pop(number, None)
         if newest is not None:

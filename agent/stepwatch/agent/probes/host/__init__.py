@@ -1,4 +1,4 @@
-"""The `host` probe: CPU, steal, pressure, memory and page faults of the node, from `/proc`."""
+"""The `host` probe: the node's CPU, steal, pressure, memory and page faults, from `/proc`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from .rank_states import RankStates
 _MEMORY = ("MemTotal", "MemAvailable", "HugePages_Free")
 _COUNTERS = ("pgmajfault", "compact_fail", *COUNTERS)
 SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"})
-"""Clock sources that cost a microsecond and more to read; tsc and those of hypervisors do not."""
+"""Clock sources that take a microsecond or more to read; tsc and hypervisor clocks take less."""
 
 
 class CpuTimes(NamedTuple):
-    """Cumulated clock ticks of all CPUs (proc(5), `/proc/stat`)."""
+    """Cumulative clock ticks for all CPUs (proc(5), `/proc/stat`)."""
 
     busy: int
     steal: int
@@ -45,10 +45,10 @@ class CpuTimes(NamedTuple):
 
 
 def parse_cpu(stat: str) -> CpuTimes:
-    """Read the first line of `/proc/stat`; guest time is counted in user time already.
+    """Parse the first line in `/proc/stat`; user time already includes guest time.
 
     Raises:
-        ValueError: the line does not hold the CPU times.
+        ValueError: the line has no CPU times.
     """
     name, *words = stat.split("\n", 1)[0].split() or [""]
     if name != "cpu" or len(words) < 4:
@@ -60,7 +60,7 @@ def parse_cpu(stat: str) -> CpuTimes:
 
 
 def parse_pressure(text: str) -> float:
-    """Share of the last 10 s in which some task stalled (the `some avg10` field), 0 to 1."""
+    """Return the share, 0 to 1, of the last 10 s in which a task stalled (`some avg10`)."""
     for word in text.split("\n", 1)[0].split():
         if word.startswith("avg10="):
             return float(word.removeprefix("avg10=")) / 100.0
@@ -68,13 +68,13 @@ def parse_pressure(text: str) -> float:
 
 
 def parse_load(text: str) -> float:
-    """Load average over one minute, the first word of `/proc/loadavg`; NaN where it is missing."""
+    """Return the one-minute load average, the first word in `/proc/loadavg`; NaN if missing."""
     words = text.split()
     return float(words[0]) if words else UNKNOWN_FLOAT
 
 
 def parse_table(text: str, names: Collection[str]) -> dict[str, int]:
-    """Those lines `name value` that are named, of `/proc/meminfo` (kB) or `/proc/vmstat`."""
+    """Return the named `name value` lines in `/proc/meminfo` (kB) or `/proc/vmstat`."""
     table: dict[str, int] = {}
     for name in names:
         match = re.search(rf"^{re.escape(name)}:?\s+(\d{{1,20}})\b", text, re.MULTILINE)
@@ -84,7 +84,7 @@ def parse_table(text: str, names: Collection[str]) -> dict[str, int]:
 
 
 class HostProbe(Probe):
-    """Reads `/proc` of the node, mounted at `proc`; `ranks` gives the process ids of ranks."""
+    """Read the node's `/proc` at `proc`; `ranks` returns the ranks' process ids."""
 
     name = "host"
     kind = Kind.HOST
@@ -109,20 +109,20 @@ class HostProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, context.proc, context.rank_processes, context.sys)
 
     def supported(self) -> bool:
-        """Whether `/proc/stat` is there."""
+        """Return whether `/proc/stat` exists."""
         return (self._proc / "stat").exists()
 
     def read(self) -> Rows:
-        """One row; ratios cover the time since the previous read and are NaN on the first.
+        """Return one row; ratios cover the time since the previous read, and the first are NaN.
 
-        Bytes of memory are 0 where `/proc/meminfo` does not report them.
+        Memory bytes are 0 if `/proc/meminfo` does not report them.
 
         Raises:
-            OSError, ValueError: `/proc` cannot be read or holds something else.
+            OSError, ValueError: `/proc` cannot be read or has an unexpected format.
         """
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
@@ -147,8 +147,10 @@ class HostProbe(Probe):
         return row
 
     def facts(self) -> list[Sighting]:
-        """Heat, governors, memory in small pieces, ranks that are blocked, and a clock source that
-        is slow to read: every timestamp of the node costs more."""
+        """Return facts about heat, governors, memory fragmentation, blocked ranks and the clock.
+
+        A slow clock source makes every timestamp on the node expensive.
+        """
         source = self._files.word_or(self._clock_source)
         if source not in SLOW_CLOCKS:
             return self._slow
@@ -156,7 +158,7 @@ class HostProbe(Probe):
         return [slow, *self._slow]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
-        """Pressure, CPU and memory of the node."""
+        """Yield the node's pressure, CPU and memory."""
         row = rows[-1]
         for resource in ("cpu", "memory", "io"):
             pressure = float(row[f"{resource}_pressure_ratio"])

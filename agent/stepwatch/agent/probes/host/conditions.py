@@ -1,4 +1,4 @@
-"""What makes a host slow without being broken: heat, governors, memory in small pieces."""
+"""Conditions that slow a host without breaking it: heat, governors, memory fragmentation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .limits import LIMITS
 MAX_CPUS = 4096
 _CPU = re.compile(r"cpu\d{1,6}")
 SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
-"""Drivers whose `powersave` follows the load; with every other driver it is the lowest clock."""
+"""Drivers whose `powersave` follows the load; in other drivers it is the lowest clock."""
 
 
 class HostConditions:
-    """Compares readings at least `window_seconds` apart; `sys` and `proc` are where they lie."""
+    """Compare readings at least `window_seconds` apart; `sys` and `proc` are the paths to read."""
 
     def __init__(
         self, sys: Path, proc: Path = Path("/proc"), files: KernelFiles | None = None
@@ -38,9 +38,10 @@ class HostConditions:
     def find(
         self, memory: Mapping[str, int], counters: Mapping[str, int], now_ns: int
     ) -> list[Sighting]:
-        """What slows the host now; `memory` and `counters` are `/proc/meminfo` and `/proc/vmstat`.
+        """Return conditions that slow the host.
 
-        What the kernel does not count is not found: no CPU of a virtual machine says its heat.
+        `memory` and `counters` are `/proc/meminfo` and `/proc/vmstat`. A condition without a kernel
+        counter is not found: virtual CPUs do not report heat.
         """
         seconds = (now_ns - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < LIMITS.window_seconds:
@@ -56,7 +57,7 @@ class HostConditions:
         return self._sightings
 
     def _present(self) -> list[str]:
-        """Folders of the CPUs, in the order of their names."""
+        """Return the CPU folders, sorted by name."""
         try:
             names = [name for name in os.listdir(self._cpus) if _CPU.fullmatch(name)]
         except OSError:
@@ -94,8 +95,7 @@ class HostConditions:
 
 
 def _throttled(files: KernelFiles, cpus: list[str]) -> Iterator[tuple[str, int]]:
-    """Milliseconds that each CPU, or the package around it, ran slower for heat since the start;
-    only those that count it."""
+    """Yield milliseconds of thermal throttling since boot by CPU or package, if counted."""
     for cpu in cpus:
         name = os.path.basename(cpu)
         for part in ("core", "package"):
@@ -105,7 +105,7 @@ def _throttled(files: KernelFiles, cpus: list[str]) -> Iterator[tuple[str, int]]
 
 
 def _governed(files: KernelFiles, cpus: list[str]) -> Iterator[Sighting]:
-    """CPUs that are kept at their lowest clock, whatever the load."""
+    """Yield CPUs that are fixed at their lowest clock at any load."""
     slow = [
         cpu
         for cpu in cpus

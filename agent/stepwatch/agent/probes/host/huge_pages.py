@@ -1,4 +1,4 @@
-"""Huge pages that processes ask for and do not get, and what is left for them."""
+"""Huge page requests that failed, and the remaining free pages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stepwatch.signals.records import NodeFact
 from .limits import LIMITS
 
 HUGE_ORDER = 9
-"""A block of this order is 2 MiB: 512 pages of 4 KiB."""
+"""The order of a 2 MiB block: 512 pages with 4 KiB."""
 MAX_ZONES = 256
 COUNTERS = ("thp_fault_alloc", "thp_fault_fallback", "htlb_buddy_alloc_fail")
-"""Of `/proc/vmstat`: huge pages that were had, that were not, and that could not be reserved."""
+"""Counters in `/proc/vmstat`: huge pages allocated, missed, and not reservable."""
 
 
 class HugePages:
-    """Compares two readings of `/proc/vmstat`; `proc` is where `/proc/buddyinfo` lies."""
+    """Compare two `/proc/vmstat` readings; `proc` contains `buddyinfo`."""
 
     def __init__(self, proc: Path) -> None:
         self._buddies = proc / "buddyinfo"
@@ -27,7 +27,7 @@ class HugePages:
     def find(
         self, memory: Mapping[str, int], counters: Mapping[str, int], seconds: float
     ) -> Iterator[Sighting]:
-        """Whether huge pages ran out in the last `seconds`; `memory` is `/proc/meminfo`."""
+        """Yield a fact if huge pages ran out in the last `seconds`; `memory` is `/proc/meminfo`."""
         now = {name: counters[name] for name in COUNTERS if name in counters}
         previous, self._previous = self._previous, now
         grown = {name: now[name] - previous[name] for name in now if name in previous}
@@ -48,10 +48,10 @@ class HugePages:
             yield Sighting(NodeFact.HUGE_PAGES_SHORT, "memory", text)
 
     def _free_pages(self) -> dict[str, int]:
-        """Free blocks of 2 MiB and more by NUMA node, counted in huge pages.
+        """Return free blocks from 2 MiB up by NUMA node, counted in huge pages.
 
-        `Node 0, zone Normal 9 8 7 6 5 4 3 2 1 5 2` has free blocks by order: 5 of order 9 and 2 of
-        order 10, twice as large, are 9 huge pages.
+        `Node 0, zone Normal 9 8 7 6 5 4 3 2 1 5 2` lists free blocks by order: 5 blocks with order
+        9 and 2 with order 10, twice as large, make 9 huge pages.
         """
         try:
             lines = self._buddies.read_text(errors="replace").splitlines()[:MAX_ZONES]

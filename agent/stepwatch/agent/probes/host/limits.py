@@ -1,4 +1,4 @@
-"""From where on a condition of the host is a fact (`thresholds.toml`)."""
+"""Limits above which a host condition becomes a fact (`thresholds.toml`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a condition is a fact; see `thresholds.toml`."""
+    """Limits for host conditions; see `thresholds.toml`."""
 
     window_seconds: float
     least_throttled_ratio: float
@@ -21,4 +21,4 @@ class Thresholds(NamedTuple):
 
 
 LIMITS = load(__package__, Thresholds)
-"""The shipped thresholds."""
+"""The shipped limits."""

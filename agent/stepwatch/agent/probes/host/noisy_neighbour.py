@@ -1,4 +1,4 @@
-"""The noisy neighbour: the process that uses most of the node's CPUs and is no rank."""
+"""The noisy neighbour: the process that uses most CPU time on the node and is not a rank."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stepwatch.signals.records import UNKNOWN_FLOAT
 
 MAX_PROCESSES = 20_000
 EVERY_SECONDS = 4.0
-"""Between two scans: a scan reads one file per process, about 20 microseconds each."""
+"""Seconds between two scans: a scan reads one file per process, about 20 microseconds each."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class BusyProcess(NamedTuple):
-    """A process and how many CPUs' worth of time it used; pid 0 if none is known."""
+    """A process and its CPU time in CPUs; pid 0 if unknown."""
 
     name: str = ""
     pid: int = 0
@@ -33,9 +33,9 @@ class _Process(NamedTuple):
 
 
 class NoisyNeighbour:
-    """Compares two scans of `/proc`; `ranks` gives the process ids that belong to ranks.
+    """Compare two `/proc` scans; `ranks` returns the ranks' process ids.
 
-    Children of ranks (loader workers) do not count either.
+    Children of ranks (loader workers) are excluded, too.
     """
 
     def __init__(self, clock: Clock, ranks: Callable[[], Set[int]], proc: Path) -> None:
@@ -47,7 +47,7 @@ class NoisyNeighbour:
         self._busiest = BusyProcess()
 
     def busiest(self) -> BusyProcess:
-        """The busiest process that is no rank between the newest two scans."""
+        """Return the busiest process between the newest two scans that is not a rank."""
         now = self._clock.monotonic_ns()
         seconds = (now - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < EVERY_SECONDS:

@@ -1,4 +1,4 @@
-"""Ranks that are blocked in the kernel, or have ended and are not gone, and for how long."""
+"""Ranks that are blocked in the kernel or are zombies, and for how long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCKED, _ZOMBIE = "D", "Z"
 
 
 class _State(NamedTuple):
-    """What a process does since `since_ns`; another life or another switch is another state."""
+    """A process's state since `since_ns`; a new start time or switch count is a new state."""
 
     letter: str
     started: int
@@ -26,9 +26,9 @@ class _State(NamedTuple):
 
 
 class RankStates:
-    """Follows the main thread of each rank's process; `ranks` gives their ids.
+    """Follow the main thread of each rank's process; `ranks` returns their ids.
 
-    One that was seen to end is followed until it is gone, whoever else forgets it.
+    An ended process is followed until it is gone, even if the caller forgets it.
     """
 
     def __init__(self, ranks: Callable[[], Set[int]], proc: Path) -> None:
@@ -37,7 +37,7 @@ class RankStates:
         self._states: dict[int, _State] = {}
 
     def find(self, now_ns: int) -> Iterator[Sighting]:
-        """Those that have been so for too long."""
+        """Yield processes that have been blocked or zombies for too long."""
         ended = {pid for pid, state in self._states.items() if state.letter == _ZOMBIE}
         self._states = {
             pid: state
@@ -54,7 +54,7 @@ class RankStates:
                 yield Sighting(NodeFact.RANK_ZOMBIE, f"process {pid}", text, pid=pid)
 
     def _state(self, pid: int, now_ns: int) -> _State | None:
-        """What a process does now, and since when it was seen to do so; None if it is gone."""
+        """Return a process's state and the time it was first seen; None if the process is gone."""
         folder = self._proc / str(pid)
         try:
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -70,7 +70,7 @@ class RankStates:
         return now
 
     def _where(self, pid: int) -> str:
-        """The kernel's function that it waits in, where this user may know."""
+        """Return the kernel function that it waits in, if this user may read it."""
         try:
             name = (self._proc / str(pid) / "wchan").read_text(errors="replace").strip()
         except OSError:
@@ -88,6 +88,6 @@ class RankStates:
 
 
 def _switches(status: str) -> int:
-    """How often it went from a CPU; one that is truly blocked does not come back to one."""
+    """Count context switches; a process that is truly blocked has no new ones."""
     counts = (line.split()[1] for line in status.splitlines() if "ctxt_switches:" in line)
     return sum(map(int, counts))

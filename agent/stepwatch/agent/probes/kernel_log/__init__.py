@@ -1,4 +1,4 @@
-"""The `kernel-log` probe: what the kernel says of devices, memory, disks and network cards."""
+"""The `kernel-log` probe: kernel messages about devices, memory, disks and network cards."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from stepwatch.signals.wire import Rows
 from .messages import Message, parse, sighting_of
 
 MAX_MESSAGES = 5_000
-"""Messages read at once; what a storm writes beyond it is read the next time."""
+"""Maximum number of messages per read; the next read continues after a storm."""
 _LONGEST = 8192
-"""The kernel's own bound on a record (`PRINTK_MESSAGE_MAX` and what it adds)."""
+"""The kernel's own record limit (`PRINTK_MESSAGE_MAX` plus its prefix)."""
 
 
 class KernelLogProbe(Probe):
-    """Reads `/dev/kmsg` from the oldest message that the kernel still has.
+    """Read `/dev/kmsg` from the oldest available message.
 
-    The book of facts leaves out what is long over, so an agent that was restarted knows of an error
-    a minute ago. It needs CAP_SYSLOG where `kernel.dmesg_restrict` is set.
+    The fact book drops old messages, so a restarted agent still reports an error from a minute ago.
+    CAP_SYSLOG is required if `kernel.dmesg_restrict` is set.
     """
 
     name = "kernel-log"
@@ -41,18 +41,18 @@ class KernelLogProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.kernel_log)
 
     def supported(self) -> bool:
-        """Whether the kernel's log is there: containers have none, unless it is given to them."""
+        """Return whether the kernel log exists: a container has one only if it is mounted."""
         return self._file.exists()
 
     def read(self) -> Rows:
-        """No rows: what it finds are facts.
+        """Return no rows: the results are facts.
 
         Raises:
-            OSError: the log may not be read, with what would permit it.
+            OSError: the log may not be read; the message names the missing permission.
         """
         if self._opened is None:
             try:
@@ -65,7 +65,7 @@ class KernelLogProbe(Probe):
         return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
 
     def facts(self) -> list[Sighting]:
-        """What the messages since the read before say, each once with how often."""
+        """Return facts from the messages since the previous read, each once with its count."""
         return self._sightings
 
     def close(self) -> None:
@@ -79,13 +79,13 @@ class KernelLogProbe(Probe):
         for _ in range(MAX_MESSAGES):
             try:
                 data = os.read(opened, _LONGEST)
-            except BlockingIOError:  # there is no further one
+            except BlockingIOError:  # no further message
                 break
-            except BrokenPipeError:  # overwritten before it was read: the next is the oldest
+            except BrokenPipeError:  # overwritten before it was read: continue with the oldest
                 continue
-            if not data:  # a plain file stands for the log
+            if not data:  # a plain file used as the log
                 break
-            # The kernel hands out one whole record; of a plain file, the end of one may be missing.
+            # The kernel returns one whole record; a plain file's last record may be incomplete.
             complete, newline, remainder = (self._remainder + data).rpartition(b"\n")
             self._remainder = remainder[:_LONGEST]
             messages += [
@@ -97,12 +97,12 @@ class KernelLogProbe(Probe):
 
 
 def _records(data: bytes) -> list[bytes]:
-    """The first line of each record; one that begins with a blank names a record's device."""
+    """Return each record's first line; a line that begins with a blank names its device."""
     return [line for line in data.split(b"\n") if line and not line.startswith(b" ")]
 
 
 def _joined(messages: list[Message]) -> list[Sighting]:
-    """One sighting of each thing, with how often it happened; its newest words stand."""
+    """Merge messages into one sighting per fact, with its count and newest text."""
     newest: dict[tuple[int, str, int], Sighting] = {}
     counts: Counter[tuple[int, str, int]] = Counter()
     for message in messages:
@@ -111,6 +111,6 @@ def _joined(messages: list[Message]) -> list[Sighting]:
             continue
         key = (sighting.fact, sighting.subject, sighting.code)
         counts[key] = 0 if sighting.over else counts[key] + 1
-        newest.pop(key, None)  # so that they are in the order of what came last
+        newest.pop(key, None)  # keeps the order of the newest messages
         newest[key] = sighting
     return [sighting._replace(happened=counts[key]) for key, sighting in newest.items()]

@@ -1,4 +1,4 @@
-"""What a message of the kernel says: patterns are data (`patterns.toml`). Pure."""
+"""Kernel message parsing with the patterns in `patterns.toml`; pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.records import NodeFact
 
 MAX_CHARACTERS = 1024
-"""Of a message that is longer the beginning is looked at."""
+"""Maximum message length; the excess is not parsed."""
 _MICROSECOND = 1000
 
 
 class Message(NamedTuple):
-    """One message; `at_ns` is nanoseconds since the node was started.
+    """One message; `at_ns` is nanoseconds since boot.
 
-    `kernel` says whether the kernel wrote it: who may write to `/dev/kmsg` (root) can add others.
+    `kernel` tells whether the kernel wrote it: a process that may write to `/dev/kmsg` (root) can
+    add messages.
     """
 
     at_ns: int
@@ -28,9 +29,10 @@ class Message(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """What a message says that holds `needle` and matches `expression`.
+    """The meaning of a message that contains `needle` and matches `expression`.
 
-    Its groups may be `subject`, `pid`, `code`; without a group, `subject` is that of the pattern.
+    Groups may be `subject`, `pid` and `code`; without a subject group, the pattern's `subject`
+    counts.
     """
 
     fact: NodeFact
@@ -42,9 +44,9 @@ class Pattern(NamedTuple):
 
 
 def parse(line: bytes) -> Message | None:
-    """Read a record of `/dev/kmsg`: `priority,sequence,microseconds,flags;text`, else None.
+    """Parse a `/dev/kmsg` record `priority,sequence,microseconds,flags;text`; None if invalid.
 
-    Source: Documentation/ABI/testing/dev-kmsg of the kernel.
+    Source: Documentation/ABI/testing/dev-kmsg in the kernel.
     """
     head, separator, text = line.partition(b";")
     fields = head.split(b",")
@@ -58,7 +60,7 @@ def parse(line: bytes) -> Message | None:
 
 
 def sighting_of(message: Message) -> Sighting | None:
-    """What a message says is wrong; None for all others."""
+    """Return the fault in a message; None if there is none."""
     for pattern in patterns():
         if pattern.needle not in message.text:
             continue
@@ -82,7 +84,7 @@ def sighting_of(message: Message) -> Sighting | None:
 
 @cache
 def patterns() -> tuple[Pattern, ...]:
-    """The patterns, in the order in which they are tried."""
+    """Return the patterns, in matching order."""
     text = resources.files(__package__).joinpath("patterns.toml").read_text(encoding="utf-8")
     return tuple(
         Pattern(

@@ -1,4 +1,4 @@
-"""The `nic` probe: counters of each network interface and of TCP, from `/sys` and `/proc`."""
+"""The `nic` probe: counters per network interface and for TCP, from `/sys` and `/proc`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_INTERFACES = 32
-"""A node with more (containers bring one each) reports the first by name."""
+"""Maximum number of interfaces, the first by name; each container adds one."""
 MEGABIT = 1_000_000
 _PARTS = {
     "received_bytes": ("statistics/rx_bytes",),
@@ -29,7 +29,7 @@ _PARTS = {
 
 
 def parse_snmp(text: str, protocol: str) -> dict[str, int]:
-    """Counters of one protocol of `/proc/net/snmp`: a line of names, then a line of values."""
+    """Return one protocol's counters in `/proc/net/snmp`: a names line, then a values line."""
     lines = [line.split() for line in text.splitlines() if line.startswith(f"{protocol}:")]
     if len(lines) < 2 or len(lines[0]) != len(lines[1]):
         return {}
@@ -38,7 +38,7 @@ def parse_snmp(text: str, protocol: str) -> dict[str, int]:
 
 
 class NicProbe(Probe):
-    """Reads the interfaces of this node; loopback is none. `sys` and `proc` are where they lie."""
+    """Read this node's interfaces except loopback; `sys` and `proc` are the paths to read."""
 
     name = "nic"
     kind = Kind.NIC
@@ -51,15 +51,15 @@ class NicProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, context.sys, context.proc)
 
     def supported(self) -> bool:
-        """Whether the kernel lists its interfaces."""
+        """Return whether the kernel lists its interfaces."""
         return os.path.isdir(self._interfaces)
 
     def read(self) -> Rows:
-        """One row per interface, and one with an empty name for TCP.
+        """Return one row per interface, and one with an empty name for TCP.
 
         Raises:
             OSError: the interfaces cannot be listed.
@@ -82,7 +82,7 @@ class NicProbe(Probe):
         return rows
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
-        """Bytes and faults of each interface, and segments that TCP sent again."""
+        """Yield each interface's bytes and faults, and TCP retransmits."""
         for row in rows:
             interface = row["interface"].decode(errors="replace")
             if not interface:
@@ -105,7 +105,7 @@ class NicProbe(Probe):
         row["tcp_retransmits"] = counters.get("RetransSegs", UNKNOWN_FLOAT)
 
     def _number(self, file: str) -> float:
-        """A file's number; NaN where it has none: an interface that is down has no speed."""
+        """Return a file's number; NaN if there is none, such as the speed of a down interface."""
         try:
             return float(int(self._files.word(file)))
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The `nvml` probe: what the NVIDIA driver reports of each device.
+"""The `nvml` probe: device values from the NVIDIA driver.
 
 A value that the driver does not report is unknown; a device that does not answer is lost.
 XID errors arrive as events and are collected at each read.
@@ -27,7 +27,7 @@ MEGAHERTZ, MILLIWATT = 1e6, 1e-3
 
 
 class NvmlProbe(Probe):
-    """Reads all devices of this node; `library` is the pynvml module, found if not given."""
+    """Read this node's devices; `library` is the pynvml module, imported by default."""
 
     name = "nvml"
     kind = Kind.DEVICE
@@ -47,15 +47,15 @@ class NvmlProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, sys=context.sys)
 
     def supported(self) -> bool:
-        """Whether there is a driver, with a device."""
+        """Return whether there is a driver with a device."""
         return bool(self._driver.devices())
 
     def read(self) -> Rows:
-        """One row per device.
+        """Return one row per device.
 
         Raises:
             OSError: the driver does not answer.
@@ -76,11 +76,11 @@ class NvmlProbe(Probe):
         return rows
 
     def facts(self) -> Sequence[Sighting]:
-        """What is wrong with the devices."""
+        """Return the device faults."""
         return self._sightings
 
     def owners(self) -> Sequence[set[int]]:
-        """The processes that compute on each device."""
+        """Return the processes that compute on each device."""
         return self._owners
 
     def close(self) -> None:
@@ -88,13 +88,13 @@ class NvmlProbe(Probe):
         self._driver.close()
 
     def _processes(self, handles: list[Any]) -> list[set[int]]:
-        """Processes that compute on each device, by the ids that the driver sees."""
-        # A lost device has no handle: the driver is asked about None, and knows of nothing.
+        """Return the processes that compute on each device, by the driver's process ids."""
+        # A lost device's handle is None, for which the driver returns nothing.
         ask = functools.partial(self._driver.ask, "nvmlDeviceGetComputeRunningProcesses")
         return [{int(process.pid) for process in ask(handle) or ()} for handle in handles]
 
     def _values(self, number: int, handle: Any, links: Sequence[Link]) -> dict[str, float]:
-        """What the driver reports of a device; a field that is not there is unknown."""
+        """Return a device's values from the driver; a missing field is unknown."""
         if handle is None:
             return {"lost": 1}
         nvml, ask = self._driver.library, functools.partial(self._driver.ask, handle=handle)
@@ -128,7 +128,7 @@ class NvmlProbe(Probe):
         }
 
     def _temperature(self, handle: Any) -> tuple[int, float]:
-        """1 lost, 0 there, -1 if the driver reports neither; and degrees Celsius."""
+        """Return 1 if lost, 0 if present, -1 if unknown, and the temperature in degrees Celsius."""
         nvml = self._driver.library
         try:
             return 0, float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
@@ -136,7 +136,7 @@ class NvmlProbe(Probe):
             return 1 if error.value == nvml.NVML_ERROR_GPU_IS_LOST else -1, UNKNOWN_FLOAT
 
     def _ecc(self, handle: Any, kind: int) -> float:
-        """Errors since the driver was loaded."""
+        """Return ECC errors since the driver was loaded."""
         volatile = self._driver.library.NVML_VOLATILE_ECC
         return _times(
             self._driver.ask("nvmlDeviceGetTotalEccErrors", kind, volatile, handle=handle)
@@ -144,7 +144,7 @@ class NvmlProbe(Probe):
 
 
 def _sum_of_errors(links: Sequence[Link]) -> float:
-    """Replays, recoveries and checksum errors of all links; NaN where none is reported."""
+    """Return replays, recoveries and checksum errors over all links; NaN if none is reported."""
     counts = [count for link in links for count in link.errors.values()]
     return float(sum(counts)) if counts else UNKNOWN_FLOAT
 
