@@ -1,4 +1,4 @@
-"""What the agent reports of itself: one AGENT row in every segment."""
+"""The agent's report about itself: one AGENT row in every segment."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stepwatch.signals.version import version
 from stepwatch.signals.wire import Rows
 
 _MOST = 0xFFFFFFFF
-"""Largest number that a counter of the row holds."""
+"""Maximum value for a row's counter."""
 _UNKNOWN_BYTES = (1 << 64) - 1
 
 
 def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: ClockPair) -> Rows:
-    """One row of `Kind.AGENT`: how often the agent reads, and what its spool holds."""
+    """Return one `Kind.AGENT` row: read intervals and the spool's state."""
     rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
     row = rows[0]
     row["rank"], row["time_ns"] = UNKNOWN_RANK, now.monotonic_ns
@@ -36,7 +36,7 @@ def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: Clock
 
 
 def _free_bytes(folder: Path) -> int:
-    """Room for the rings of ranks that start; a folder that no rank made yet is in its parent."""
+    """Return free bytes for new rings; a folder that does not exist yet is in its parent."""
     for place in (folder, folder.parent):
         try:
             volume = os.statvfs(place)

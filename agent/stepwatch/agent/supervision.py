@@ -1,4 +1,4 @@
-"""Threads that must not die unseen: counted, logged and started again."""
+"""Supervised threads: a failure is counted and logged, and the thread restarts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LONGEST_DELAY_SECONDS = 60.0
 
 
 class SupervisedThread:
-    """A daemon thread that `check` starts again after it ended with an error.
+    """A daemon thread that `check` restarts after an error.
 
-    The first restart is immediate, the following ones wait 1, 2, 4, ... seconds, at most
-    `LONGEST_DELAY_SECONDS`. The wait starts anew once a thread has worked for longer than that.
-    Python prints the traceback of the error to stderr; `check` logs and counts it.
+    The first restart is immediate, later ones wait 1, 2, 4, ... seconds, at most
+    `LONGEST_DELAY_SECONDS`. The delay resets when a thread has worked for longer than that. Python
+    prints the traceback to stderr; `check` logs and counts the error.
     """
 
     def __init__(self, name: str, target: Callable[[], None], clock: Clock) -> None:
@@ -41,11 +41,11 @@ class SupervisedThread:
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError as error:  # the node has no room for one: `check` tries again
+        except RuntimeError as error:  # no resources for a thread: `check` tries again
             self._error = error
 
     def check(self) -> None:
-        """Start the thread again if it ended with an error; to be called regularly."""
+        """Restart the thread if it ended with an error; call this regularly."""
         if self._thread is None or self._thread.is_alive() or self._error is None:
             return
         now = self._clock.monotonic_ns()
@@ -62,16 +62,16 @@ class SupervisedThread:
             self.start()
 
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """Return whether the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def started(self) -> bool:
-        """Whether it was started once."""
+        """Whether the thread was ever started."""
         return self._thread is not None
 
     def join(self, seconds: float | None) -> bool:
-        """Wait for the thread to end, without limit if None; returns whether it has ended."""
+        """Wait for the thread to end, without limit if None; return whether it has ended."""
         if self._thread is not None:
             self._thread.join(seconds)
         return not self.is_alive()

@@ -1,4 +1,4 @@
-"""What every probe offers, and what it is given."""
+"""The probe interface and its inputs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ DEFAULT_KERNEL_LOG = Path("/dev/kmsg")
 
 
 class Unknown(StrEnum):
-    """Why a reading is unknown, as the metric label `reason` says it."""
+    """Reason for an unknown reading, as in the metric label `reason`."""
 
     NO_SOURCE = "no-source"
-    """The source was there and is no longer, for example an unloaded driver."""
+    """The source was present and is gone, for example an unloaded driver."""
     UNREADABLE = "unreadable"
     INVALID = "invalid"
-    """The source was read and held what it cannot mean."""
+    """The source was read and held an invalid value."""
     LATE = "late"
-    """The read did not come back within the probe's deadline: its process was killed."""
+    """The read exceeded the probe's deadline: its process was killed."""
     FAILED = "failed"
-    """The probe's process ended, or raised what no probe may raise."""
+    """The probe's process ended or raised an unexpected error."""
 
 
 class RankProcesses:
-    """Process ids of the ranks that this node runs, as the newest flush found them, and by process
-    the PCI addresses of the devices that it computes on, as the newest reading of devices has it.
+    """The local ranks' process ids from the newest flush, with their devices.
+
+    `devices` maps a process id to the PCI addresses it computes on, from the newest device reading.
     """
 
     def __init__(self) -> None:
@@ -44,16 +45,16 @@ class RankProcesses:
         self.devices: dict[int, tuple[str, ...]] = {}
 
     def __call__(self) -> frozenset[int]:
-        """The process ids."""
+        """Return the process ids."""
         return self.pids
 
     def encode(self) -> bytes:
-        """For the process of a probe."""
+        """Return the state for a probe's process."""
         devices = {pid: addresses for pid, addresses in self.devices.items() if pid in self.pids}
         return json.dumps([sorted(self.pids), sorted(devices.items())]).encode()
 
     def decode(self, data: bytes) -> None:
-        """Take what `encode` made."""
+        """Apply a state from `encode`."""
         pids, devices = json.loads(data)
         self.pids = frozenset(pids)
         self.devices = {pid: tuple(addresses) for pid, addresses in devices}
@@ -61,9 +62,9 @@ class RankProcesses:
 
 @dataclass(frozen=True)
 class ProbeContext:
-    """What a probe may use: the clock, the ranks that this node runs now, where `/proc` lies.
+    """A probe's inputs: the clock, the local ranks and the `/proc` path.
 
-    `ranks` is for probes that are not isolated; the others know processes only.
+    `ranks` is for probes that are not isolated; isolated ones get process ids only.
     """
 
     clock: Clock
@@ -73,7 +74,7 @@ class ProbeContext:
     sys: Path = Path("/sys")
     kernel_log: Path = DEFAULT_KERNEL_LOG
     dcgm: str = ""
-    """URL of a dcgm-exporter's metrics, empty for none."""
+    """URL for a dcgm-exporter's metrics, empty for none."""
 
 
 class Gauge(NamedTuple):
@@ -85,17 +86,16 @@ class Gauge(NamedTuple):
 
 
 class Probe(ABC):
-    """Reads one source on the node, once a flush.
+    """Read one source on the node, once per flush.
 
-    `name` is a metric label, `kind` the record kind of the rows. `expendable` says whether a full
-    spool may drop the rows.
+    `name` is a metric label, `kind` the rows' record kind. `expendable` says whether a full spool
+    may drop the rows.
 
-    An isolated probe is read in a process of its own: what it keeps between two reads stays there,
-    and `close` is called there. It is built there anew, so what it is built with is a path, a
-    number, a text, the clock or the `rank_processes` of the context. A read that lasts longer than
-    `deadline_seconds` makes the reading unknown, and its process is killed. The first read of a
-    process may last `first_seconds`.
-    Only what reads this process's own memory, and files that never wait, need not be isolated.
+    An isolated probe runs in its own process: its state stays there, and `close` is called there.
+    It is built again there, so its constructor arguments are paths, numbers, texts, the clock or
+    the context's `rank_processes`. A read beyond `deadline_seconds` makes the reading unknown, and
+    the process is killed. A process's first read may take `first_seconds`. A probe needs no
+    isolation if it reads only this process's memory and files that never block.
     """
 
     name: ClassVar[str]
@@ -105,56 +105,59 @@ class Probe(ABC):
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
     yields_to: ClassVar[str] = ""
-    """Name of a probe of the same source or devices: its facts of a device stand alone where it
-    reads the device, and so does that it hangs."""
+    """A probe with the same source or devices; for a device that both read, only its facts and its
+    hang are reported."""
 
     built_with: tuple[tuple[object, ...], dict[str, object]]
-    """What its constructor was given: a process of its own makes it anew of the same."""
+    """Constructor arguments, from which another process builds the same probe."""
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
-        """Make a probe, and remember of what."""
+        """Create a probe and record its constructor arguments."""
         probe = super().__new__(cls)
         probe.built_with = arguments, named
         return probe
 
     @classmethod
     def is_enabled(cls, context: ProbeContext) -> bool:
-        """Whether this node is to have the probe."""
+        """Return whether this node runs the probe."""
         return True
 
     @classmethod
     @abstractmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node; opens nothing yet."""
+        """Build this node's probe; this opens nothing."""
 
     @abstractmethod
     def supported(self) -> bool:
-        """Whether this node has the source at all."""
+        """Return whether this node has the source."""
 
     @abstractmethod
     def read(self) -> Rows:
         """Read the source once.
 
         Raises:
-            OSError: the source is there but cannot be read now; that is unknown, not healthy.
-            ValueError: the source holds what it cannot mean.
+            OSError: the source exists but cannot be read now; that is unknown, not healthy.
+            ValueError: the source holds an invalid value.
         """
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
-        """The part of a reading that goes into the segment of an attempt with these ranks."""
+        """Return the reading's rows for the segment with these ranks."""
         return rows
 
     def owners(self) -> Sequence[Collection[int]]:
-        """Ids of the processes that each row of the newest reading is about, as a device is about
-        those that compute on it; empty where no row is about a process."""
+        """Return, for each row in the newest reading, the ids of its processes.
+
+        For a device these are the processes that compute on it; empty if no row relates to a
+        process.
+        """
         return ()
 
     def facts(self) -> Sequence[Sighting]:
-        """What the newest read found wrong."""
+        """Return the newest read's faults."""
         return ()
 
     def gauges(self, rows: Rows) -> Iterable[Gauge]:
-        """Samples for `/metrics` from these rows; of an isolated probe, from nothing else."""
+        """Return `/metrics` samples from these rows; an isolated probe may use nothing else."""
         return ()
 
     def close(self) -> None:

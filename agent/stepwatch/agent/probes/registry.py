@@ -14,16 +14,16 @@ from stepwatch.signals.records import Kind
 from .probe import Probe
 
 _SHARED = (Kind.NODE_FACT, Kind.DEVICE)
-"""Kinds that several probes may read: facts stand beside each other, devices are joined
-(`agent.devices.joined`)."""
+"""Kinds that several probes may read: facts are independent, devices are joined
+(`agent.devices.joined`).
+"""
 
 
 def discover() -> list[type[Probe]]:
-    """The probe class of every folder below `probes`, by name.
+    """Return the probe class in every folder below `probes`, sorted by name.
 
     Raises:
-        TypeError: a folder defines no probe or several, or two probes have one name or one kind of
-            record.
+        TypeError: a folder has no probe or several, or two probes share a name or a record kind.
     """
     probes_by_name: dict[str, type[Probe]] = {}
     for module in pkgutil.iter_modules(probes.__path__, f"{probes.__name__}."):

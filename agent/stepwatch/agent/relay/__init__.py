@@ -1,1 +1,1 @@
-"""From the spool to the collector."""
+"""Transport from the spool to the collector."""

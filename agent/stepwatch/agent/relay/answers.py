@@ -1,4 +1,4 @@
-"""What a collector answers: a verdict for each segment, and the formats it reads."""
+"""Collector answers: a verdict per segment, and the supported formats."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from stepwatch.signals.pacing import FLUSH_HEADER
 from .bounded import check_coding
 
 LEGACY_FORMATS = frozenset({2})
-"""What a collector reads that announces no formats."""
+"""Formats that a collector reads if it announces none."""
 
 MAX_BYTES = 1 << 20
-"""Most bytes of an answer that are read; what is longer was not written by a collector."""
+"""Maximum bytes read from an answer; a longer one is not from a collector."""
 MAX_SECONDS = 20.0
-"""Longest time from the first byte of an answer to its last; segments wait meanwhile."""
+"""Maximum seconds from an answer's first byte to its last; segments wait meanwhile."""
 MAX_REASON = 300
-"""Characters of a reason that are kept."""
+"""Maximum characters kept from a reason."""
 
 
 class Verdict(NamedTuple):
-    """What the collector says of one segment, and why."""
+    """The collector's verdict on one segment, with its reason."""
 
     word: str
     reason: str
@@ -38,19 +38,19 @@ class Answer(NamedTuple):
     verdicts: list[Verdict]
     formats: frozenset[int]
     reads_nodes: bool
-    """Whether the collector reads what an agent reports of its node, beside segments of jobs."""
+    """Whether the collector reads node reports in addition to job segments."""
 
 
 def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
-    """Body of a streamed response, at most `MAX_BYTES` of it.
+    """Return a streamed response's body, up to `MAX_BYTES`.
 
     Raises:
-        httpx.HTTPError: the connection breaks, the body is compressed, or it has not come to its
-            end within `seconds`: a timeout of the client starts anew with every byte.
+        httpx.HTTPError: the connection breaks, the body is compressed, or it does not end within
+            `seconds` (the client's own timeout restarts with every byte).
     """
     check_coding(response)
     try:
-        return read_within(response.iter_bytes(), MAX_BYTES, seconds)  # as sent, see above
+        return read_within(response.iter_bytes(), MAX_BYTES, seconds)  # uncompressed, see above
     except TooLongError as error:
         return error.data
     except TooSlowError as error:
@@ -58,14 +58,14 @@ def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
 
 
 def read_answer(body: bytes) -> Answer:
-    """Read an answer; how many verdicts it must have is for the caller to compare.
+    """Parse an answer; the caller compares the number of verdicts.
 
     Raises:
-        ValueError: it is not a collector's.
+        ValueError: the answer is not a collector's.
     """
     try:
         document = json.loads(body)
-    except RecursionError as error:  # of brackets inside brackets
+    except RecursionError as error:  # deeply nested brackets
         raise ValueError(_FOREIGN) from error
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
@@ -74,7 +74,7 @@ def read_answer(body: bytes) -> Answer:
 
 
 def read_asked_seconds(headers: Mapping[str, str]) -> float:
-    """How often the collector asks agents to flush; 0 where it does not, or asks for nonsense."""
+    """Return the requested flush interval; 0 if there is none or it is invalid."""
     try:
         seconds = float(headers.get(FLUSH_HEADER, ""))
     except ValueError:

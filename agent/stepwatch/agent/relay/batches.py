@@ -1,4 +1,4 @@
-"""How many segments travel in a request, and which one makes every request fail."""
+"""Chooses the request size, and finds a segment that makes every request fail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import Enum
 from .queue import SegmentQueue
 
 BATCH = 64
-"""Most segments in a request."""
+"""Maximum number of segments per request."""
 TRIES = 3
-"""Requests with the oldest segment alone that must fail before the one behind it is tried."""
+"""Failed requests with only the oldest segment before the next segment is tried."""
 
 
 class _Stage(Enum):
@@ -19,20 +19,20 @@ class _Stage(Enum):
 
 
 class Batches:
-    """Halves requests that the collector refuses as a whole, until one segment is left.
+    """Halve refused requests until one segment is left.
 
-    A collector that fails on that segment and takes the next one fails on that segment only.
+    If the collector fails on that segment and accepts the next one, only that segment is bad.
     """
 
     def __init__(self) -> None:
         self._size = BATCH
         self._failures = 0
         self._refused = 0
-        """Segments in the newest request that was refused."""
+        """Number of segments in the newest refused request."""
         self._stage = _Stage.NORMAL
 
     def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
-        """The segments of the next request as (sequence, bytes); none if the spool is empty."""
+        """Return the next request's segments as (sequence, bytes); none if the spool is empty."""
         if self._stage is _Stage.NEXT:
             behind = spool.oldest(2)[1:]
             if behind:
@@ -41,10 +41,10 @@ class Batches:
         return spool.oldest(1 if self._stage is _Stage.AGAIN else self._size)
 
     def succeeded(self) -> None:
-        """The collector took the request.
+        """Handle an accepted request.
 
-        Where it refused the oldest segment alone before, it refused whatever came, and does not
-        any more: all is sent at once again. Else one of those left out may be what it refuses.
+        If the collector had refused even the oldest segment alone, it refused everything and has
+        recovered: full batches are sent again. Otherwise a segment left out may be the bad one.
         """
         if self._stage is _Stage.NEXT:
             self._stage = _Stage.AGAIN
@@ -55,10 +55,10 @@ class Batches:
         self._restart()
 
     def failed(self, count: int) -> bool:
-        """The collector refused a request of `count` segments; returns whether only they are bad.
+        """Handle a refused request with `count` segments; return whether only they are bad.
 
         64 segments are refused, then 32, ..., then the oldest alone three times. The second oldest
-        is taken, the oldest refused again: True.
+        is accepted, the oldest refused again: True.
         """
         self._refused = count
         if self._stage is not _Stage.NORMAL:

@@ -1,7 +1,7 @@
-"""Answers as they were sent, within a bound: httpx decompresses without one.
+"""Size limits for answers: httpx decompresses without a limit.
 
-A few kilobytes of gzip, brotli or zstd may hold gigabytes, so no coding is asked for, and an answer
-with one is refused before its body is read.
+A few kilobytes of gzip, brotli or zstd may expand to gigabytes. So requests accept no encoding,
+and an encoded answer is refused before its body is read.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import cast
 import httpx
 
 MOST_BYTES = 256 << 20
-"""Far beyond the largest answer of a collector: the heat map of 16,384 ranks."""
+"""Far above a collector's largest answer, the heat map for 16,384 ranks."""
 AS_SENT = {"accept-encoding": "identity"}
 
 
 def limit_answers(client: httpx.Client, most: int = MOST_BYTES) -> httpx.Client:
-    """Let no answer to `client` cost more than `most` bytes; returns the client.
+    """Limit each answer to `client` to `most` bytes, and return the client.
 
-    Its requests raise `httpx.DecodingError` where the answer is compressed or longer.
+    Requests raise `httpx.DecodingError` if the answer is compressed or longer.
     """
 
     def limit(response: httpx.Response) -> None:
         check_coding(response)
-        # A client that is no asynchronous one has streams of this kind only.
+        # A synchronous client has only streams with this type.
         response.stream = _Bounded(cast(httpx.SyncByteStream, response.stream), most)
 
     client.headers.update(AS_SENT)
@@ -36,7 +36,7 @@ def check_coding(response: httpx.Response) -> None:
     """Refuse a compressed answer.
 
     Raises:
-        httpx.DecodingError: it is one.
+        httpx.DecodingError: the answer is compressed.
     """
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):

@@ -1,4 +1,4 @@
-"""Connections to a collector, for agents and for verbs that ask one."""
+"""Connections to a collector, for agents and CLI commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .bounded import limit_answers
 
 
 class Presented(httpx.Auth):
-    """Adds the token to each request, as its file holds it then."""
+    """Add the token to each request, as its file holds it then."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -27,12 +27,12 @@ class Presented(httpx.Auth):
 
 
 def connect(collector: str, access: Access, seconds: float = 10.0) -> httpx.Client:
-    """A client of the collector at a base URL, with a deadline for each connect, read and write.
+    """Return a client for a collector's base URL, with a deadline per connect, read and write.
 
     Its answers are bounded, see `limit_answers`.
 
     Raises:
-        ConfigurationError: its address is not a URL.
+        ConfigurationError: the address is not a URL.
     """
     try:
         client = httpx.Client(

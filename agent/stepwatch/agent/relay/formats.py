@@ -1,4 +1,4 @@
-"""In which wire format segments travel: one that the collector announced."""
+"""Selects the segments' wire format from those that the collector announced."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 class NoCommonFormatError(StepwatchError):
-    """There is no format that this agent writes and the collector reads."""
+    """The agent writes no format that the collector reads."""
 
 
 class Outgoing(NamedTuple):
-    """A segment as it is sent."""
+    """A segment in its sent form."""
 
     sequence: int
     data: bytes
@@ -24,13 +24,13 @@ class Outgoing(NamedTuple):
 
 
 class Formats:
-    """What the collector announced last; None before its first answer."""
+    """The collector's newest announcement; None before its first answer."""
 
     def __init__(self) -> None:
         self.announced: frozenset[int] | None = None
 
     def learn(self, announced: frozenset[int]) -> bool:
-        """Note what an answer announces; returns whether that is new."""
+        """Record an announcement, and return whether it is new."""
         if announced == self.announced:
             return False
         if self.announced is not None or wire.WRITTEN_FORMAT not in announced:
@@ -39,13 +39,13 @@ class Formats:
         return True
 
     def prepare(self, sequence: int, data: bytes) -> Outgoing:
-        """The segment in the newest format that both sides know, unchanged before the first answer.
+        """Return the segment in the newest common format, unchanged before the first answer.
 
         Raises:
-            NoCommonFormatError: there is none.
+            NoCommonFormatError: there is no common format.
             SegmentError: the segment is damaged.
         """
-        # One of a wrong size would make the collector cut the whole request elsewhere.
+        # A wrong size would make the collector split the whole request incorrectly.
         wire.check(data)
         number = wire.format_of(data)
         if self.announced is None or number in self.announced:

@@ -1,4 +1,4 @@
-"""Why a collector took nothing, in one line that says what to do."""
+"""Explains in one line why a collector accepted nothing, and what to do."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ AWAY, CERTIFICATE, PLAIN_OR_TLS = "away", "certificate", "plain-or-tls"
 TOKEN, FORBIDDEN, BUSY, ANSWER = "token", "forbidden", "busy", "answer"
 SPOOL = "spool"
 REASONS = (AWAY, CERTIFICATE, PLAIN_OR_TLS, TOKEN, FORBIDDEN, BUSY, ANSWER, SPOOL)
-"""Every `reason` of a `Problem`."""
+"""Every `reason` for a `Problem`."""
 LOOK_SECONDS = 3.0
-"""Time to find out whether a port that answers no plain HTTP speaks TLS."""
+"""Seconds to find out whether a port without plain HTTP speaks TLS."""
 
-# Numbers of OpenSSL (x509_vfy.h, X509_V_ERR_...).
+# OpenSSL error numbers (x509_vfy.h, X509_V_ERR_...).
 _EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64
 _UNKNOWN_SIGNER = {2, 18, 19, 20, 21}
 _ONLY_PLAIN = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"}
@@ -24,14 +24,14 @@ _CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
 class Problem(NamedTuple):
-    """A `reason` of `REASONS`, and the line that explains it."""
+    """A `reason` from `REASONS`, and its explanation."""
 
     reason: str
     text: str
 
 
 def of_error(error: Exception, url: httpx.URL) -> Problem:
-    """What an exception of a request to `url` means."""
+    """Explain an exception from a request to `url`."""
     cause = _tls_error(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return Problem(CERTIFICATE, _of_certificate(cause, url))
@@ -52,7 +52,7 @@ def of_error(error: Exception, url: httpx.URL) -> Problem:
 
 
 def of_status(status: int, body: str) -> Problem:
-    """What an answer other than 200 means; `body` is the beginning of its body."""
+    """Explain a status that is not 200; `body` is the start of the answer's body."""
     text = f"HTTP {status}: {body}"
     if status == httpx.codes.UNAUTHORIZED:
         return Problem(TOKEN, f"{text}; look at --token-file, which is read again when it changes")
@@ -78,7 +78,7 @@ def _of_certificate(error: ssl.SSLCertVerificationError, url: httpx.URL) -> str:
 
 
 def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
-    """The TLS library's error behind those of the HTTP libraries."""
+    """Return the TLS library's error behind the HTTP libraries' errors."""
     for _ in range(8):
         if error is None or isinstance(error, ssl.SSLError):
             return error
@@ -87,7 +87,7 @@ def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def _speaks_tls(url: httpx.URL) -> bool:
-    """Whether a handshake gets as far as a certificate; nothing is sent over the connection."""
+    """Return whether a handshake reaches a certificate; nothing else is sent."""
     place = url.host, url.port or 80
     try:
         with (

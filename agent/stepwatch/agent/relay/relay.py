@@ -1,4 +1,4 @@
-"""Sends spooled segments until the collector has acknowledged each; backs off while it cannot."""
+"""Sends spooled segments until the collector acknowledges each, and backs off after failures."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ logger = logging.getLogger(__name__)
 
 DUPLICATE, REFUSED = "duplicate", "rejected"
 DONE = ("accepted", DUPLICATE)
-"""What the collector says of a segment that it has, and of one that it never takes. Any other word
-means that it cannot read the segment yet, as `unsupported` does."""
+"""Verdicts for a stored segment. `REFUSED` is final. Any other word, such as `unsupported`, means
+that the collector cannot read the segment yet.
+"""
 _OF_NO_SEGMENT = (421, 429)
-"""Statuses that say nothing about what was sent: a name that is not the collector's, no time."""
+"""Statuses unrelated to the segments: a wrong host name, or an overloaded collector."""
 _MOST_REASONS = 100
 _MOST_SAID = 300
-"""Characters of a refusal that the log shows."""
+"""Maximum characters of a refusal in the log."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 
 
 @dataclass
 class Relay:
-    """Moves segments from `spool` to the collector behind `client`, oldest first.
+    """Send segments from `spool` to the collector behind `client`, oldest first.
 
-    A segment that the collector refuses is moved aside, one that it cannot read is held in the
-    spool until the collector announces further formats, and so is one that makes every request
-    fail: none of them holds up those behind it.
+    A refused segment is moved aside. An unreadable one is held in the spool until the collector
+    announces further formats, and so is one that makes every request fail. None blocks later
+    segments.
     """
 
     spool: SegmentQueue
@@ -50,33 +51,33 @@ class Relay:
     failures: int = 0
     refused: int = 0
     repeated: int = 0
-    """Segments that the collector had already: their first acknowledgement was lost."""
+    """Segments that the collector already had: their first acknowledgement was lost."""
     asked_seconds: float = 0.0
-    """From one flush to the next, as the newest answer of the collector asks; 0: it does not."""
+    """Requested seconds between flushes, from the collector's newest answer; 0 for no request."""
     formats: Formats = field(default_factory=Formats)
     batches: Batches = field(default_factory=Batches)
     link: str = CONNECTING
-    """What became of the newest request, in the words of `presence`."""
+    """The newest request's outcome, in `presence` terms."""
     answered_ns: int | None = None
-    """When the collector last took a request, monotonic; None before the first time."""
+    """Monotonic time of the newest accepted request; None before the first."""
     reads_nodes: bool | None = None
-    """Whether the collector reads reports of nodes, as its newest answer says; None: none yet."""
+    """Whether the collector reads node reports, from its newest answer; None before the first."""
     clock: Clock = field(default_factory=SystemClock)
     problem: problems.Problem | None = None
-    """Why the newest request failed; None while the collector takes them."""
+    """Why the newest request failed; None after a success."""
     _delay: float = 0.0
     _misunderstood: bool = False
     _reasons: set[str] = field(default_factory=set)
 
     def drain(self, wait: Callable[[float], bool]) -> None:
-        """Send everything there is; `wait(seconds)` sleeps and returns True to give up."""
+        """Send all segments; `wait(seconds)` sleeps and returns True to give up."""
         while len(self.spool):
             delay = self.send_once()
             if delay and wait(delay):
                 return
 
     def send_once(self) -> float:
-        """Send one batch; returns the seconds to wait before the next try, 0 after success."""
+        """Send one batch, and return the seconds until the next try, 0 after success."""
         try:
             outgoing = self._prepare(self.batches.select(self.spool))
         except OSError as error:
@@ -96,9 +97,9 @@ class Relay:
             return self._back_off(problems.of_error(error, self.client.base_url), None)
 
     def ask_formats(self) -> None:
-        """Learn by an empty request what the collector reads, and whether it answers.
+        """Send an empty request to learn the collector's formats and whether it answers.
 
-        Held segments may wait for it.
+        Held segments may wait for this.
         """
         self.link = AWAY
         try:
@@ -117,9 +118,9 @@ class Relay:
         return self.client.stream("POST", "/v1/segments", content=body, headers=headers)
 
     def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
-        """The segments of a batch in formats that the collector reads.
+        """Convert a batch to formats that the collector reads.
 
-        The others leave the queue: held where only the format is in the way, else quarantined.
+        Other segments leave the queue: held if only the format prevents sending, else quarantined.
         """
         outgoing = []
         for sequence, data in batch:
@@ -165,10 +166,10 @@ class Relay:
         self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
     ) -> float:
         problem = _of_answer(response, answer)
-        # A token that is refused is not the fault of any segment.
+        # A refused token is not a segment's fault.
         innocent = problem.reason == problems.TOKEN or response.status_code in _OF_NO_SEGMENT
         if not innocent and self.batches.failed(len(outgoing)):
-            # Held under no formats: the next release, whatever brings it, tries them again.
+            # Held under no formats: any next release tries them again.
             self._hold({segment.sequence: problem.text for segment in outgoing}, announced=())
         return self._back_off(problem, response.headers.get("retry-after"))
 
@@ -178,7 +179,7 @@ class Relay:
             self.spool.release(answer.formats)
 
     def _send_again(self) -> float:
-        """Nothing is acknowledged by a collector that does not read what it was sent."""
+        """Resend: a collector that cannot read the format acknowledges nothing."""
         if self._misunderstood:
             reason = "it announces other formats at every answer"
             return self._back_off(problems.Problem(problems.ANSWER, reason), None)
@@ -186,7 +187,7 @@ class Relay:
         return 0.0
 
     def retry_failed(self) -> None:
-        """Send segments again on which requests failed: the collector may be fixed by now."""
+        """Send segments again whose requests failed: the collector may be fixed."""
         try:
             self.spool.release(self.formats.announced or ())
         except OSError as error:
@@ -208,7 +209,7 @@ class Relay:
                 logger.warning("the collector refused segment %d (kept): %s", sequence, reason)
 
     def _note(self, problem: problems.Problem) -> None:
-        """Remember why nothing is taken; the log says it once, and again for another reason."""
+        """Record a problem; the log shows it once per reason."""
         if self.problem is None or self.problem.reason != problem.reason:
             reason = " ".join(problem.text.split())
             state = (
@@ -231,7 +232,7 @@ class Relay:
 
 def _of_answer(response: httpx.Response, body: bytes) -> problems.Problem:
     try:
-        message = str(json.loads(body)["error"])  # as a collector says it
+        message = str(json.loads(body)["error"])  # the collector's error format
     except (ValueError, TypeError, KeyError, RecursionError):
         message = body[:_MOST_SAID].decode("utf-8", "replace")
     return problems.of_status(response.status_code, message[:_MOST_SAID])

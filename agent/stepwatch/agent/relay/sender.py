@@ -1,4 +1,4 @@
-"""The thread that sends: it drains the spool whenever a segment was written."""
+"""The sending thread: it drains the spool after each written segment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stepwatch.signals.presence import CONNECTING
 from .relay import Relay
 
 ASK_SECONDS = 60.0
-"""Between two questions for the formats that the collector reads, while segments are held."""
+"""Seconds between format requests while segments are held."""
 
 GREET_SECONDS = 10.0
-"""Between two questions whether the collector answers, while nothing is sent that would show it."""
+"""Seconds between availability requests while nothing else is sent."""
 
 RETRY_SECONDS = 3600.0
-"""Between two tries of segments that were held because requests with them failed."""
+"""Seconds between retries of segments whose requests failed."""
 
 
 class Sender:
-    """Runs `relay` in a supervised thread until `stop`, then once more for the last segment."""
+    """Run `relay` in a supervised thread until `stop`, then a last time for the last segment."""
 
     def __init__(self, relay: Relay, clock: Clock) -> None:
         self.relay = relay
@@ -33,24 +33,24 @@ class Sender:
         self._clock = clock
         self._asked_ns = self._retried_ns = self._greeted_ns = clock.monotonic_ns()
         self.after_drain: Callable[[], None] | None = None
-        """Called in the thread after everything was sent; it must not raise."""
+        """Called in the thread after the spool is drained; it must not raise."""
 
     def wake(self) -> None:
-        """Say that a segment was written."""
+        """Announce a written segment."""
         self._written.set()
 
     def stop(self) -> None:
-        """Give up waiting for a collector that does not answer; safe in a signal handler."""
+        """Stop waiting for a collector that does not answer; safe in a signal handler."""
         self._stopping.set()
         self._written.set()
 
     def finish(self, seconds: float) -> bool:
-        """Send what the last flush wrote; returns whether the thread ended in time."""
+        """Send the last flush, and return whether the thread ended in time."""
         self._last_written.set()
         return self.thread.join(seconds)
 
     def _ask_formats(self) -> None:
-        """Ask once in a while if segments are held and none is sent that would bring the answer."""
+        """Request the formats periodically while segments are held and nothing is sent."""
         now = self._clock.monotonic_ns()
         if len(self.relay.spool) or not self.relay.spool.held:
             self._asked_ns = now
@@ -65,7 +65,7 @@ class Sender:
             self.relay.retry_failed()
 
     def _greet(self) -> None:
-        """Ask at the start, then once in a while, whether the collector answers."""
+        """Check at the start, then periodically, whether the collector answers."""
         now = self._clock.monotonic_ns()
         due = now - self._greeted_ns >= GREET_SECONDS * NANOSECONDS
         if len(self.relay.spool):
@@ -85,5 +85,5 @@ class Sender:
             self._greet()
             if self.after_drain is not None:
                 self.after_drain()
-        self._last_written.wait()  # or the last segment would stay until an agent runs here again
+        self._last_written.wait()  # else the last segment would wait until an agent runs here again
         self.relay.drain(lambda _: True)

@@ -1,1 +1,1 @@
-"""Rings of the ranks on this node, and the processes behind them."""
+"""The local ranks' rings, and their processes."""

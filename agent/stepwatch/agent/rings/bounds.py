@@ -1,4 +1,4 @@
-"""How many rings an agent opens, of each user and in all: users write them, and some are forged."""
+"""Limits on opened rings, per user and in total: users write rings, and some may be forged."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 logger = logging.getLogger(__name__)
 
 MOST_RINGS, MOST_OF_USER = 2048, 512
-"""In all, and of one user: a node has some hundred cores, and each rank has one at least."""
+"""In total, and per user: a node has some hundred cores, and each rank uses at least one."""
 _DESCRIPTORS_PER_RING, _OTHER_DESCRIPTORS = 2, 200
-"""The ring's and that of its process; for all else that an agent opens."""
+"""Descriptors per ring (its own and its process's), and for the agent's other files."""
 AGAIN_SECONDS = 10.0
-"""A ring that could not be read is tried again after this; it may be one that is being written."""
+"""Seconds until an unreadable ring is tried again; it may still be being written."""
 UNREAD_REASONS = BEYOND, MALFORMED, UNREADABLE, ELSEWHERE = (
     "bound",
     "malformed",
     "unreadable",
     "elsewhere",
 )
-"""Why a ring is not read: there are too many, its content is none, the system refuses, or it is of
-another node that shares the folder."""
+"""Reasons for an unread ring: over a limit, invalid content, refused by the system, or owned by
+another node that shares the folder.
+"""
 
 
 class _Refused(NamedTuple):
@@ -37,15 +38,15 @@ class _Refused(NamedTuple):
 
 
 def most_rings() -> int:
-    """Rings that this process can open, as its limit of descriptors is now."""
+    """Return the number of rings that fit into the current descriptor limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(2, min(MOST_RINGS, (soft - _OTHER_DESCRIPTORS) // _DESCRIPTORS_PER_RING))
 
 
 class RingBounds:
-    """Says which rings may be opened, and counts those that are not read.
+    """Decide which rings may be opened, and count the unread ones.
 
-    No user has more than half of all, so that one who forges rings takes no other's place.
+    No user gets more than half, so that forged rings cannot displace other users' rings.
     """
 
     def __init__(self, most: int | None = None, clock: Clock | None = None) -> None:
@@ -60,10 +61,10 @@ class RingBounds:
         self._beyond = 0
         self._reported: set[int] = set()
         self.unread: Counter[str] = Counter()
-        """Rings that the newest search did not read, by reason; replaced as a whole."""
+        """Unread rings in the newest search, by reason; replaced, never mutated."""
 
     def begin(self, open_rings: Container[Path]) -> None:
-        """Begin a search; `open_rings` are the rings that are open."""
+        """Begin a search; `open_rings` are the open rings."""
         self._owners = {path: owner for path, owner in self._owners.items() if path in open_rings}
         self._refused = {path: it for path, it in self._refused.items() if path in self._visited}
         self._count = Counter(self._owners.values())
@@ -76,7 +77,7 @@ class RingBounds:
         self._beyond = 0
 
     def admits(self, path: Path) -> bool:
-        """Whether the ring at `path` may be opened now."""
+        """Return whether the ring at `path` may be opened now."""
         refused = self._refused.get(path)
         if refused is not None:
             self._visited.add(path)
@@ -98,19 +99,19 @@ class RingBounds:
         return True
 
     def refuse(self, path: Path, reason: str) -> None:
-        """Leave the ring at `path`, which was admitted, alone for a while."""
+        """Leave an admitted ring at `path` alone for `AGAIN_SECONDS`."""
         again_ns = self._clock.monotonic_ns() + int(AGAIN_SECONDS * NANOSECONDS)
         owner = self._owners.pop(path)
-        if reason == ELSEWHERE:  # rings of other nodes take no place of those of this one
+        if reason == ELSEWHERE:  # other nodes' rings take no local place
             self._count[owner] -= 1
             self._elsewhere[owner] += 1
         self._refused[path] = _Refused(owner, reason, again_ns)
         self._visited.add(path)
 
     def share(self, limit: int, attempts: Counter[int], owner: int) -> int:
-        """Records of one attempt of `owner` that are read at once, of `limit` a user has twice.
+        """Return the records to read at once from one attempt; a user has twice `limit`.
 
-        Attempts of one user share them: more attempts bring no more records.
+        A user's attempts share that amount: more attempts bring no more records.
         """
         return max(1, min(limit, 2 * limit // max(1, attempts[owner])))
 

@@ -1,4 +1,4 @@
-"""The black boxes of ranks that have ended: copies of their rings, within a bound, in the spool."""
+"""Black boxes for ended ranks: bounded ring copies in the spool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = "blackbox"
 """Below the spool's folder."""
 MOST_BYTES = 64 << 20
 MOST_COPIES = 2_048
-"""Copies on a node: 256 jobs of eight ranks."""
+"""Maximum number of copies on a node: 256 jobs with eight ranks."""
 MOST_AGE_SECONDS = 30 * 86_400.0
 
 
@@ -28,7 +28,7 @@ class _Copy(NamedTuple):
 
 
 class RingCopies:
-    """Copies below `folder`; the oldest go where there are too many, too large or too old ones."""
+    """Copies below `folder`; the oldest are removed beyond the count, size or age limit."""
 
     def __init__(
         self, folder: Path, most_bytes: int = MOST_BYTES, most_copies: int = MOST_COPIES
@@ -37,13 +37,13 @@ class RingCopies:
         self._most_bytes, self._most_copies = most_bytes, most_copies
         self._copies = deque(sorted(_existing(folder)))
         self.size = sum(copy.size for copy in self._copies)
-        """Bytes of all copies."""
+        """Total size in bytes."""
 
     def __len__(self) -> int:
         return len(self._copies)
 
     def keep(self, reader: RingReader, job: str) -> None:
-        """Copy a ring of `job`, as it is sent; a copy of the same rank is replaced.
+        """Copy a ring from `job`; this replaces the same rank's earlier copy.
 
         Raises:
             OSError: the disk is full or gone; there is no copy.
@@ -64,13 +64,13 @@ class RingCopies:
         """Remove the oldest copies beyond the bounds.
 
         Raises:
-            OSError: one cannot be removed.
+            OSError: a copy cannot be removed.
         """
         while self._copies and self._is_too_much(self._copies[0]):
             oldest = Path(self._copies[0].path)
             oldest.unlink(missing_ok=True)
             self.size -= self._copies.popleft().size
-            with contextlib.suppress(OSError):  # others are left in it
+            with contextlib.suppress(OSError):  # the folder has other files
                 oldest.parent.rmdir()
                 oldest.parent.parent.rmdir()
 
@@ -80,7 +80,7 @@ class RingCopies:
 
 
 def _existing(folder: Path) -> list[_Copy]:
-    """What an earlier agent left, without what it had not written to its end."""
+    """Return an earlier agent's copies, and delete incomplete ones."""
     copies = []
     for place, _, names in os.walk(folder):
         for name in names:
@@ -89,6 +89,6 @@ def _existing(folder: Path) -> list[_Copy]:
                 if is_copy(name):
                     status = os.stat(path)
                     copies.append(_Copy(status.st_mtime, status.st_size, path))
-                elif not is_copy(name):  # what was not written to its end
+                elif not is_copy(name):  # an incomplete copy
                     os.unlink(path)
     return copies

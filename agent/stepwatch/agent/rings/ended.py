@@ -1,9 +1,9 @@
-"""Rings of ranks that have ended: no descriptor is kept of them, and in the end no ring.
+"""Rings whose ranks ended: they are closed at once and removed later.
 
-A ring goes a minute after its owner has ended for certain, if the collector has its records and no
-torchrun can start the rank again: the next attempt finds its job's name by the rings of the one
-before. A copy stays in the spool's folder. What cannot be removed is looked at less often after a
-while; a ring that is written again, by a container that was paused, is followed again.
+A ring is removed a minute after its owner surely ended, if the collector has its records and no
+torchrun can restart the rank: the next attempt finds its job name in the previous attempt's rings.
+A copy stays in the spool folder. A ring that cannot be removed is checked less often after a while.
+A ring that is written again, by a container that was paused, is followed again.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from .removal import remove_ring
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 60.0
-"""A ring stays for so long, as the launcher and people look at it when its rank has ended, and is
-looked at in every round. A ring that cannot go then is looked at as rarely."""
+"""Minimum age in seconds: the launcher and people look at an ended rank's ring. Until then it is
+checked in every round, later once per interval.
+"""
 MOST_WAITING = 256
-"""Rings that wait, for their time, for the collector or for a copy, 128 MiB by default: of more the
-oldest go without, as the spool has their records."""
+"""Maximum number of waiting rings, 128 MiB by default. Beyond it the oldest are removed without
+waiting for their time, the collector or a copy, since the spool has their records.
+"""
 MOST_SECONDS = 0.1
-"""Processor time of one round of looks: a tenth of a flush."""
+"""CPU seconds per round: a tenth of a flush."""
 MOST_PRESSED = 512
-"""Rings beyond `MOST_WAITING` that go in a round however long it takes, or memory would fill."""
+"""Rings beyond `MOST_WAITING` that a round removes regardless of its time, else memory would
+fill.
+"""
 
 
 @dataclass
 class EndedRing:
-    """A ring of which everything was read and spooled up to `next_seq`, and the name under which
-    its job was sent."""
+    """A ring that was read and spooled up to `next_seq`, with its job's sent name."""
 
     path: Path
     inode: int
@@ -52,11 +55,10 @@ class EndedRing:
 
 
 class EndedRings:
-    """Rings below `root` that are not followed any more, until they are gone.
+    """Rings below `root` that are no longer followed, until they are gone.
 
-    `acknowledged` says up to which record of a ring the collector has everything, `localise` reads
-    who writes a ring as this agent counts processes, `forget_cursor` gets the number of each ring
-    that is gone.
+    `acknowledged` returns up to which record the collector has a ring. `localise` reads a ring's
+    writer with the agent's process ids. `forget_cursor` receives each removed ring's number.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class EndedRings:
         return len(self._rings)
 
     def add(self, reader: RingReader, next_seq: int, job: str) -> None:
-        """Take a ring over; the reader is closed."""
+        """Take over a ring and close its reader."""
         now = self._clock.monotonic_ns()
         ring = EndedRing(
             reader.path, reader.inode, reader.identity.ring_id, next_seq, job, now, now
@@ -90,7 +92,7 @@ class EndedRings:
         reader.close()
 
     def holds(self, path: Path, inode: int) -> bool:
-        """Whether that ring is one of these; one that was replaced since is none any more."""
+        """Return whether that ring is listed; a replaced ring is dropped."""
         ring = self._rings.get(path)
         if ring is not None and ring.inode != inode:
             del self._rings[path]
@@ -98,9 +100,9 @@ class EndedRings:
         return ring is not None
 
     def tidy(self) -> Iterator[tuple[RingReader, int]]:
-        """Look at rings that are due: copy and remove those that can go.
+        """Check due rings: copy and remove those that are ready.
 
-        Yields those that are written again, with the number of the next record to read.
+        Yields rings that are written again, with the next record number to read.
         """
         began = time.thread_time()
         excess = len(self._rings) - MOST_WAITING
@@ -152,7 +154,7 @@ class EndedRings:
             if isinstance(error.__cause__, FileNotFoundError):
                 self._forget(ring)
             return None
-        # The next search finds the other one; file systems on disk give inodes out again.
+        # The next search finds the new ring; disk file systems reuse inodes.
         if (reader.inode, reader.identity.ring_id) != (ring.inode, ring.ring_id):
             reader.close()
             self._forget(ring)

@@ -1,4 +1,4 @@
-"""The files below the ring directory, listed anew only where a folder has changed."""
+"""Files below the ring directory, listed again only after a folder changed."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.places.directories import USER_PREFIX, is_shared
 
 SETTLED_SECONDS = 2.0
-"""A folder is listed again for so long after its time was seen to change: what comes within one
-tick of the file system's clock changes that time once."""
+"""A folder is listed again for this many seconds after a change was seen: several changes within
+one tick of the file system's clock have one timestamp."""
 MAX_FOLDERS, MAX_FOLDERS_OF_USER = 16_384, 4096
-"""Below one ring directory, and of one user there: users write there, and each costs a `stat`."""
+"""Folders below a ring directory, in total and per user: users write there, and each costs a
+`stat`.
+"""
 MAX_ENTRIES = 8192
-"""Of one folder: more are not looked at."""
+"""Maximum number of entries read per folder."""
 
 
 _OF_THE_AGENT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about a folder: the agent has no room to look at it."""
+"""Errors unrelated to a folder: the agent itself lacks resources."""
 
 
 @dataclass
 class _Folder:
     changed: tuple[int, int, int]
-    """Which it is (device, inode), and when it changed last, as the file system counts."""
+    """Device, inode and modification time in nanoseconds."""
     seen_ns: int
-    """When that was first seen, monotonic."""
+    """Monotonic time when this state was first seen."""
     owner: int = 0
     """User id."""
     rings: dict[Path, int] = field(default_factory=dict)
-    """Each with its inode."""
+    """Inode by path."""
     folders: list[str] = field(default_factory=list)
 
 
 class RingFolders:
-    """Finds what `find_rings` finds below `root`, at the cost of one `stat` a folder."""
+    """Find the same files as `find_rings` below `root`, with one `stat` per folder."""
 
     def __init__(self, root: Path, clock: Clock | None = None) -> None:
         self._root = root
@@ -48,11 +50,11 @@ class RingFolders:
         self._listed: dict[str, _Folder] = {}
 
     def rings(self) -> Iterator[Path]:
-        """Files that are named by a number, folder after folder."""
+        """Yield files whose names are numbers, folder by folder."""
         return (path for path, _ in self.entries())
 
     def entries(self) -> Iterator[tuple[Path, int]]:
-        """`rings`, each with the inode that it had when its folder was listed."""
+        """Yield `rings` with their inodes from the folder listing."""
         listed: dict[str, _Folder] = {}
         counts: Counter[int] = Counter()
         waiting = [os.fspath(self._root)]
@@ -84,14 +86,14 @@ class RingFolders:
         except OSError as error:
             if error.errno in _OF_THE_AGENT:
                 raise
-            return None  # removed meanwhile, or closed to this user: others are listed all the same
+            return None  # removed meanwhile, or closed to this user: the others are still listed
         return folder
 
 
 def _list(path: str, folder: _Folder, *, shared: bool) -> None:
-    """List a folder; of a shared one the folder of each user, and whatever else within a bound.
+    """List a folder; in a shared one every user's folder, and other entries up to a limit.
 
-    Users add what they like to a shared folder: that must not hide the folder of another one.
+    Users may add files to a shared folder: these must not hide another user's folder.
     """
     known_paths = {path_of_ring.name: path_of_ring for path_of_ring in folder.rings}
     names: list[tuple[str, int]] = []
@@ -115,7 +117,7 @@ def _list(path: str, folder: _Folder, *, shared: bool) -> None:
 
 
 def _is_of_user(entry: os.DirEntry[str]) -> bool:
-    """Whether a folder has the name of its owner, or is the superuser's."""
+    """Return whether the folder is named after its owner, or root owns it."""
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:  # removed meanwhile

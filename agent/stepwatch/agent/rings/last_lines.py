@@ -1,7 +1,7 @@
-"""What ranks that ended wrote to stderr at last, as LAST_LINE rows.
+"""The last stderr lines from ended ranks, as LAST_LINE rows.
 
-The lines lie in a file beside the rings, without secrets already. They are reported once, when
-nobody has that stderr open any more, or soon after the rank ended: a child of it may live on.
+A file next to the rings holds the lines, with secrets removed. They are reported once, when no
+process has that stderr open, or soon after the rank ended: a child may survive it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepwatch.signals.wire import Rows
 
 MOST_LINES = 4
 SETTLE_SECONDS = 2.0
-"""A relay stores what came last half a second later at most; the rest is for a busy node."""
+"""A stderr relay stores new lines within half a second; the remainder is for a busy node."""
 NOT_KEPT = "not kept: start the rank with `stepwatch run`"
 EMPTY = "it wrote nothing to stderr"
 _DTYPE = DTYPES[Kind.LAST_LINE]
@@ -31,15 +31,15 @@ ExitOf = Callable[[int], ProcessExit | None]
 
 
 class EndedRanks:
-    """Which of the ranks of a segment have ended and not yet had their last lines reported."""
+    """Ended ranks whose last lines are not reported yet."""
 
     def __init__(self, exit_of: ExitOf) -> None:
         self._exit_of = exit_of
 
     def rows(self, tails: Sequence[RingTail], ended: Sequence[RingTail], now_ns: int) -> Rows:
-        """Rows of those whose lines are known now; `ended` are rings from which nothing follows.
+        """Return rows for ranks with final lines; `ended` are rings without further records.
 
-        Marks each tail as `reported` that has nothing more to say of its end.
+        A tail without more to report about its end is marked as `reported`.
         """
         parts = [np.zeros(0, dtype=_DTYPE)]
         for tail in tails:
@@ -64,7 +64,7 @@ def _is_fresh(since_ns: int, now_ns: int) -> bool:
 
 
 def _lines(reader: RingReader) -> kept.Kept | None:
-    """The lines of the process behind a ring; None where nobody kept them."""
+    """Return the lines from a ring's process; None if they were not kept."""
     identity = reader.identity
     writer = kept.Writer(identity.pid_namespace, identity.pid, identity.process_start)
     folder = reader.path.parents[2] / kept.FOLDER

@@ -1,7 +1,7 @@
-"""Ranks in other pid namespaces: which process of those that this agent sees wrote a ring.
+"""Ranks in other pid namespaces: finds the visible process that wrote a ring.
 
-A rank in a container writes the number that its own namespace gave it. An agent outside, in the
-host's namespace, sees the same process under another: `NSpid` of proc(5) has both.
+A rank in a container writes its pid in its own namespace. An agent in the host's namespace sees
+another pid for it: `NSpid` in proc(5) has both.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from stepwatch.signals.processes import pid_namespace, start_ticks
 
 MAX_PROCESSES = 100_000
 MAX_RANKS = 4096
-"""Ranks whose processes are remembered; beyond that all are searched for again."""
+"""Maximum number of remembered ranks; beyond it all are searched again."""
 _Named = tuple[int, int, int]
 
 
 class LocalProcesses:
-    """Finds the processes behind identities; `proc` is where `/proc` lies, `own` the number of this
-    process's namespace. Each is searched for once: a search reads one file a process."""
+    """Find the processes for ring identities.
+
+    `proc` is the `/proc` path, `namespace` this process's namespace number. Each process is
+    searched once: a search reads one file per process.
+    """
 
     def __init__(self, proc: Path = Path("/proc"), namespace: int | None = None) -> None:
         self._proc = proc
@@ -29,8 +32,10 @@ class LocalProcesses:
         self._local_pids: dict[_Named, int | None] = {}
 
     def localise(self, identity: Identity) -> Identity:
-        """`identity` with the number that its process has here, and this namespace; as it is where
-        that is not known: an agent in a container sees no process outside."""
+        """Return `identity` with the process's pid in this namespace.
+
+        It is unchanged if that pid is unknown: an agent in a container sees no outside process.
+        """
         if identity.pid_namespace in (0, self._namespace):
             return identity
         local = self._local(_named(identity))
@@ -67,7 +72,7 @@ def _named(identity: Identity) -> _Named:
 
 
 def _namespace_of(process: Path) -> int:
-    """Number of a process's pid namespace; 0 where this user may not know."""
+    """Return a process's pid namespace number; 0 if this user may not read it."""
     try:
         return os.stat(process / "ns/pid").st_ino
     except OSError:
@@ -75,7 +80,7 @@ def _namespace_of(process: Path) -> int:
 
 
 def _innermost(process: Path) -> int:
-    """The number of a process in its own namespace: the last of `NSpid: 4242 17 1`."""
+    """Return a process's pid in its own namespace: the last number in `NSpid: 4242 17 1`."""
     try:
         lines = (process / "status").read_text(errors="replace").splitlines()
         numbers = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))

@@ -1,8 +1,8 @@
-"""When each rank's process ended, to the millisecond, and how.
+"""Exit times in milliseconds and exit codes for ranks' processes.
 
-Torchrun ends the other ranks a tenth of a second after the first has died: only the order of their
-exits shows which one that was, and polling is too slow to see it. A pidfd (pidfd_open(2)) becomes
-readable when its process ends.
+Torchrun ends the other ranks a tenth of a second after the first death. Only the exit order shows
+the first one, and polling is too slow for it. A pidfd (pidfd_open(2)) becomes readable when its
+process ends.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from stepwatch.signals.clock import Clock
 
 UNKNOWN_EXIT = -1
 _SIGNALLED = 128
-"""A process ended by signal n has exit code 128 + n, as shells do."""
+"""Exit code base: 128 + n for signal n, as in shells."""
 
 
 class ProcessExit(NamedTuple):
-    """The monotonic moment at which a process was seen to end, and its exit code, -1 if unknown."""
+    """A process's exit: the monotonic time, and the exit code, -1 if unknown."""
 
     at_ns: int
     exit_code: int
 
 
 class ProcessExits:
-    """Waits in a thread of its own for the end of every process that `watch` names."""
+    """Wait in one thread for the end of every process passed to `watch`."""
 
     def __init__(self, clock: Clock, proc: Path = Path("/proc")) -> None:
         self._clock = clock
@@ -47,12 +47,12 @@ class ProcessExits:
         self.thread = SupervisedThread("process-exits", self._wait_forever, clock)
 
     def watch(self, ring_id: int, pid: int, start_ticks: int) -> None:
-        """Watch the process behind a ring; one that is gone already has no known end."""
+        """Watch a ring's process; the exit of one that is already gone stays unknown."""
         if ring_id in self._watched or ring_id in self._ended:
             return
         try:
             handle = os.pidfd_open(pid)
-        except (OSError, OverflowError):  # gone, elsewhere, no pid at all, or before Linux 5.3
+        except (OSError, OverflowError):  # gone, elsewhere, no valid pid, or before Linux 5.3
             return
         if start_ticks and _stat(self._proc, pid, _START) != start_ticks:
             os.close(handle)
@@ -64,15 +64,15 @@ class ProcessExits:
             self.thread.start()
 
     def exit_of(self, ring_id: int) -> ProcessExit | None:
-        """How the process behind a ring ended; None while it lives or if it was never watched."""
+        """Return a ring's process exit; None while it lives or if it was never watched."""
         return self._ended.get(ring_id)
 
     def lives(self, ring_id: int) -> bool:
-        """Whether the process behind a ring is watched, and has not ended; nothing is read."""
+        """Return whether a ring's process is watched and alive; this reads nothing."""
         return ring_id in self._watched
 
     def forget(self, ring_ids: set[int]) -> None:
-        """Keep only these rings."""
+        """Forget all other rings."""
         with self._lock:
             for ring_id in [
                 watched_id for watched_id in self._watched if watched_id not in ring_ids
@@ -82,7 +82,7 @@ class ProcessExits:
                 del self._ended[ring_id]
 
     def close(self) -> None:
-        """Release every process and end the thread; to be called last."""
+        """Release every process and end the thread; call it last."""
         if self._poll.closed:
             return
         os.eventfd_write(self._ending, 1)
@@ -115,7 +115,7 @@ class ProcessExits:
 
 
 _START, _EXIT = 19, 49
-"""Fields 22 and 52 of proc(5)'s stat, counted after the command's name."""
+"""Fields 22 and 52 in proc(5)'s stat, counted after the command name."""
 
 
 def _stat(proc: Path, pid: int, field: int) -> int | None:
@@ -127,14 +127,14 @@ def _stat(proc: Path, pid: int, field: int) -> int | None:
 
 
 def exit_code(proc: Path, pid: int, handle: int) -> int:
-    """Exit code of the dead process behind a pidfd: 128 + n for signal n, -1 if unknown.
+    """Return a dead process's exit code by pidfd: 128 + n for signal n, -1 if unknown.
 
     Until its parent reaps it, /proc shows it; afterwards Linux 6.15 or later does.
     """
     status = _reaped_status(handle)
     if status is None:
         status = _zombie_status(proc, pid)
-    if status is None:  # reaped between the two
+    if status is None:  # reaped between the two reads
         status = _reaped_status(handle)
     if status is None:
         return UNKNOWN_EXIT
@@ -143,7 +143,7 @@ def exit_code(proc: Path, pid: int, handle: int) -> int:
 
 
 def _zombie_status(proc: Path, pid: int) -> int | None:
-    """Wait status as /proc shows it; the kernel shows another user's as 0, so that is unknown."""
+    """Return the wait status from /proc; unknown for another user's process, shown as 0."""
     try:
         owner = (proc / str(pid)).stat().st_uid
     except OSError:
@@ -152,15 +152,15 @@ def _zombie_status(proc: Path, pid: int) -> int | None:
 
 
 _INFO = struct.Struct("=QQ11Ii")
-"""`struct pidfd_info` of linux/pidfd.h: mask, cgroup, eleven ids, wait status."""
+"""`struct pidfd_info` in linux/pidfd.h: mask, cgroup, eleven ids, wait status."""
 _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 """`PIDFD_GET_INFO`: _IOWR(0xFF, 11, struct pidfd_info)."""
 _EXIT_KNOWN = 1 << 3
-"""`PIDFD_INFO_EXIT`: asked for in the mask, and left there if the status is known."""
+"""`PIDFD_INFO_EXIT`: requested in the mask, and still set if the status is known."""
 
 
 def _reaped_status(handle: int) -> int | None:
-    """Wait status of a process that was reaped; None before that and on older kernels."""
+    """Return a reaped process's wait status; None before that and on older kernels."""
     answer = bytearray(_INFO.pack(_EXIT_KNOWN, *[0] * 13))
     try:
         fcntl.ioctl(handle, _GET_INFO, answer)

@@ -1,4 +1,4 @@
-"""The process behind a ring, as `/proc` shows it."""
+"""A ring's process in `/proc`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessFacts(NamedTuple):
-    """What `/proc/<pid>` reports; seconds are cumulated since the process began.
+    """Values from `/proc/<pid>`; seconds are cumulative since the process began.
 
-    `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem of proc(5)): pages of mapped
-    files, which the kernel can drop, are not the process's own. Where the kernel does not
-    report them apart it is all resident memory.
+    `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem in proc(5)). Mapped file
+    pages are excluded, because the kernel can drop them. A kernel without separate values reports
+    all resident memory.
     """
 
     state: ProcessState
@@ -47,9 +47,9 @@ class ProcessFacts(NamedTuple):
 def process_facts(
     pid: int, start_ticks: int, proc: Path = Path("/proc"), files: KernelFiles | None = None
 ) -> ProcessFacts:
-    """Read one process; a pid that another process took over counts as gone.
+    """Read one process; a pid that was reused by another process counts as gone.
 
-    `files` keeps the files of processes open that are read again.
+    `files` keeps the read files open for later reads.
     """
     read = KernelFiles() if files is None else files
     folder = f"{proc}/{pid}"
@@ -77,11 +77,11 @@ def state_of(
     proc: Path = Path("/proc"),
     files: KernelFiles | None = None,
 ) -> tuple[ProcessState, ProcessFacts]:
-    """State of the process behind a ring at monotonic `now_ns`, and what `/proc` reports of it.
+    """Return the process state for a ring at monotonic `now_ns`, and the `/proc` values.
 
-    A process that is not to be seen while its heart beats lives in another pid namespace: its state
-    is unknown, not gone. One that ended with all of its threads is gone, even if its parent never
-    waits for it: nothing follows, and a later run may take its place.
+    An invisible process with a fresh heartbeat is in another pid namespace: its state is unknown,
+    not gone. A process whose threads all ended is gone, even if its parent never reaps it: no
+    record follows, and a later run may take its place.
     """
     identity = reader.identity
     facts = process_facts(identity.pid, identity.process_start, proc, files)
@@ -96,9 +96,9 @@ def _beats(reader: RingReader, now_ns: int) -> bool:
 
 
 def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
-    """Whether `pid` is the process that a ring of user `owner` names, and no other that has its id.
+    """Return whether `pid` is the process that the ring of user `owner` names.
 
-    A ring may name any process: one that ended, one of another pid namespace, one of another user.
+    A ring may name any process: an ended one, another namespace's or another user's.
     """
     try:
         lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
@@ -113,10 +113,9 @@ _OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
 def own_bytes(files: KernelFiles, folder: str, resident: int = 0) -> int:
-    """Anonymous and shared memory in bytes of the process with this folder; `resident` where the
-    kernel does not report them."""
+    """Return anonymous plus shared bytes for a process folder, else `resident`."""
     sizes_kib = _OWN.findall(files.word_or(f"{folder}/status"))
-    # A kernel before 4.5 has none of the two, a zombie neither.
+    # Missing in kernels before 4.5 and in zombies.
     return sum(map(int, sizes_kib)) * 1024 if len(sizes_kib) == 2 else resident
 
 

@@ -1,7 +1,7 @@
-"""Removes a ring whose rank has ended, and the folders that it leaves empty.
+"""Removes an ended rank's ring, and the folders that become empty.
 
-Users write where rings lie, and an agent may be root: every folder on the way is opened from the
-one above it and no link is followed, so nothing is removed but what lies there.
+Users write in the ring directory, and the agent may be root. So each folder is opened from its
+parent without following links, and nothing outside is removed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from stepwatch.signals.places.turns import take_turn
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW_USER = 3
-"""`<job>/<attempt>/<rank>`, below the folder of a user."""
+"""`<job>/<attempt>/<rank>`, below a user's folder."""
 
 
 def remove_ring(root: Path, path: Path, inode: int) -> bool:
-    """Remove ring `path` below `root`, if it still is that inode, with the socket beside it.
+    """Remove ring `path` below `root`, if its inode matches, and its socket.
 
-    Returns whether it is gone. It is not where another process looks for a place just now, or where
-    a ring lies elsewhere than hooks put it.
+    Returns whether the ring is gone. It is not if another process is choosing a place, or if the
+    ring is not where hooks put it.
 
     Raises:
-        OSError: this process may not, or cannot now.
+        OSError: removal is not permitted, or not possible now.
     """
     parts = path.relative_to(root).parts
     if len(parts) != _BELOW_USER + is_shared(root):
@@ -35,7 +35,7 @@ def remove_ring(root: Path, path: Path, inode: int) -> bool:
     with contextlib.ExitStack() as opened:
         try:
             top = _opened(opened, users, os.open(root, _FOLDER))
-            # Hooks choose a place in the same turn: none is taken while its folder goes away.
+            # Hooks choose a place under the same lock: none is chosen while its folder is removed.
             if not take_turn(top):
                 return False
             folder = _opened(opened, (job, attempt), os.dup(top))
@@ -53,7 +53,7 @@ def remove_ring(root: Path, path: Path, inode: int) -> bool:
 
 
 def _opened(opened: contextlib.ExitStack, names: Sequence[str], handle: int) -> int:
-    """The folder `names` below an open one, which is closed with all on the way."""
+    """Open the folder `names` below an open one; the stack closes all of them."""
     opened.callback(os.close, handle)
     for name in names:
         handle = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)

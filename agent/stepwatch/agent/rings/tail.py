@@ -38,20 +38,20 @@ from .users import UserJobs
 logger = logging.getLogger(__name__)
 
 READ_LIMIT = 49_152
-"""Records read for one segment, shared by its rings; the rest waits in the rings for the next.
+"""Maximum records per segment, shared by its rings; the remaining records wait in the rings.
 
-The largest record kinds then stay below a segment's bound even where nothing compresses.
+The largest record kinds then stay below a segment's limit even without compression.
 """
 
 
 MOST_CURSORS = 4096
-"""Places in rings that are remembered beyond the rings that are open."""
+"""Maximum number of cursors for rings that are not open."""
 CLOSED_FLUSHES = 5
-"""Segments that still report a rank which closed its ring, unless its process ends earlier."""
+"""Segments that still report a rank after it closed its ring, unless its process ends earlier."""
 
 
 class WatchedRank(NamedTuple):
-    """A ring, what its tail counted so far, and how its process ended (None: it lives)."""
+    """A ring, its tail's counts, and its process's exit (None while alive)."""
 
     reader: RingReader
     overruns: int
@@ -72,7 +72,7 @@ class Position(NamedTuple):
 
 @dataclass
 class RingTail:
-    """One ring being followed."""
+    """A followed ring."""
 
     reader: RingReader
     next_seq: int = 1
@@ -81,27 +81,27 @@ class RingTail:
     torn: int = 0
     closed_flushes: int = 0
     drained: bool = False
-    """The rank has ended, everything was read, and its last state has been sent."""
+    """The rank has ended, all records were read, and its last state was sent."""
     reported: bool = False
-    """What it wrote to stderr at last has been sent, or is none."""
+    """Its last stderr lines were sent, or there are none."""
     job: str = ""
-    """Name under which its job is sent; empty: its own."""
+    """The sent job name; empty for the job's own name."""
 
     @property
     def key(self) -> AttemptKey:
-        """The attempt it belongs to."""
+        """The ring's attempt."""
         identity = self.reader.identity
         return AttemptKey(self.job or identity.job, identity.attempt)
 
     @property
     def ring_id(self) -> int:
-        """Number that its writer drew."""
+        """The random number that the writer chose."""
         return self.reader.identity.ring_id
 
     def ended(self, now_ns: int, exits: ProcessExits) -> bool:
-        """Whether nothing more is to come: neither a record nor, soon, the exit code.
+        """Return whether no record and no exit code will follow.
 
-        Each call counts as one flush of a ring that is closed while its process still lives.
+        Each call counts as one flush for a closed ring whose process is still alive.
         """
         if self.reader.closed:
             self.closed_flushes += 1
@@ -115,19 +115,19 @@ class RingTail:
 
 @dataclass
 class Tail:
-    """Follows all rings below `root`; `cursors` says where an earlier agent stopped."""
+    """Follow all rings below `root`; `cursors` holds an earlier agent's positions."""
 
     root: Path
     cursors: Cursors = field(default_factory=dict)
     records_read: int = 0
     overruns: int = 0
     ended: EndedRings | None = None
-    """Takes over rings from which nothing follows; None: they stay open."""
+    """Takes over rings without further records; with None they stay open."""
     errors: SurvivedErrors | None = None
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
     _attempts: Counter[int] = field(default_factory=Counter)
-    """Attempts that may bring records, by user id."""
+    """Number of attempts that may bring records, by user id."""
     bounds: RingBounds = field(default_factory=RingBounds)
     _users: UserJobs = field(default_factory=UserJobs)
     _processes: LocalProcesses = field(default_factory=LocalProcesses)
@@ -136,7 +136,7 @@ class Tail:
         self._folders = RingFolders(self.root)
 
     def discover(self) -> None:
-        """Open rings that are new; reopen those whose file was replaced and is read to its end."""
+        """Open new rings, and reopen replaced files that were read to their end."""
         self.bounds.begin(self._tails)
         for path, inode in self._folders.entries():
             tail = self._tails.get(path)
@@ -154,9 +154,9 @@ class Tail:
                 self._tails[path] = RingTail(reader, start)
 
     def _has_moved(self, reader: RingReader) -> bool:
-        """Whether `reader` reads a ring that is followed under its former name; if so, it goes on.
+        """Return whether `reader` is a followed ring under a new name, and keep following it.
 
-        A rank may learn its number after its ring was made, and renames the ring then.
+        A rank may learn its number after it made its ring, and then renames the ring.
         """
         for former, tail in self._tails.items():
             if tail.reader.inode == reader.inode and tail.ring_id == reader.identity.ring_id:
@@ -168,7 +168,7 @@ class Tail:
         return False
 
     def _name_closed_directories(self) -> None:
-        """Log once which users' rings this agent may not read, and what to do."""
+        """Log once the users whose rings this agent may not read, and the remedy."""
         for folder in closed_directories(self.root):
             self._log_once(
                 f"cannot read the rings in {folder}: run an agent as their user, or this one as "
@@ -176,12 +176,14 @@ class Tail:
             )
 
     def identities(self) -> list[Identity]:
-        """Who writes the rings that are open."""
+        """Return the identities in the open rings."""
         return [tail.reader.identity for tail in self._tails.values()]
 
     def forget_missing(self, now_ns: int) -> None:
-        """Close rings whose file was removed and whose records were all read, and those whose rank
-        has ended at monotonic `now_ns`; log once which directories are closed to this agent."""
+        """Close rings that were removed and fully read, and rings whose rank has ended.
+
+        `now_ns` is monotonic. Directories that are closed to this agent are logged once.
+        """
         self._name_closed_directories()
         for path, tail in list(self._tails.items()):
             if tail.next_seq <= tail.reader.head:
@@ -203,10 +205,10 @@ class Tail:
         self._users.keep({identity.job for identity in self.identities()})
 
     def attempts(self) -> dict[AttemptKey, list[RingTail]]:
-        """Rings that may still bring records, by attempt.
+        """Return rings that may still bring records, by attempt.
 
-        One that had ended and still writes is followed again: an agent in a container may not see
-        the process.
+        An ended rank that still writes is followed again: an agent in a container may not see the
+        process.
         """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
@@ -218,9 +220,9 @@ class Tail:
         return grouped
 
     def read(self, tails: list[RingTail]) -> Tables:
-        """New records of these rings and the gaps between them, as tables for one segment.
+        """Return new records and gaps from these rings, as tables for one segment.
 
-        Advances the rings; call `rewind` if the segment could not be kept.
+        Advances the rings; call `rewind` if the segment could not be stored.
         """
         slots_by_kind: dict[Kind, list[RingSlots]] = {}
         gaps: list[Rows] = []
@@ -244,7 +246,7 @@ class Tail:
         return tables
 
     def positions(self, tails: list[RingTail]) -> list[Position]:
-        """How far each ring was read, for `rewind` or `commit`."""
+        """Return each ring's position, for `rewind` or `commit`."""
         return [
             Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn, tail.reported)
             for tail in tails
@@ -252,20 +254,20 @@ class Tail:
 
     @staticmethod
     def rewind(positions: list[Position]) -> None:
-        """Go back: the records stay in the rings until they can be kept."""
+        """Go back to `positions`: the records stay in the rings until they can be stored."""
         for tail, next_seq, records, overruns, torn, reported in positions:
             tail.next_seq, tail.records, tail.reported = next_seq, records, reported
             tail.overruns, tail.torn = overruns, torn
 
     def commit(self, positions: list[Position]) -> None:
-        """Count what was read since `positions`: it is kept now."""
+        """Count the records since `positions`: they are stored now."""
         for position in positions:
             self.records_read += position.tail.records - position.records
             self.overruns += position.tail.overruns - position.overruns
 
     def _drop(self, path: Path) -> None:
         tail = self._tails.pop(path)
-        # A ring that was only moved away and back is not to be read twice.
+        # A ring that was only moved away and back must not be read twice.
         self.cursors[tail.ring_id] = tail.next_seq
         tail.reader.close()
 
@@ -293,7 +295,7 @@ class Tail:
         return reader
 
     def localise(self, reader: RingReader) -> Identity:
-        """Read who writes a ring again, with its process as this agent counts processes."""
+        """Read a ring's identity again, with the pid in the agent's namespace."""
         reader.identity = self._processes.localise(reader.refresh_identity())
         return reader.identity
 
@@ -304,7 +306,7 @@ class Tail:
 
 
 def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:
-    """The rings as probes read them."""
+    """Return the rings in the form that probes read."""
     return [
         WatchedRank(tail.reader, tail.overruns, tail.torn, exits.exit_of(tail.ring_id))
         for tail in tails
@@ -312,7 +314,7 @@ def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether a file is there; one that cannot be looked at may be."""
+    """Return whether a file exists; one that cannot be checked may exist."""
     try:
         os.lstat(path)
     except FileNotFoundError:

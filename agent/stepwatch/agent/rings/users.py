@@ -1,4 +1,4 @@
-"""Jobs of one name that belong to different users of the node are different jobs."""
+"""Distinguishes jobs with one name that belong to different users on the node."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from stepwatch.signals.places import NAME_LIMIT
 logger = logging.getLogger(__name__)
 
 _MOST_LOGGED = 1000
-"""Names that the log says once; users make as many as they like."""
+"""Maximum number of names logged; users may create any number."""
 MOST_NAMES = 1024
-"""Names of ended jobs whose user is remembered."""
+"""Maximum number of ended jobs whose user is remembered."""
 
 
 class UserJobs:
-    """Which user has which job name: the first that an agent meets keeps it while it looks.
+    """The owner of each job name: the first user seen keeps it while the agent runs.
 
-    Hooks tell apart the launches of one user; they do not see the rings of another.
+    Hooks distinguish one user's launches; they do not see other users' rings.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class UserJobs:
         self._logged: set[str] = set()
 
     def name_of(self, job: str, owner: int) -> str:
-        """The name under which `job` of user id `owner` is sent."""
+        """Return the sent name for user id `owner`'s `job`."""
         if self._owner.setdefault(job, owner) == owner:
             return job
         suffix = f"-uid-{owner}"
@@ -36,7 +36,7 @@ class UserJobs:
         return name
 
     def keep(self, jobs: set[str]) -> None:
-        """Forget names that no ring has any more, the oldest of them beyond `MOST_NAMES`.
+        """Forget names without a ring, the oldest beyond `MOST_NAMES`.
 
         An ended job keeps its name for a while: its ring is gone, its records are not.
         """

@@ -1,4 +1,4 @@
-"""Takes over what an earlier agent left in a spool, of whatever version it was."""
+"""Takes over an earlier agent's spool, in any version."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Adopted:
-    """What was found: segments by sequence, how many files are damaged, and what they belong to.
+    """Adopted segments by sequence, the number of damaged files, and their attempts.
 
-    Held are also those that cannot be read now.
+    Files that cannot be read now count as held.
     """
 
     waiting: dict[int, Spooled] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Adopted:
 
 
 def adopt(folder: Path) -> Adopted:
-    """Sort the files of a spool; one damaged file must not hold up the others.
+    """Sort a spool's files; one damaged file must not block the others.
 
     Raises:
         OSError: the folder cannot be read or written.
@@ -53,7 +53,7 @@ def adopt(folder: Path) -> Adopted:
             _set_aside(path, "its name is no sequence number", adopted)
             continue
         _sort(path, sequence, adopted)
-    # A damaged header may name a job that never was: it counts where other segments name it, too.
+    # A damaged header may name a job that never existed: it counts only if other segments name it.
     attempts = {spooled.attempt for spooled in adopted.waiting.values()}
     adopted.lost = [key for key in adopted.lost if key in attempts]
     return adopted
@@ -85,7 +85,7 @@ def _sort(path: Path, sequence: int, adopted: Adopted) -> None:
         _set_aside(path, str(error), adopted)
         _name(data, adopted)
     else:
-        # What was held before the restart is tried again: the collector may be another by now.
+        # Segments held before the restart are tried again: the collector may have changed.
         waiting, number = _moved(path, WAITING), wire.format_of(data)
         attempt = AttemptKey(key.job, key.attempt)
         adopted.waiting[sequence] = Spooled(
@@ -99,7 +99,7 @@ def _set_aside(path: Path, reason: str, adopted: Adopted) -> None:
 
 
 def _name(data: bytes, adopted: Adopted) -> None:
-    """Note what a damaged segment belonged to, where its header says it."""
+    """Record a damaged segment's attempt, if its header is readable."""
     try:
         key = wire.peek_key(data)
     except SegmentError:

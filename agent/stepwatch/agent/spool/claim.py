@@ -1,4 +1,4 @@
-"""One agent per spool: a lock on its folder, given back when the agent ends in whatever way."""
+"""One agent per spool: a lock on its folder that ends with the agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwatch.signals.places.owned import own_folder
 
 
 def claim(folder: Path, owner: object) -> Callable[[], object]:
-    """Lock a spool until the returned call, or until `owner` is collected.
+    """Lock a spool until the returned function is called or `owner` is collected.
 
     Raises:
         ConfigurationError: another agent holds it.
@@ -34,7 +34,7 @@ def claim(folder: Path, owner: object) -> Callable[[], object]:
 
 
 def try_writing(folder: Path) -> None:
-    """Write one byte to the disk of a spool, and remove it.
+    """Write one byte to a spool's disk, and remove it.
 
     Raises:
         OSError: the disk is full, read-only or gone.

@@ -1,4 +1,4 @@
-"""How far acknowledged segments had read each ring, kept in `cursors.json`."""
+"""Ring positions from acknowledged segments, kept in `cursors.json`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_RINGS = 65_536
 
 
 class CursorFile:
-    """Cursors of what the collector has; the rings longest without news are forgotten first.
+    """Cursors for data that the collector has; rings without news for longest are forgotten first.
 
     Raises:
         ConfigurationError: the file is damaged.
@@ -27,14 +27,14 @@ class CursorFile:
         self.cursors = self._load()
 
     def advance(self, segments: Iterable[Spooled]) -> None:
-        """The collector is done with these segments; call `save` next."""
+        """Advance to segments that the collector is done with; call `save` next."""
         for spooled in segments:
             advance(self.cursors, spooled.cursors)
         while len(self.cursors) > MOST_RINGS:
             self.cursors.pop(next(iter(self.cursors)))
 
     def forget(self, ring_id: int) -> None:
-        """A ring is gone: nobody will read on in it."""
+        """Forget a removed ring, which is not read again."""
         self.cursors.pop(ring_id, None)
 
     def save(self) -> None:
@@ -58,7 +58,7 @@ class CursorFile:
 
 
 def superseded(segments: Iterable[Spooled]) -> list[int]:
-    """Sequences whose cursors a newer segment repeats or passes: losing those loses nothing.
+    """Return sequences whose cursors a newer segment covers: losing them loses nothing.
 
     Sequence 1 read ring A up to 5, 2 read ring A up to 9, 3 read ring B up to 4: only 1 is
     superseded, by 2.

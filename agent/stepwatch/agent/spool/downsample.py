@@ -1,4 +1,4 @@
-"""Makes a segment smaller: expendable rows go, and a gap record says which."""
+"""Shrinks a segment: drops expendable rows and adds a gap record."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 
 IN_RINGS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH})
-"""Expendable kinds that come from rings: what is dropped of them leaves a gap."""
+"""Expendable kinds from rings: dropped rows leave a gap."""
 
 
 def downsample(data: bytes, expendable: Collection[Kind]) -> bytes:
-    """The segment without rows of `IN_RINGS` and of the `expendable` kinds.
+    """Return the segment without rows in `IN_RINGS` and the `expendable` kinds.
 
     Raises:
-        SegmentError: it is damaged.
-        UnsupportedFormatError: it is of a later format; nobody knows what may be dropped.
+        SegmentError: the segment is damaged.
+        UnsupportedFormatError: its format is too new to know what may be dropped.
     """
     segment = wire.decode(data)
     dropped = IN_RINGS.union(expendable)

@@ -1,4 +1,4 @@
-"""Files of a spool: their names, and what becomes of those that no agent can use."""
+"""Spool files: their names, and the handling of unusable ones."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from stepwatch.signals.wire import Rows
 logger = logging.getLogger(__name__)
 
 WAITING, HELD, REFUSED, DAMAGED = ".seg", ".held", ".refused", ".damaged"
-"""Suffixes, after the sequence number: to be sent, kept until a collector can read it, refused by
-the collector, and unreadable for good."""
+"""Suffixes after the sequence number: to be sent, held until a collector can read it, refused by
+the collector, and permanently unreadable."""
 SEQUENCE_DIGITS = 16
-"""Digits of a sequence number in a file's name. One with more would lead to keys that no segment
-can carry."""
+"""Maximum digits in a file's sequence number; more would make keys that no segment can carry."""
 
 MOST_FILES = 64
 MOST_BYTES = 16 << 20
-"""Most files, and most bytes together, that are kept for inspection of each kind."""
+"""Maximum files and total bytes that are kept for inspection, per suffix."""
 
 
 class Spooled(NamedTuple):
     """One segment file.
 
-    `cursors` are its CURSOR rows, `format` the number of its wire format. `tried` are the formats
-    that the collector announced when the segment was held, empty before the first answer. `attempt`
-    is what it belongs to; None where it could not be read. `unreadable`: its file could not be read
-    when that was tried last.
+    `cursors` are its CURSOR rows, `format` is its wire format number. `tried` has the formats that
+    the collector announced when the segment was held, empty before the first answer. `attempt` is
+    None if it could not be read. `unreadable` means that the newest read failed.
     """
 
     sequence: int
@@ -47,13 +45,13 @@ class Spooled(NamedTuple):
 
 
 def sequence_of(path: Path) -> int | None:
-    """Sequence number in a file's name; None for a file that is not the spool's."""
+    """Return a file's sequence number; None if the file is not the spool's."""
     digits = path.stem.isascii() and path.stem.isdigit() and len(path.stem) <= SEQUENCE_DIGITS
     return int(path.stem) if digits else None
 
 
 def sequences(folder: Path) -> Iterator[int]:
-    """Sequence numbers that have a file, whatever became of the segment."""
+    """Yield all sequence numbers with a file, in any state."""
     for path in folder.iterdir():
         sequence = sequence_of(path)
         if sequence is not None and path.suffix in (WAITING, HELD, REFUSED, DAMAGED):
@@ -61,7 +59,7 @@ def sequences(folder: Path) -> Iterator[int]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what an agent that was killed while it wrote a file left beside it.
+    """Delete incomplete files from an agent that was killed while writing.
 
     Raises:
         OSError: the folder cannot be written.
@@ -71,12 +69,12 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def read_segment(path: Path) -> bytes:
-    """The bytes of a segment file.
+    """Return a segment file's bytes.
 
     Raises:
-        FileNotFoundError: it is gone.
-        OSError: it cannot be read now, which says nothing of its content.
-        SegmentError: there is a folder, a link or the like, which no agent wrote.
+        FileNotFoundError: the file is gone.
+        OSError: the file cannot be read now, independent from its content.
+        SegmentError: it is a folder, a link or similar, which no agent wrote.
     """
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise SegmentError("it is no regular file")
@@ -84,7 +82,7 @@ def read_segment(path: Path) -> bytes:
 
 
 def quarantine(path: Path, reason: str) -> None:
-    """Move a file aside that can no longer be read; the newest few of these are kept.
+    """Move aside a file that can no longer be read; only the newest few are kept.
 
     Raises:
         OSError: the folder cannot be written.
@@ -95,7 +93,7 @@ def quarantine(path: Path, reason: str) -> None:
 
 
 def keep_newest(folder: Path, suffix: str, limit_bytes: int) -> None:
-    """Delete the oldest files with `suffix` beyond `MOST_FILES`, or `limit_bytes` together.
+    """Delete the oldest files with `suffix` beyond `MOST_FILES` or `limit_bytes` in total.
 
     Raises:
         OSError: the folder cannot be written.

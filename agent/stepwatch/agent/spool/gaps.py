@@ -1,4 +1,4 @@
-"""What is said of records that a damaged or missing segment held: GAP rows of its attempt."""
+"""GAP rows for the records in a damaged or missing segment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOST_TEXT = b"a spooled segment was damaged"
 
 
 def gap_rows(lost: Spooled, segments: Iterable[Spooled], acknowledged: Cursors) -> Rows:
-    """A row for each ring that `lost` had read on; one of no rank where its cursors are not known.
+    """Return one row per ring that `lost` had read, or one without a rank if unknown.
 
     Ring A was acknowledged up to 5, a segment before `lost` read it up to 9, `lost` up to 14: the
     row names records 9 to 13.

@@ -1,8 +1,8 @@
-"""What a spool may take of the disk.
+"""The spool's disk limit.
 
-What cannot be read has a limit of its own, as large as that of all others: it keeps no new rows
-out, and nothing is deleted to make room for it. Beyond twice the limit new rows wait in the rings:
-a disk that takes everything and gives nothing back must not fill up.
+Unreadable files have their own limit, as large as the limit for all others: they block no new
+rows, and nothing is deleted for them. Beyond twice the limit new rows wait in the rings, so that a
+disk that accepts writes but fails reads does not fill up.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ logger = logging.getLogger(__name__)
 
 
 def excess(segments: Collection[Spooled], limit: int) -> int:
-    """Bytes beyond the limit; negative while there is room.
+    """Return the bytes above the limit; negative while there is room.
 
-    Of a limit of 100, 130 that cannot be read take 30, and 60 others leave 10.
+    With limit 100, 130 unreadable bytes use 30, and 60 other bytes leave 10.
     """
     readable_bytes = sum(segment.size for segment in segments if not segment.unreadable)
     return readable_bytes + max(0, _unread_bytes(segments) - limit) - limit
 
 
 def marked(spooled: Spooled, error: OSError) -> Spooled:
-    """A segment that cannot be read; said once, until it could be read in between."""
+    """Mark a segment as unreadable; logged once until a read succeeds."""
     if not spooled.unreadable:
         logger.warning("spooled segment %s waits, it cannot be read: %s", spooled.path, error)
     return spooled._replace(unreadable=True)
 
 
 def what_fills(segments: Collection[Spooled], limit: int) -> str:
-    """What keeps new rows out of a spool in which nothing more may be dropped."""
+    """Return what fills a spool in which nothing more may be dropped."""
     unread = _unread_bytes(segments) > limit
     return "files that cannot be read" if unread else "facts that may not be dropped"
 

@@ -1,4 +1,4 @@
-"""Cuts what was read at once into segments, each within what a reader accepts."""
+"""Splits one read into segments within the reader's limits."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment, SegmentKey
 
 Part = tuple[Tables, bytes]
-"""The tables of one segment, and its bytes."""
+"""One segment's tables and bytes."""
 
 
 def encode_parts(key: SegmentKey, clock: ClockPair, tables: Tables) -> list[Part]:
-    """One segment; of tables that are too large for one as many as it takes, numbered from `key`.
+    """Return one segment or, for large tables, as many as needed, numbered from `key`.
 
-    Rows of a rank stay together, with its cursors: each part says how far it read the rings that it
-    holds rows of. An agent that is killed between two parts reads on where the parts on disk end.
+    A rank's rows and cursors stay together: each part has the cursors for the rings in it. An agent
+    killed between two parts resumes where the parts on disk end.
 
     Raises:
-        SegmentError: what is read from the rings of one rank, or one row, does not fit.
+        SegmentError: one rank's ring records, or one row, do not fit.
     """
     try:
         return [(tables, wire.encode(Segment(key, clock, tables)))]
@@ -36,9 +36,9 @@ def encode_parts(key: SegmentKey, clock: ClockPair, tables: Tables) -> list[Part
 
 
 def _halves(tables: Tables) -> tuple[Tables, Tables] | None:
-    """Tables in two by rank; those of one rank by rows, but not where they read its ring.
+    """Split tables by rank; split one rank's by rows, except ring records.
 
-    STEP of ranks 0, 0, 1, 2 and CURSOR of ranks 0, 1, 2 become STEP 0, 0 with CURSOR 0, and STEP
+    STEP for ranks 0, 0, 1, 2 and CURSOR for ranks 0, 1, 2 become STEP 0, 0 with CURSOR 0, and STEP
     1, 2 with CURSOR 1, 2.
     """
     ranks = np.unique(np.concatenate([rows["rank"] for rows in tables.values()]))

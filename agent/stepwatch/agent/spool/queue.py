@@ -6,17 +6,16 @@
     <spool>/<sequence>.refused a segment that the collector refused; the newest few are kept
     <spool>/<sequence>.damaged a segment that can no longer be read; the newest few are kept
 
-A segment carries the ring cursors it was read up to. What a restarted agent reads next is the
-newest cursor among the acknowledged segments and those still spooled: nothing is read twice,
-nothing is left out, whenever the agent was killed. Only the cursors in a file that cannot be read
-at the start, or that is of a later format than this agent's, are not known: it reads those records
-again.
+A segment carries the ring cursors that it was read up to. A restarted agent resumes at the newest
+cursor among acknowledged and spooled segments. So no record is read twice or skipped, whenever the
+agent is killed. The exception is a file that cannot be read at the start or has a later format
+than this agent's: its cursors are unknown, and its records are read again.
 
-A file that cannot be read waits: it is put with those that are held, and tried again. Only
-content that is provably damaged is moved aside, and a gap record says what it held.
+An unreadable file waits with the held ones and is tried again. Only content that is provably
+damaged is moved aside, and a gap record says what it held.
 
-Every agent that opens a spool draws a number of its own for the keys of the segments it makes. A
-key can then never come back, whatever was deleted from the spool meanwhile.
+Every agent that opens a spool draws a random number for its segments' keys. A key therefore never
+repeats, whatever was deleted from the spool.
 """
 
 from __future__ import annotations
@@ -64,15 +63,15 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_LIMIT_BYTES = 256 << 20
 _UNREAD = Spooled(0, Path(), 0, wire.WRITTEN_FORMAT)
-"""Stands for a segment of which only the attempt is known."""
+"""Stands for a segment whose attempt alone is known."""
 BATCH_BYTES = 16 << 20
-"""Most bytes that `oldest` hands out at once, far below what a collector takes in one request."""
+"""Maximum bytes that `oldest` returns at once, far below a collector's request limit."""
 
 
 class Spool:
     """A bounded queue of segments on disk; one thread puts, another sends.
 
-    Rows of the `expendable` kinds may be dropped when it is full.
+    A full spool may drop rows with `expendable` kinds.
 
     Raises:
         ConfigurationError: the directory cannot be created or written, or belongs to another agent.
@@ -97,7 +96,7 @@ class Spool:
         self._held: dict[int, Spooled] = {}
         self._downsampled: set[int] = set()
         self._gaps: dict[AttemptKey, list[wire.Rows]] = {}
-        """Of segments that are lost, until a segment says it."""
+        """Gaps from lost segments, until a segment reports them."""
         try:
             self._release = claim(folder, self)
             self._acknowledged = CursorFile(folder)
@@ -110,64 +109,64 @@ class Spool:
             ) from error
 
     def cursors(self) -> Cursors:
-        """Where reading must go on, from everything acknowledged or spooled at the start."""
+        """Return where reading resumes, from data acknowledged or spooled at the start."""
         return dict(self._cursors)
 
     def acknowledged(self, ring_id: int) -> int:
-        """Number of the first record of a ring that the collector may not have yet."""
+        """Return the first record in a ring that the collector may lack."""
         return self._acknowledged.cursors.get(ring_id, 1)
 
     def forget_ring(self, ring_id: int) -> None:
-        """A ring is gone: its cursor is not kept."""
+        """Forget a removed ring's cursor."""
         with self._lock:
             self._acknowledged.forget(ring_id)
             self._cursors.pop(ring_id, None)
 
     def close(self) -> None:
-        """Leave the spool to another agent."""
+        """Release the spool for another agent."""
         self._release()
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of the segments that wait to be sent."""
+        """Bytes in segments that wait to be sent."""
         return sum(spooled.size for spooled in list(self._queue.values()))
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the segments that are held."""
+        """Bytes in held segments."""
         return sum(spooled.size for spooled in list(self._held.values()))
 
     @property
     def held(self) -> int:
-        """Segments that wait for a collector that can read them, or to be readable themselves."""
+        """Number of segments that wait for a capable collector or for a successful read."""
         return len(self._held)
 
     @property
     def unreadable(self) -> int:
-        """Segments whose files could not be read when they were tried last."""
+        """Number of segments whose newest read failed."""
         return sum(segment.unreadable for segment in self._all())
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
-        """Write one segment durably, or several where the tables are too large for one.
+        """Write one segment durably, or several if the tables are too large for one.
 
         Raises:
             OSError: the disk is full or gone; nothing was written.
-            SegmentError: the tables of one rank do not fit into one segment.
+            SegmentError: one rank's tables do not fit into one segment.
         """
         with self._lock:
             self._report_gaps()
             self._put(key, clock, tables)
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
-        """Up to `count` of the oldest segments as (sequence, bytes); at most `BATCH_BYTES`.
+        """Return up to `count` of the oldest segments as (sequence, bytes), at most `BATCH_BYTES`.
 
-        A segment that cannot be read is held, and holds up none behind it.
+        An unreadable segment is held and does not block later ones.
 
         Raises:
-            OSError: this process or node lacks what it takes to read; none is held for that.
+            OSError: this process or node lacks resources to read; no segment is held for that.
         """
         batch: list[tuple[int, bytes]] = []
         size = 0
@@ -185,9 +184,9 @@ class Spool:
     def acknowledge(
         self, sequences: Collection[int], refused: Collection[int] = frozenset()
     ) -> None:
-        """The collector is done with these sequences: remember their cursors, then delete them.
+        """Save the cursors for these sequences, then delete their segments.
 
-        Those that are in `refused` are moved aside instead, within a bound.
+        Segments in `refused` are moved aside instead, within a bound.
 
         Raises:
             OSError: the disk is full or gone; the segments stay, and may be sent again.
@@ -208,10 +207,10 @@ class Spool:
             self._delete(sequences)
 
     def hold(self, sequences: Iterable[int], announced: Collection[int]) -> None:
-        """Keep these sequences, unsent, until the collector reads more than `announced`.
+        """Keep these sequences unsent until the collector reads more than `announced`.
 
         Raises:
-            OSError: the disk is full or gone; some of the segments still wait to be sent.
+            OSError: the disk is full or gone; some segments still wait to be sent.
         """
         with self._lock:
             segments = [self._queue[sequence] for sequence in sequences if sequence in self._queue]
@@ -226,10 +225,10 @@ class Spool:
                 )
 
     def release(self, announced: Collection[int]) -> None:
-        """Send held segments again that may be read now.
+        """Send held segments again that may be readable now.
 
         Raises:
-            OSError: the disk is gone; some of the segments are still held.
+            OSError: the disk is gone; some segments are still held.
         """
         readable = set(announced).union(wire.READABLE_FORMATS)
         with self._lock:
@@ -249,7 +248,7 @@ class Spool:
                 self._queue[spooled.sequence] = spooled._replace(path=path)
 
     def discard_damaged(self, sequence: int, reason: str) -> None:
-        """Take a segment that cannot be decoded out of the queue; its file is kept.
+        """Remove a segment that cannot be decoded from the queue; its file is kept.
 
         Raises:
             OSError: the folder cannot be written.
@@ -295,14 +294,14 @@ class Spool:
         self._next += len(written)
 
     def _report_gaps(self) -> None:
-        """Spool what lost segments held, each gap once."""
+        """Spool gap records for lost segments, each once."""
         while self._gaps:
             key, rows = next(iter(self._gaps.items()))
             self._put(key, ClockPair.now(SystemClock()), {Kind.GAP: np.concatenate(rows)})
             del self._gaps[key]
 
     def _read(self, spooled: Spooled) -> bytes | None:
-        """The bytes of a segment that waits; None where it left the queue instead."""
+        """Return a waiting segment's bytes; None if it left the queue."""
         try:
             data = read_segment(spooled.path)
         except FileNotFoundError:
@@ -327,7 +326,7 @@ class Spool:
                 spooled.path.unlink(missing_ok=True)
 
     def _lose(self, spooled: Spooled, reason: str) -> None:
-        """Give a segment up whose content is gone or damaged; a gap record will say so."""
+        """Give up a missing or damaged segment; a gap record reports it."""
         logger.warning("spooled segment %s is lost: %s", spooled.path, reason)
         if spooled.attempt is not None:
             gap = gap_rows(spooled, self._all(), self._acknowledged.cursors)
@@ -341,11 +340,11 @@ class Spool:
         self._downsampled.discard(spooled.sequence)
 
     def _all(self) -> list[Spooled]:
-        """A copy that another thread may make while segments come and go."""
+        """Return a copy that is safe while another thread changes the queue."""
         return [*list(self._queue.values()), *list(self._held.values())]
 
     def _make_room(self, needed: int) -> None:
-        """Downsample the oldest segments; if that is not enough, drop what nobody here can read."""
+        """Downsample the oldest segments; if that is not enough, drop unreadable formats."""
         excess = limit.excess(self._all(), self._limit) + needed
         segments = self._queue | self._held
         for sequence in sorted(set(segments) - self._downsampled):

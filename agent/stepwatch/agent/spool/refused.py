@@ -1,4 +1,4 @@
-"""Segments that the collector refused, kept for inspection within a bound of their own."""
+"""Refused segments, kept for inspection within their own limit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .files import MOST_BYTES, REFUSED, keep_newest
 
 
 class Refused:
-    """The newest refused segments in `folder`: at most `MOST_FILES`, and `limit_bytes` together."""
+    """The newest refused segments in `folder`: at most `MOST_FILES`, and `limit_bytes` in total."""
 
     def __init__(self, folder: Path, limit_bytes: int = MOST_BYTES) -> None:
         self._folder = folder
         self._limit = limit_bytes
 
     def keep(self, segment: Path) -> None:
-        """Move a segment's file aside; the oldest ones beyond the bound are deleted.
+        """Move a segment's file aside, and delete the oldest beyond the bound.
 
         Raises:
             OSError: the folder cannot be written.

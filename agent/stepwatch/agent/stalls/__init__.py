@@ -1,1 +1,1 @@
-"""What the ranks of a stalled attempt are doing, asked from outside."""
+"""Inspects the ranks in a stalled attempt from outside."""

@@ -1,11 +1,11 @@
-"""Reads torch's flight recorders as the worker server returns them.
+"""Reads torch's flight recorders from the worker server.
 
-There are two: NCCL's, which only builds for CUDA have, and that of the other backends. A group
-such as `cpu:gloo,cuda:nccl` is in both, each with numbers of its own.
+There are two: NCCL's, which only CUDA builds have, and the other backends'. A group such as
+`cpu:gloo,cuda:nccl` is in both, with separate numbers in each.
 
-NCCL's is not asked for its entries. To tell them, the thread that answers asks CUDA for events:
-that ends the capture of a graph that is under way in the rank, and a thread that has named no
-device makes a context on the first one, half a gigabyte for each rank beside it.
+NCCL's recorder is not asked for its entries. To list them, the answering thread queries CUDA
+events. That aborts a graph capture in the rank, and a thread without a device creates a context
+on the first one, half a gigabyte per rank.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any, NamedTuple
 from stepwatch.signals.records import DTYPES, WORLD_GROUP, Kind, text_bytes
 
 NCCL, OTHERS = "dump_nccl_trace_json?includecollectives=false", "fr_trace_json"
-"""Handlers of the worker server."""
+"""Worker server handlers."""
 PER_GROUP = 16
-"""Newest entries kept of each process group."""
+"""Newest entries kept per process group."""
 MAX_GROUPS = 16
 _NAMES = frozenset({"entries", "pg_status"})
-"""What an answer is known by."""
+"""Keys that identify a recorder's answer."""
 _MOST = (1 << 63) - 1
 _COMPLETED = "completed"
 _NCCL_GROUP = f"{WORLD_GROUP} nccl"
 _MEMBERS_BYTES = 12
-"""Members longer than this are shown as a checksum: it is enough to distinguish groups."""
+"""Longer member lists are shown as a checksum, which is enough to distinguish groups."""
 _GROUP_BYTES = DTYPES[Kind.FLIGHT]["group"].itemsize
 
 
 class Entry(NamedTuple):
-    """One collective of one group: its number there, operation, input sizes and state.
+    """One collective in a group: its number there, operation, input sizes and state.
 
-    `group` is torch's name and description of it, and its members in brackets where they are known.
+    `group` is torch's name and description, with the members in brackets if they are known.
     """
 
     group: str
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """Newest entries, oldest first; numbers of the world group's collectives, -1 if unknown."""
+    """Newest entries, oldest first; the world group's collective numbers, -1 if unknown."""
 
     entries: tuple[Entry, ...] = ()
     enqueued: int = -1
@@ -53,12 +53,12 @@ class Flight(NamedTuple):
 
 
 def parse(body: bytes) -> Flight:
-    """Read an answer; entries that are not entries are left out.
+    """Parse an answer; invalid entries are left out.
 
-    A recorder that has seen no collective leaves `entries` out.
+    A recorder without any collective leaves `entries` out.
 
     Raises:
-        ValueError: it is not JSON, or no flight recorder wrote it.
+        ValueError: the answer is not JSON, or not a flight recorder's.
     """
     try:
         document = json.loads(body)
@@ -82,16 +82,16 @@ def parse(body: bytes) -> Flight:
 
 
 def parse_nccl(body: bytes) -> Flight:
-    """Read NCCL's answer without entries: how far the group of all ranks came.
+    """Parse NCCL's answer without entries: the world group's progress.
 
-    It becomes the entry that is newest, and the oldest that has not completed. Other groups are
-    numbered by each process for itself, so nothing can be said of them.
+    It becomes the newest entry and the oldest incomplete one. Each process numbers other groups
+    itself, so they cannot be compared.
 
     Raises:
-        ValueError: it is not JSON, or no flight recorder wrote it.
+        ValueError: the answer is not JSON, or not a flight recorder's.
     """
     flight = parse(body)
-    oldest = max(flight.completed, 0) + 1  # torch counts from 1, and says -1 of none
+    oldest = max(flight.completed, 0) + 1  # torch counts from 1, and reports -1 for none
     numbers = {flight.enqueued, min(oldest, flight.enqueued)} - {-1}
     entries = (
         Entry(_NCCL_GROUP, number, "collective", "", _state(number <= flight.completed))
@@ -101,7 +101,7 @@ def parse_nccl(body: bytes) -> Flight:
 
 
 def merged(nccl: Flight, backends: Flight) -> Flight:
-    """Both; of what is beyond a bound, the last entries are kept, and NCCL's are last."""
+    """Merge both; NCCL's entries come last, and a later bound keeps the last entries."""
     numbers = nccl if nccl.enqueued >= 0 else backends
     return Flight((*backends.entries, *nccl.entries), numbers.enqueued, numbers.completed)
 
@@ -118,7 +118,7 @@ def _newest(entries: list[Entry]) -> tuple[Entry, ...]:
 
 
 def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
-    """One entry; None for sends and receives, which are numbered apart, and for what is none."""
+    """Parse an entry; None for sends and receives (numbered separately) and invalid ones."""
     if not isinstance(raw, dict) or raw.get("is_p2p"):
         return None
     number = _number(raw.get("collective_seq_id"))
@@ -127,7 +127,7 @@ def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
         return None
     op = str(raw.get("profiling_name", ""))[:64].rpartition(":")[2]
     label = _label([part for part in group[:2] if isinstance(part, str)], groups)
-    # Of Gloo's torch says `scheduled` for ever, and retires what has ended.
+    # For Gloo, torch always reports `scheduled`, and retires ended entries.
     state = _COMPLETED if raw.get("retired") is True else str(raw.get("state"))[:16]
     return Entry(label, number, op, _sizes(raw.get("input_sizes")), state)
 
@@ -137,10 +137,10 @@ def _state(completed: bool) -> str:
 
 
 def _label(parts: list[str], groups: dict[str, Any]) -> str:
-    """Name and description, then the members where `groups` has them.
+    """Return a group's name and description, with the members if `groups` has them.
 
-    Groups that split one mesh share name and description; only their members differ. Two
-    groups of one rank may share the name too: then torch lists the members of one, with its
+    Groups that split one mesh share name and description; only their members differ. Two groups on
+    one rank may share the name, too: then torch lists only one group's members, with its
     description.
     """
     name = " ".join(parts)
@@ -155,7 +155,7 @@ def _label(parts: list[str], groups: dict[str, Any]) -> str:
 
 
 def _sizes(value: Any) -> str:
-    """Input sizes as `1000,3;5`: one tensor after the other."""
+    """Format input sizes as `1000,3;5`: one tensor after the other."""
     tensors = value if isinstance(value, list) else []
     parts = [tensor if isinstance(tensor, list) else [tensor] for tensor in tensors[:64]]
     return ";".join(",".join(str(dimension)[:20] for dimension in part[:16]) for part in parts)[

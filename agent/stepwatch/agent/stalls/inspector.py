@@ -1,8 +1,8 @@
-"""What the ranks of a stalled attempt are doing, asked from outside.
+"""Inspects the ranks in a stalled attempt from outside.
 
-This is no probe of the registry: a probe reads one source at every flush, the inspector asks ranks
-only once one of them looks stalled, at most every `AGAIN_SECONDS`, in a thread of its own. Whatever
-it waits for or reads is bounded: the agent's loop never waits for a rank.
+This is not a probe: a probe reads one source at every flush. The inspector asks ranks only when
+one looks stalled, at most every `AGAIN_SECONDS`, in its own thread. All waits and reads are
+bounded: the agent's loop never waits for a rank.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .trigger import Progress, StallTrigger
 logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 10.0
-"""Between two rounds of questions while the stall lasts."""
+"""Seconds between two rounds while the stall lasts."""
 GIL_SECONDS = 2.0
-"""A lock that is held, and a side thread that has not run for so long: it is not released."""
+"""A lock counts as held if the side thread has not run for this many seconds."""
 AT_ONCE = 4
-"""Ranks asked at the same time."""
+"""Number of ranks asked in parallel."""
 
 
 class AskedRank(NamedTuple):
-    """A rank to ask: who it is, whose ring that is, where its server listens, and its lines.
+    """A rank to ask: its identity, ring owner, server socket, and progress.
 
     `owner` is a user id.
     """
@@ -52,7 +52,7 @@ class AskedRank(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one rank was found doing."""
+    """One rank's inspection result."""
 
     rank: AskedRank
     flight: flight.Flight | None
@@ -61,9 +61,9 @@ class Answer(NamedTuple):
 
 
 class StallInspector:
-    """Watches all ranks of an attempt and asks them once one is stalled.
+    """Watch an attempt's ranks, and ask all of them when one is stalled.
 
-    `py_spy` is the path of that program, None where there is none.
+    `py_spy` is that program's path, None if there is none.
     """
 
     def __init__(self, clock: Clock, py_spy: str | None = None) -> None:
@@ -76,9 +76,9 @@ class StallInspector:
         self._round: threading.Thread | None = None
 
     def inspect(self, key: AttemptKey, readers: Iterable[RingReader], steps: Rows | None) -> None:
-        """Watch the ranks of attempt `key`; if one is stalled, begin to ask all of them.
+        """Watch attempt `key`'s ranks, and start asking all of them if one is stalled.
 
-        `steps` are the STEP records that came since the last call.
+        `steps` are the STEP records since the last call.
         """
         now = self._clock.monotonic_ns()
         running = [reader for reader in readers if not reader.closed]
@@ -94,18 +94,18 @@ class StallInspector:
         )
         try:
             self._round.start()
-        except RuntimeError as error:  # the node has no room for a thread: the next flush asks
+        except RuntimeError as error:  # no resources for a thread: the next flush asks
             logger.warning("cannot ask the ranks of %s: %s", key.job, error)
             self._round = None
             del self._asked_ns[key]
 
     def collect(self, key: AttemptKey) -> Tables:
-        """Answers about attempt `key` that were not collected yet: DIAGNOSIS and FLIGHT tables."""
+        """Return attempt `key`'s new answers as DIAGNOSIS and FLIGHT tables."""
         with self._lock:
             return self._answers.pop(key, {})
 
     def forget(self, keys: set[AttemptKey], ring_ids: set[int]) -> None:
-        """Keep only these attempts and rings."""
+        """Forget all other attempts and rings."""
         self._asked_ns = {key: asked_ns for key, asked_ns in self._asked_ns.items() if key in keys}
         with self._lock:
             for key in self._answers.keys() - keys:
@@ -115,7 +115,7 @@ class StallInspector:
         }
 
     def wait(self, seconds: float) -> None:
-        """Wait for a round of questions to end."""
+        """Wait for a round to end."""
         if self._round is not None:
             self._round.join(seconds)
 
@@ -126,7 +126,7 @@ class StallInspector:
         lines = reader.lines()
         live, collective = lines.live, lines.collective
         moved = max(live.since_ns, collective.since_ns)
-        if not moved:  # it has not begun
+        if not moved:  # not started
             return False
         trigger = self._triggers.setdefault(reader.identity.ring_id, StallTrigger())
         return trigger.is_stalled(Progress(now, live.phase, moved))
@@ -153,7 +153,7 @@ class StallInspector:
         return Answer(rank, recorders, self._stack(rank), note)
 
     def _stack(self, rank: AskedRank) -> stack.Stack:
-        """The rank's stack; nothing of a process that is not the ring's."""
+        """Return the rank's stack; nothing if the process is not the ring's."""
         pid, start = rank.identity.pid, rank.identity.process_start
         if is_process_of(rank.owner, pid, start):
             dumped = stack.dump(pid, self._py_spy)
@@ -163,11 +163,10 @@ class StallInspector:
 
 
 def ask_recorders(socket: Path, owner: int | None = None) -> tuple[flight.Flight | None, str]:
-    """What the flight recorders behind a worker server hold; None, and why, where none answers.
+    """Read a worker server's flight recorders; without an answer, None and the reason.
 
-    A torch without NCCL has one. Where there are two and NCCL's does not answer, the other is not
-    asked: its numbers of the group of all ranks are not NCCL's. Only a process of user id `owner`
-    is asked where one is given.
+    A torch without NCCL has one recorder. If there are two and NCCL's fails, the other is not
+    asked: its world group numbers are not NCCL's. With `owner`, only that user's process is asked.
     """
     try:
         nccl = flight.parse_nccl(server.ask(socket, flight.NCCL, owner))
@@ -193,7 +192,7 @@ def _silent(error: OSError | ValueError) -> str:
 
 def _rank_to_ask(reader: RingReader, now: int) -> AskedRank:
     identity = reader.identity
-    # The name alone: the agent may see the directory under another path, and asks nobody else.
+    # The name alone: the agent may see the directory under another path, and asks no other socket.
     name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
     age = (now - reader.heartbeat_ns) / NANOSECONDS
     place = reader.path.with_name(name)

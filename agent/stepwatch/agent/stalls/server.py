@@ -1,4 +1,4 @@
-"""Asks a rank's worker server, of which nothing is trusted: neither size, nor form, nor pace."""
+"""Queries a rank's worker server without trusting the answer's size, form or pace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from stepwatch.signals.access.bounded import TooLongError, read_within
 
 MAX_BYTES = 8 << 20
-"""Longest answer read: 2,000 flight-recorder entries take 1 MB."""
+"""Maximum answer size: 2,000 flight recorder entries take 1 MB."""
 SECONDS = 2.0
-"""Time for one answer, connecting included."""
+"""Seconds for one answer, including the connection."""
 _PIECE = 1 << 16
 _CREDENTIALS = struct.Struct("=3i")
-"""`struct ucred` of unix(7): process, user, group."""
+"""`struct ucred` in unix(7): process, user, group."""
 
 
 def ask(
@@ -30,18 +30,17 @@ def ask(
     seconds: float = SECONDS,
     most: int = MAX_BYTES,
 ) -> bytes:
-    """Body of the answer of `handler`, with its query if it has one.
+    """Return the answer's body for `handler`, which may include a query.
 
-    Where `owner`, a user id, is given, only a process of that user is asked.
+    With `owner`, a user id, only that user's process is asked.
 
     Raises:
-        OSError: nothing listens, the answer did not come in time, it is too long, or what listens
-            is another user's.
+        OSError: nothing listens, the answer is late or too long, or the socket is another user's.
         UnknownHandlerError: this torch has no such handler.
-        ValueError: the answer is not one of HTTP, or its status is not 200.
+        ValueError: the answer is not HTTP, or its status is not 200.
     """
     connection = _UnixConnection(path, seconds, owner)
-    # A socket's timeout starts anew with every byte: only this ends an answer that trickles.
+    # A socket's timeout restarts with every byte: only this timer ends a trickling answer.
     alarm = threading.Timer(seconds, connection.abandon)
     alarm.start()
     try:
@@ -67,7 +66,7 @@ def ask(
 
 
 class UnknownHandlerError(ValueError):
-    """The server knows no such handler."""
+    """The server does not know the handler."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -81,21 +80,21 @@ class _UnixConnection(http.client.HTTPConnection):
         self._opened: socket.socket | None = None
 
     def abandon(self) -> None:
-        """End every wait for this connection; safe from another thread."""
+        """End every wait on this connection; safe from another thread."""
         self.abandoned = True
         with contextlib.suppress(OSError):
             if self._opened is not None:
                 self._opened.shutdown(socket.SHUT_RDWR)
 
     def _refuse_others(self, connected: socket.socket) -> None:
-        # The folder is a user's, who may put a link to the socket of another there meanwhile.
+        # A user owns the folder and may put a link to another user's socket there.
         peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         _, user, _ = _CREDENTIALS.unpack(peer)
         if self._owner is not None and user != self._owner:
             raise PermissionError(f"{self._path.name} is a socket of user {user}")
 
     def connect(self) -> None:
-        """Connect to the socket itself, not to where a link leads, however long its path is."""
+        """Connect to the socket itself, not through a link, with any path length."""
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             status = os.stat(self._path.name, dir_fd=folder, follow_symlinks=False)

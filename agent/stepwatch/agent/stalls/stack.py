@@ -1,7 +1,7 @@
-"""Reads the Python stack of a rank from outside with py-spy, without pausing it.
+"""Reads a rank's Python stack with py-spy, without pausing it.
 
-`--nonblocking` reads the memory of a process that goes on running: nothing stops the trainer, and
-a stopped process is read as well (py-spy cannot attach to one that SIGSTOP holds).
+`--nonblocking` reads the running process's memory, so the trainer never stops. It also works on a
+stopped process (py-spy cannot attach to one that SIGSTOP holds).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "stepwatch/
 
 
 class Stack(NamedTuple):
-    """Where a process is: the function and line of the user's innermost frame, and all frames.
+    """A process's position: function and line in the user's innermost frame, and all frames.
 
-    `owner` says whether a thread held the interpreter lock; None where nothing could be read, and
-    `note` says why. `text` has the innermost frame first.
+    `owner` says whether a thread held the interpreter lock; None if nothing could be read, with the
+    reason in `note`. `text` has the innermost frame first.
     """
 
     function: str = ""
@@ -42,13 +42,13 @@ class Stack(NamedTuple):
 
 
 def find_py_spy() -> str | None:
-    """The py-spy beside this Python, else the one on PATH."""
+    """Return the py-spy next to this Python, else the one on PATH."""
     sibling = Path(sys.executable).with_name("py-spy")
     return str(sibling) if sibling.exists() else shutil.which("py-spy")
 
 
 def dump(pid: int, py_spy: str | None, seconds: float = SECONDS) -> Stack:
-    """The stack of process `pid` now."""
+    """Return process `pid`'s current stack."""
     if py_spy is None:
         return Stack(note=MISSING)
     words = [py_spy, "dump", "--json", "--nonblocking", "--pid", str(pid)]
@@ -74,7 +74,7 @@ def dump(pid: int, py_spy: str | None, seconds: float = SECONDS) -> Stack:
 
 
 def parse(body: bytes) -> Stack:
-    """What `py-spy dump --json` printed: of the thread that holds the GIL, else the main one."""
+    """Parse `py-spy dump --json`: the thread that holds the GIL, else the main thread."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -94,7 +94,7 @@ def parse(body: bytes) -> Stack:
 
 
 def _chain(frames: list[dict[str, Any]]) -> str:
-    """Frames, the innermost first: as many as a record holds whole."""
+    """Join frames, innermost first, as many as fit into a record."""
     chain = ""
     for frame in frames:
         longer = f"{chain}{_CALLED_FROM if chain else ''}{_name(frame)} {_place(frame)}"
@@ -126,5 +126,5 @@ def _name(frame: dict[str, Any]) -> str:
 
 def _place(frame: dict[str, Any]) -> str:
     path = str(frame.get("short_filename") or frame.get("filename") or "?")
-    # The end of a long path says more than its beginning.
+    # A long path's end is more specific than its beginning.
     return f"{path[-100:]}:{frame.get('line', 0)}"

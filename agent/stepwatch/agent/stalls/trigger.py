@@ -1,6 +1,7 @@
-"""When a rank looks stalled from this node: its lines have not changed for too long.
+"""Detects a rank that looks stalled on this node: its lines have not changed for too long.
 
-It only decides whom to ask; whether the job hangs is for the collector, which sees all nodes.
+It only decides which ranks to ask. The collector, which sees all nodes, decides whether the job
+hangs.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Phase
 
 LEAST_SECONDS = 3.0
-"""Shortest stall that counts: the collector waits 5 s, the answers must be there by then."""
+"""Minimum stall: the collector waits 5 s, and the answers must arrive earlier."""
 STEP_MULTIPLE = 4.0
-"""The same as a multiple of the rank's usual step: half of what the collector allows."""
+"""The limit as a multiple of the rank's usual step: half the collector's limit."""
 FIRST_STEP_SECONDS = 120.0
-"""Before the rank's first step has ended: compilation and first use of the network."""
+"""Limit before the rank's first step has ended: compilation and first network use."""
 PAUSE_SECONDS = 60.0
-"""In a checkpoint or an evaluation: the collector waits 75 s."""
+"""Limit in a checkpoint or an evaluation: the collector waits 75 s."""
 _STEPS_KEPT = 16
 
 
 class Progress(NamedTuple):
-    """A rank now: its phase, and when its live or collective line last changed."""
+    """A rank's phase now, and the newest change in its live or collective line."""
 
     now_ns: int
     phase: int
@@ -32,17 +33,17 @@ class Progress(NamedTuple):
 
 
 class StallTrigger:
-    """Compares a rank's progress with its usual step time, from its newest STEP records."""
+    """Compare a rank's progress with its usual step time from its newest STEP records."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_STEPS_KEPT)
 
     def note_step(self, seconds: float) -> None:
-        """A step of the rank lasted so long."""
+        """Record a step's duration."""
         self._seconds.append(seconds)
 
     def is_stalled(self, progress: Progress) -> bool:
-        """Whether the rank made no progress for longer than its own step time explains."""
+        """Return whether the rank made no progress for longer than its step time explains."""
         idle_ns = progress.now_ns - progress.moved_ns
         return idle_ns > self._allowed(progress.phase) * NANOSECONDS
 

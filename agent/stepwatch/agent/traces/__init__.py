@@ -1,8 +1,8 @@
-"""Traces made from records after the fact: the rank itself pays nothing for a span.
+"""Traces from records, made afterwards: a span costs the rank nothing.
 
-`choice` says which steps, `steps` and `events` turn records into spans, `export` sends them over
-OTLP/HTTP, and `tracer` is what the agent holds. Only `export` needs the OpenTelemetry SDK.
+`sampling` selects steps, `steps` and `events` turn records into spans, `export` sends them over
+OTLP/HTTP, and `tracer` is the agent's entry point. Only `export` needs the OpenTelemetry SDK.
 """
 
 DEFAULT_EVERY = 100
-"""Steps per sampled one."""
+"""Number of steps per sampled step."""

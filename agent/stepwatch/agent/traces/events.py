@@ -1,7 +1,7 @@
-"""Spans of what is always traced: start-up and recovery, preemption, failure, checkpoints.
+"""Spans that are always traced: start-up and recovery, preemption, failure, checkpoints.
 
-They lie in the trace of the step they belong to. What ends later than it begins is remembered by
-rank; an agent that was restarted in between leaves out the part whose beginning it has not seen.
+They belong to their step's trace. A beginning is remembered by rank until its end; a restarted
+agent leaves out parts whose beginning it has not seen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .spans import Source, Span, Value, as_int64
 STARTUP, RECOVERY = "startup", "recovery"
 CHECKPOINT = "checkpoint"
 MOST_HELD = 256
-"""Beginnings remembered per attempt; the oldest is forgotten first."""
+"""Maximum number of beginnings per attempt; the oldest is forgotten first."""
 _TOLD_AS_IS = {LifecycleEvent.PREEMPTION: "preemption", LifecycleEvent.FAILURE: "failure"}
 _CHECKPOINT_ENDS = {
     CheckpointEvent.VERIFIED: "checkpoint.verified",
@@ -40,7 +40,7 @@ class Lifecycles:
         self._begun: dict[int, tuple[int, list[np.void]]] = {}
 
     def spans(self, source: Source, rows: Rows) -> Iterator[Span]:
-        """Spans of LIFECYCLE records."""
+        """Yield spans from LIFECYCLE records."""
         for row in rows:
             rank, event, moment = int(row["rank"]), int(row["event"]), int(row["time_ns"])
             if event == LifecycleEvent.START:
@@ -71,9 +71,9 @@ class Lifecycles:
 
 
 class Save(NamedTuple):
-    """A checkpoint being saved; `earlier` counts those before it at the same step.
+    """A checkpoint being saved; `earlier` counts previous ones at the same step.
 
-    `traced` says whether its root is or will be sent: it began under this agent.
+    `traced` means that its root is or will be sent, because it began under this agent.
     """
 
     earlier: int
@@ -82,13 +82,13 @@ class Save(NamedTuple):
 
 
 class Checkpoints:
-    """A root for the stall of the loop; below it the time until durable, and what came of it."""
+    """A root span for the loop's stall, with children for durability and outcome."""
 
     def __init__(self) -> None:
         self._begun: dict[tuple[int, int], Save] = {}
 
     def spans(self, source: Source, rows: Rows) -> Iterator[Span]:
-        """Spans of CHECKPOINT records."""
+        """Yield spans from CHECKPOINT records."""
         for row in rows:
             key = int(row["rank"]), int(row["step"])
             begun, moment = self._begun.get(key), int(row["time_ns"])
@@ -132,7 +132,7 @@ def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
 
 
 def _possible(row: np.void, name: str) -> int | None:
-    """A duration in nanoseconds; None where it is longer than the machine was up."""
+    """Return a duration in nanoseconds; None if it exceeds the machine's uptime."""
     duration_ns = int(row[name])
     return duration_ns if duration_ns <= min(MAX_DURATION_NS, int(row["time_ns"])) else None
 

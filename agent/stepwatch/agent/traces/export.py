@@ -1,9 +1,8 @@
-"""Sends spans over OTLP/HTTP from a thread of its own; a receiver that is away costs spans only.
+"""Sends spans over OTLP/HTTP in its own thread; an absent receiver only costs spans.
 
-The SDK's batch processor and its exporter have no disk behind them. Here spans wait in a bounded
-queue; a batch that was not taken is tried again with a growing delay, then given up. Both are
-counted. What a receiver refuses, a batch (HTTP 4xx) or a part of it (partial success), must not be
-sent again, and is not.
+The SDK's batch processor and exporter do not store spans on disk. Here spans wait in a bounded
+queue. A failed batch is tried again with a growing delay, then dropped. Both are counted. A batch
+(HTTP 4xx) or part (partial success) that the receiver refuses must not be sent again, and is not.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ except ImportError as error:
 logger = logging.getLogger(__name__)
 
 QUEUE_SPANS = 20_000
-"""About 10 MB of spans; what comes while it is full is dropped."""
+"""About 10 MB; further spans are dropped while the queue is full."""
 BATCH_SPANS = 512
-"""The SDK's own default for a batch."""
+"""The SDK's default batch size."""
 TRIES = 4
-"""Of a batch; the exporter retries transient errors for 10 s within each."""
+"""Attempts per batch; the exporter retries transient errors for 10 s within each."""
 FIRST_DELAY_SECONDS, _LONGEST_DELAY = 1.0, 15.0
 _PATH = "/v1/traces"
 _SDK_LOGGER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
@@ -50,9 +49,9 @@ Batch = list[tuple[Resource, Span]]
 
 
 class Exporter:
-    """Takes spans from the agent's thread and never makes it wait.
+    """Accept spans from the agent's thread without blocking it.
 
-    `endpoint` is a base URL; None leaves it to the OTEL_EXPORTER_OTLP_* variables, which also name
+    `endpoint` is a base URL; with None the OTEL_EXPORTER_OTLP_* variables apply, which also name
     headers, certificates and timeout.
     """
 
@@ -69,7 +68,7 @@ class Exporter:
         self._refused = False
         self._stopping = threading.Event()
         self._down = False
-        # It logs every try; the agent logs an outage once.
+        # The SDK logs every retry; the agent logs an outage once.
         logging.getLogger(_SDK_LOGGER).setLevel(logging.CRITICAL)
         session = BoundedSession(self._look_at)
         url = None if endpoint is None else endpoint.rstrip("/").removesuffix(_PATH) + _PATH
@@ -78,7 +77,7 @@ class Exporter:
         self._thread.start()
 
     def put(self, resource: Mapping[str, Any], spans: Iterable[Span]) -> None:
-        """Queue spans of one attempt, or drop and count those for which there is no room."""
+        """Queue an attempt's spans; drop and count those that do not fit."""
         described = Resource(dict(resource))
         for span in spans:
             try:
@@ -87,7 +86,7 @@ class Exporter:
                 self.dropped += 1
 
     def close(self) -> None:
-        """Send what waits, for two seconds at most."""
+        """Send queued spans, for at most two seconds."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -142,7 +141,7 @@ class Exporter:
 
 
 def _readable(resource: Resource, span: Span) -> ReadableSpan:
-    # A tracer would draw ids and times of its own; these come from the records.
+    # A tracer would generate its own ids and times; these come from the records.
     def context(span_id: int) -> SpanContext:
         return SpanContext(span.trace_id, span_id, False, TraceFlags(TraceFlags.SAMPLED))
 

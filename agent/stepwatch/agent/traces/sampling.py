@@ -1,6 +1,6 @@
-"""Which steps are traced: every anomalous one, and one in so many of the others.
+"""Selects the traced steps: all anomalous ones, and a sample from the others.
 
-Sampling goes by step number, so that all ranks keep the same steps without talking.
+Sampling uses the step number, so that all ranks select the same steps without communication.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from stepwatch.signals.wire import Rows
 logger = logging.getLogger(__name__)
 
 SLOW_RATIO = 2.0
-"""A step this many times the rank's median is traced. Low on purpose: a trace wakes nobody."""
+"""A step with this multiple of the rank's median is traced. Low on purpose: a trace pages no
+person."""
 MEDIAN_STEPS = 64
 FEWEST_STEPS = 8
-"""Steps needed before a median says anything."""
+"""Minimum number of steps for a median."""
 HELD_ROWS = 4096
-"""Rows of each kind kept from earlier flushes: 64 steps of 8 ranks with 8 collectives each."""
+"""Rows kept per kind from earlier flushes: 64 steps for 8 ranks with 8 collectives each."""
 MOST_STEPS = 64
-"""Rank-steps traced of one flush: many anomalous steps must not flood the receiver."""
+"""Maximum rank-steps traced per flush: many anomalous steps must not flood the receiver."""
 _UNUSUAL = int(StepFlag.FIRST | StepFlag.UNFINISHED)
 _NON_FINITE = "non-finite"
 SAMPLED = "sampled"
-"""The reason of an ordinary step: its number came up."""
+"""The reason for an ordinary sampled step."""
 
 Key = tuple[int, int]
 """(rank, step)."""
 
 
 class Chosen(NamedTuple):
-    """A STEP row to trace, why, and the COLLECTIVE rows of the same rank and step."""
+    """A STEP row to trace, the reasons, and the COLLECTIVE rows for its rank and step."""
 
     step: np.void
     reasons: tuple[str, ...]
@@ -45,10 +46,10 @@ class Chosen(NamedTuple):
 
 
 class Sampler:
-    """Chooses among the steps of one attempt on one node, as they come.
+    """Select steps from one attempt on one node as they arrive.
 
-    What belongs to one step may come in several flushes: a loss read late from a device holds its
-    STEP record back. So the newest rows are kept.
+    One step's records may arrive in several flushes: a loss that is read late from a device delays
+    its STEP record. So the newest rows are kept.
     """
 
     def __init__(self, every: int) -> None:
@@ -60,10 +61,10 @@ class Sampler:
         }
         self._sampled: set[Key] = set()
         self.left_out = 0
-        """Rank-steps beyond what one flush may trace."""
+        """Rank-steps beyond the limit per flush."""
 
     def choose(self, tables: Mapping[Kind, Rows]) -> list[Chosen]:
-        """Steps to trace now; each once, in the order of the rows."""
+        """Return the steps to trace now, each once, in row order."""
         window = {kind: _joined(rows, tables.get(kind)) for kind, rows in self._window.items()}
         self._window = {kind: _newest(rows) for kind, rows in window.items()}
         fresh = tables.get(Kind.STEP)

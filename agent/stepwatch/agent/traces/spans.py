@@ -1,4 +1,4 @@
-"""One span before it is sent: plain numbers, without OpenTelemetry."""
+"""A span before export: plain numbers, without OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from stepwatch.signals.clock import ClockPair
 
 Value = str | int | float | bool | tuple[str, ...]
 _LARGEST = (1 << 63) - 1
-"""OTLP's attributes are signed."""
+"""OTLP attributes are signed."""
 
 
 def as_int64(number: int) -> int:
-    """A record's unsigned number as an attribute holds it; damage may have made it larger."""
+    """Limit a record's unsigned number to a signed attribute; damage may make it larger."""
     return min(int(number), _LARGEST)
 
 
 class Moment(NamedTuple):
-    """Something that happened within a span, at a wall time in nanoseconds."""
+    """An event within a span, at a wall time in nanoseconds."""
 
     name: str
     wall_ns: int
 
 
 class Span(NamedTuple):
-    """A span as OTLP has it: wall times in nanoseconds, `parent_id` 0 for a root.
+    """A span in OTLP's form: wall times in nanoseconds, `parent_id` 0 for a root.
 
     `error` is empty unless the span failed.
     """
@@ -43,18 +43,18 @@ class Span(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Whose records become spans: the attempt, and the clock pair of the segment."""
+    """A span's origin: the attempt, and the segment's clock pair."""
 
     job: str
     attempt: int
     clock: ClockPair
 
     def wall_ns(self, monotonic_ns: int) -> int:
-        """Wall time of a record's moment, kept within what OTLP can say."""
+        """Return a record time as wall time, within OTLP's range."""
         return min(max(self.clock.to_wall_ns(monotonic_ns), 0), _LARGEST)
 
     def span_id(self, step: int, rank: int, name: str, index: int = 0) -> int:
-        """Id of a span of this attempt."""
+        """Return a span's id in this attempt."""
         return traces.span_id(self.job, self.attempt, step, rank, name, index)
 
     def span(
@@ -69,7 +69,7 @@ class Source(NamedTuple):
         index: int = 0,
         error: str = "",
     ) -> Span:
-        """A span of `rank` from one monotonic moment to another."""
+        """Return `rank`'s span between two monotonic times."""
         start, end = map(self.wall_ns, moments_ns)
         return Span(
             traces.trace_id(self.job, self.attempt, step),

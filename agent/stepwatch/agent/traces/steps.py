@@ -1,9 +1,9 @@
-"""The tree of one step of one rank: step, its phases, its collectives.
+"""The span tree for one rank's step: the step, its phases and its collectives.
 
-A step's start and end are measured. Its phases are sums of self time over the step, so their spans
-are laid end to end and say so; they tile the step because self times add up to it. Collectives are
-sums by operation and group: the spans lie below the time that the rank was blocked in any, and
-carry as an event when the first call arrived. Overlapped ones may outlast their parent.
+A step's start and end are measured. Its phases are self time sums, so their spans are laid end to
+end and marked as such; they cover the step because self times add up to it. Collectives are sums
+by operation and group. Their spans are below the blocked time, and an event marks the first
+call's arrival. Overlapped ones may outlast their parent.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PARTS = (
     (COLLECTIVES, "collective_ns"),
     ("pipeline_wait", "pipeline_wait_ns"),
 )
-"""Spans below a step in the order they are laid, and the STEP field that holds their length."""
+"""Spans below a step, in order, each with the STEP field for its length."""
 _SUM: dict[str, Value] = {traces.AGGREGATED: True, traces.START_MEASURED: False}
 
 
 def step_spans(
     source: Source, step: np.void, reasons: tuple[str, ...], collectives: Iterable[np.void]
 ) -> Iterator[Span]:
-    """Spans of a STEP record and the COLLECTIVE records of the same rank and step, root first."""
+    """Yield spans for a STEP record and its rank's COLLECTIVE records, root first."""
     number, rank, end = int(step["step"]), int(step["rank"]), int(step["time_ns"])
     start_ns = end - int(step["duration_ns"])
     attributes = {traces.REASONS: reasons, traces.START_MEASURED: True, **_numbers(step)}

@@ -1,4 +1,4 @@
-"""What was traced of a job, in numbers, with one new trace to look at: an exemplar of metrics."""
+"""Counts per job for traced steps, with a recent trace as a metrics exemplar."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .spans import Span
 from .steps import ROOT
 
 PREFERRED_SECONDS = 60.0
-"""So long a step that was traced because it is unusual is shown, and no ordinary one after it."""
+"""Seconds for which an unusual step is shown before an ordinary one may replace it."""
 
 
 class Example(NamedTuple):
-    """A traced step of one rank: its trace in hex, its length, when it ended in Unix seconds."""
+    """One rank's traced step: trace id in hex, length, and its end in Unix seconds."""
 
     trace_id: str
     rank: int
@@ -26,20 +26,20 @@ class Example(NamedTuple):
     unusual: bool
 
     def yields_to(self, candidate: Example) -> bool:
-        """Whether `candidate` is shown from now on."""
+        """Return whether `candidate` replaces this example."""
         later = candidate.at_s - self.at_s
         return later > (0.0 if candidate.unusual or not self.unusual else PREFERRED_SECONDS)
 
 
 class Traced(NamedTuple):
-    """Steps of ranks of which a trace was made, their lengths together, and one of the newest."""
+    """The number of traced rank-steps, their total length, and a recent example."""
 
     steps: int = 0
     seconds: float = 0.0
     example: Example | None = None
 
     def and_spans(self, spans: Iterable[Span]) -> Traced:
-        """The same with the steps among further spans."""
+        """Return the counts with the steps in further spans."""
         steps, seconds, example = self
         for span in spans:
             if span.parent_id or span.name != ROOT:

@@ -1,4 +1,4 @@
-"""From the tables of a segment to spans on their way: what the agent calls once per flush."""
+"""Turns a segment's tables into exported spans; the agent calls it once per flush."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .steps import step_spans
 from .traced import Traced
 
 MOST_ATTEMPTS = 64
-"""Attempts followed at once on one node; the one longest without records is forgotten first."""
+"""Maximum number of attempts per node; the one without records for longest is forgotten."""
 
 
 class TraceOptions(NamedTuple):
-    """Where traces go, and one in how many ordinary steps is sampled.
+    """The trace endpoint, and the sampling interval for ordinary steps.
 
-    Without an `endpoint` the OTEL_EXPORTER_OTLP_* variables say where.
+    Without `endpoint` the OTEL_EXPORTER_OTLP_* variables name it.
     """
 
     endpoint: str | None
@@ -33,7 +33,7 @@ class TraceOptions(NamedTuple):
 
 
 class Sink(Protocol):
-    """Takes spans without making the caller wait."""
+    """Accepts spans without blocking the caller."""
 
     exported: int
     dropped: int
@@ -49,7 +49,7 @@ class Sink(Protocol):
 
 
 class AttemptTraces:
-    """What is remembered of one attempt between flushes."""
+    """One attempt's state between flushes."""
 
     def __init__(self, every: int) -> None:
         self.sampler = Sampler(every)
@@ -57,7 +57,7 @@ class AttemptTraces:
         self._checkpoints = Checkpoints()
 
     def spans(self, source: Source, tables: Mapping[Kind, Rows]) -> Iterator[Span]:
-        """Spans that these tables complete."""
+        """Yield spans that these tables complete."""
         if Kind.LIFECYCLE in tables:
             yield from self._lifecycles.spans(source, tables[Kind.LIFECYCLE])
         if Kind.CHECKPOINT in tables:
@@ -67,7 +67,7 @@ class AttemptTraces:
 
 
 class Tracer:
-    """Makes spans of every attempt on this node and hands them to `sink`.
+    """Create spans for every attempt on this node, and pass them to `sink`.
 
     `every` samples the steps whose number it divides.
     """
@@ -81,11 +81,11 @@ class Tracer:
 
     @property
     def traced(self) -> list[tuple[str, Traced]]:
-        """What was traced of each job, the one longest without a trace first."""
+        """Traced counts by job; the job without a trace for longest comes first."""
         return list(self._traced.items())
 
     def trace(self, key: AttemptKey, clock: ClockPair, tables: Mapping[Kind, Rows]) -> None:
-        """Make spans of the tables of one segment, dated by its clock pair."""
+        """Create spans from one segment's tables, dated by its clock pair."""
         attempt = self._attempts.pop(key, None) or AttemptTraces(self._every)
         self._attempts[key] = attempt
         if len(self._attempts) > MOST_ATTEMPTS:
@@ -96,11 +96,11 @@ class Tracer:
             self._count(key.job, spans)
 
     def close(self) -> None:
-        """Send what waits and release the receiver."""
+        """Send queued spans and release the receiver."""
         self.sink.close()
 
     def _count(self, job: str, spans: list[Span]) -> None:
-        # A new table for each: an exporter in another thread reads while this one counts.
+        # Replaced each time: an exporter in another thread reads while this one counts.
         counts = dict(self._traced)
         now = counts.pop(job, Traced()).and_spans(spans)
         first = len(counts) - (MOST_ATTEMPTS - 1)

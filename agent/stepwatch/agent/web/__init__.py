@@ -1,1 +1,1 @@
-"""What programs read of an agent over HTTP: `/metrics`, `/healthz`, `/readyz`."""
+"""The agent's HTTP pages for programs: `/metrics`, `/healthz`, `/readyz`."""

@@ -1,4 +1,4 @@
-"""The pages of an agent, as a WSGI application (PEP 3333)."""
+"""The agent's pages, as a WSGI application (PEP 3333)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PAGES = ("/metrics", "/healthz", "/readyz")
 
 
 class Application:
-    """Serves `metrics` to whoever presents `token`, where there is one, and the health to all.
+    """Serve `metrics` to clients that present `token`, if there is one, and health to all.
 
-    Whoever asks for the health (a kubelet, a load balancer) presents no token: no job and no user
-    is named there.
+    Health clients (a kubelet, a load balancer) present no token, so health names no job and no
+    user.
     """
 
     def __init__(self, metrics: WSGIApplication, health: Health, token: str | None) -> None:
@@ -28,8 +28,8 @@ class Application:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: 401 without the token, 404 for other pages, 405 for other methods.
 
-        421 where no token is asked for under a name that is not this machine's: a page of another
-        site may have given its name this address.
+        Without a token, a request under a foreign host name gets 421: another site's page may have
+        pointed its name at this address.
         """
         path = environ.get("PATH_INFO", "")
         if path not in PAGES:

@@ -1,4 +1,4 @@
-"""Whether the agent makes progress, and whether it can do its work: `/healthz` and `/readyz`."""
+"""The agent's progress and readiness: `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.presence import CONNECTING
 
 STALLED_SECONDS = 20.0
-"""A polling loop that has not gone round for so long makes no progress; it polls four times a
-second, and a flush waits for no disk longer than the disk takes."""
+"""A polling loop without a round for this many seconds is stalled. It polls four times per second,
+and only the disk can delay a flush.
+"""
 ANSWERED_SECONDS = 30.0
-"""The collector is asked every ten seconds at least: three questions without an answer."""
+"""The collector is asked at least every ten seconds: this is three requests without an answer."""
 DISK_SECONDS = 2.0
-"""Time that the spool's disk has to take one byte."""
+"""Seconds for the spool's disk to write one byte."""
 ASK_DISK_SECONDS = 1.0
-"""From one byte to the next: who asks without a token, and often, keeps no disk busy."""
+"""Minimum seconds between writes: frequent requests without a token must not load the disk."""
 
 
 class RunningAgent(Protocol):
-    """What the answers are made of."""
+    """The agent's state for the answers."""
 
     clock: Clock
     relay: Relay
@@ -35,19 +36,19 @@ class RunningAgent(Protocol):
 
     @property
     def ring_dir(self) -> Path:
-        """Where rings lie."""
+        """The ring directory."""
         ...
 
     @property
     def threads(self) -> Sequence[SupervisedThread]:
-        """Those that must not die."""
+        """Threads that must not die."""
         ...
 
 
 class Check(NamedTuple):
-    """One thing that an agent needs; `holds` is None where that is not known.
+    """One requirement; `holds` is None if unknown.
 
-    `reason` says why it does not hold or is not known, or what is left out where it holds.
+    `reason` explains a failed or unknown requirement, or an exception for one that holds.
     """
 
     name: str
@@ -55,13 +56,13 @@ class Check(NamedTuple):
     reason: str = ""
 
     def line(self) -> str:
-        """As `/readyz` shows it."""
+        """Return the line for `/readyz`."""
         word = {True: "yes", False: "no", None: "unknown"}[self.holds]
         return f"{self.name}: {word}" + (f": {self.reason}" if self.reason else "")
 
 
 class Health:
-    """Answers for a running agent, from threads of the web server."""
+    """Answer for a running agent, from the web server's threads."""
 
     def __init__(self, agent: RunningAgent, spool: Path) -> None:
         self._agent = agent
@@ -71,7 +72,7 @@ class Health:
         self._written: Check | None = None
 
     def why_not_alive(self) -> str:
-        """Why the process should be started again, in one line; empty where it should not."""
+        """Return in one line why the process should restart; empty if it should not."""
         polled = self._agent.polled_ns
         if polled is None:
             return "the polling loop has not begun"
@@ -84,7 +85,7 @@ class Health:
         return ""
 
     def checks(self) -> list[Check]:
-        """What the agent needs to do its work."""
+        """Return the agent's requirements."""
         return [self._rings(), self._disk(), self._collector()]
 
     def _rings(self) -> Check:
@@ -101,7 +102,7 @@ class Health:
         return Check("rings", True, left_out)
 
     def _disk(self) -> Check:
-        """By writing: a disk that is full, gone or read-only shows it nowhere else."""
+        """Check by writing: only a write reveals a disk that is full, gone or read-only."""
         if not self._writing.acquire(timeout=DISK_SECONDS):
             age = self._seconds_since(self._asked_ns)
             return Check("spool", None, f"its disk has not answered for {age:.0f} s")
@@ -132,7 +133,7 @@ class Health:
         return Check("collector", True)
 
     def _why(self) -> str:
-        """The reason in one word: what the log says in full names hosts and files."""
+        """Return the reason in one word: the log's full text names hosts and files."""
         problem = self._agent.relay.problem
         return "" if problem is None else f" ({problem.reason})"
 

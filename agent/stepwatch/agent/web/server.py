@@ -1,6 +1,6 @@
-"""The HTTP server of an agent: few requests at once, none for long.
+"""The agent's HTTP server: few parallel requests, none for long.
 
-It is the standard library's: uvicorn costs 2.3 MiB of resident memory in an agent that may have 35.
+It uses the standard library: uvicorn takes 2.3 MiB resident memory, and the agent may have 35 MiB.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from wsgiref.types import WSGIApplication
 logger = logging.getLogger(__name__)
 
 MOST_REQUESTS = 16
-"""At once, each in a thread; for a further one the oldest is closed that has not sent a request."""
+"""Maximum parallel requests, each in a thread; a further one closes the oldest connection without a
+request.
+"""
 REQUEST_SECONDS = 10.0
-"""Time that a request has, from its connection to the end of its answer."""
+"""Seconds for a request, from its connection to the answer's end."""
 _LEAVE_SECONDS = 1.0
-"""Time for the thread of a closed connection to end."""
+"""Seconds for a closed connection's thread to end."""
 _RETRY_SECONDS = 0.2
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def serve(opened: socket.socket, application: WSGIApplication) -> WSGIServer:
-    """Serve in a daemon thread until `shutdown`, on a socket that listens."""
+    """Serve on a listening socket in a daemon thread until `shutdown`."""
     server = _Server(opened)
     server.set_app(application)
     threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
@@ -42,24 +44,24 @@ class _Handler(WSGIRequestHandler):
     server: _Server
 
     def parse_request(self) -> bool:
-        """Read the head of a request."""
+        """Read a request's head."""
         complete = super().parse_request()
         if complete:
             self.server.connections.begin_answer(self.connection)
         return complete
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a scrape is no event."""
+        """Log nothing: a scrape is not an event."""
 
 
 class _Connections:
-    """Open connections, the oldest first."""
+    """Open connections, oldest first."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
         self._opened: dict[socket.socket, float] = {}
         self._answered: set[socket.socket] = set()
-        """Those whose request has arrived."""
+        """Connections whose request has arrived."""
 
     def add(self, connection: socket.socket) -> None:
         with self._changing:
@@ -75,7 +77,7 @@ class _Connections:
             self._answered.discard(connection)
 
     def end_one(self) -> None:
-        """Close the oldest that has sent no request; the oldest where all have."""
+        """Close the oldest connection without a request, else the oldest."""
         with self._changing:
             waiting = (
                 connection for connection in self._opened if connection not in self._answered
@@ -85,7 +87,7 @@ class _Connections:
                 _end(oldest)
 
     def end_late(self) -> None:
-        """Close those whose time is over: `timeout` of a handler bounds one read only."""
+        """Close overdue connections: a handler's `timeout` limits only one read."""
         latest = time.monotonic() - REQUEST_SECONDS
         with self._changing:
             for connection, opened in self._opened.items():
@@ -97,8 +99,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def __init__(self, opened: socket.socket) -> None:
-        # HTTPServer would bind itself and ask the DNS for the host's name: seconds, where there is
-        # no DNS.
+        # HTTPServer would bind itself and look up the host name: without DNS that takes seconds.
         address = opened.getsockname()
         super().__init__(address, _Handler, bind_and_activate=False)
         self.socket.close()
@@ -110,7 +111,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._room = threading.BoundedSemaphore(MOST_REQUESTS)
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept; without a descriptor the loop would try again at once, for ever."""
+        """Accept a connection; without free descriptors the loop would retry at once, forever."""
         try:
             return super().get_request()
         except OSError as error:
@@ -139,12 +140,12 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._leave(request)
 
     def service_actions(self) -> None:
-        """Called twice a second."""
+        """Run twice per second."""
         super().service_actions()
         self.connections.end_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of this agent."""
+        """Log a client that went away; it is not an error."""
         logger.debug("a request ended early: %r", sys.exception())
 
     def _leave(self, request: Any) -> None:

@@ -1,4 +1,4 @@
-"""The NVIDIA driver through `pynvml`: its devices, its XID events, and whether it answers."""
+"""The NVIDIA driver through `pynvml`: its devices, XID events and availability."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 MAX_DEVICES = 64
 MAX_EVENTS = 64
-"""Events read at once: a device that repeats its error must not hold up the agent."""
+"""Maximum number of events per read: a device that repeats its error must not block the agent."""
 
 
 class Xid(NamedTuple):
-    """XID errors of one device since the agent began."""
+    """A device's XID errors since the agent's start: the newest number and the count."""
 
     newest: int = 0
     total: int = 0
 
 
 class Driver:
-    """A session with the driver, opened when needed and again after a reload.
+    """A session with the driver, opened on demand and again after a reload.
 
-    `library` is the pynvml module; None where it is not installed. Only who `listens` gets the
-    events of XID errors.
+    `library` is the pynvml module, None if it is not installed. Only an instance with `listens`
+    receives XID events.
     """
 
     def __init__(self, library: ModuleType | None = None, listens: bool = True) -> None:
@@ -33,18 +33,18 @@ class Driver:
         self.listening: set[int] = set()
         """Devices that report XID errors as events."""
         self.fresh: list[tuple[int, int]] = []
-        """Device and number of each XID error that the newest call of `collect_events` brought."""
+        """(device, XID number) for each error in the newest `collect_events` call."""
         self._handles: list[Any] | None = None
         self._events: Any = None
         self._addresses: dict[int, str] = {}
         self._fixed: dict[tuple[Any, ...], Any] = {}
         self.before_close: Callable[[], None] = lambda: None
-        """Called before a session ends: what belongs to it must be released first."""
+        """Called before a session ends, to release objects that belong to it."""
 
     def devices(self) -> list[Any] | None:
-        """Handles of the devices, None of one that is lost; None while no driver answers.
+        """Return device handles, None for a lost device; None without a driver that answers.
 
-        Handles die with the driver that gave them out: after a reload the session is a new one.
+        Handles end with their driver: after a reload there is a new session.
         """
         if self.library is None:
             return None
@@ -54,7 +54,7 @@ class Driver:
         return self._open()
 
     def ask(self, name: str, *words: Any, handle: Any = None) -> Any:
-        """The driver's answer; None where it has none."""
+        """Return the driver's answer; None if there is none."""
         call: Callable[..., Any] = getattr(self.library, name)
         try:
             return call(*words) if handle is None else call(handle, *words)
@@ -62,8 +62,7 @@ class Driver:
             return None
 
     def ask_once(self, name: str, *words: Any, handle: Any) -> Any:
-        """Like `ask`, for what a device is made with: asked until there is an answer, once a
-        session."""
+        """Like `ask`, for constant device properties: the first answer is cached per session."""
         key = (name, *words, id(handle))  # handles live as long as the session
         answer = self._fixed.get(key)
         if answer is None:
@@ -71,7 +70,7 @@ class Driver:
         return answer
 
     def field(self, name: str, handle: Any) -> int | None:
-        """A field of a device by its name in `nvml.h`; None where the driver has none."""
+        """Return a device field by its name in `nvml.h`; None if the driver has none."""
         number = getattr(self.library, name, None)
         values = None if number is None else self.ask("nvmlDeviceGetFieldValues", handle, [number])
         if values is None or values[0].nvmlReturn:
@@ -79,19 +78,19 @@ class Driver:
         return int(values[0].value.uiVal)
 
     def address(self, number: int, handle: Any) -> str:
-        """Where a device is on the PCI bus, as the kernel's messages write it: 0000:3b:00.
+        """Return a device's PCI address as kernel messages write it: 0000:3b:00.
 
-        A device that is lost has the address that it had; empty where none was ever reported.
+        A lost device keeps its address; empty if none was ever reported.
         """
         info = None if handle is None else self.ask_once("nvmlDeviceGetPciInfo", handle=handle)
         if info is not None:
-            # 00000000:3B:00.0 is 0000:3b:00 to the kernel.
+            # The kernel writes 00000000:3B:00.0 as 0000:3b:00.
             domain, bus, device = info.domain & 0xFFFF, info.bus & 0xFF, info.device & 0xFF
             self._addresses[number] = f"{domain:04x}:{bus:02x}:{device:02x}"
         return self._addresses.get(number, "")
 
     def collect_events(self) -> None:
-        """Count the XID errors that came since the last call."""
+        """Count the XID errors since the last call."""
         self.fresh = []
         if self._events is None:
             return
@@ -99,7 +98,7 @@ class Driver:
         for _ in range(MAX_EVENTS):
             try:
                 event = self.library.nvmlEventSetWait_v2(self._events, 0)
-            except self.library.NVMLError:  # a timeout: there is no further event
+            except self.library.NVMLError:  # a timeout: no further event
                 return
             number = numbers.get(_address(event.device))
             if number is not None:
@@ -129,15 +128,15 @@ class Driver:
         return self._handles
 
     def _is_current(self, handles: list[Any]) -> bool:
-        """Whether the driver still knows the handles, and has no device beyond them.
+        """Return whether the driver knows the handles and has no further device.
 
-        Fewer devices than handles are devices that fell off the bus: their handles say so.
+        If there are fewer devices than handles, some fell off the bus: their handles report it.
         """
         count = self.ask("nvmlDeviceGetCount")
         return count is not None and min(int(count), MAX_DEVICES) <= len(handles)
 
     def _listen(self, handles: list[Any]) -> None:
-        """Ask for XID events of each device; a driver without events leaves them unknown."""
+        """Subscribe to each device's XID events; without event support they stay unknown."""
         self._events = self.ask("nvmlEventSetCreate") if self._listens else None
         if self._events is None:
             return
@@ -151,12 +150,12 @@ class Driver:
 
 
 def _address(handle: Any) -> int:
-    """What identifies a handle of the driver: the address it points to."""
+    """Return a handle's identity: the address it points to."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0 if handle is not None else 0
 
 
 def _pynvml() -> ModuleType | None:
-    """The module, if it is installed; importing it loads no driver."""
+    """Return the module if it is installed; importing it loads no driver."""
     try:
         import pynvml
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the driver reports wrong with its devices, as facts of the node."""
+"""Device faults that the driver reports, as node facts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ RECOVERY = (
     *("", "GPU reset", "node reboot", "drain P2P", "drain and reset"),
     *("recover the IMEX domain", "bus reset", "system reboot"),
 )
-"""What field 230 asks for, by its number (`NVML_GPU_RECOVERY_ACTION_*` of nvml.h); 0 is nothing."""
+"""Recovery action in field 230, by number (`NVML_GPU_RECOVERY_ACTION_*` in nvml.h); 0 is none."""
 _WHOLE = ("busy_ratio", "memory_used_bytes", "ecc_uncorrected", "nvlink_errors")
-"""Fields that a driver may leave out of a device that is divided into instances."""
+"""Fields that a driver may omit for a MIG device."""
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"
-"""Class of a PCI function: 0x0300 is a VGA controller, 0x0302 a 3D controller."""
+"""PCI function class: 0x0300 is a VGA controller, 0x0302 a 3D controller."""
 
 
 class Faults:
-    """Looks for faults of the devices of `driver`; `sys` is where the kernel lists PCI devices.
+    """Find faults in `driver`'s devices; `sys` contains the kernel's PCI device list.
 
-    A device is named by its PCI address, as the kernel's log names it, so that both speak of one.
+    A device is named by its PCI address, as in the kernel log, so that both have the same subject.
     """
 
     def __init__(self, driver: Driver, sys: Path = Path("/sys")) -> None:
@@ -50,11 +50,11 @@ class Faults:
         owners: Sequence[set[int]],
         links: Sequence[Sequence[Link]],
     ) -> list[Sighting]:
-        """What is wrong with the devices of one reading."""
+        """Return the device faults in one reading."""
         sightings: list[tuple[int, Sighting]] = []
         names = [name_of(row) for row in rows]
         for number, (handle, row) in enumerate(zip(handles, rows, strict=True)):
-            # A device that is lost names nobody: who computed on it before has lost it.
+            # A lost device reports no process: its former users have lost it.
             if number < len(owners) and len(owners[number]) == 1:
                 (self._users[number],) = owners[number]
             sightings += [
@@ -94,7 +94,7 @@ class Faults:
             yield Sighting(NodeFact.PCIE_NARROW, name, text)
 
     def _ceiling(self, handle: Any, row: np.void) -> float | None:
-        """The clock in hertz that somebody set the device to, where that is what holds it."""
+        """Return the configured clock in hertz, if it limits the device."""
         if not max(0, int(row["throttle"])) & Throttle.APPLICATION_CLOCKS:
             return None
         kind = self._driver.library.NVML_CLOCK_SM
@@ -130,7 +130,7 @@ class Faults:
                 yield Sighting(NodeFact.ROW_REMAP_FAILED, name, f"{text}; one failed")
 
     def _missing(self, counted: int) -> Iterator[Sighting]:
-        """Devices that the PCI bus shows and the driver does not."""
+        """Yield a fact if the PCI bus shows devices that the driver lacks."""
         present = sum(_is_device(folder) for folder in self._folders())
         if present > counted:
             text = f"{present} on the PCI bus, {counted} known to the driver"
@@ -139,7 +139,7 @@ class Faults:
     def _folders(self) -> list[Path]:
         try:
             return list(self._pci.iterdir())
-        except OSError:  # no PCI bus, or not to be seen from here
+        except OSError:  # no PCI bus, or not visible here
             return []
 
 

@@ -1,4 +1,4 @@
-"""NVLinks of devices: whether each is up, its errors, and which of them are at fault."""
+"""NVLinks: state, errors and faults per link."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ _COUNTERS = {
     "nvlink_recoveries_a_minute": "NVML_NVLINK_ERROR_DL_RECOVERY",
     "nvlink_crc_flit_errors_a_minute": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
 }
-"""The driver's counter behind each limit. NVLink 5 has none of them: its errors are XIDs 144 to
-150."""
+"""The driver's counter for each limit. NVLink 5 has none: its errors are XIDs 144 to 150."""
 _MOST = {name: MOST[name] for name in _COUNTERS}
 
 
 class Link(NamedTuple):
-    """One link of a device; `errors` are those since the driver was loaded, by limit."""
+    """One NVLink; `errors` counts since the driver was loaded, by limit name."""
 
     number: int
     up: bool
     errors: Mapping[str, int]
 
     def name(self, device: str) -> str:
-        """The link as the subject of a fact."""
+        """Return the link's name as a fact's subject."""
         return f"{device} link {self.number}"
 
 
 ERRORS_SECONDS = 5.0
-"""Between two reads of the error counters: three calls a link, and limits are per minute."""
+"""Seconds between reads of the error counters: three calls per link, and limits are per minute."""
 SEARCH_SECONDS = 60.0
-"""Between two searches for links that a device did not have."""
+"""Seconds between searches for new links."""
 
 
 @dataclass
 class _DeviceLinks:
-    """The links of one device, by what its handle is: another session has other handles."""
+    """One device's links; another session has another handle."""
 
     handle: Any
     searched_ns: int
@@ -53,20 +52,20 @@ class _DeviceLinks:
     errors: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def is_current(self, handle: Any, now_ns: int) -> bool:
-        """Whether it is of this handle, and not due for another search."""
+        """Return whether the handle matches and no search is due."""
         young = now_ns - self.searched_ns < SEARCH_SECONDS * NANOSECONDS
         return self.handle is handle and young
 
 
 class LinkReader:
-    """Reads the links of devices: whether each is up at every read, the rest less often."""
+    """Read each link's state at every read, its errors less often."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._devices: dict[int, _DeviceLinks] = {}
 
     def read(self, handles: Sequence[Any], now_ns: int) -> list[list[Link]]:
-        """Links of each device; none where the driver reports none, or the device is lost."""
+        """Return each device's links; none if the driver reports none or the device is lost."""
         return [self._links_of(number, handle, now_ns) for number, handle in enumerate(handles)]
 
     def _links_of(self, number: int, handle: Any, now_ns: int) -> list[Link]:
@@ -102,7 +101,7 @@ def _errors(driver: Driver, handle: Any, link: int) -> dict[str, int]:
 
 
 class LinkFaults:
-    """Remembers which links were up, and how many errors each had."""
+    """Remember which links were up, and their error counts."""
 
     def __init__(self) -> None:
         self._were_up: set[str] = set()
@@ -111,7 +110,7 @@ class LinkFaults:
     def find(
         self, devices: Sequence[tuple[str, Sequence[Link]]], now: float
     ) -> Iterator[tuple[int, Sighting]]:
-        """Place of the device and what is wrong, of (name, links) of each, at `now` in seconds."""
+        """Yield (device position, fault) from each device's (name, links); `now` is in seconds."""
         for position, (device, links) in enumerate(devices):
             for link in links:
                 name = link.name(device)
@@ -128,7 +127,7 @@ class LinkFaults:
     def _why_down(
         self, name: str, number: int, position: int, devices: Sequence[tuple[str, Sequence[Link]]]
     ) -> str:
-        """Why a link that is down should be up; empty for one that nobody connected."""
+        """Return why a down link should be up; empty if it may be unconnected."""
         if name in self._were_up:
             return "it was up before"
         peers = [

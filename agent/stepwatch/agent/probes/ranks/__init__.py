@@ -1,4 +1,4 @@
-"""The `ranks` probe: each rank's live line, and its process and children, seen from outside."""
+"""The `ranks` probe: each rank's live line, and its process and children from outside."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .memory import FamilyMemory, FamilyMemoryReader
 from .work import STILL_SECONDS, Signs, WorkReader
 
 _MOST = 0xFFFFFFFF
-"""Largest number that a counter of a row holds."""
+"""Maximum value for a row's counter."""
 
 _LOST = (
     ("overruns", names.NODE_RANK_OVERRUNS),
     ("torn", names.NODE_RANK_TORN),
     ("hook_errors", names.NODE_HOOK_ERRORS),
 )
-"""Counts of a rank, and the metric that each is summed up in."""
+"""Loss counts per rank, each with the metric for its sum."""
 
 
 class RanksProbe(Probe):
-    """Reads the live line of every ring that `ranks` returns."""
+    """Read the live line in every ring that `ranks` returns."""
 
     name = "ranks"
     kind = Kind.RANK_STATE
-    isolated = False  # it reads rings by `pread` and `/proc/PID/stat`, which no device can hold up
+    isolated = False  # it reads rings by `pread` and `/proc/PID/stat`; no device blocks these
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class RanksProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         root = context.sys / "fs" / "cgroup"
         return cls(context.clock, context.ranks, context.proc, root)
 
     def supported(self) -> bool:
-        """Whether this node has a `/proc`."""
+        """Return whether this node has a `/proc`."""
         return self._proc.is_dir()
 
     def read(self) -> Rows:
-        """One row per rank."""
+        """Return one row per rank."""
         self._read = list(self._ranks())
         rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
         readings = [self._values(watched) for watched in self._read]
@@ -77,11 +77,11 @@ class RanksProbe(Probe):
         return rows
 
     def _add_work(self, rows: Rows) -> None:
-        """Put signs of work into the rows of ranks that live and do not move."""
+        """Add signs of work to the rows for live ranks without progress."""
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
         still = rows["time_ns"].astype(np.int64) - moved >= STILL_SECONDS * NANOSECONDS
         still &= (moved > 0) & (rows["gone_ns"] == 0)
-        still &= ~np.isnan(rows["cpu_seconds"])  # else another process may have its number here
+        still &= ~np.isnan(rows["cpu_seconds"])  # else another local process may have its number
         pids = [watched.reader.identity.pid for watched in self._read]
         read = frozenset(pid for pid, is_still in zip(pids, still, strict=True) if is_still)
         signs = self._work.read(read, self._clock.monotonic_ns())
@@ -90,8 +90,7 @@ class RanksProbe(Probe):
             rows[name] = [sign[place] for sign in values]
 
     def _add_memory(self, rows: Rows) -> None:
-        """Put the memory of children and the room of control groups into the rows of ranks whose
-        process is the one that is seen here."""
+        """Add children's memory and control group room to rows with a local process."""
         is_local = ~np.isnan(rows["cpu_seconds"])
         pids = [watched.reader.identity.pid for watched in self._read]
         local_pids = [pid for pid, is_own in zip(pids, is_local.tolist(), strict=True) if is_own]
@@ -101,14 +100,13 @@ class RanksProbe(Probe):
             rows[name] = [usage[place] for usage in values]
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
-        """The rows of these ranks: another attempt's ranks are in another segment."""
+        """Return these ranks' rows: other attempts have other segments."""
         wanted = {watched.reader.path for watched in ranks}
         mask = [watched.reader.path in wanted for watched in self._read]
         return rows[np.array(mask, dtype=np.bool_)]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
-        """How many ranks each job has on this node, the lowest step they are in, and what of
-        their telemetry was lost."""
+        """Yield each job's local ranks, their lowest step, and lost telemetry."""
         of_job: dict[str, list[np.void]] = {}
         for watched, row in zip(self._read, rows, strict=True):
             of_job.setdefault(watched.reader.identity.job, []).append(row)

@@ -1,4 +1,4 @@
-"""Bytes that TCP connections carried, from the kernel's socket diagnosis (sock_diag(7))."""
+"""Bytes per TCP connection, from the kernel's socket diagnosis (sock_diag(7))."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SOCK_DIAG_BY_FAMILY, _NLMSG_ERROR, _NLMSG_DONE = 20, 2, 3
 _REQUEST_DUMP = 0x301
 _TCP_INFO_ATTRIBUTE = 2
 _ESTABLISHED = 1 << 1
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port of nlmsghdr
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port in nlmsghdr
 _REQUEST = struct.Struct("=BBBBI48x")  # family, protocol, extensions, padding, states
-_INODE_AT, _MESSAGE_BYTES = 68, 72  # of inet_diag_msg
+_INODE_AT, _MESSAGE_BYTES = 68, 72  # in inet_diag_msg
 _ATTRIBUTE = struct.Struct("=HH")
-_BYTES_ACKED_AT = 120  # of tcp_info, since Linux 4.1; bytes_received follows
+_BYTES_ACKED_AT = 120  # in tcp_info, since Linux 4.1; bytes_received follows
 _CARRIED = struct.Struct("=QQ")
 _ANSWER_SECONDS = 0.5
 _BUFFER = 1 << 16
@@ -26,12 +26,12 @@ _SOCKET = re.compile(r"socket:\[(\d{1,20})\]")
 
 
 def carried_bytes() -> dict[int, int]:
-    """Bytes received, and sent and acknowledged, of each connection of this network namespace.
+    """Return received plus acknowledged bytes for each connection in this namespace.
 
-    By inode of its socket.
+    Keys are socket inodes.
 
     Raises:
-        OSError: the kernel has no such diagnosis, or does not answer.
+        OSError: the kernel lacks this diagnosis, or does not answer.
     """
     carried: dict[int, int] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as diagnosis:
@@ -47,17 +47,17 @@ def carried_bytes() -> dict[int, int]:
 
 
 def sockets_of(pid: int, proc: Path) -> frozenset[int]:
-    """Inodes of the sockets that a process has open.
+    """Return the inodes for a process's open sockets.
 
     Raises:
-        OSError: it is gone, or its descriptors cannot be read.
+        OSError: the process is gone, or its descriptors cannot be read.
     """
     folder = f"{proc}/{pid}/fd"
     return frozenset(_inodes(folder, os.listdir(folder)))
 
 
 def shares_network(pid: int, proc: Path) -> bool:
-    """Whether a process is in the network namespace of this one, so that its connections show."""
+    """Return whether a process shares this network namespace, so that its connections show."""
     try:
         return os.readlink(f"{proc}/{pid}/ns/net") == os.readlink(f"{proc}/self/ns/net")
     except OSError:
@@ -75,7 +75,7 @@ def _inodes(folder: str, names: list[str]) -> Iterator[int]:
 
 
 def _take(answer: bytes, carried: dict[int, int]) -> bool:
-    """Add the connections of one answer; False where it is the last one.
+    """Add one answer's connections; return False for the last one.
 
     Raises:
         OSError: the kernel refused.

@@ -1,4 +1,4 @@
-"""The processes that ranks started: loader workers, and what these started."""
+"""The ranks' child processes: loader workers and their descendants."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from stepwatch.agent.kernel_files import read_once
 
 MAX_PROCESSES = 20_000
-"""Processes of a node that are looked at; costs a file each."""
+"""Maximum number of processes on a node; each costs a file read."""
 
 
 def families_of(pids: Iterable[int], proc: Path) -> dict[int, tuple[int, ...]]:
-    """The descendants of each of `pids`, by one walk over the processes of the node.
+    """Return each process's descendants, with one walk over the node's processes.
 
-    One that is a descendant of a rank and a rank itself belongs to itself alone.
+    A rank that descends from another rank belongs only to itself.
     """
     ranks = frozenset(pids)
     if not ranks:
@@ -28,7 +28,7 @@ def families_of(pids: Iterable[int], proc: Path) -> dict[int, tuple[int, ...]]:
 
 
 def _parents(proc: Path) -> Iterator[tuple[int, int]]:
-    """Each process of the node, and its parent."""
+    """Yield each process on the node with its parent."""
     names = (entry.name for entry in os.scandir(proc) if entry.name.isdigit())
     for _, name in zip(range(MAX_PROCESSES), names, strict=False):
         try:

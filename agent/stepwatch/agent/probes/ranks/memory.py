@@ -1,8 +1,8 @@
-"""Memory that belongs to a rank beside its own: of its children, and what its group has left.
+"""A rank's additional memory: its children's growth, and its control group's room.
 
-A forked child maps the pages of its parent, which count in both: of each child counts what it grew
-by since it was first seen. Pages that it only copied count with the parent's, so that growth is not
-seen. A walk costs a file for each process of the node, so it happens every `EVERY_SECONDS`.
+A forked child maps its parent's pages, which count in both processes. So a child counts only its
+growth since it was first seen. Pages that it only copied count with the parent, so that growth is
+not seen. A walk reads one file per process on the node, so it happens every `EVERY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from stepwatch.signals.clock import NANOSECONDS
 from .families import families_of
 
 EVERY_SECONDS = 10.0
-"""Growth that fills a node within a minute or two is seen in time."""
+"""Seconds between walks: soon enough for growth that fills a node in a minute or two."""
 
 
 class FamilyMemory(NamedTuple):
-    """Bytes that the children of a rank grew by; bytes until the limit of its control group, and a
-    number of that group: 0 where it has none."""
+    """A rank's additional memory.
+
+    `children_bytes` is the children's growth. `group_room_bytes` is the room below the control
+    group's limit, and `memory_group` that group's number: 0 without a limit.
+    """
 
     children_bytes: int = 0
     group_room_bytes: int = 0
@@ -32,7 +35,7 @@ class FamilyMemory(NamedTuple):
 
 
 class FamilyMemoryReader:
-    """Reads `FamilyMemory` of ranks by the ids of their processes; `root` holds control groups."""
+    """Read `FamilyMemory` by the ranks' process ids; `root` contains the control groups."""
 
     def __init__(self, proc: Path, root: Path, files: KernelFiles) -> None:
         self._proc, self._root, self._files = proc, root, files
@@ -41,7 +44,7 @@ class FamilyMemoryReader:
         self._read_ns = 0
 
     def read(self, pids: Iterable[int], now_ns: int) -> Mapping[int, FamilyMemory]:
-        """The newest reading of each process of `pids`, at monotonic `now_ns`."""
+        """Return each process's newest reading; `now_ns` is monotonic."""
         if not self._read_ns or now_ns - self._read_ns >= EVERY_SECONDS * NANOSECONDS:
             self._read_ns = now_ns
             families = families_of(pids, self._proc)
@@ -61,7 +64,7 @@ class FamilyMemoryReader:
         return grown
 
     def _group(self, pid: int) -> tuple[int, int]:
-        """Room of the group with the least of those that the process is in, and its number."""
+        """Return the room and number for the process's tightest group."""
         try:
             lines = self._files.text(f"{self._proc}/{pid}/cgroup").splitlines()
         except OSError:
@@ -80,7 +83,7 @@ class FamilyMemoryReader:
         return min(rooms, default=(0, 0))
 
     def _room(self, folder: Path) -> int | None:
-        """Bytes until the limit, not counting files that the kernel can drop; None without one."""
+        """Return the bytes below the limit, without droppable files; None if there is no limit."""
         for limit, fields in (
             ("memory.max", ("anon", "shmem")),
             ("memory.limit_in_bytes", ("total_rss", "total_shmem")),
@@ -99,4 +102,4 @@ class FamilyMemoryReader:
 
 
 _NO_LIMIT = 1 << 60
-"""Version 1 says a number near 2^63 where there is none."""
+"""Version 1 writes a number near 2^63 for no limit."""

@@ -1,8 +1,8 @@
-"""Signs of work of ranks that do not move: CPU time of their children, bytes that they move.
+"""Signs of work in ranks without progress: their children's CPU time, and bytes moved.
 
-Costs a file for each process of the node, and two for each of a rank and its children, so it is
-read only of ranks that have not moved for `STILL_SECONDS`. Counters begin at 0 with the first
-reading of a rank, and are cumulated here: children end, and connections close.
+A read costs one file per process on the node, and two per rank and child. So only ranks without
+progress for `STILL_SECONDS` are read. Counters start at 0 with a rank's first reading and are
+accumulated here, because children end and connections close.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .families import families_of
 STILL_SECONDS = 2.0
 """Longer than most phases, and early enough for two readings before a stall is evaluated."""
 FAMILY_SECONDS = 4.0
-"""Between two scans for children and connections, which cost most."""
+"""Seconds between scans for children and connections, the most expensive part."""
 _MOVED = ("rchar", "wchar", "read_bytes", "write_bytes")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Signs(NamedTuple):
-    """Counters of a rank and the processes that it started; NaN where they cannot be read.
+    """Counters for a rank and its child processes; NaN if they cannot be read.
 
-    `tcp_bytes` are those of the connection that carried most since the reading before: a rank that
-    serves a store carries a little on each of many connections, which is no work.
+    `tcp_bytes` is from the connection that carried most since the previous reading. A rank that
+    serves a store carries a little on each of many connections, and that is no work.
     """
 
     children_cpu_seconds: float = UNKNOWN_FLOAT
@@ -40,7 +40,7 @@ class Signs(NamedTuple):
 
 
 class _Family:
-    """A rank's process, its descendants, their connections, and the newest counters of each."""
+    """A rank's process, its descendants, their connections, and each one's newest counters."""
 
     def __init__(self) -> None:
         self.pids: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class _Family:
 
 
 class WorkReader:
-    """Reads `Signs` of ranks by the ids of their processes."""
+    """Read `Signs` by the ranks' process ids."""
 
     def __init__(self, proc: Path, files: KernelFiles) -> None:
         self._proc, self._files = proc, files
@@ -60,7 +60,7 @@ class WorkReader:
         self._scanned_ns = 0
 
     def read(self, pids: frozenset[int], now_ns: int) -> Mapping[int, Signs]:
-        """Signs of work of each process of `pids` at monotonic `now_ns`; others are forgotten."""
+        """Return each process's signs of work at monotonic `now_ns`; others are forgotten."""
         new = pids - self._families.keys()
         self._families = {pid: self._families.get(pid) or _Family() for pid in pids}
         if pids and (new or now_ns - self._scanned_ns >= FAMILY_SECONDS * NANOSECONDS):
@@ -76,7 +76,7 @@ class WorkReader:
             family.inodes = self._inodes(family.pids)
 
     def _inodes(self, pids: tuple[int, ...]) -> frozenset[int] | None:
-        """Sockets of these processes; None where those of the first one are not to be seen."""
+        """Return the processes' sockets; None if the first one's are not visible."""
         if not shares_network(pids[0], self._proc):
             return None
         inodes: set[int] = set()
@@ -108,7 +108,7 @@ class WorkReader:
         )
 
     def _cpu_seconds(self, pid: int, *, is_rank: bool) -> float | None:
-        """CPU time of a child; of the rank's `is_rank` process that of its children that ended."""
+        """Return a child's CPU time; for the rank itself, that of its ended children."""
         fields = self._files.word_or(f"{self._proc}/{pid}/stat").rpartition(")")[2].split()
         first = 13 if is_rank else 11
         try:
@@ -117,7 +117,7 @@ class WorkReader:
             return None
 
     def _file_bytes(self, pid: int) -> float | None:
-        """Bytes through system calls, and those that storage moved for mapped files."""
+        """Return bytes through system calls, plus those that storage moved for mapped files."""
         text = self._files.word_or(f"{self._proc}/{pid}/io")
         values = dict(line.partition(": ")[::2] for line in text.splitlines())
         try:
@@ -131,7 +131,7 @@ def _readable(values: Mapping[int, float | None]) -> dict[int, float]:
 
 
 def _grown(previous: Mapping[int, float] | None, now: Mapping[int, float]) -> list[float]:
-    """By how much each counter has grown; a new one counts whole, but not in the first reading."""
+    """Return each counter's growth; a new one counts fully, except in the first reading."""
     if previous is None:
         return []
     return [max(0.0, value - previous.get(key, 0.0)) for key, value in now.items()]
@@ -140,5 +140,5 @@ def _grown(previous: Mapping[int, float] | None, now: Mapping[int, float]) -> li
 def _carried() -> Mapping[int, int] | None:
     try:
         return carried_bytes()
-    except OSError:  # no such diagnosis here
+    except OSError:  # not supported here
         return None

@@ -1,4 +1,4 @@
-"""The `topology` probe: which card, NUMA node and process belong to which device, by PCI."""
+"""The `topology` probe: each device's card, NUMA node and process, by PCI address."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .pci import Function, function_at
 from .placement import LIMITS, Placement
 
 AGAIN_SECONDS = 30.0
-"""Between two reports of what did not change, as facts are reported again."""
+"""Seconds between reports without a change, as for facts."""
 _DTYPE = DTYPES[Kind.TOPOLOGY]
 
 
 class _Layout(NamedTuple):
-    """What the machine is made of, and when it was looked at."""
+    """The node's hardware, and the time it was read."""
 
     at_ns: int
     nodes: NumaNodes
@@ -34,7 +34,7 @@ class _Layout(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A device and one of the cards nearest to it."""
+    """A device and one of its nearest cards."""
 
     address: str
     nearness: Nearness
@@ -42,9 +42,9 @@ class _Pair(NamedTuple):
 
 
 class TopologyProbe(Probe):
-    """Reads `/sys` for where devices and cards are, and `/proc` for where the ranks on them run.
+    """Read device and card locations in `/sys`, and the ranks' locations in `/proc`.
 
-    Which process computes on which device the driver's probe reports; `ranks` has it.
+    The driver's probe reports which process computes on which device; `ranks` has the result.
     """
 
     name = "topology"
@@ -70,16 +70,18 @@ class TopologyProbe(Probe):
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
-        """Make the probe of this node."""
+        """Build this node's probe."""
         return cls(context.clock, context.rank_processes, context.proc, context.sys)
 
     def supported(self) -> bool:
-        """Whether the kernel lists a PCI bus."""
+        """Return whether the kernel lists a PCI bus."""
         return (self._sys / "bus" / "pci" / "devices").is_dir()
 
     def read(self) -> Rows:
-        """A row for each device with a rank and each card nearest to it: when one of them changed,
-        and every 30 s; none between."""
+        """Return one row per device with a rank and nearest card.
+
+        Rows are returned after a change and every 30 s; otherwise there are none.
+        """
         now = self._clock.monotonic_ns()
         layout = self._look(now)
         users = users_of(self._ranks.devices, self._ranks.pids)
@@ -103,11 +105,11 @@ class TopologyProbe(Probe):
         return _rows(pairs, now)
 
     def owners(self) -> list[frozenset[int]]:
-        """The processes that compute on the device of each row."""
+        """Return, for each row, the processes that compute on its device."""
         return self._owners
 
     def facts(self) -> list[Sighting]:
-        """Ranks that are far from their device."""
+        """Return ranks that are far from their device."""
         return self._sightings
 
     def _look(self, now_ns: int) -> _Layout:
@@ -139,10 +141,10 @@ class TopologyProbe(Probe):
 def users_of(
     devices: Mapping[int, tuple[str, ...]], pids: frozenset[int]
 ) -> dict[str, frozenset[int]]:
-    """The rank processes whose own device each is, by address.
+    """Return each device's rank processes, by address.
 
-    A process may hold a context on the devices of others: its own is the one that it has alone, or
-    the only one it uses. Of a process with several of either none is known to be its own.
+    A process may hold a context on other ranks' devices. Its own device is its only exclusive one,
+    else the only one it uses. If it has several, none is known to be its own.
     """
     using = {pid: devices[pid] for pid in pids if pid in devices}
     exclusive = {

@@ -1,4 +1,4 @@
-"""Network cards of a node, and which of them are nearest to a device."""
+"""The node's network cards, and the nearest ones for a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ MAX_CARDS = 64
 
 
 class Card(NamedTuple):
-    """A network card: its InfiniBand or RoCE device (mlx5_0) and its Ethernet interface (ens5),
-    each empty where there is none, and where it is."""
+    """A network card.
+
+    `port` is its InfiniBand or RoCE device (mlx5_0), `interface` its Ethernet interface (ens5);
+    each is empty if there is none. `function` is its PCI function.
+    """
 
     port: str
     interface: str
@@ -23,13 +26,16 @@ class Card(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The card's name."""
         return self.port or self.interface
 
 
 def read_cards(sys: Path) -> list[Card]:
-    """The cards that carry collectives, by address: those of InfiniBand, RoCE or EFA, or where
-    there is none, the Ethernet cards. NCCL chooses so, too (NCCL_IB_DISABLE=0)."""
+    """Return the cards that carry collectives, sorted by address.
+
+    These are InfiniBand, RoCE or EFA cards, else Ethernet cards. NCCL chooses the same way
+    (NCCL_IB_DISABLE=0).
+    """
     ports = dict(_named(sys / "class" / "infiniband"))
     links = dict(_named(sys / "class" / "net"))
     cards = [
@@ -44,10 +50,10 @@ def read_cards(sys: Path) -> list[Card]:
 
 
 def nearest(device: Function, cards: Sequence[Card]) -> tuple[Nearness, list[Card]]:
-    """The cards nearest to a device, and how near; none where that is not known.
+    """Return the distance and the cards nearest to a device; none if unknown.
 
-    Where all of several cards are equally near, which one the device uses is not known: a virtual
-    machine often shows all of them below one host bridge.
+    If all cards are equally near, the device's card is unknown: a virtual machine often shows all
+    cards below one host bridge.
     """
     ways = [(nearness(device, card.function), card) for card in cards]
     known_ways = [way for way, _ in ways if way is not Nearness.UNKNOWN]
@@ -59,9 +65,9 @@ def nearest(device: Function, cards: Sequence[Card]) -> tuple[Nearness, list[Car
 
 
 def _named(folder: Path) -> Iterator[tuple[Function, str]]:
-    """Names of the devices of a class by their functions on the PCI bus."""
+    """Yield a class's devices by PCI function and name."""
     try:
-        entries = sorted(folder.iterdir(), reverse=True)  # of one function the first name wins
+        entries = sorted(folder.iterdir(), reverse=True)  # for one function the first name wins
     except OSError:
         return
     for entry in entries:

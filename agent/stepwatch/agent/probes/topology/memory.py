@@ -1,9 +1,9 @@
-"""On which NUMA nodes the memory of a process lies: a sample of its pages.
+"""A process's memory by NUMA node, from a sample of its pages.
 
-`/proc/PID/numa_maps` counts all pages: 29 ms a gibibyte (Linux 6, pages of 4 KiB), in which the
-process can map no memory, as the kernel holds its lock. A rank would wait for it, and all others
-for the rank. `move_pages(2)`, which without a target only says where pages are, holds the lock for
-16 pages at a time.
+`/proc/PID/numa_maps` counts all pages. It takes 29 ms per gibibyte (Linux 6, 4 KiB pages), and the
+kernel holds a lock during which the process cannot map memory. The rank would wait for it, and all
+others for the rank. `move_pages(2)` without a target only reports locations, and holds the lock
+for 16 pages at a time.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 PAGE = 4096
 SAMPLES = 1024
 LEAST_PRESENT = 64
-"""Fewer pages that are there say nothing about the others."""
+"""With fewer present pages the sample is not meaningful."""
 MAX_MAPS_BYTES = 4 << 20
 _CALLS = {"x86_64": 279, "aarch64": 239}
-"""Number of move_pages(2) by machine (asm/unistd.h)."""
+"""System call number for move_pages(2), by machine (asm/unistd.h)."""
 _OWN = ("", "[heap]", "[anon", "/dev/shm/", "/dev/zero", "/memfd:")
-"""Names of memory that is no file's: mappings of libraries are every rank's."""
+"""Mapping names without a file: library mappings are common to all ranks."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 Locate = Callable[[int, Sequence[int]], list[int]]
-"""Takes a process and addresses; returns the NUMA node of the page at each, -1 if none is known."""
+"""Map a process id and addresses to NUMA nodes, below 0 if unknown."""
 
 
 def located(pid: int, addresses: Sequence[int]) -> list[int]:
-    """The NUMA node of the page at each address of a process; below 0 where there is no page.
+    """Return the NUMA node for each address in a process; below 0 without a page.
 
     Raises:
-        OSError: the kernel has no NUMA nodes, or this user may not ask about the process.
+        OSError: the kernel has no NUMA nodes, or this user may not query the process.
     """
     number = _CALLS.get(platform.machine())
     if number is None:
@@ -48,7 +48,7 @@ def located(pid: int, addresses: Sequence[int]) -> list[int]:
 
 
 def memory_by_node(pid: int, proc: Path, locate: Locate = located) -> Counter[int] | None:
-    """Sampled pages of a process's own memory by NUMA node; None where that cannot be known."""
+    """Return sampled private pages by NUMA node; None if unknown."""
     try:
         with (proc / str(pid) / "maps").open("rb") as file:
             lines = file.read(MAX_MAPS_BYTES).decode(errors="replace").splitlines()
@@ -60,9 +60,9 @@ def memory_by_node(pid: int, proc: Path, locate: Locate = located) -> Counter[in
 
 
 def _spread(lines: Sequence[str]) -> list[int]:
-    """Addresses of `SAMPLES` pages, evenly over the writable memory that is no file's.
+    """Return `SAMPLES` page addresses, spread evenly over writable memory without a file.
 
-    Two ranges of 3 and 1 pages and two samples: the first page of the first range, and its third.
+    For two ranges with 3 and 1 pages and two samples: the first range's first and third page.
     """
     ranges = [bounds for line in lines if (bounds := _own_range(line))]
     total = sum(end - begin for begin, end in ranges) // PAGE
@@ -79,7 +79,7 @@ def _spread(lines: Sequence[str]) -> list[int]:
 
 
 def _own_range(line: str) -> tuple[int, int] | None:
-    """`7f00-7f80 rw-p 00000000 00:00 0 [heap]`: begin and end, of what a process itself writes."""
+    """Parse `7f00-7f80 rw-p 00000000 00:00 0 [heap]` to begin and end, if it is private memory."""
     words = line.split(maxsplit=5)
     if len(words) < 5 or not words[1].startswith("rw"):
         return None

@@ -1,4 +1,4 @@
-"""NUMA nodes: which CPUs belong to each, and how far each is from the others."""
+"""NUMA nodes: their CPUs and distances."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from .pci import text
 MAX_NODES = 256
 MAX_CPUS = 8192
 LOCAL_DISTANCE = 10
-"""Of a node from itself (ACPI 6.5, 5.2.17)."""
+"""A node's distance to itself (ACPI 6.5, 5.2.17)."""
 
 
 class NumaNodes(NamedTuple):
-    """CPUs of each NUMA node that has any, and distances by pair of nodes: 10 is local, 20 takes
-    twice as long. Memory without CPUs, such as that of a device, is no node here."""
+    """CPUs by NUMA node, and distances by node pair: 10 is local, 20 takes twice as long.
+
+    Memory without CPUs, such as a device's memory, is not a node here.
+    """
 
     cpus: Mapping[int, frozenset[int]]
     distances: Mapping[tuple[int, int], int]
 
     def of_cpus(self, cpus: frozenset[int]) -> list[int]:
-        """Nodes that have any of these CPUs."""
+        """Return nodes that have at least one CPU in `cpus`."""
         return [node for node, node_cpus in sorted(self.cpus.items()) if node_cpus & cpus]
 
     def distance(self, first: int, second: int) -> int:
-        """How far it is; as far as the firmware's usual remote where it does not say."""
+        """Return the distance; without a firmware value, the usual local or remote distance."""
         usual = LOCAL_DISTANCE if first == second else 2 * LOCAL_DISTANCE
         return self.distances.get((first, second), usual)
 
 
 def read_nodes(sys: Path) -> NumaNodes:
-    """The nodes as `/sys/devices/system/node` lists them; none where the kernel knows none."""
+    """Return the nodes in `/sys/devices/system/node`; none if the kernel lists none."""
     folders = sorted((sys / "devices/system/node").glob("node[0-9]*"))[:MAX_NODES]
     by_number = {int(folder.name[4:]): folder for folder in folders if folder.name[4:].isdecimal()}
     cpus = {number: cpu_list(text(folder / "cpulist")) for number, folder in by_number.items()}
@@ -49,7 +51,7 @@ def read_nodes(sys: Path) -> NumaNodes:
 
 
 def cpu_list(words: str) -> frozenset[int]:
-    """CPUs of a list as the kernel writes it: `0-3,8` is 0, 1, 2, 3 and 8."""
+    """Parse the kernel's CPU list: `0-3,8` is 0, 1, 2, 3 and 8."""
     cpus: set[int] = set()
     for word in words.split(","):
         first, _, last = word.strip().partition("-")

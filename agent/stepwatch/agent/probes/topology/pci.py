@@ -1,4 +1,4 @@
-"""Where functions hang on the PCI bus, and what lies between two of them."""
+"""PCI functions, and the distance between two functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import NamedTuple
 from stepwatch.signals.records import Nearness
 
 UNKNOWN_NODE = -1
-"""What the kernel writes into `numa_node` where the firmware does not say it."""
+"""The `numa_node` value if the firmware does not report it."""
 _BELOW_ONE_SWITCH = 2
-"""Below the upstream port of a switch come its downstream port and the function itself."""
+"""Below a switch's upstream port are its downstream port and the function."""
 
 
 class Function(NamedTuple):
-    """A function of the PCI bus: its address as 0000:3b:00.0, the ports above it from the host
-    bridge down to itself, its NUMA node (-1 unknown), and the CPUs near it as the kernel lists
-    them."""
+    """A PCI function.
+
+    `address` is like 0000:3b:00.0. `path` has the ports from the host bridge down to the function.
+    `node` is its NUMA node (-1 unknown), and `cpus` is the kernel's list of near CPUs.
+    """
 
     address: str
     path: tuple[str, ...]
@@ -26,11 +28,11 @@ class Function(NamedTuple):
 
 
 def read_function(folder: Path) -> Function | None:
-    """The function whose folder this is, or a link to it; None for what is on no PCI bus.
+    """Return the function for a folder or a link to it; None if it is not on a PCI bus.
 
     `/sys/bus/pci/devices/0000:3d:00.0` is a link to
-    `/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/0000:3c:00.0/0000:3d:00.0`. Below the
-    function may lie others' folders, such as that of a virtio device: they are left out.
+    `/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/0000:3c:00.0/0000:3d:00.0`. Folders below the
+    function, such as a virtio device's, are skipped.
     """
     try:
         place = folder.resolve(strict=True)
@@ -52,7 +54,7 @@ def read_function(folder: Path) -> Function | None:
 
 
 def function_at(sys: Path, address: str) -> Function | None:
-    """The function with an address, with (0000:3b:00.0) or without its number (0000:3b:00)."""
+    """Return the function at an address with (0000:3b:00.0) or without its number (0000:3b:00)."""
     full_address = address if "." in address else f"{address}.0"
     if not _is_address(full_address):
         return None
@@ -60,10 +62,10 @@ def function_at(sys: Path, address: str) -> Function | None:
 
 
 def nearness(first: Function, second: Function) -> Nearness:
-    """What lies between two functions.
+    """Return the distance class between two functions.
 
-    Both below the switch whose upstream port is 0000:3b:00.0: PIX. Below two switches of one root
-    port: PXB. Below two root ports of one host bridge: PHB.
+    PIX: both are below the switch with upstream port 0000:3b:00.0. PXB: below two switches at one
+    root port. PHB: below two root ports at one host bridge.
     """
     shared = 0
     for left_port, right_port in zip(first.path, second.path, strict=False):
@@ -81,13 +83,13 @@ def nearness(first: Function, second: Function) -> Nearness:
 
 
 def node_of(folder: Path) -> int:
-    """The NUMA node of a function's folder; -1 where it is not known."""
+    """Return the NUMA node for a function's folder; -1 if unknown."""
     word = text(folder / "numa_node")
     return int(word) if word.isdecimal() and len(word) < 6 else UNKNOWN_NODE
 
 
 def text(file: Path) -> str:
-    """What a file holds, in one line; empty where it cannot be read."""
+    """Return a file's content without surrounding blanks; empty if it cannot be read."""
     try:
         return file.read_text(errors="replace").strip()
     except OSError:
@@ -95,7 +97,7 @@ def text(file: Path) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is `domain:bus:device.function`."""
+    """Return whether the name is `domain:bus:device.function`."""
     domain, _, remainder = name.partition(":")
     bus, _, remainder = remainder.partition(":")
     device, _, function = remainder.partition(".")

@@ -1,4 +1,4 @@
-"""Ranks that run, or whose memory lies, far from their device."""
+"""Ranks whose CPUs or memory are far from their device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PROCESSES = 256
 
 
 class Thresholds(NamedTuple):
-    """When a rank is misplaced; see `thresholds.toml`."""
+    """Limits for a misplaced rank; see `thresholds.toml`."""
 
     least_distance: int
     least_far_ratio: float
@@ -29,7 +29,7 @@ class Thresholds(NamedTuple):
 
 
 LIMITS = load(__package__, Thresholds)
-"""The shipped thresholds."""
+"""The shipped limits."""
 
 
 class _Memory(NamedTuple):
@@ -38,7 +38,7 @@ class _Memory(NamedTuple):
 
 
 class Placement:
-    """Compares processes with their devices; `proc` is where `/proc` lies, `locate` finds pages."""
+    """Compare processes with their devices; `proc` is the `/proc` path, `locate` finds pages."""
 
     def __init__(self, proc: Path, locate: Locate = located) -> None:
         self._proc = proc
@@ -46,7 +46,7 @@ class Placement:
         self._memory: dict[tuple[int, int], _Memory] = {}
 
     def find(self, pid: int, device: Function, nodes: NumaNodes, now_ns: int) -> Iterator[Sighting]:
-        """Whether a process is far from its device; nothing where that is not known."""
+        """Yield a fact if a process is far from its device; nothing if unknown."""
         if len(nodes.cpus) < 2 or device.node == UNKNOWN_NODE:
             return
         remote_nodes = {
@@ -66,7 +66,7 @@ class Placement:
             yield Sighting(NodeFact.NUMA_MISPLACED, device.address[:-2], text, pid=pid)
 
     def forget(self, pids: frozenset[int]) -> None:
-        """Drop what is known of processes but these."""
+        """Forget all other processes."""
         self._memory = {key: memory for key, memory in self._memory.items() if key[0] in pids}
 
     def _of_memory(
@@ -77,7 +77,7 @@ class Placement:
         status: dict[str, str],
         now_ns: int,
     ) -> str:
-        """Where most of its memory is, if that is far; looked at now and then."""
+        """Describe where most memory is, if that is far; refreshed periodically."""
         cached = self._memory.get((pid, device_node))
         if cached is not None and now_ns - cached.at_ns < LIMITS.memory_seconds * NANOSECONDS:
             return cached.words
@@ -109,7 +109,7 @@ def _status(folder: Path) -> dict[str, str]:
 
 
 def _bytes(words: str) -> int:
-    """`421 kB` in bytes; 0 where it is something else."""
+    """Convert `421 kB` to bytes; 0 for another format."""
     number, _, unit = words.partition(" ")
     return int(number) * 1024 if unit == "kB" and number.isdecimal() else 0
 
