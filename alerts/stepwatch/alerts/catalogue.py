@@ -1,4 +1,4 @@
-"""All alerts, in the order in which they are written."""
+"""All alerts, in output order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the annotations of an alert lead."""
+"""Link addresses in an alert's annotations."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ DEFAULT_GRAFANA = "http://127.0.0.1:3000"
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses that the annotations name; `dashboard` is the job dashboard's own address, and
-    `page` where browsers reach the collector."""
+    """Addresses in the annotations.
+
+    `dashboard` is the job dashboard's address, and `page` the collector's address for browsers.
+    """
 
     runbooks: str
     dashboard: str
     page: str = DEFAULT_COLLECTOR
 
     def runbook(self, alert: str) -> str:
-        """Address of an alert's runbook."""
+        """Return the address of an alert's runbook."""
         return f"{self.runbooks.rstrip('/')}/{alert}"
 
     def runbook_of(self, alert: str, job: str) -> str:
-        """Address of the runbook with the values of one job, or of a template that names it."""
+        """Return the runbook's address with one job's values, or with a template's."""
         return f"{self.runbook(alert)}?job={job}"
 
     def dashboard_of(self, job: str) -> str:
-        """Address of the dashboard, opened on one job or on a template that names it."""
+        """Return the dashboard's address for one job, or for a template."""
         return f"{self.dashboard}?var-job={job}"
 
 
 JOB_TEMPLATE = f"{{{{ $labels.{JOB} }}}}"
-"""What Prometheus replaces by the job of the alert."""
+"""The template that Prometheus replaces with the alert's job."""

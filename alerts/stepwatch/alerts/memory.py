@@ -1,11 +1,11 @@
-"""Recording rules that remember: when something was last seen, and what was last said of a job.
+"""Recording rules with memory: when a condition was last seen, and a job's last known values.
 
-Each reads its own newest sample, one for each series, where a range over an hour reads hundreds. A
-rule that gives no result ends its series at once, so that what is forgotten stays so. Prometheus
-takes a sample for the newest for five minutes: a memory outlives a restart of it that is shorter.
+Each rule reads its own newest sample, one per series, while a one-hour range reads hundreds. A
+rule without a result ends its series at once, so that a forgotten series stays forgotten.
+Prometheus uses the newest sample for five minutes: the memory survives a shorter restart.
 
-A value is the time at which something was seen. Rules of a group are evaluated in turn at one
-moment, so that what was seen now is `== time()`, and what is only remembered is less:
+A value is the time at which the condition was seen. A group's rules are evaluated in order at one
+time. So a condition seen now equals `time()`, and a remembered one is less:
 
     job      in the metrics   recorded at 100   recorded at 105
     llama    1, then gone     100               100, so < time()
@@ -33,7 +33,7 @@ from .thresholds import LOOPING_SECONDS, VANISHED_SECONDS
 
 
 def recorded_name(labels: tuple[str, ...], metric: Metric, operation: str) -> str:
-    """Name of a recorded series: its labels, the metric it is made of, and what was done with it.
+    """Return a recorded series' name: its labels, the source metric and the operation.
 
     Source: https://prometheus.io/docs/practices/rules/
     """
@@ -41,21 +41,23 @@ def recorded_name(labels: tuple[str, ...], metric: Metric, operation: str) -> st
 
 
 def last_seen(condition: str, seconds: int, name: str) -> Recording:
-    """When a condition last held, in seconds since the epoch, until it is so many seconds ago.
+    """Return when a condition last held, in seconds since the epoch, for `seconds` after it.
 
-    `name` is one of `recorded_name`.
+    `name` comes from `recorded_name`.
     """
     return Recording(name, either(f"0 * ({condition}) + time()", f"{name} > time() - {seconds}"))
 
 
 def holding(condition: str, name: str) -> Recording:
-    """1 for each job for which a condition holds: what is read at several moments, or by two rules,
-    is computed once a moment."""
+    """Return 1 per job for which a condition holds.
+
+    A condition that is read several times, or by two rules, is then computed once per evaluation.
+    """
     return Recording(name, f"count {BY_JOB} (\n{indent(condition, '  ')}\n)")
 
 
 def _last_running() -> Recording:
-    # 0 of a job that ended, over all collectors: one may be behind another that took the job up.
+    # 0 if a job ended, over all collectors: one may lag behind another that took over the job.
     name = recorded_name((JOB,), JOB_RUNNING, "last_timestamp_seconds")
     now = f"max {BY_JOB} ({JOB_RUNNING.name}) * time()"
     return Recording(name, either(now, f"{name} > time() - {VANISHED_SECONDS}"))
@@ -71,31 +73,32 @@ def _last_classes() -> Recording:
     name = recorded_name((JOB, JOB_CLASS), JOB_INFO, "last_timestamp_seconds")
     now = f"max by ({JOB}, {JOB_CLASS}) ({JOB_INFO.name}) * time()"
     recent = f"{name} > time() - {VANISHED_SECONDS}"
-    # Hardly ever a job: where one side of `and` is empty, Prometheus does not compare them.
+    # Rarely any job: if one side of `and` is empty, Prometheus skips the comparison.
     trains_unseen = and_on_job(f"{name} <= time() - {VANISHED_SECONDS}", f"{NODE_RANKS.name} > 0")
     remembered = either(recent, trains_unseen)
-    # A job that has another class by now does not keep the one before.
+    # A job with a new class does not keep the previous one.
     return Recording(name, f"({now})\nor on ({JOB})\n(\n{indent(remembered, '  ')}\n)")
 
 
 LAST_RUNNING = _last_running()
-"""When a job last ran, for an hour after it left the metrics; 0 of one that ended there."""
+"""When a job last ran, for an hour after it left the metrics; 0 if it ended there."""
 LEFT_WHILE_RUNNING = Recording(
     recorded_name((JOB,), JOB_RUNNING, "left_timestamp_seconds"),
     f"({LAST_RUNNING.name} > 0) < time()",
 )
 """When jobs last ran that left the metrics without an end."""
 LAST_ATTEMPTS = _last_attempts()
-"""When each attempt was last in the metrics, for the time in which they are counted."""
+"""When each attempt was last in the metrics, for the period in which attempts are counted."""
 LAST_CLASSES = _last_classes()
-"""When a job was last in the metrics, by its class: for an hour, or while agents see ranks."""
+"""When a job was last in the metrics, by class: for an hour, or while agents see ranks."""
 
 SHARED = (LAST_RUNNING, LEFT_WHILE_RUNNING, LAST_ATTEMPTS, LAST_CLASSES)
-"""What several alerts read, in the order in which it is recorded, in a group of its own: a rule of
-another group reads it as it was at most one evaluation ago."""
+"""Recordings that several alerts read, in evaluation order, in their own group. A rule in another
+group sees a value that is at most one evaluation old.
+"""
 
 
 def classes_of_left(operation: str) -> Recording:
-    """The classes of jobs that are not in the metrics, as of the moment at which they are read."""
+    """Return the classes of jobs that are not in the metrics, as of the read time."""
     name = recorded_name((JOB, JOB_CLASS), JOB_INFO, operation)
     return Recording(name, f"{LAST_CLASSES.name}\nunless on ({JOB})\n{JOB_INFO.name}")

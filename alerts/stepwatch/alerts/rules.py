@@ -1,4 +1,4 @@
-"""Alerts as a Prometheus rules file and a promtool test file."""
+"""Writes alerts as a Prometheus rules file and a promtool test file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .spec import INTERVAL_SECONDS, UNPAGED, Alert, Case, Fired, Recording, Seve
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
 LONG_TESTS_FILE = "training.rules.days.test.yaml"
-"""Cases of hours and days: promtool evaluates all rules at each step, here at each sample."""
+"""Cases that last hours or days: promtool evaluates all rules at each step, here at each sample."""
 
 GROUP = "stepwatch"
-"""First part of the name of a group; the other is its alert."""
+"""A group name's first part; the second is its alert."""
 LONG_INTERVAL_SECONDS = 300
 _LONG_SECONDS = 7200
 
 MEMORY_GROUP = f"{GROUP}-memory"
-"""The group of what several alerts remember."""
+"""The group for recordings that several alerts share."""
 
 _KNOWN = f'{{{JOB}=%[1]q,{JOB_CLASS}!=""}}'
 _CLASS = (
@@ -36,16 +36,16 @@ _CLASS = (
     f"| query | sortByLabel `{JOB_CLASS}` }}}}{{{{ . | first | label `{JOB_CLASS}` }}}}"
     "{{ end }}"
 )
-"""Template of the label with the class of the alert's job: empty, so no label, if unknown.
+"""Template for the label with the job's class: empty, so no label, if unknown.
 
-That of a job that left the metrics is remembered: without it, it would be another alert, and
-another page.
+The class of a job that left the metrics is remembered: without it the alert would be another one,
+and page again.
 """
 _NOTE = "# Written by `stepwatch build`; edit alerts/stepwatch/alerts and build again.\n"
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML with queries of several lines as blocks."""
+    """YAML with multi-line queries as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -57,29 +57,28 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(document: dict[str, Any], note: str = _NOTE) -> str:
-    """A generated document with a note at its top."""
-    # Wide lines: a folded template would be read with other white space than it was written.
+    """Return a generated document with a note at its top."""
+    # Wide lines: folding would change a template's white space.
     body: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000)
     return note + body
 
 
 class Classes(NamedTuple):
-    """Classes whose jobs page, and labels that every alert gets."""
+    """Classes whose jobs page, and labels for every alert."""
 
     paged: tuple[str, ...] = ("production",)
     labels: Mapping[str, str] = {}
 
 
 USUAL = Classes()
-"""Where no site file says otherwise."""
+"""Defaults without a site file."""
 
 
 def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
-    """Text of the rules file; a page about jobs is two rules, the other one a ticket.
+    """Return the rules file's text; a page about jobs is two rules, the second a ticket.
 
-    Each alert is a group of its own: Prometheus evaluates the rules of a group one after the other,
-    so that no alert waits for those of others. What an alert alone remembers is recorded in its
-    group, what several read in one of its own.
+    Each alert has its own group: Prometheus evaluates a group's rules in order, so no alert waits
+    for others. An alert's own recordings are in its group, shared ones in a separate group.
     """
     groups = [_group(MEMORY_GROUP, _recorded(SHARED))]
     for alert in alerts:
@@ -102,7 +101,7 @@ def _severities(alert: Alert) -> tuple[Severity, ...]:
 
 
 def _recordings(alert: Alert) -> tuple[Recording, ...]:
-    """What is recorded before its rules; a condition that two rules read is evaluated once."""
+    """Return the recordings before its rules; a condition that two rules read is recorded once."""
     if len(_severities(alert)) == 1:
         return alert.recordings
     return (*alert.recordings, holding(alert.expr, _condition(alert)))
@@ -153,7 +152,7 @@ def _links(alert: Alert, links: Links, job: str) -> dict[str, str]:
 
 
 def tests_texts(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> dict[str, str]:
-    """Texts of the promtool test files, with the cases in which each alert fires and does not."""
+    """Return the promtool test files' texts, with firing and silent cases for each alert."""
     short: list[dict[str, Any]] = []
     long: list[dict[str, Any]] = []
     for alert in alerts:
@@ -177,7 +176,7 @@ def _tests_text(tests: list[dict[str, Any]], interval_seconds: int) -> str:
 
 
 def _of_classes(alert: Alert, classes: Classes) -> Iterator[Case]:
-    """The first case in which it fires on a job, with jobs of known classes."""
+    """Yield the first firing case on a job, with known job classes."""
     fires = next(
         (case for case in alert.cases if any(JOB in fired.labels for fired in case.fired)), None
     )
@@ -203,7 +202,7 @@ def _test(alert: Alert, case: Case, links: Links, classes: Classes) -> dict[str,
 
 
 def _with_class(case: Case) -> dict[str, str]:
-    """Its series, with the class of the job in those that carry it."""
+    """Return the case's series, with the job class in those that carry it."""
     label = f'{JOB_CLASS}="{case.job_class}"'
     series = {
         name.replace("}", f",{label}}}") if name.startswith(JOB_INFO.name) else name: values

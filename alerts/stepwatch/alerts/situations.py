@@ -1,6 +1,6 @@
-"""Cases that every alert has in the same form: samples that come late, an exporter that restarts,
-and nothing that is known. They are made of the first case in which it fires.
+"""Standard cases for every alert: late samples, an exporter restart, and missing data.
 
+They are derived from the alert's first firing case.
 Notation: https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series
 """
 
@@ -14,14 +14,14 @@ from .spec import Alert, Case, Situation
 
 _MISSING = "_"
 _LATE_SCRAPES = 2
-"""Scrapes that are missed just before the rule is evaluated: half a minute at the usual 15 s."""
+"""Missed scrapes just before the evaluation: half a minute at the usual 15 s."""
 _DOWN = ("stale", _MISSING, _MISSING)
 _SINCE_RESTART = 8
-"""Scrapes from the restart to the evaluation: longer than the longest `for` of a verdict."""
+"""Scrapes from the restart to the evaluation: longer than the longest `for` in a verdict."""
 
 
 def cases_of(alert: Alert) -> tuple[Case, ...]:
-    """The cases of an alert, and those that are made of them."""
+    """Return an alert's cases and the derived ones."""
     return (*alert.cases, *_derived(alert))
 
 
@@ -59,14 +59,14 @@ def _restart_at(case: Case) -> int:
 
 def _restarted(values: list[str], last: int) -> list[str]:
     first = last - _SINCE_RESTART - len(_DOWN)
-    # What did not exist then does not become stale.
+    # A series that did not exist cannot become stale.
     if not 0 < first < len(values) or values[first - 1] in (_MISSING, "stale"):
         return values
     return values[:first] + list(_DOWN) + values[first + len(_DOWN) :]
 
 
 def samples(values: str) -> list[str]:
-    """The samples of a series one by one: `0x2 _x1 1+2x1` is 0 0 0 _ 1 3."""
+    """Expand a series to samples: `0x2 _x1 1+2x1` is 0 0 0 _ 1 3."""
     return [sample for part in values.split() for sample in _samples(part)]
 
 

@@ -1,4 +1,4 @@
-"""Data model of an alert: its rule, and the cases in which it fires or does not."""
+"""Data model for alerts: the rule, and the cases in which it fires or stays silent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stepwatch.signals.names import JOB_INFO
 
 
 class Severity(Enum):
-    """Who is notified: a page wakes somebody, a ticket waits for working hours."""
+    """Urgency: a page wakes a person, a ticket waits for working hours."""
 
     PAGE = "page"
     TICKET = "ticket"
 
 
 class Situation(Enum):
-    """What a case is about, beside that its alert fires or does not."""
+    """The situation that a case tests."""
 
     PLAIN = "plain"
     FLAPPING = "flapping"
@@ -27,7 +27,7 @@ class Situation(Enum):
 
 
 INTERVAL_SECONDS = 5
-"""Between evaluations of the rules; a sixth of a page's thirty."""
+"""Seconds between rule evaluations, a sixth of a page's thirty."""
 
 UNPAGED = "of-no-page"
 """In cases: a class that pages nowhere."""
@@ -35,10 +35,9 @@ UNPAGED = "of-no-page"
 
 @dataclass(frozen=True)
 class Fired:
-    """An alert that a case expects, with the annotations that its rule fills in from values.
+    """An alert that a case expects, with its annotations filled in.
 
-    `labels` are those of the alert without `alertname` and `severity`, and without the class of the
-    job.
+    `labels` are the alert's labels without `alertname`, `severity` and the job's class.
     """
 
     labels: Mapping[str, str]
@@ -50,11 +49,11 @@ class Fired:
 class Case:
     """One promtool test; without `fired` it expects no alert.
 
-    `series` maps a series to its values, one per `interval_seconds`, as promtool has them: `1x40`
-    is 1 and forty times more 1, `stale` is its end; `job_class`, where it is not empty, is that of
-    every job, exported all the time; see
+    `series` maps a series to its values in promtool notation, one per `interval_seconds`: `1x40` is
+    1 and forty more 1, `stale` ends the series. A `job_class` that is not empty applies to every
+    job and is always exported. See
     https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series.
-    `at_seconds` is the moment at which promtool evaluates the rule.
+    `at_seconds` is the evaluation time.
     """
 
     name: str
@@ -68,9 +67,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recording rule: the series `name` is the result of `expr`, in base units.
+    """A recording rule: the series `name` is the result of `expr`, in base units.
 
-    `name` is `labels:metric:operation`; the series carries these labels alone.
+    `name` is `labels:metric:operation`; the series carries only these labels.
     """
 
     name: str
@@ -79,18 +78,17 @@ class Recording:
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert rule and its tests.
+    """An alert rule and its tests.
 
-    `severity` is that of a job whose class pages; a page about a job of another class is a ticket.
-    `classes` names the series with the class of each job: the collector's, and where the alert
-    outlives a job's place in the metrics one with the class that it had. `recordings` are evaluated
-    just before the rule, in their order; each may read those before it, and its own newest sample.
-    `of_jobs` is False for an alert on stepwatch itself. `never_silent` is True for the one that
-    always fires.
+    `severity` is for a job whose class pages; for other classes a page becomes a ticket. `classes`
+    names the series with each job's class: the collector's and, if the alert outlives the job's
+    metrics, a remembered one. `recordings` are evaluated just before the rule, in order; each may
+    read earlier ones and its own newest sample. `of_jobs` is False for an alert on stepwatch
+    itself. `never_silent` is True for the alert that always fires.
 
-    `expr` is PromQL that holds the comparison. `for_seconds` is how long it must hold before the
+    `expr` is PromQL that includes the comparison. `for_seconds` is how long it must hold before the
     alert fires, `keep_firing_seconds` how long the alert outlives it. `summary` and `description`
-    are Prometheus templates. `cases` hold at least one that fires and one that does not.
+    are Prometheus templates. `cases` contain at least one that fires and one that does not.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Alerts on incidents of one kind: one form of rule and tests, with the texts as data."""
+"""Alerts on incidents by kind: common rules and tests, with the texts as data."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity, Situation
 
 LASTING_SECONDS = 30
-"""How long the incident of a ticket must be open: two scrapes at the usual 15 s. A page fires
-at once, since the detector has waited already."""
+"""How long a ticket's incident must be open: two scrapes at the usual 15 s. A page fires at once,
+since the detector has already waited.
+"""
 
 KEEP_FIRING_SECONDS = int(REOPEN_WITHIN_SECONDS)
-"""A closed incident may reopen for that long: one alert, not two."""
+"""A closed incident may reopen within that time: one alert, not two."""
 
 
 class AlertText(NamedTuple):
-    """Texts of the alert on open incidents of one kind.
+    """Texts for the alert on one incident kind.
 
-    `headline` follows "Job NAME: "; no text holds a template, so that each instance reads the same.
-    `when_failed`: a job that all ranks left, one in a failure, alerts like one that runs.
+    `headline` follows "Job NAME: ". No text has a template, so that all instances read the same.
+    `when_failed`: a job that all ranks left, one with a failure, alerts like a running job.
     """
 
     kind: FindingKind
@@ -44,7 +45,7 @@ class AlertText(NamedTuple):
 
 
 def alert(text: AlertText) -> Alert:
-    """The alert that fires while a running job has an open incident of the kind."""
+    """Return the alert that fires while a running job has an open incident of the kind."""
     condition = incident(text.kind)
     return Alert(
         name=ALERT_OF[text.kind],
@@ -61,7 +62,7 @@ def alert(text: AlertText) -> Alert:
 
 
 _ALIVE = either(RUNNING, f"{SECONDS_SINCE_FAILURE.name} >= 0")
-"""Jobs that run, and those that failed and were not restarted yet."""
+"""Running jobs, and failed jobs that were not restarted yet."""
 
 
 def _summary(text: AlertText, job: str) -> str:

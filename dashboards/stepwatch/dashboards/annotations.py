@@ -1,7 +1,7 @@
-"""What happened meanwhile, as marks on every panel: restarts, checkpoints, incidents, deploys.
+"""Event annotations on every panel: restarts, checkpoints, incidents, deploys.
 
-The first three come from the metrics of the chosen jobs. No metric reports deploys: they are what
-a pipeline posts to Grafana's own annotations with the tag `DEPLOY_TAG`
+The first three come from the selected jobs' metrics. No metric reports deploys: a pipeline posts
+them to Grafana's own annotations with the tag `DEPLOY_TAG`
 (https://grafana.com/docs/grafana/latest/developers/http_api/annotations/).
 """
 
@@ -24,14 +24,14 @@ from .sdk import builders, common
 DEPLOY_TAG = "deploy"
 _GRAFANA = common.DataSourceRef(type_val="grafana", uid="-- Grafana --")
 _BEFORE = " offset 1m"
-# A variable of one value is compared as it is: within a pattern a dot of its name means anything.
+# A single-value variable is compared literally: in a pattern a dot in its name matches anything.
 _ONE, _SEVERAL = f'{JOB}="${JOB_VARIABLE}"', f'{JOB}=~"${JOB_VARIABLE}"'
 
 
 def annotated(page: builders.Dashboard, *, several: bool) -> builders.Dashboard:
-    """Add the marks of the one job or of the `several` that are chosen.
+    """Add annotations for one selected job, or for `several`.
 
-    Where several are, those of checkpoints are off at first: they would cover all.
+    For several jobs checkpoint annotations are initially off: they would cover the panels.
     """
     chosen = _SEVERAL if several else _ONE
     shown = (
@@ -46,13 +46,13 @@ def annotated(page: builders.Dashboard, *, several: bool) -> builders.Dashboard:
 
 
 def attempt_began(chosen: str = _ONE) -> str:
-    """Attempts that were not there a minute ago; `chosen` is a label matcher."""
+    """Return attempts that did not exist a minute ago; `chosen` is a label matcher."""
     now, previous = (_newest(JOB_INFO, chosen, offset, ATTEMPT) for offset in ("", _BEFORE))
     return f"{now} unless {previous}"
 
 
 def incident_opened(chosen: str = _ONE) -> str:
-    """Kinds of incidents of which none was open a minute ago."""
+    """Return incident kinds without an open incident a minute ago."""
     now, previous = (
         f"{_newest(INCIDENT_OPEN, chosen, offset, KIND)} > 0" for offset in ("", _BEFORE)
     )
@@ -60,7 +60,7 @@ def incident_opened(chosen: str = _ONE) -> str:
 
 
 def checkpoint_verified(chosen: str = _ONE) -> str:
-    """Jobs whose newest verified checkpoint is another than a minute ago."""
+    """Return jobs with a new verified checkpoint since a minute ago."""
     now, previous = (_newest(CHECKPOINT_VERIFIED_STEP, chosen, offset) for offset in ("", _BEFORE))
     return f"{now} unless {now} == {previous}"
 
@@ -90,6 +90,6 @@ def _deploys() -> builders.AnnotationQuery:
         .enable(True)
         .icon_color("blue")
         .type("tags")
-        # Trap: the SDK declares the target to be a query; of Grafana's own it is this.
+        # Trap: the SDK declares the target to be a query; for Grafana's own annotations it is this.
         .target(tagged)  # type: ignore[arg-type]
     )

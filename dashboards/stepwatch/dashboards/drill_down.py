@@ -1,4 +1,4 @@
-"""Tables that several dashboards share, and where their rows lead."""
+"""Tables that several dashboards share, with links from their rows."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _HEADINGS = {JOB_CLASS: "class", SLO: "SLO", SLI: "SLI", SPENT: "spent on"}
 
 
 def page_of_row(thresholds: Thresholds) -> str:
-    """Address of the collector's page of the job in the same row, with evidence and runbooks."""
+    """Return the address of the row's job page on the collector, with evidence and runbooks."""
     return f"{thresholds.page}/jobs/${{__data.fields.job:percentencode}}"
 
 
 def job_table(metadata: Metadata, expr: str, heading: str, *labels: str) -> Panel:
-    """A table of jobs and one value; each job leads to its dashboard."""
+    """Return a table with one value per job; each job links to its dashboard."""
     columns = {
         JOB: "job",
         **{label: _HEADINGS.get(label, label) for label in labels},
@@ -50,7 +50,7 @@ def job_table(metadata: Metadata, expr: str, heading: str, *labels: str) -> Pane
 
 
 def health(width: int = 8) -> Panel:
-    """How many nodes are in each health."""
+    """Return the number of nodes per health state."""
     metadata = Metadata("Nodes by health", "Of all nodes that the collector knows.", "none", width)
     expr = fleet.of_all(names.COLLECTOR_NODES, HEALTH)
     panel = number(metadata, Line(expr, f"{{{{{HEALTH}}}}}"))
@@ -58,7 +58,7 @@ def health(width: int = 8) -> Panel:
 
 
 def slos_in(state: SloState, title: str, text: str, width: int = 6) -> stat.Panel:
-    """How many SLOs of the chosen jobs are in a state; of one that is missed, one is too many."""
+    """Return the number of selected jobs' SLOs in a state; one missed SLO is bad."""
     matching = f'{STATE}="{state.value}"'
     counted = f"count({fleet.of_jobs(names.SLO_STATE, SLO, matching=matching)} == 1)"
     bad = state in (SloState.EXHAUSTED, SloState.BURNING)
@@ -67,7 +67,7 @@ def slos_in(state: SloState, title: str, text: str, width: int = 6) -> stat.Pane
 
 
 def facts(matching: str = "") -> table.Panel:
-    """What probes find wrong with nodes now; `matching` narrows the facts by a label matcher."""
+    """Return current node faults from probes; `matching` filters by a label matcher."""
     metadata = Metadata(
         "Faults of nodes", "What probes find wrong now. No row: nothing found by those up.", "none",
         empty=NONE_KNOWN,
@@ -78,7 +78,7 @@ def facts(matching: str = "") -> table.Panel:
 
 
 def facts_of_job() -> Panel:
-    """What probes find wrong with the nodes of the chosen job."""
+    """Return current faults on the selected job's nodes."""
     metadata = Metadata(
         "Faults of its nodes", "What probes find wrong. No row: nothing found by those up.", "none",
         12, NONE_KNOWN,

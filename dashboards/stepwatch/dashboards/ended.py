@@ -1,7 +1,7 @@
-"""Panels on how jobs ended: success and time to complete by class, and whether they converged.
+"""Panels on ended jobs: success and duration by class, and convergence.
 
-Counts are of the jobs that a collector still exports, as each stands now: one that failed and was
-restarted is not among the failed. A share of few jobs says little, so counts stand beside it.
+Counts cover jobs that a collector still exports, in their current state: a failed job that was
+restarted does not count as failed. A share is unreliable for few jobs, so counts are shown, too.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .panels import Line, Metadata, Panel, lines, number, rows
 
 _FINISHED = f'{OUTCOME}="finished"'
 _DECIDED = f'{OUTCOME}=~"finished|failed"'
-"""What somebody stopped is neither a success nor a failure, as in the SLI job-success."""
+"""A job that a person stopped is neither a success nor a failure, as in the SLI job-success."""
 _NONE_ENDED = "none ended"
 _OF_LEARNING = "|".join(
     kind.value
     for kind in (FindingKind.LOSS_ANOMALY, FindingKind.NON_FINITE, FindingKind.SILENT_CORRUPTION)
 )
 
-# Two collectors may disagree on a job's class for a moment, and a join must find one.
+# Two collectors may briefly disagree on a job's class, and a join must match one.
 _CLASS = f"topk by ({JOB}) (1, {fleet.of_jobs(names.JOB_INFO, JOB_CLASS)})"
 _ENDED = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME)
 _SUCCEEDED = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME, matching=_FINISHED)
@@ -33,7 +33,7 @@ def _with_class(expr: str) -> str:
 
 
 def ended_jobs() -> Section:
-    """Success, counts, convergence and duration of the chosen jobs that ended."""
+    """Return success, counts, convergence and duration for selected jobs that ended."""
     return Section("Jobs that ended", [_success(), _counts(), _converged(), _durations()])
 
 
@@ -48,7 +48,7 @@ def _success() -> Panel:
     decided = fleet.of_jobs(names.JOB_OUTCOME, OUTCOME, matching=_DECIDED)
     ended = f"count by ({JOB_CLASS}) ({_with_class(decided)})"
     good = f"count by ({JOB_CLASS}) ({_with_class(_SUCCEEDED)})"
-    # A class of which none finished has a share of 0, and not none.
+    # A class without a finished job has share 0, not no data.
     share = f"({good} or 0 * {ended}) / {ended}"
     return lines(metadata, Line(share, f"{{{{{JOB_CLASS}}}}}"))
 

@@ -13,7 +13,7 @@ from .sdk import JSONEncoder, builders
 
 
 def finalise(page: builders.Dashboard) -> dict[str, Any]:
-    """Build the dashboard's JSON, number its panels in reading order, bring its links into view."""
+    """Build the dashboard's JSON, number its panels in reading order, and show its links."""
     built: dict[str, Any] = json.loads(JSONEncoder().encode(page.build()))
     for number, panel in enumerate(built["panels"], start=1):
         panel["id"] = number
@@ -26,5 +26,5 @@ def finalise(page: builders.Dashboard) -> dict[str, Any]:
 
 
 def text(page: builders.Dashboard) -> str:
-    """Text of the dashboard's JSON file, the same for the same dashboard."""
+    """Return the dashboard's JSON text, which is deterministic."""
     return json.dumps(finalise(page), sort_keys=True, indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""What every dashboard begins with: its address, its variables and links to the others."""
+"""The common start for every dashboard: address, variables and links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sdk import builders, dashboard
 from .thresholds import Thresholds
 
 TAG = "stepwatch"
-"""Tag of every dashboard; the drop-down of dashboards lists those that carry it."""
+"""Tag on every dashboard; the dashboard menu lists those with it."""
 
 CLASS_VARIABLE, NODE_VARIABLE = "class", "node"
 JOBS_OF_CLASSES = f'label_values({JOB_INFO.name}{{{JOB_CLASS}=~"${CLASS_VARIABLE}"}}, {JOB})'
@@ -19,7 +19,7 @@ NODES = f"label_values({NODE_CPU_BUSY.name}, {NODE})"
 
 
 def page(title: str, uid: str, description: str, thresholds: Thresholds) -> builders.Dashboard:
-    """An empty dashboard of the last hour, with its data source and links."""
+    """Return an empty dashboard for the last hour, with its data source and links."""
     return (
         builders.Dashboard(title)
         .uid(uid)
@@ -38,7 +38,7 @@ def page(title: str, uid: str, description: str, thresholds: Thresholds) -> buil
 
 
 def choice(name: str, label: str, query: str, several: bool = False) -> builders.QueryVariable:
-    """A variable with the values of a label; of `several`, all are chosen at first."""
+    """Return a variable with a label's values; with `several`, all are selected initially."""
     chosen = (
         builders.QueryVariable(name)
         .label(label)
@@ -55,7 +55,7 @@ def choice(name: str, label: str, query: str, several: bool = False) -> builders
 
 
 def of_jobs(built: builders.Dashboard) -> builders.Dashboard:
-    """Add the choice of classes and of jobs within them."""
+    """Add variables for classes and their jobs."""
     classes = choice(CLASS_VARIABLE, "Class", CLASSES, several=True)
     jobs = choice(JOB_VARIABLE, "Job", JOBS_OF_CLASSES, several=True)
     return built.with_variable(classes).with_variable(jobs)

@@ -1,4 +1,4 @@
-"""Layout of panels: rows, each from the left edge of the 24-column grid."""
+"""Panel layout: rows, each from the left edge of the 24-column grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels with the conventions of stepwatch.
+"""Panels with stepwatch's conventions.
 
 An unknown value shows as "no data" in every panel, lines break at gaps, and only a measured value
 within its threshold is green.
@@ -28,7 +28,7 @@ from .sdk import (
 SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 NO_DATA = "no data"
 NONE_KNOWN = "none known"
-"""Where no series means that nothing was found: good only while telemetry arrives."""
+"""Text if no series means no finding: good only while telemetry arrives."""
 NEUTRAL, GOOD, WARNING, BAD = "text", "green", "orange", "red"
 
 Panel = stat.Panel | timeseries.Panel | table.Panel | heatmap.Panel
@@ -37,10 +37,10 @@ _REFS = "ABCDEFGH"
 
 @dataclass(frozen=True)
 class Metadata:
-    """Title, one-sentence description and unit (Grafana's unit id) of a panel, and its width.
+    """A panel's title, one-sentence description, unit (Grafana's unit id) and width.
 
-    `width` is in grid columns of 24; `empty` is what the panel says where it has no data, so that
-    nobody takes it for broken.
+    `width` is in grid columns, out of 24. `empty` is the text without data, so that the panel does
+    not look broken.
     """
 
     title: str
@@ -52,7 +52,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Line:
-    """One query of a panel and the legend of its series; `exemplars` shows those of its metrics."""
+    """One query and its series' legend; `exemplars` shows the metric's exemplars."""
 
     expr: str
     legend: str = ""
@@ -60,7 +60,7 @@ class Line:
 
 
 Steps = Sequence[tuple[float | None, str]]
-"""Colours from a value on; the first value is None, which means the lowest."""
+"""Colours from a value upwards; the first value is None, which means the lowest."""
 
 
 def _steps(steps: Steps) -> builders.ThresholdsConfig:
@@ -72,7 +72,7 @@ def _steps(steps: Steps) -> builders.ThresholdsConfig:
 
 
 def unknown() -> dashboard.ValueMapping:
-    """Show a null or NaN as "no data", in a neutral colour."""
+    """Show a null or NaN as "no data" in a neutral colour."""
     result = dashboard.ValueMappingResult(text=NO_DATA, color=NEUTRAL, index=0)
     options = dashboard.DashboardSpecialValueMapOptions(
         match=dashboard.SpecialValueMatch.NULL_AND_NAN, result=result
@@ -81,7 +81,7 @@ def unknown() -> dashboard.ValueMapping:
 
 
 def number(metadata: Metadata, line: Line, steps: Steps = ((None, NEUTRAL),)) -> stat.Panel:
-    """One big number per series, from the newest value alone."""
+    """Return one big number per series from the newest value."""
     query = _query(line, _REFS[0]).instant()
     last = common_builders.ReduceDataOptions().calcs(["last"]).values(False)
     return (
@@ -113,9 +113,9 @@ def lines(
     threshold: float | None = None,
     stacked: bool = False,
 ) -> timeseries.Panel:
-    """Series over time; `threshold` draws a dashed line where the alert fires.
+    """Return series over time; `threshold` draws a dashed line where the alert fires.
 
-    `floor` is where the axis begins, None where the values decide.
+    `floor` is the axis minimum, None for an automatic one.
     """
     panel = (
         timeseries.Panel()
@@ -161,11 +161,11 @@ def _legend() -> common_builders.VizLegendOptions:
 def rows(
     metadata: Metadata, *queries: Line, columns: Mapping[str, str], height: int = 6
 ) -> table.Panel:
-    """A table of the newest values; queries join on the labels they share.
+    """Return a table with the newest values; queries join on their common labels.
 
-    `columns` maps the columns, in their order, to their headings; the value column of the only
-    query is `Value`, of several `Value #A`, `Value #B` and so on. Time is left out, and so are the
-    job, the node and the only value unless `columns` has them.
+    `columns` maps the columns, in order, to their headings. A single query's value column is
+    `Value`, several queries' are `Value #A`, `Value #B` and so on. Time is left out, and so are the
+    job, the node and a single value unless `columns` has them.
     """
     panel = (
         table.Panel()
@@ -203,7 +203,7 @@ _LEFT_OUT = ("Time", JOB, NODE, "Value")
 
 
 def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel:
-    """Lead from the values of a column, named by its heading, to an address.
+    """Link a column's values, named by its heading, to an address.
 
     In `url`, `${__value.raw}` stands for the value; Grafana encodes it.
     """
@@ -212,7 +212,7 @@ def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel
 
 
 def coloured_numbers(panel: stat.Panel, colors: Mapping[str, str]) -> stat.Panel:
-    """Colour the numbers of series, named by their legends, from 1 on; 0 stays neutral."""
+    """Colour series' numbers from 1 upwards, by legend; 0 stays neutral."""
     for name, color in colors.items():
         steps = _steps(((None, NEUTRAL), (1, color))).build()
         panel = panel.override_by_name(name, [dashboard.DynamicConfigValue("thresholds", steps)])
@@ -220,7 +220,7 @@ def coloured_numbers(panel: stat.Panel, colors: Mapping[str, str]) -> stat.Panel
 
 
 def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> table.Panel:
-    """Write the texts of a column, named by its heading, in their colours."""
+    """Show a column's texts, named by its heading, in their colours."""
     options = {
         text: dashboard.ValueMappingResult(text=text, color=color, index=index)
         for index, (text, color) in enumerate(colors.items())
@@ -235,7 +235,7 @@ def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> tabl
 
 
 def heat(metadata: Metadata, line: Line) -> heatmap.Panel:
-    """Distribution over time from a histogram's own buckets."""
+    """Return the distribution over time from a histogram's own buckets."""
     axis = heatmap.YAxisConfig().unit(metadata.unit).axis_placement(common.AxisPlacement.LEFT)
     color = (
         heatmap.HeatmapColorOptions()
@@ -258,7 +258,7 @@ def heat(metadata: Metadata, line: Line) -> heatmap.Panel:
         .y_axis(axis)
         .color(color)
         .cell_gap(1)
-        # Empty buckets are left out of the picture, not painted as a low count.
+        # Empty buckets are left out, not drawn as a low count.
         .filter_values(heatmap.FilterValueRange().le(1e-9))
         .rows_frame(heatmap.RowsHeatmapOptions().layout(common.HeatmapCellLayout.AUTO))
         .with_target(query)
@@ -273,7 +273,7 @@ def _query(line: Line, ref: str) -> prometheus.Dataquery:
 
 
 def link(title: str, url: str) -> builders.DashboardLink:
-    """A link to a page outside Grafana, opened in its own tab."""
+    """Return a link to a page outside Grafana, opened in its own tab."""
     return (
         builders.DashboardLink(title)
         .type(dashboard.DashboardLinkType.LINK)

@@ -1,8 +1,8 @@
-"""PromQL of the dashboards, put together from the shared names.
+"""The dashboards' PromQL, built from the shared names.
 
-Every query selects the job of the dashboard variable and aggregates the scrape labels away, so that
-two collectors that export one job do not draw two lines. None fills a gap with zero: where nothing
-was measured, nothing is drawn.
+Every query selects the dashboard variable's job and aggregates the scrape labels away, so that two
+collectors with one job do not draw two lines. None fills a gap with zero: unmeasured values are
+not drawn.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ from stepwatch.signals.names import (
 )
 
 JOB_VARIABLE = "job"
-"""Name of the dashboard variable that holds the job."""
+"""The dashboard variable that holds the job."""
 
 CHOSEN_JOB = f"${{{JOB_VARIABLE}:percentencode}}"
-"""What Grafana replaces by the chosen job in the address of a link."""
+"""The template that Grafana replaces with the selected job in a link's address."""
 
 LE = "le"
-"""Label of a histogram's bucket, fixed by Prometheus."""
+"""A histogram bucket's label, fixed by Prometheus."""
 
 _WINDOW = "[$__rate_interval]"
 _PROBE = PROBE_UP.labels[-1]
@@ -111,16 +111,16 @@ def _rate(metric: Metric, label: str) -> str:
 
 
 def step_quantile(quantile: float) -> str:
-    """Step time in seconds that `quantile` of the steps stayed under."""
+    """Return the step time's `quantile` in seconds."""
     return f"histogram_quantile({quantile}, {_job_rate(_STEP_BUCKETS, LE)})"
 
 
 def _share_of_time(part: Metric, *labels: str) -> str:
-    """Share of all rank-seconds: self time of the phases, exposed collectives, pipeline waits."""
+    """Return the share in rank-seconds: phases' self time, exposed collectives, pipeline waits."""
     phases = f"sum by ({JOB}) ({_job_rate(PHASE_SECONDS.name, PHASE)})"
     collectives = _job_rate(COLLECTIVE_EXPOSED_SECONDS.name)
     waits = _job_rate(PIPELINE_WAIT_SECONDS.name)
-    # `> 0` drops a moment in which nothing was measured instead of dividing 0 by 0.
+    # `> 0` drops times without measurements instead of dividing 0 by 0.
     measured = f"({phases} + {collectives} + {waits}) > 0"
     return f"{_job_rate(part.name, *labels)} / on ({JOB}) group_left () ({measured})"
 
@@ -175,7 +175,7 @@ COLLECTIVE_SHARE = _share_of_time(COLLECTIVE_EXPOSED_SECONDS)
 PIPELINE_SHARE = _share_of_time(PIPELINE_WAIT_SECONDS)
 
 VERIFIED_STEP = _newest(CHECKPOINT_VERIFIED_STEP, "max")
-# Steps are counted from 0, and a checkpoint is named by the step that a restart begins with.
+# Steps count from 0, and a checkpoint is named by the step that a restart begins with.
 STEPS_AT_RISK = f"clamp_min({STEP} + 1 - {VERIFIED_STEP}, 0)"
 _UNDECIDED = _newest(CHECKPOINTS_UNVERIFIED, "max")
 _UNVERIFIED = f'label_replace({_UNDECIDED}, "{OUTCOME}", "unverified", "", "")'

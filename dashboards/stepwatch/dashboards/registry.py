@@ -1,4 +1,4 @@
-"""The registry of dashboards: every module in `boards` is one, so adding one is adding a file."""
+"""The dashboard registry: every module in `boards` is a dashboard."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Board(Protocol):
 
 
 def boards(package: ModuleType = shipped) -> list[Board]:
-    """Import the dashboards of `package`, sorted by module name.
+    """Import `package`'s dashboards, sorted by module name.
 
     Raises:
-        TypeError: a module there has no `FILE` or no `build`.
+        TypeError: a module lacks `FILE` or `build`.
     """
     modules = []
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):

@@ -1,7 +1,7 @@
 """The parts of grafana-foundation-sdk that the dashboards use, imported in one place.
 
-Trap: importing the builders of schema v1 warns that schema v2 exists. v1 is what every Grafana
-since 10 reads, so the warning is silenced here, and only here.
+Trap: importing the builders for schema v1 warns that schema v2 exists. Every Grafana since 10 reads
+v1, so the warning is silenced here, and only here.
 """
 
 from __future__ import annotations

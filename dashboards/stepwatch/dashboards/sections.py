@@ -1,4 +1,4 @@
-"""The rows of the job dashboard, each answering one question of the on-call."""
+"""The job dashboard's rows, each for one on-call question."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ STATE_COLORS = {
     SloState.UNKNOWN.value: NEUTRAL,
     SloState.TOO_EARLY.value: NEUTRAL,
 }
-"""Colour of each state of an SLO: what is not known is neither good nor bad."""
+"""Colour by SLO state: an unknown state is neither good nor bad."""
 
 ANY: Steps = ((None, NEUTRAL), (1, BAD))
-"""Zero is neutral, since a collector without telemetry also counts zero; one is too many."""
+"""Zero is neutral, since a collector without telemetry also counts zero; one is bad."""
 
 
 def legend(*labels: str) -> str:
-    """Legend that shows the values of labels."""
+    """Return a legend with the labels' values."""
     return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
 def wrong(thresholds: Thresholds) -> Section:
-    """What is wrong: incidents, progress, coverage, SLOs, stragglers."""
+    """Return the problems: incidents, progress, coverage, SLOs, stragglers."""
     return Section(
         "What is wrong",
         [
@@ -107,17 +107,17 @@ def _signs_of_life(thresholds: Thresholds) -> list[Panel]:
 
 
 def below(threshold: float) -> Steps:
-    """Good below a threshold, bad from it on."""
+    """Return steps that are good below a threshold, and bad from it upwards."""
     return ((None, GOOD), (threshold, BAD))
 
 
 def above(threshold: float) -> Steps:
-    """Bad below a threshold, good from it on."""
+    """Return steps that are bad below a threshold, and good from it upwards."""
     return ((None, BAD), (threshold, GOOD))
 
 
 def runbook(thresholds: Thresholds, alert: str) -> builders.DashboardLink:
-    """Link to the runbook of an alert."""
+    """Return a link to an alert's runbook."""
     return link(f"Runbook {alert}", thresholds.runbooks[alert])
 
 
@@ -150,7 +150,7 @@ def _budgets() -> Panel:
 
 
 def stragglers(thresholds: Thresholds) -> Panel:
-    """Rank, phase and cause of each straggler of the job, a row a slot."""
+    """Return the job's stragglers: rank, phase and cause, one row per slot."""
     metadata = Metadata(
         "Stragglers",
         f"Rank per slot and its self time over that of its peers; {thresholds.slowdown_ratio} "
@@ -171,7 +171,7 @@ def stragglers(thresholds: Thresholds) -> Panel:
 
 
 def pace() -> Section:
-    """How fast it goes: step time, tokens, MFU, step."""
+    """Return the pace: step time, tokens, MFU, step."""
     quantiles = [Line(queries.step_quantile(q), f"p{q * 100:.0f}") for q in (0.5, 0.95, 0.99)]
     times = Metadata("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = Metadata("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
@@ -199,7 +199,7 @@ def pace() -> Section:
 
 
 def numbers(thresholds: Thresholds) -> Section:
-    """What the training computes: loss, and incidents about numbers."""
+    """Return the training's numbers: loss, and incidents about numerics."""
     loss = Metadata(
         "Loss", "At the newest step that every rank completed; a gap may be NaN.", "short", 16
     )
@@ -219,7 +219,7 @@ def numbers(thresholds: Thresholds) -> Section:
 
 
 def where_time_goes() -> Section:
-    """Shares of rank time: self time of the phases, waits in collectives and in the pipeline."""
+    """Return rank time shares: phases' self time, waits in collectives and in the pipeline."""
     metadata = Metadata(
         "Share of rank time",
         "Self time of each phase, collectives not hidden behind work, and waits for other stages; "
@@ -241,7 +241,7 @@ def where_time_goes() -> Section:
 
 
 def checkpoints() -> Section:
-    """What a restart would cost, and how checkpoints ended."""
+    """Return a restart's cost, and checkpoints by outcome."""
     ended = Metadata("Checkpoints by outcome", "Since the collector began to count.")
     verified = Metadata(
         "Newest verified step",

@@ -1,4 +1,4 @@
-"""Panels on what allocated device-time went to, and what it cost."""
+"""Panels on the use and cost of allocated device-time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COST = fleet.of_jobs(names.JOB_COST, CURRENCY)
 WASTED_COST = (
     f"{COST} * on ({names.JOB}) group_left () (1 - {PRODUCTIVE_SECONDS} / ({ALL_SECONDS} > 0))"
 )
-"""Money for device-time that was not productive, at the mean rate of the job."""
+"""Money for unproductive device-time, at the job's mean rate."""
 
 
 _NO_RATES = "no rate card"
 
 
 def spent_hours(width: int = 8) -> Panel:
-    """Device-hours by what they went to, most first."""
+    """Return device-hours by use, largest first."""
     metadata = Metadata(
         "Device-hours by use",
         "Allocated to the chosen jobs since each began. Unknown is not productive.",
@@ -37,7 +37,7 @@ def spent_hours(width: int = 8) -> Panel:
 
 
 def productive_share() -> Panel:
-    """Share of allocated device-time that was productive."""
+    """Return the productive share of allocated device-time."""
     metadata = Metadata(
         "Productive share",
         "Of allocated device-time, since the chosen jobs began. The rest is in the table below.",
@@ -49,7 +49,7 @@ def productive_share() -> Panel:
 
 
 def uses_over_time(width: int = 16) -> Panel:
-    """Where allocated devices are now: how many devices do what."""
+    """Return the current number of allocated devices by use."""
     metadata = Metadata(
         "Devices by use",
         "Device-seconds per second, of the last 10 minutes; together all that are allocated.",
@@ -61,7 +61,7 @@ def uses_over_time(width: int = 16) -> Panel:
 
 
 def money() -> list[Panel]:
-    """What the chosen jobs cost so far, and what of it was not productive."""
+    """Return the selected jobs' cost so far, and its unproductive part."""
     legend = f"{{{{{CURRENCY}}}}}"
     cost = Metadata("Money spent", "Since the jobs began, at the rate card.", "none", 6, _NO_RATES)
     wasted = Metadata(
@@ -74,7 +74,7 @@ def money() -> list[Panel]:
 
 
 def by_project(width: int = 24) -> Panel:
-    """What the jobs of each project and team cost so far."""
+    """Return the cost so far by project and team."""
     metadata = Metadata(
         "Money by project",
         "Since the jobs began, most first. Unknown: neither job nor site file says whose.",
@@ -82,7 +82,7 @@ def by_project(width: int = 24) -> Panel:
         width,
         _NO_RATES,
     )
-    # An owner may change, and while two collectors disagree a join would find two.
+    # An owner may change, and a join would match two while two collectors disagree.
     owner = f"topk by ({JOB}) (1, {fleet.of_jobs(names.JOB_OWNER, PROJECT, TEAM)})"
     joined = f"{COST} * on ({JOB}) group_left ({PROJECT}, {TEAM}) {owner}"
     columns = {PROJECT: "project", TEAM: "team", CURRENCY: "currency", "Value": "money"}

@@ -1,4 +1,4 @@
-"""The row of the job dashboard on whether it can be relied on."""
+"""The job dashboard's row on its own reliability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .thresholds import Thresholds
 
 
 def telemetry(thresholds: Thresholds) -> Section:
-    """Whether this page can be relied on: the path from ranks to collector, for all jobs."""
+    """Return panels on reliability: the path from ranks to collector, for all jobs."""
     return Section("Telemetry (all jobs)", [*_collector(thresholds), *_agents()])
 
 

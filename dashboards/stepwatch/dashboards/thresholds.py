@@ -1,4 +1,4 @@
-"""Inputs of the dashboards from the alerts: thresholds, and addresses of runbooks."""
+"""The dashboards' inputs from the alerts: thresholds and runbook addresses."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Lines drawn on panels, each the threshold of an alert, and the runbook of each alert.
+    """Alert thresholds as panel lines, and each alert's runbook.
 
-    `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds;
-    `failed_checkpoints` counts failures in a row, `looping_attempts` attempts within half an hour;
-    `lag_seconds` is how long an evaluation may take; `page` is the address of the collector's page;
-    `runbooks` maps an alert's name to the address of its page; `paging` names the alerts that page.
+    `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds.
+    `failed_checkpoints` counts consecutive failures, `looping_attempts` attempts within half an
+    hour. `lag_seconds` is the maximum evaluation time, `page` the collector's page address.
+    `runbooks` maps an alert's name to its page address, and `paging` names the alerts that page.
     """
 
     slowdown_ratio: float

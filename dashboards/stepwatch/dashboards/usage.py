@@ -1,4 +1,4 @@
-"""The row on how much the devices of the fleet do."""
+"""The row on the fleet's device utilisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _mean(field: str, legend: str) -> Line:
 
 
 def usage() -> Section:
-    """Utilisation of all devices, and what their links carry."""
+    """Return all devices' utilisation and link traffic."""
     return Section("Devices of all nodes", [_busy(), _links(), *_faults()])
 
 

@@ -1,5 +1,7 @@
-"""Runbooks: one page per alert, with the values of an incident filled into its commands; and
-playbooks, one per decision."""
+"""Runbooks (one page per alert, with an incident's values in its commands) and playbooks.
+
+A playbook is one page per decision.
+"""
 
 from .library import PLAYBOOKS, RUNBOOKS, Family, load, names, render
 from .page import Page

@@ -1,4 +1,4 @@
-"""Where the pages are, and how to get one."""
+"""Finds and loads the pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUFFIX = ".md"
 
 
 class Family(NamedTuple):
-    """Pages of one sort: what one is called, their folder, their sections, what lists them."""
+    """A page family: its noun, folder, sections, and the command that lists it."""
 
     noun: str
     folder: str
@@ -29,10 +29,10 @@ PLAYBOOKS = Family("playbook", "playbooks", PLAYBOOK_SECTIONS, "stepwatch runboo
 
 
 def directory(family: Family = RUNBOOKS) -> Path:
-    """Folder of the pages: inside the installed package, or in the checkout.
+    """Return the pages' folder: inside the installed package, or in the checkout.
 
     Raises:
-        ConfigurationError: there is neither.
+        ConfigurationError: neither folder exists.
     """
     module_path = Path(__file__).resolve()
     for folder in (module_path.parent / family.folder, module_path.parents[2] / family.folder):
@@ -42,15 +42,15 @@ def directory(family: Family = RUNBOOKS) -> Path:
 
 
 def names(folder: Path | None = None, family: Family = RUNBOOKS) -> tuple[str, ...]:
-    """Names of all pages, sorted; those of runbooks are names of alerts."""
+    """Return all page names, sorted; a runbook is named after its alert."""
     return tuple(sorted(path.stem for path in (folder or directory(family)).glob(f"*{SUFFIX}")))
 
 
 def load(name: str, folder: Path | None = None, family: Family = RUNBOOKS) -> Page:
-    """Read a page: the runbook of an alert, or a playbook.
+    """Read a page: an alert's runbook, or a playbook.
 
     Raises:
-        UsageError: there is no page of that name.
+        UsageError: there is no page with that name.
         ConfigurationError: the page cannot be read or used.
     """
     folder = folder or directory(family)
@@ -68,7 +68,7 @@ def load(name: str, folder: Path | None = None, family: Family = RUNBOOKS) -> Pa
 
 
 def read(path: Path, family: Family = RUNBOOKS) -> Page:
-    """Read a page as it is, with all its faults.
+    """Read a page without validation.
 
     Raises:
         ConfigurationError: the file cannot be read.
@@ -87,7 +87,7 @@ def render(
     folder: Path | None = None,
     family: Family = RUNBOOKS,
 ) -> str:
-    """Markdown of a page with `values` filled in; what is not known stays visible as `<rank>`.
+    """Return a page's Markdown with `values` filled in; unknown ones stay visible as `<rank>`.
 
     Raises:
         UsageError: there is no such page, or a value belongs to no placeholder.

@@ -1,8 +1,8 @@
-"""Text from elsewhere within Markdown: it shows as it is and makes no element.
+"""Escapes foreign text in Markdown: it shows literally and creates no element.
 
-CommonMark 0.31 and GitHub's tables; `<` and `&` become entities, since a renderer that knows no
-backslash before them would pass HTML on. A bare address stays one: some renderers make it a link
-to itself, which says where it leads.
+This follows CommonMark 0.31 and GitHub's tables. `<` and `&` become entities, since a renderer
+that ignores a backslash before them would pass HTML through. A bare address is not escaped: some
+renderers link it to itself, and its target is visible.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from stepwatch.signals.plain_text import plain_line
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;"})
 _INLINE = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~")
 _BLOCK = re.compile(r"(\d{1,9}(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|[>:]|[-+=](?:[-=\s]|$)))")
-"""Where a block would begin, up to the character that begins it."""
+"""Positions where a block would begin, up to the character that begins it."""
 
 
 class Markdown(str):
-    """Markdown of our own, with what was filled in escaped: it is not escaped again."""
+    """Markdown whose values are already escaped: it is not escaped again."""
 
     __slots__ = ()
 
 
 def inline(text: str) -> str:
-    """`text` within a line: in a heading, a table's cell, or behind other words.
+    """Escape `text` within a line: in a heading, a table cell, or after other words.
 
     >>> inline("<img src=x> [x](y) a_b | c")
     '&lt;img src=x> \\\\[x\\\\](y) a_b \\\\| c'
@@ -35,7 +35,7 @@ def inline(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """`text` as a line of its own, or where a list's item begins; it begins nothing else.
+    """Escape `text` as its own line or at a list item's start: it begins no other block.
 
     >>> block("# Resolved"), block("2. all is well"), block("-3 ms")
     ('\\\\# Resolved', '2\\\\. all is well', '-3 ms')

@@ -1,4 +1,4 @@
-"""One page, a runbook or a playbook: Markdown with fixed sections, and what is wrong with it."""
+"""One page, a runbook or a playbook: Markdown with fixed sections, and its problems."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SECTIONS = (
     "False positives",
     "Last drill",
 )
-"""Sections of every page, in this order: whoever knows one page knows where to look in all."""
+"""Every page's sections in this order: a reader finds the same structure on all pages."""
 
 PLAYBOOK_SECTIONS = ("Question", "Look at", "Decide", "Verify", "Undo")
-"""Sections of every playbook: what is decided, on what facts, and how to go back."""
+"""Every playbook's sections: the decision, its facts, and how to undo it."""
 
 _DRILL = "Last drill"
 _RUNS = re.compile(r"(?:^|\s)(?:stepwatch|make|python) |tests/")
@@ -30,7 +30,7 @@ _VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
 
 
 def verbs(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and verb of each `stepwatch` command in code."""
+    """Yield line number and verb for each `stepwatch` command in code."""
     for number, text in placeholders.code(markdown):
         for verb in _VERB.findall(text):
             yield number, verb
@@ -38,9 +38,9 @@ def verbs(markdown: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Page:
-    """A runbook or playbook: its name, where it was found, its Markdown, the sections it must have.
+    """A runbook or playbook: name, location, Markdown and required sections.
 
-    The name of a runbook is that of its alert.
+    A runbook is named after its alert.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Page:
     sections: tuple[str, ...] = SECTIONS
 
     def problems(self) -> Iterator[tuple[int, str]]:
-        """Yield line number and text of all that keeps the page from being used."""
+        """Yield line number and text for each problem that makes the page unusable."""
         yield from self._shape()
         for number, name in placeholders.unknown(self.markdown):
             allowed = " ".join(f"{{{placeholder}}}" for placeholder in placeholders.NAMES)
@@ -68,7 +68,7 @@ class Page:
         yield from _empty_sections(lines)
 
     def _drill(self) -> Iterator[tuple[int, str]]:
-        """An alert that nobody can try out: its section of drills names nothing to run."""
+        """Yield a problem if the drill section names no command to run."""
         heading, lines = f"## {_DRILL}", self.markdown.splitlines()
         if _DRILL in self.sections and heading in lines:
             start = lines.index(heading) + 1
@@ -79,7 +79,7 @@ class Page:
 
 
 def _empty_sections(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """A heading with nothing below it: an alert whose drill or false positives nobody wrote."""
+    """Yield headings without content, such as an unwritten drill or false positive section."""
     headings = [number for number, line in enumerate(lines) if line.startswith("## ")]
     for start, end in zip(headings, [*headings, len(lines)][1:], strict=True):
         if not any(line.strip() for line in lines[start + 1 : end]):

@@ -1,9 +1,9 @@
-"""The words in braces that a runbook may use, and how values take their place.
+"""Placeholders in braces for runbooks, and how values replace them.
 
-What is filled in will be pasted into a root shell at 3 a.m., and some of it (a cause, the name of a
-node) comes from other machines. Inside code a value is therefore quoted for the shell, and one that
-could be read as an option, or would end the code, is not filled in at all. In prose a value makes
-no element of Markdown.
+Filled-in commands will be pasted into a root shell at 3 a.m., and some values (a cause, a node
+name) come from other machines. Inside code a value is therefore quoted for the shell. A value that
+could be read as an option, or would end the code, is not filled in. In prose a value creates no
+Markdown element.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NAMES = (
 """The closed list of placeholders."""
 
 VALUE_LIMIT = 200
-"""Characters of a value that are kept."""
+"""Maximum characters kept from a value."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _FENCE = "```"
 
 
 def unknown(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and name of each placeholder that is not in the closed list."""
+    """Yield line number and name for each placeholder outside the closed list."""
     for number, line in enumerate(markdown.splitlines(), start=1):
         for name in _PLACEHOLDER.findall(line):
             if name not in NAMES:
@@ -45,7 +45,7 @@ def unknown(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def code(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of everything in fences or backquotes."""
+    """Yield line number and text for all code in fences or backquotes."""
     for number, pieces in enumerate(_pieces(markdown), start=1):
         for piece, is_code in pieces:
             if is_code and piece.strip():
@@ -53,7 +53,7 @@ def code(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def fill(markdown: str, values: Mapping[str, str]) -> str:
-    """Put values in place of placeholders; one without a value stays visible as `<name>`."""
+    """Replace placeholders with values; one without a value stays visible as `<name>`."""
     lines = []
     for pieces in _pieces(markdown):
         filled = [_fill_piece(piece, is_code, values) for piece, is_code in pieces]
@@ -62,7 +62,7 @@ def fill(markdown: str, values: Mapping[str, str]) -> str:
 
 
 def _pieces(markdown: str) -> Iterator[list[tuple[str, bool]]]:
-    """For each line its pieces between backquotes, and whether they are code."""
+    """Yield, for each line, its pieces between backquotes, and whether each is code."""
     fenced = False
     for line in markdown.splitlines():
         if line.lstrip().startswith(_FENCE):

@@ -1,1 +1,1 @@
-"""The alerts on jobs, one file for each alert or each family of them."""
+"""Alerts on jobs, one file per alert or alert family."""

@@ -1,4 +1,4 @@
-"""What breaks a run, its numbers or its nodes: desync, lost ranks, replicas, memory, loss."""
+"""Alerts on broken runs: desync, lost ranks, differing replicas, memory, loss, node faults."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TEXTS = (
         "Run `stepwatch incidents`: it names the rank that differs, and its collective. Look at it "
         "before anybody restarts the job, since the evidence dies with the process.",
     ),
-    # The launcher restarts once by itself. A job that does not come back pages: as a hang while
-    # ranks are left, else as not restarted.
+    # The launcher restarts the job once. A job that stays down pages: as a hang while ranks remain,
+    # else as not restarted.
     AlertText(
         FindingKind.RANK_FAILED,
         Severity.TICKET,
@@ -30,8 +30,8 @@ _TEXTS = (
         "collective timeout: go on with the runbook.",
         when_failed=True,
     ),
-    # Every further step is wasted, and a checkpoint taken now holds the damage. No back-stop: an
-    # agent sees the digests of its own node alone, and the collector which ranks are replicas.
+    # Every further step is wasted, and a new checkpoint holds the damage. There is no back-stop: an
+    # agent sees only its own node's digests, and only the collector knows the replicas.
     AlertText(
         FindingKind.SILENT_CORRUPTION,
         Severity.PAGE,
@@ -42,7 +42,8 @@ _TEXTS = (
         "Run `stepwatch incidents`: it names the rank and the step. Keep the newest checkpoint "
         "from before that step from being deleted, and take the node out.",
     ),
-    # A restart from a checkpoint costs minutes and frees the memory; a crash loop is seen apart.
+    # A restart from a checkpoint costs minutes and frees the memory; a crash loop has its own
+    # alert.
     AlertText(
         FindingKind.MEMORY_GROWTH,
         Severity.TICKET,
@@ -51,7 +52,7 @@ _TEXTS = (
         "When it reaches the limit, the rank is killed and the whole job restarts, over and over.",
         "Run `stepwatch incidents`: it names the rank, device or host, and when it is full.",
     ),
-    # A decision for the owner of the model in the morning; broken numbers page as non-finite.
+    # The model's owner decides in the morning; non-finite numbers have their own page.
     AlertText(
         FindingKind.LOSS_ANOMALY,
         Severity.TICKET,
@@ -61,8 +62,8 @@ _TEXTS = (
         "Run `stepwatch incidents`: it names the step. What changed there: data, learning rate, "
         "a restart?",
     ),
-    # A fault that stops the job pages as a hang or as not restarted, with this as its cause. What
-    # is left is a node to take out, in working hours.
+    # A fault that stops the job pages as a hang or as not restarted, with this as its cause. This
+    # ticket is for removing the node in working hours.
     AlertText(
         FindingKind.NODE_FAULT,
         Severity.TICKET,

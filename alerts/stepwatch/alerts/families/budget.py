@@ -1,4 +1,4 @@
-"""TrainingBudgetBurning: an SLO's budget goes so fast that somebody must look."""
+"""TrainingBudgetBurning: an SLO's error budget burns fast, and a person must act."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAST = Alert(
     name=ALERT_BUDGET_BURNING_FAST,
     expr=while_running(_FAST),
     severity=Severity.PAGE,
-    # The engine looks at a long and at a short window itself.
+    # The SLO engine already uses a long and a short window.
     for_seconds=30,
     keep_firing_seconds=300,
     summary=f"Job {JOB_TEMPLATE}: {_FAST_WHAT}",
@@ -108,8 +108,8 @@ WASTED_SO_FAR = Recording(
     recorded_name((JOB,), SLI_TOTAL, "wasted"),
     f"max {BY_JOB} ({SLI_TOTAL.name}{_GOODPUT})\n- max {BY_JOB} ({SLI_GOOD.name}{_GOODPUT})",
 )
-"""Device-seconds without product since a job began."""
-# Differences of two sums read two samples a series, whatever the length of the time.
+"""Unproductive device-seconds since the job began."""
+# A difference between two sums reads two samples per series at any range.
 _NOW, _HOUR_AGO, _DAY_BEFORE = (
     f"{WASTED_SO_FAR.name}{end}" for end in ("", f" offset {_HOUR}s", f" offset {_HOUR + _DAY}s")
 )
@@ -120,7 +120,7 @@ _SPENT_IN_HOUR = " - ".join(
 
 
 def _sums(good: str, running: str = "1x400") -> dict[str, str]:
-    """Cumulative sums every five minutes, all of 300 device-seconds."""
+    """Return cumulative sums every five minutes; the total grows by 300 device-seconds."""
     return {
         f'{SLI_TOTAL.name}{{{JOB}="llama",{SLI}="goodput"}}': "0+300x400",
         f'{SLI_GOOD.name}{{{JOB}="llama",{SLI}="goodput"}}': good,
@@ -140,7 +140,7 @@ _EVERY_SECOND = "0+297x336 " + " ".join(str(99792 + 300 * (n // 2)) for n in ran
 COST = Alert(
     name=ALERT_COST_ANOMALY,
     expr=while_running(
-        # What the first comparison leaves is compared again: half of the work of two and `and`.
+        # A chained comparison costs half as much as two comparisons with `and`.
         f"({_IN_HOUR} > {WASTE_SHARE:g} * ({_SPENT_IN_HOUR}))\n"
         f"> {WASTE_RATIO * _HOUR / _DAY:g} * ({_HOUR_AGO} - {_DAY_BEFORE})"
     ),

@@ -28,7 +28,7 @@ ALERT = Alert(
     name=ALERT_CHECKPOINT_UNVERIFIED,
     expr=while_running(f"{worst(CHECKPOINT_FAILURES_IN_A_ROW)} >= {FAILED_CHECKPOINTS}"),
     severity=Severity.PAGE,
-    # Checkpoints are minutes apart: there is nothing to wait for.
+    # Checkpoints are minutes apart, so waiting has no benefit.
     for_seconds=0,
     keep_firing_seconds=300,
     summary=f"Job {JOB_TEMPLATE}: {_WHAT}",

@@ -21,7 +21,7 @@ from stepwatch.signals.names import (
 )
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
-"""Causes that have a hang among their symptoms and are tickets: one restart fixes them."""
+"""Causes with a hang as a symptom that are tickets: one restart fixes them."""
 
 
 def _series(
@@ -47,8 +47,8 @@ def _fired(stalled: str) -> Fired:
 
 _KEEP_SECONDS = 120
 _UNCHANGED_SECONDS = 300
-"""Longer than the alert outlives its condition: one step ends it, and it does not hold itself."""
-# As agents see it: ranks that still are where they were when the collector was lost.
+"""Longer than the alert outlives its condition: one step ends it, and it cannot sustain itself."""
+# From agents' metrics: ranks whose step has not changed since the collector was lost.
 _FIRES = f'max {BY_JOB} (ALERTS{{alertname="{ALERT_HANG}",alertstate="firing"}}) > 0'
 _CLASSES = classes_of_left("left_hanging")
 _STILL_HANGS = f"{_FIRES}\nunless on ({JOB})\n{JOB_RUNNING.name}"
@@ -59,7 +59,7 @@ _DEAD_SECONDS = 180
 
 
 def _without_collector(steps: str, open_incidents: str = "0x3 1x7 stale") -> dict[str, str]:
-    """A hang, the collector's death at `_DEAD_SECONDS`, and what the agents say all the time."""
+    """Return a hang, the collector's death at `_DEAD_SECONDS`, and the agents' lasting series."""
     node = f'{{{JOB}="llama",{NODE}="n0"}}'
     ranks = steps if "stale" in steps else "8x120"
     return _series(open_incidents, "0 0 0 0 15+15x7 stale", "1x11 stale") | {
@@ -88,7 +88,7 @@ ALERT = Alert(
         and_on_job(and_on_job(_STILL_HANGS, _NO_STEP), _HAS_RANKS),
     ),
     severity=Severity.PAGE,
-    # The detector has waited already; waiting again costs the whole cluster.
+    # The detector has already waited; waiting again costs the whole cluster.
     for_seconds=0,
     keep_firing_seconds=_KEEP_SECONDS,
     summary=f"Job {{{{ $labels.{JOB} }}}} hangs: it makes no progress",

@@ -1,4 +1,4 @@
-"""TrainingNonFinite: NaN or infinity, as the collector's incident and as the agents' counts."""
+"""TrainingNonFinite: NaN or infinity, from the collector's incident and the agents' counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNT = NODE_RANK_NON_FINITE.name
 _BY_NODE = f"by ({JOB}, {NODE})"
 _ON_NODE = f"on ({JOB}, {NODE})"
 _NODE = (JOB, NODE)
-# Few ranks ever hold such a value: what is not above zero is remembered of nobody.
+# Such values are rare, so only counts above zero are remembered.
 _NOW = f"max {_BY_NODE} ({_COUNT} > 0)"
 _LAST_SEEN = last_seen(
     _NOW,
@@ -40,23 +40,23 @@ _LAST_SEEN = last_seen(
     recorded_name(_NODE, NODE_RANK_NON_FINITE, "last_timestamp_seconds"),
 )
 _LAST_COUNT = recorded_name(_NODE, NODE_RANK_NON_FINITE, "last")
-# An agent that was restarted counts from zero; one that is away may come back with the same count.
+# A restarted agent counts from zero; an absent one may return with the same count.
 _REMEMBERED = f"{_LAST_COUNT}\nand {_ON_NODE}\n{_LAST_SEEN.name}\nunless {_ON_NODE}\n{_COUNT}"
 _LAST = Recording(_LAST_COUNT, either(_NOW, _REMEMBERED))
 _BEFORE = f"{_LAST_COUNT} offset {INTERVAL_SECONDS}s"
 _RISES = f"{_LAST_COUNT} > {_ON_NODE} ({_BEFORE} or 0 * {_LAST_COUNT})"
-# Before it has looked for a minute Prometheus takes every count for one that has just risen.
+# In its first minute Prometheus would treat every count as a new rise.
 _LOOKING_SECONDS = 60
 _RISEN = last_seen(
     while_evaluated(_RISES, _LOOKING_SECONDS),
     NON_FINITE_SECONDS,
     recorded_name(_NODE, NODE_RANK_NON_FINITE, "risen_timestamp_seconds"),
 )
-# The agents count while ranks of the job are there: what they say needs no collector.
+# Agents count while the job's ranks are present, and need no collector.
 _BACK_STOP = and_on_job(f"max {BY_JOB} ({_RISEN.name})", _COUNT)
 _CLASSES = classes_of_left("left_not_finite")
 
-# Every further step is wasted, and a checkpoint taken now holds the damage.
+# Every further step is wasted, and a new checkpoint holds the damage.
 _TEXT = AlertText(
     FindingKind.NON_FINITE,
     Severity.PAGE,
@@ -161,7 +161,7 @@ ALERT = replace(
     _VERDICT,
     expr=either(_VERDICT.expr, _BACK_STOP),
     recordings=(_CLASSES, _LAST_SEEN, _LAST, _RISEN),
-    # A collector that is gone says no class: a job that did not page before does not do so now.
+    # A lost collector exports no class: a job that did not page before must not page now.
     classes=(JOB_INFO.name, _CLASSES.name),
     cases=(*_VERDICT.cases, *_CASES),
 )

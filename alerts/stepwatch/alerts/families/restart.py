@@ -1,4 +1,4 @@
-"""Alerts on attempts: a job that failed and was not restarted, and one that is, again and again."""
+"""Alerts on attempts: a failed job that was not restarted, and a job that restarts repeatedly."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _DESCRIPTION = "All ranks of the newest attempt ended, at least one of them in a
 
 NOT_RESTARTED = Alert(
     name=ALERT_NOT_RESTARTED,
-    # An attempt that any collector sees running is a restart.
+    # A running attempt in any collector counts as a restart.
     expr=(f"({above(SECONDS_SINCE_FAILURE, FAILED_SECONDS)})\nunless on ({JOB})\n({RUNNING})"),
     severity=Severity.PAGE,
-    # The metric counts the seconds itself.
+    # The metric itself counts the seconds.
     for_seconds=0,
     keep_firing_seconds=120,
     summary=f"Job {JOB_TEMPLATE} {_WHAT}",
@@ -98,7 +98,7 @@ NOT_RESTARTED = Alert(
 
 
 def _attempts(*values: str, running: str = "1x200") -> dict[str, str]:
-    """Series of attempts from 0 on, with the values of each."""
+    """Return series for attempts from 0 upwards, with each attempt's values."""
     return {
         f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
         **{
@@ -109,7 +109,7 @@ def _attempts(*values: str, running: str = "1x200") -> dict[str, str]:
 
 
 _ENDS_IN = (FindingKind.RANK_FAILED, FindingKind.HANG, FindingKind.DESYNC, FindingKind.NON_FINITE)
-"""What attempts end in that are restarted because of it."""
+"""Failures that cause a restart."""
 
 
 def _failures(values: str) -> dict[str, str]:
@@ -128,7 +128,8 @@ _LAST_FAILED = last_seen(
     LOOPING_SECONDS,
     recorded_name((JOB,), INCIDENT_OPEN, "last_failure_timestamp_seconds"),
 )
-# All kinds are exported together: one tells whether they are known. Of a first attempt nobody asks.
+# All kinds are exported together, so one shows whether they are known. First attempts do not
+# matter.
 _LAST_WATCHED = last_seen(
     and_on_job(f"max {BY_JOB} ({open_incidents(FindingKind.RANK_FAILED)})", f"{_ATTEMPTS} > 1"),
     LOOPING_SECONDS,
@@ -140,7 +141,7 @@ CRASH_LOOP = Alert(
     recordings=(_LAST_FAILED, _LAST_WATCHED),
     expr=(
         f"{_ATTEMPTS} >= {LOOPING_ATTEMPTS}\n"
-        # One that is preempted again and again is none: nothing failed.
+        # Repeated preemption is not a crash loop: nothing failed.
         f"unless on ({JOB})\n"
         f"({_LAST_WATCHED.name} unless on ({JOB}) {_LAST_FAILED.name})"
     ),

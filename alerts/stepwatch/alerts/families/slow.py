@@ -1,4 +1,4 @@
-"""Alerts on what costs a run only time: tickets, which wait for working hours."""
+"""Alerts on faults that only cost time: tickets, which wait for working hours."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _TEXTS = (
         "The run takes longer and costs more by that ratio.",
         f"{_WHERE} the step since when, and the phase that grew.",
     ),
-    # A wait that may be legal: nothing proves a fault. One that lasts long is a hang, and pages.
+    # The wait may be legitimate: nothing proves a fault. A long one becomes a hang and pages.
     AlertText(
         FindingKind.PAUSE,
         Severity.TICKET,

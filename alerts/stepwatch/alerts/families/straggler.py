@@ -1,4 +1,4 @@
-"""TrainingStraggler: one rank holds the others back."""
+"""TrainingStraggler: one rank slows the others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-# The alert's labels name only the job; the template looks up who is slow, so that a second
-# straggler changes the text and does not page again.
+# The alert's labels name only the job. The template looks up the slow ranks, so that a second
+# straggler changes the text without another page.
 _WHO = (
     f"{{{{ range printf `max by ({SLOT}, {PHASE}, {CAUSE}) ({STRAGGLER_RANK.name}{{{JOB}=%q}})` "
     f"$labels.{JOB} | query | sortByLabel `{SLOT}` }}}}"
@@ -54,7 +54,8 @@ def _series(slowdown: str, running: str = "1x40", incidents: str = "0x40") -> di
 ALERT = Alert(
     name=ALERT_STRAGGLER,
     expr=while_running(
-        # An intermittent straggler leaves its slot between two slow spells; its incident stays.
+        # An intermittent straggler leaves its slot between two slow periods; its incident stays
+        # open.
         either(above(STRAGGLER_SLOWDOWN, SLOWDOWN_RATIO), incident(FindingKind.STRAGGLER))
     ),
     severity=Severity.TICKET,

@@ -28,14 +28,14 @@ from stepwatch.signals.names import (
 )
 
 _STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
-# Records of ranks that are gone are missing, and why is known.
+# Lost ranks send no records, and the reason is known.
 _LOW_COVERAGE = (
     f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}\n"
     f"unless on ({JOB})\n({incident(FindingKind.HANG, FindingKind.RANK_FAILED)})"
 )
 # At the usual 15 s: one lost scrape makes `absent` true.
 _TWO_SCRAPES_SECONDS = 30
-# Without a collector there is no job to name: one alert without a job label, not one per job.
+# Without a collector no job can be named: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
 _CLASSES = classes_of_left("left")
 _GONE = f"{LEFT_WHILE_RUNNING.name}\nunless on ()\n{_NO_COLLECTOR}"
@@ -62,9 +62,9 @@ _JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTIO
 ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
     recordings=(_CLASSES, _MISSING),
-    # Of a job that is gone as long as it is missed.
+    # A missing job's class is remembered while the job is missed.
     classes=(JOB_INFO.name, _CLASSES.name),
-    # The collector has waited before it opened an incident; nobody waits any longer.
+    # The collector has waited before it opened an incident; waiting again has no benefit.
     expr=either(
         while_running(incident(FindingKind.TELEMETRY_LOST)),
         lasting(_MISSING.name, _TWO_SCRAPES_SECONDS),

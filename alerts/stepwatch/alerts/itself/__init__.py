@@ -1,1 +1,1 @@
-"""Alerts on stepwatch itself: what watches the jobs must be watched, too."""
+"""Alerts on stepwatch itself: the monitoring must be monitored."""

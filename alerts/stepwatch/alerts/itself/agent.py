@@ -1,4 +1,4 @@
-"""StepwatchAgentDegraded: the agent of a node runs, but loses records or cannot read a source."""
+"""StepwatchAgentDegraded: a node's agent runs, but loses records or cannot read a source."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ALERT = Alert(
         f"max by ({NODE}) ({PROBE_UNKNOWN.name}) > 0",
     ),
     severity=Severity.TICKET,
-    # A source that hangs for a moment, as a driver does while it loads, is none that is lost.
+    # A source that hangs briefly, such as a driver while it loads, is not lost.
     for_seconds=120,
     keep_firing_seconds=300,
     summary=f"Node {_NODE_TEMPLATE}: {_WHAT}",

@@ -1,4 +1,4 @@
-"""StepwatchCollectorDegraded: the collector runs, but does not do all that it should."""
+"""StepwatchCollectorDegraded: the collector runs, but parts fail or are late."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _GAUGES = (
     (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "Agents are asked to send every {{ . }} s only."),
     (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "An evaluation takes {{ . }} s."),
 )
-"""Metric, the value above which something is wrong, and what is said of the value."""
+"""Metric, its limit, and the sentence about a value above the limit."""
 _COUNTERS = (
     (COLLECTOR_EVALUATION_FAILURES, "{{ . }} evaluations ended in an error."),
     (COLLECTOR_UNREADABLE, "{{ . }} stored segments could not be decoded."),
@@ -59,10 +59,10 @@ def _rising(metric: Metric) -> str:
 
 
 def _sentence(query: str, text: str) -> str:
-    """A sentence that is shown where the query has a value, with that, rounded."""
+    """Return a template for a sentence with the query's rounded value, if there is one."""
     shown = text.replace("{{ . }}", "{{ . | first | value | humanize }}")
     shown = shown.replace("{{ time }}", "{{ . | first | value | humanizeDuration }}")
-    # Both branches end in a space or in nothing, so that sentences follow each other.
+    # Both branches end with a space or are empty, so that sentences can be concatenated.
     return f"{{{{ with printf `{query}` | query }}}}{shown} {{{{ end }}}}"
 
 
@@ -77,7 +77,7 @@ def _given_up(cause: str) -> str:
 _WHAT = "The collector does not do all that it should"
 _TEXT = "Jobs may be unwatched although their telemetry arrives."
 _LOST = f'{COLLECTOR_NOTICES_GIVEN_UP.name}{{{CAUSE}=~"refused|unanswered|unsent"}}'
-"""Notices that somebody should have got: neither silenced, acknowledged, nor over by then."""
+"""Notices that were due but not sent: not silenced, not acknowledged, and still relevant."""
 _CONDITIONS = (
     (f"max({_LOST}) > 0", "{{ . }} notices of incidents did not arrive."),
     *((_above(metric, limit), text) for metric, limit, text in _GAUGES),
@@ -93,7 +93,7 @@ ALERT = Alert(
     name=ALERT_COLLECTOR_DEGRADED,
     expr=either(*(condition for condition, _ in _CONDITIONS)),
     severity=Severity.TICKET,
-    # A collector that was just restarted evaluates what waited for it: that may take a minute.
+    # A restarted collector evaluates its backlog first, which may take a minute.
     for_seconds=120,
     keep_firing_seconds=300,
     summary=_WHAT,

@@ -1,4 +1,4 @@
-"""StepwatchWatchdog: always fires, so that somebody notices when alerts no longer arrive."""
+"""StepwatchWatchdog: it always fires, so that its absence reveals a broken alert path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DESCRIPTION = "Whoever no longer receives it has lost Prometheus, Alertmanager 
 ALERT = Alert(
     name=ALERT_WATCHDOG,
     expr="vector(1) > 0",
-    # Its route goes by its name; nobody is to be woken by it.
+    # It is routed by name and must never page.
     severity=Severity.TICKET,
     for_seconds=0,
     keep_firing_seconds=120,

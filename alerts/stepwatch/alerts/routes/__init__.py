@@ -1,1 +1,1 @@
-"""Who receives which alert: the configuration of Alertmanager, from a site file."""
+"""Alert routing: the Alertmanager configuration from a site file."""

@@ -1,4 +1,4 @@
-"""The configuration of Alertmanager that a site file asks for, and its templates."""
+"""The Alertmanager configuration for a site file, and its templates."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .site_schema import Alerting, Route
 CONFIG_FILE = "alertmanager.yaml"
 TEMPLATE_FILE = "stepwatch.tmpl"
 DEAD_MAN = "stepwatch-dead-man"
-"""Receiver of the alert that always fires; it is not notified that an alert ended."""
+"""Receiver for the alert that always fires; it gets no notification about an alert's end."""
 
 GROUP_BY = (JOB, NODE, "alertname")
-"""One notification per job (of alerts on none: per node) and cause, and for each value of the
-site's own labels: jobs of two clusters may have one name."""
+"""One notification per job and cause (per node for alerts without a job), and per value of the
+site's own labels: jobs in two clusters may share a name."""
 
 _PAGE = {"group_wait": "1s", "group_interval": "1m", "repeat_interval": "4h"}
-"""A page waits for its like of the same evaluation alone, which Prometheus sends together: half are
+"""A page waits only for pages from the same evaluation, which Prometheus sends together: half are
 due within 15 s."""
 _TICKET = {"group_wait": "30s", "group_interval": "5m", "repeat_interval": "24h"}
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000}
 _ON_A_JOB = f'{JOB}!=""'
-"""The pattern `*` fits an alert on no job as well: no team is to have those, or to mute them."""
+"""The pattern `*` also matches alerts without a job: no team may receive or mute those."""
 _NOTE = "# Written by `stepwatch build routes`; edit the site file and build again.\n"
 
 
 def config_text(site: Site, source: str) -> str:
-    """Text of the configuration; `source` is the site file, named in the error.
+    """Return the configuration text; `source` is the site file named in errors.
 
     Raises:
         UsageError: the site names no receivers.
@@ -63,7 +63,7 @@ def config_text(site: Site, source: str) -> str:
 
 
 def template_text() -> str:
-    """Text of the templates that the configuration uses."""
+    """Return the text of the configuration's templates."""
     return resources.files(__package__).joinpath(TEMPLATE_FILE).read_text(encoding="utf-8")
 
 
@@ -84,9 +84,9 @@ def _dead_man(alerting: Alerting) -> dict[str, Any]:
         "receiver": DEAD_MAN,
         "group_by": ["alertname"],
         "group_wait": "0s",
-        # Alertmanager repeats at the first of these intervals after `repeat_interval` has passed
-        # since the last was sent, which took a moment: were both the same, every second one would
-        # be left out.
+        # Alertmanager repeats at the first group interval after `repeat_interval` has passed since
+        # the last send, which itself took time. With equal intervals every second one would be
+        # skipped.
         "group_interval": every,
         "repeat_interval": f"{int(every[:-1]) * _MILLISECONDS[every[-1]] // 2}ms",
     }
@@ -112,7 +112,7 @@ def _routes(site: Site, alerting: Alerting) -> Iterator[dict[str, Any]]:
 
 
 def _children(route: Route, alerting: Alerting) -> Iterator[dict[str, Any]]:
-    """Its pages, and its tickets: those for which it names nobody go where all others go."""
+    """Yield a route for pages and one for tickets, each with the default receiver if unset."""
     page = route.page or alerting.default.page
     yield _child(Severity.PAGE, page, route.mute_pages)
     yield _child(Severity.TICKET, route.ticket or alerting.default.ticket, route.mute)
@@ -132,8 +132,10 @@ def _classes(route: Route) -> list[str]:
 
 
 def _jobs_of_team(route: Route, owners: Sequence[Owner]) -> Iterator[list[str]]:
-    """Matchers of the jobs of a team: for each of its owner rules one list, as the first rule that
-    fits a job and names a team gives the job's team."""
+    """Yield a team's job matchers, one list per owner rule.
+
+    The first rule that matches a job and names a team sets the job's team.
+    """
     if route.team is None:
         yield []
         return
@@ -152,7 +154,7 @@ def _fits(label: str, patterns: Collection[str] | Iterator[str], sign: str = "=~
 
 
 def pattern(shell: str) -> str:
-    """A pattern of names, such as `llama-*`, as a regular expression of Prometheus (RE2)."""
+    """Convert a name pattern, such as `llama-*`, to a Prometheus regular expression (RE2)."""
     expression = ""
     for part in re.findall(r"\[[^\]]+\]|.", shell):
         if part in "*?":

@@ -1,6 +1,6 @@
-"""Which alerts keep which others back: causes their symptoms, on the same job alone.
+"""Alert inhibition: a cause suppresses its symptoms on the same job.
 
-What explains what is taken from the grouping of findings, so that alerts and incidents agree.
+The relations come from the findings' grouping rules, so that alerts and incidents agree.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BEYOND_FINDINGS = {
     ALERT_BUDGET_BURNING_FAST: (ALERT_BUDGET_BURNING,),
     ALERT_CRASH_LOOP: (ALERT_RANK_FAILED, ALERT_NOT_RESTARTED, ALERT_COST_ANOMALY, *_OF_BUDGETS),
 }
-"""Symptoms of alerts that no finding reports."""
+"""Symptoms for alerts without a finding."""
 
 
 def symptoms_of() -> dict[str, tuple[str, ...]]:
-    """Each alert with those it explains, sorted. It explains nothing that explains it."""
+    """Return the alerts that each alert explains, sorted, without mutual explanations."""
     symptoms: dict[str, set[str]] = {name: set(names) for name, names in _BEYOND_FINDINGS.items()}
     for rule in RULES:
-        # A rule that holds for some causes or places only: no label of an alert shows those.
+        # Skip rules for specific causes or places: alert labels do not show those.
         if rule.because or rule.symptom_causes or rule.where != "anywhere":
             continue
         cause = ALERT_OF[rule.cause]
@@ -50,9 +50,9 @@ def symptoms_of() -> dict[str, tuple[str, ...]]:
 
 
 def inhibit_rules(labels: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The entry `inhibit_rules`. A ticket keeps back tickets alone, never a page.
+    """Return the entry `inhibit_rules`; a ticket suppresses only tickets, never a page.
 
-    `labels` are those of the site, such as the cluster: where one differs, so does the job.
+    `labels` are the site's labels, such as the cluster: jobs with different values are different.
     """
     equal = [JOB, *labels]
     pages = {alert.name for alert in ALERTS if alert.severity is Severity.PAGE}

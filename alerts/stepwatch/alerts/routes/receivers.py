@@ -1,4 +1,4 @@
-"""Receivers of a site file as those of Alertmanager; secrets are read from files by Alertmanager.
+"""Converts a site file's receivers to Alertmanager's; Alertmanager reads secrets from files.
 
 Fields: https://prometheus.io/docs/alerting/latest/configuration/#receiver-integration-settings.
 """
@@ -17,7 +17,7 @@ def _template(name: str) -> str:
 def receiver(
     name: str, declaration: Receiver, alerting: Alerting, *, resolved: bool
 ) -> dict[str, Any]:
-    """One entry of `receivers`; `resolved`: an alert that ended is sent, too."""
+    """Return one `receivers` entry; `resolved` also sends the end of an alert."""
     entry: dict[str, Any] = {"name": name}
     if declaration.pagerduty is not None:
         entry["pagerduty_configs"] = [_pagerduty(declaration.pagerduty)]
@@ -89,7 +89,7 @@ def _email(email: Email) -> dict[str, Any]:
         fields["auth_username"] = email.auth_username
         fields["auth_password_file"] = email.auth_password_file
     else:
-        # A relay that takes mail without a password has, as a rule, no certificate either.
+        # A mail relay without a password usually has no certificate either.
         fields["require_tls"] = False
     return {
         **fields,
@@ -111,7 +111,7 @@ def _incident_io(incident_io: IncidentIo) -> dict[str, Any]:
 
 
 def _incident_io_by_webhook(incident_io: IncidentIo) -> dict[str, Any]:
-    """It takes Alertmanager's own JSON with a bearer token."""
+    """Return a webhook entry: it accepts Alertmanager's JSON with a bearer token."""
     return {"url": incident_io.url, **_bearer(incident_io.token_file)}
 
 

@@ -1,4 +1,4 @@
-"""Schedules as time intervals of Alertmanager."""
+"""Converts schedules to Alertmanager time intervals."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .site_schema import Schedule, Times
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAY = 24 * 60
 Span = tuple[int, int, int]
-"""Number of a day, Monday being 0, and minutes from its midnight: of the beginning, of the end."""
+"""Weekday number (Monday is 0), and begin and end in minutes from its midnight."""
 
 
 def problems(name: str, schedule: Schedule) -> Iterator[tuple[Place, str]]:
-    """Place below the schedule and what is wrong there, with what to write."""
+    """Yield the schedule's problems: the place below it, and a text with the remedy."""
     try:
         ZoneInfo(schedule.zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -48,7 +48,7 @@ def _wrong_times(schedule: Schedule) -> Iterator[tuple[Place, str]]:
 
 
 def intervals(name: str, schedule: Schedule) -> dict[str, Any]:
-    """The entry of `time_intervals` for a schedule that has no problems."""
+    """Return the `time_intervals` entry for a valid schedule."""
     by_hours: dict[tuple[int, int], list[str]] = {}
     for day, first, until in sorted(_spans(schedule)):
         by_hours.setdefault((first, until), []).append(DAYS[day])
@@ -70,7 +70,7 @@ def _spans(schedule: Schedule) -> set[Span]:
 
 
 def _spans_of(times: Times) -> Iterator[Span]:
-    """Spans within a day: what goes over midnight ends on the day after."""
+    """Yield spans within one day: a span across midnight is split."""
     first, until = _minutes(times.from_) or 0, _minutes(times.until) or 0
     for day in times.days or DAYS:
         number = DAYS.index(day)
@@ -83,12 +83,12 @@ def _spans_of(times: Times) -> Iterator[Span]:
 
 
 def never_end(schedules: Collection[Schedule]) -> bool:
-    """Do schedules of one time zone that have no problems cover the whole week together?"""
+    """Return whether valid schedules in one time zone cover the whole week together."""
     return len({schedule.zone for schedule in schedules}) == 1 and _always(*schedules)
 
 
 def _always(*schedules: Schedule) -> bool:
-    """Do they cover the whole week?"""
+    """Return whether the schedules cover the whole week."""
     covered = {
         day * _DAY + minute
         for schedule in schedules
@@ -99,7 +99,7 @@ def _always(*schedules: Schedule) -> bool:
 
 
 def _minutes(text: str) -> int | None:
-    """Since midnight; None where it is no time of day."""
+    """Return minutes since midnight; None if the text is not a time of day."""
     match = re.fullmatch(r"(\d{2}):([0-5]\d)", text)
     minutes = None if match is None else int(match[1]) * 60 + int(match[2])
     return minutes if minutes is not None and minutes <= _DAY else None

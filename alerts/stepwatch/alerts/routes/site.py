@@ -1,4 +1,4 @@
-"""Reading a site file for what alerts need of it: classes that page, owners, receivers, routes."""
+"""Reads a site file's alert settings: paging classes, owners, receivers, routes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from . import schedules
 from .site_schema import KEYS, REMEDIES, Alerting, Route
 
 CLASSES = ("production", "research", "experiment", "trial")
-"""Classes that exist where no site file names others."""
+"""Default classes, if the site file names none."""
 PAGED = USUAL.paged
 _HINTS = Hints({**shared.REMEDIES, **REMEDIES}, sorted({*shared.KEYS, *KEYS}))
 _RESERVED = ("alertname", "job", "instance", JOB, JOB_CLASS, NODE, SEVERITY)
 
 
 class Site(NamedTuple):
-    """What alerts need of a site; `alerting` is None where the file has no such section."""
+    """A site's alert settings; `alerting` is None if the file has no such section."""
 
     paged: tuple[str, ...] = PAGED
     owners: tuple[shared.Owner, ...] = ()
@@ -38,21 +38,21 @@ class Site(NamedTuple):
 
     @property
     def classes(self) -> Classes:
-        """What its rules need of it."""
+        """The settings for its rules."""
         return Classes(self.paged, {} if self.alerting is None else self.alerting.labels)
 
 
 class _SiteDocument(shared.SiteDocument):
-    """A site file of which the section `alerting` is read, too."""
+    """A site file including its `alerting` section."""
 
     alerting: Alerting | None = Field(default=None)
 
 
 def read_site(path: Path, slos: Path | None = None) -> Site:
-    """Read a site file, of which the classes name SLOs of the folder `slos`, or shipped ones.
+    """Read a site file whose classes name SLOs in the folder `slos`, or shipped SLOs.
 
     Raises:
-        UsageError: it cannot be read or is wrong; a line for each problem: file, line, key, remedy.
+        UsageError: it cannot be read or is wrong; one line per problem: file, line, key, remedy.
     """
     try:
         return parse_site(path.read_text(encoding="utf-8"), str(path), slos)
@@ -66,10 +66,10 @@ def read_site(path: Path, slos: Path | None = None) -> Site:
 
 
 def parse_site(text: str, source: str, slos: Path | None = None) -> Site:
-    """The site that `text` describes; `source` is named in errors, `slos` as in `read_site`.
+    """Parse `text` as a site file; errors name `source`, and `slos` is as in `read_site`.
 
     Raises:
-        UsageError: as `read_site`.
+        UsageError: as in `read_site`.
     """
     try:
         document, site = validated(_SiteDocument, text, source, _HINTS)
@@ -91,14 +91,14 @@ def _paged(site: _SiteDocument) -> tuple[str, ...]:
 
 
 def _named(site: _SiteDocument) -> Iterator[tuple[Place, str]]:
-    """The same problems with the names of their places."""
+    """Return the problems with their places' names."""
     return (
         (place, f"{'.'.join(map(str, place))}: {problem}") for place, problem in _problems(site)
     )
 
 
 def _problems(site: _SiteDocument) -> Iterator[tuple[Place, str]]:
-    """What is wrong in a site file that has the right shape: places, and what to do."""
+    """Yield problems in a site file with valid structure: places and remedies."""
     if site.alerting is None:
         return
     for place, problem in (
@@ -186,7 +186,7 @@ def _unknown(
 
 
 def _takes_all(earlier: Route, route: Route) -> bool:
-    """Does every alert of `route` fit `earlier`, too?"""
+    """Return whether every alert that matches `route` also matches `earlier`."""
     return (
         earlier.team in (None, route.team)
         and (
@@ -197,7 +197,7 @@ def _takes_all(earlier: Route, route: Route) -> bool:
 
 
 def _receivers(alerting: Alerting) -> Iterator[tuple[Place, str]]:
-    """Receivers that are named but do not exist, and those that nothing is routed to."""
+    """Yield receivers that are named but missing, and receivers without a route."""
     named: list[tuple[Place, str | None]] = [
         (("default", "page"), alerting.default.page),
         (("default", "ticket"), alerting.default.ticket),

@@ -1,4 +1,4 @@
-"""The shape of the section `alerting` of a site file."""
+"""The schema for a site file's `alerting` section."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 OLDEST = "0.25"
-"""Of Alertmanager: that of Debian 12."""
+"""Oldest supported Alertmanager, from Debian 12."""
 
 
 class Strict(BaseModel):
-    """A key that is not known is a mistake."""
+    """A model that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,28 +53,28 @@ Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class PagerDuty(Strict):
-    """PagerDuty's Events API v2; `url` where it is not the usual one."""
+    """PagerDuty's Events API v2; `url` replaces the usual address."""
 
     routing_key_file: SecretFile
     url: Address | None = None
 
 
 class IncidentIo(Strict):
-    """An alert source of incident.io of the kind Alertmanager."""
+    """An incident.io alert source with the type Alertmanager."""
 
     url: Address
     token_file: SecretFile
 
 
 class Slack(Strict):
-    """A channel of Slack; the file holds the address of an incoming webhook."""
+    """A Slack channel; the file holds an incoming webhook's address."""
 
     api_url_file: SecretFile
     channel: str
 
 
 class Email(Strict):
-    """E-mail by a relay, `smarthost` with its port."""
+    """E-mail through a relay, `smarthost` with its port."""
 
     to: str
     from_: Annotated[str, Field(alias="from")]
@@ -93,7 +93,7 @@ class Email(Strict):
 
 
 class Webhook(Strict):
-    """Any receiver of Alertmanager's own JSON; the file of credentials holds a bearer token."""
+    """A receiver for Alertmanager's own JSON; the credentials file holds a bearer token."""
 
     url: Address | None = None
     url_file: SecretFile | None = None
@@ -113,7 +113,7 @@ class Webhook(Strict):
 
 
 class Receiver(Strict):
-    """Somebody who is notified, in one way or more."""
+    """A notification target with one or more integrations."""
 
     pagerduty: PagerDuty | None = None
     incident_io: IncidentIo | None = None
@@ -129,16 +129,16 @@ class Receiver(Strict):
 
 
 class Default(Strict):
-    """Receivers of what no route takes, and of alerts on stepwatch itself."""
+    """Receivers for alerts without a route, and for alerts on stepwatch itself."""
 
     page: str
     ticket: str
 
 
 class Route(Strict):
-    """Receivers of alerts on jobs of a team, of classes, or whose names fit one of the patterns.
+    """Receivers for alerts on jobs, selected by team, class or name pattern.
 
-    `mute` names schedules in which its tickets wait, `mute_pages` those in which its pages do.
+    `mute` names schedules in which its tickets wait, `mute_pages` those in which its pages wait.
     """
 
     team: str | None = None
@@ -151,14 +151,14 @@ class Route(Strict):
 
 
 class DeadMan(Strict):
-    """Who notices when the alert that always fires no longer arrives."""
+    """The receiver that notices when the always-firing alert stops."""
 
     receiver: str
     every: Duration = "5m"
 
 
 class Times(Strict):
-    """Hours of some days of the week, of every day where none is named."""
+    """Hours on some weekdays, or on every day if none is named."""
 
     days: list[str] = Field(default_factory=list)
     from_: Annotated[str, Field(alias="from")]
@@ -166,14 +166,14 @@ class Times(Strict):
 
 
 class Schedule(Strict):
-    """Hours in which somebody does not want to be notified."""
+    """Hours without notifications."""
 
     times: list[Times] = Field(min_length=1)
     zone: str = "UTC"
 
 
 class Alerting(Strict):
-    """The section `alerting`."""
+    """The `alerting` section."""
 
     target: Annotated[str, AfterValidator(_target)] = OLDEST
     labels: dict[str, str] = Field(default_factory=dict)
@@ -184,7 +184,7 @@ class Alerting(Strict):
     schedules: dict[str, Schedule] = Field(default_factory=dict)
 
     def at_least(self, version: str) -> bool:
-        """Is the Alertmanager that is written for this version or a later one?"""
+        """Return whether the target Alertmanager has this version or a later one."""
         return int(self.target.split(".")[1]) >= int(version.split(".")[1])
 
 
@@ -213,7 +213,7 @@ REMEDIES = {
     "alerting.schedules": "write such as nights: {times: [{from: '18:00', until: '08:00'}]}",
     "alerting": "see alerts/README.md",
 }
-"""What to do about a mistake in each place."""
+"""Remedy for a mistake, by place."""
 
 KEYS = tuple(
     sorted(
@@ -227,4 +227,4 @@ KEYS = tuple(
         }
     )
 )
-"""Every key that somebody may have meant."""
+"""All valid keys, for suggestions."""

@@ -1,1 +1,1 @@
-"""One module a dashboard; each has `FILE` and `build`, and the registry finds it."""
+"""One module per dashboard; each has `FILE` and `build`, and the registry finds it."""

@@ -1,4 +1,4 @@
-"""Dashboard "Training: checkpoints": what a restart of each job would cost."""
+"""Dashboard "Training: checkpoints": the cost of a restart, by job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED = fleet.of_jobs(names.CHECKPOINTS, OUTCOME)
 _UNVERIFIED = fleet.of_jobs(names.CHECKPOINTS_UNVERIFIED)
 _IN_A_ROW = fleet.of_jobs(names.CHECKPOINT_FAILURES_IN_A_ROW)
 _VERIFIED = fleet.of_jobs(names.CHECKPOINT_VERIFIED_STEP)
-# Steps are counted from 0, and a checkpoint is named by the step that a restart begins with.
+# Steps count from 0, and a checkpoint is named by the step that a restart begins with.
 _AT_RISK = f"clamp_min({fleet.of_jobs(names.JOB_STEP)} + 1 - {_VERIFIED}, 0)"
 _STALLS = f'{KIND}="{FindingKind.CHECKPOINT_STALL.value}"'
 

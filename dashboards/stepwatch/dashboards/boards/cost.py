@@ -1,4 +1,4 @@
-"""Dashboard "Training: cost": what jobs cost, what of it is waste, and by which cause."""
+"""Dashboard "Training: cost": the jobs' cost, their waste, and its causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboard "Training: debug": one job in depth, for whoever looks for the reason."""
+"""Dashboard "Training: debug": one job in depth, for root cause analysis."""
 
 from __future__ import annotations
 

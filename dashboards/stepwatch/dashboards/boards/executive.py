@@ -1,4 +1,4 @@
-"""Dashboard "Training: executive": jobs, goodput, waste and SLOs of the whole fleet."""
+"""Dashboard "Training: executive": the fleet's jobs, goodput, waste and SLOs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboard "Training: fabric": is the network or a link what jobs wait for."""
+"""Dashboard "Training: fabric": do jobs wait for the network or a link?"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _wrong() -> Section:
     )
     resent = Metadata("TCP segments sent again", "Per second, all nodes.", "none", 6)
     incidents = fleet.of_jobs(names.INCIDENT_OPEN, matching=_SLOW)
-    # A sum over no series is no data: nodes without a fact have none of this kind.
+    # A sum over no series is no data: nodes without a fact have no such series.
     faults = f"sum({NODE_FACTS.name}{{{_ABOUT_LINKS}}})"
     return Section(
         "Is the fabric at fault",

@@ -1,4 +1,4 @@
-"""Dashboard "Training: fleet": hundreds of jobs and all nodes, from what fails to what is idle."""
+"""Dashboard "Training: fleet": hundreds of jobs and all nodes, from failing to idle."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 
 def _with_class(expr: str) -> str:
-    """The class of a job beside its value."""
+    """Add the job's class to its value."""
     return f"({expr}) * on ({JOB}) group_left ({JOB_CLASS}) ({_CLASSES})"
 
 

@@ -1,4 +1,4 @@
-"""Dashboard "Training: node and GPU": the fleet's nodes, then one node with devices and links."""
+"""Dashboard "Training: node and GPU": the fleet's nodes, then one node's devices and links."""
 
 from __future__ import annotations
 

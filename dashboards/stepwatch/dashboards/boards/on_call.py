@@ -1,4 +1,4 @@
-"""Dashboard "Training: on call": all jobs, from what is wrong now to the devices."""
+"""Dashboard "Training: on call": all jobs, from current problems down to devices."""
 
 from __future__ import annotations
 

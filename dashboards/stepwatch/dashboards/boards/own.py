@@ -1,4 +1,4 @@
-"""Dashboard "stepwatch itself": can what the other dashboards show be relied on."""
+"""Dashboard "stepwatch itself": are the other dashboards reliable?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboard "Training: SLOs": what is missed, how fast budgets go, and what is not known."""
+"""Dashboard "Training: SLOs": missed targets, burn rates and unknown states."""
 
 from __future__ import annotations
 

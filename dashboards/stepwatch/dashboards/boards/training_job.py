@@ -1,4 +1,4 @@
-"""Dashboard "Training: job" for the on-call: one job, from what is wrong to its telemetry."""
+"""Dashboard "Training: job" for the on-call: one job, from problems to telemetry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwatch.dashboards.telemetry import telemetry
 from stepwatch.dashboards.thresholds import Thresholds
 
 UID = JOB_UID
-"""Stable id, and so address, of the dashboard."""
+"""The dashboard's stable id, which is also its address."""
 
 FILE = "training-job.json"
 TITLE = "Training: job"
@@ -46,7 +46,7 @@ def _frame(thresholds: Thresholds) -> builders.Dashboard:
         .with_variable(frame.choice(queries.JOB_VARIABLE, "Job", queries.JOBS))
         .link(link("Job", f"{thresholds.page}/jobs/{queries.CHOSEN_JOB}"))
     )
-    # One line of links for the alerts that page; the table of incidents links the others.
+    # One line with links for paging alerts; the incident table links the others.
     for alert in sorted(thresholds.paging):
         page = page.link(runbook(thresholds, alert))
     return page
