@@ -1,6 +1,7 @@
-"""What `stepwatch build` writes and `stepwatch check` compares with: the generated files.
+"""Generated files: `stepwatch build` writes them, `stepwatch check` compares with them.
 
-What needs the extra `build` is imported where it is used: the options are declared without it.
+Modules that need the extra `build` are imported where they are used, so that the options can be
+declared without it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ DASHBOARDS = "dashboards"
 ALERT_RULES = "alerts"
 ROUTES = "routes"
 KINDS = (DASHBOARDS, ALERT_RULES, ROUTES)
-"""Routes are of a site alone: without a site file there are none."""
+"""Routes belong to one site: without a site file there are none."""
 
 RUNBOOK_PAGES = "runbooks/pages"
 _LANDMARK = "alerts/stepwatch/alerts/catalogue.py"
@@ -35,12 +36,12 @@ class Artefact:
 
     @property
     def path(self) -> str:
-        """Where a checkout keeps it."""
+        """Path of the file in a checkout."""
         return f"{generated(self.kind)}/{self.name}"
 
 
 def generated(kind: str) -> str:
-    """Folder of a checkout that holds the generated files of one kind."""
+    """Return the checkout folder with the generated files of one kind."""
     return f"{kind}/generated"
 
 
@@ -67,7 +68,7 @@ def add_link_options(parser: argparse.ArgumentParser) -> None:
 
 
 def links_of(arguments: argparse.Namespace) -> Links:
-    """Links that the options ask for."""
+    """Return the links that the options define."""
     from stepwatch.dashboards.boards import training_job
 
     grafana = str(arguments.dashboard_url).rstrip("/")
@@ -81,11 +82,13 @@ def build(
     site: Path | None = None,
     slos: Path | None = None,
 ) -> list[Artefact]:
-    """Build the artefacts of some kinds, the same text for the same links and site file, whose
-    classes name SLOs of the folder `slos`, or shipped ones.
+    """Build the artefacts of some kinds.
+
+    The same links and site file give the same text. The site's classes name SLOs from the folder
+    `slos`, or shipped ones.
 
     Raises:
-        UsageError: the site file is wrong, or says nothing of who receives alerts.
+        UsageError: the site file is wrong, or names no receiver for alerts.
     """
     makers: dict[str, Callable[[], list[Artefact]]] = {
         DASHBOARDS: lambda: _dashboards(links),
@@ -148,7 +151,7 @@ def _alerts(links: Links, site: Path | None, slos: Path | None) -> list[Artefact
 
 
 def checkout(start: Path) -> Path | None:
-    """Root of the stepwatch checkout that `start` lies in, if it lies in one."""
+    """Return the root of the stepwatch checkout around `start`; None outside a checkout."""
     for folder in (start, *start.parents):
         if (folder / _LANDMARK).is_file():
             return folder
@@ -156,10 +159,10 @@ def checkout(start: Path) -> Path | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a generated file whole or not at all.
+    """Write a generated file atomically.
 
     Raises:
-        ConfigurationError: the place cannot be written.
+        ConfigurationError: the path cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

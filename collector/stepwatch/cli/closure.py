@@ -1,6 +1,6 @@
 """Closure: metrics, alerts, dashboards and runbooks match, and no generated file is stale.
 
-Everything here is pure: texts in, problems out. `stepwatch check` reads the texts.
+All functions are pure: texts in, problems out. `stepwatch check` reads the texts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RUNBOOK_LINK = "Runbook "
 
 @dataclass(frozen=True)
 class Tree:
-    """The texts to compare with each other: path to text, and path to page."""
+    """Texts to compare with each other: path to text, and path to page."""
 
     rules: Mapping[str, str]
     dashboards: Mapping[str, str]
@@ -48,7 +48,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What may be named: metrics, the alert of each kind of finding, verbs of the command."""
+    """Names that may be used: metrics, the alert for each kind of finding, verbs of the command."""
 
     metrics: Iterable[Metric]
     alert_of: Mapping[FindingKind, str]
@@ -56,9 +56,9 @@ class Vocabulary:
 
 
 def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Problem]:
-    """Everything that does not fit; an empty list is closure.
+    """Return all mismatches; an empty list means closure.
 
-    `fresh` maps the path of each generated file to the text of a build made now.
+    `fresh` maps each generated file's path to the text from a new build.
     """
     rules = documents.rules(tree.rules)
     series, unrecorded = _recorded(tree.rules, promql.exported(words.metrics))
@@ -82,7 +82,7 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
 
 
 def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
-    """Metrics that no rule and no dashboard reads: they cost series and tell nobody anything."""
+    """Yield metrics that no rule and no dashboard reads: they cost series and have no reader."""
     exprs = [rule.expr for rule in documents.rules(tree.rules)]
     exprs += [recording.expr for recording in documents.recordings(tree.rules)]
     for text in tree.dashboards.values():
@@ -99,7 +99,7 @@ def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
 def _recorded(
     texts: Mapping[str, str], series: Mapping[str, promql.Labels]
 ) -> tuple[Mapping[str, promql.Labels], list[Problem]]:
-    """The series with those that recording rules add, in their order, and what does not fit."""
+    """Return the series with those from recording rules, in order, and the mismatches."""
     mismatches: list[Problem] = []
     for rule in documents.recordings(texts):
         series, faults = promql.recorded(rule.name, rule.expr, series)
@@ -171,7 +171,7 @@ def _rule(
 def _template(
     text: str, series: Mapping[str, promql.Labels], labels: promql.Labels
 ) -> Iterator[str]:
-    """What does not fit in a Prometheus template whose alert carries `labels`."""
+    """Yield mismatches in a Prometheus template whose alert carries `labels`."""
     for query in _TEMPLATE_QUERY.findall(text):
         yield from promql.read(query.replace("%q", '"x"'), series).problems
     for label in _TEMPLATE_LABEL.findall(text):
@@ -181,7 +181,7 @@ def _template(
 
 
 def _tokens(text: str, series: Mapping[str, promql.Labels]) -> Iterator[str]:
-    """Metric names in prose; one that ends in `_` is the beginning of names."""
+    """Yield unknown metric names in prose; a name that ends in `_` is a prefix."""
     for token in _TOKEN.findall(text):
         if token in series:
             continue
@@ -200,7 +200,7 @@ def _tests(
             for fault in promql.read(selector, series).problems:
                 yield Problem(test.path, f"test {test.name!r} {fault}")
     for rule in rules:
-        if rule.name == ALERT_WATCHDOG:  # it always fires
+        if rule.name == ALERT_WATCHDOG:  # always fires
             continue
         outcomes = {test.fires for test in tests if test.alert == rule.name}
         for fires, word in ((True, "fires"), (False, "does not fire")):

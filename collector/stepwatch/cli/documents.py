@@ -1,7 +1,7 @@
 """Generated files as the closure check reads them: rules, tests, queries and links.
 
-A file may have been edited by hand into any shape; what has not the form of a rule or a query is
-skipped here, since the comparison with a fresh build reports it anyway.
+A file may have been edited by hand into any shape. Mappings without the form of a rule or a query
+are skipped here, since the comparison with a fresh build reports them anyway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that does not fit: the file, and what is wrong and what to do about it."""
+    """One mismatch: the file, the error and its fix."""
 
     where: str
     message: str
@@ -28,7 +28,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Rule:
-    """One alert rule of a rules file."""
+    """One alert rule in a rules file."""
 
     path: str
     name: str
@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recording rule of a rules file: the series `name`, and what it is computed from."""
+    """One recording rule in a rules file: the series `name` and its expression."""
 
     path: str
     name: str
@@ -48,7 +48,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Test:
-    """One question of a promtool test file, and whether it expects the alert to fire."""
+    """One question in a promtool test file, and whether it expects the alert to fire."""
 
     path: str
     name: str
@@ -59,7 +59,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Query:
-    """One query of a dashboard, its place and the legend of its series."""
+    """One dashboard query, with its place and the legend for its series."""
 
     where: str
     expr: str
@@ -67,7 +67,7 @@ class Query:
 
 
 def unreadable(yaml_texts: Mapping[str, str], json_texts: Mapping[str, str]) -> Iterator[Problem]:
-    """Files that no parser takes."""
+    """Yield a problem for each file that no parser accepts."""
     for path, text in yaml_texts.items():
         if _parse_yaml(text) is None:
             yield Problem(path, "is not YAML; run `stepwatch build`")
@@ -77,7 +77,7 @@ def unreadable(yaml_texts: Mapping[str, str], json_texts: Mapping[str, str]) -> 
 
 
 def rules(texts: Mapping[str, str]) -> list[Rule]:
-    """Every alert rule of some rules files."""
+    """Return every alert rule in some rules files."""
     return [
         Rule(
             path,
@@ -92,7 +92,7 @@ def rules(texts: Mapping[str, str]) -> list[Rule]:
 
 
 def recordings(texts: Mapping[str, str]) -> list[Recording]:
-    """Every recording rule of some rules files, in their order."""
+    """Return every recording rule in some rules files, in file order."""
     return [
         Recording(path, str(rule["record"]), str(rule.get("expr", "")))
         for path, text in texts.items()
@@ -101,7 +101,7 @@ def recordings(texts: Mapping[str, str]) -> list[Recording]:
 
 
 def tests(texts: Mapping[str, str]) -> list[Test]:
-    """Every question of some promtool test files."""
+    """Return every question in some promtool test files."""
     return [
         Test(
             path,
@@ -120,7 +120,7 @@ def tests(texts: Mapping[str, str]) -> list[Test]:
 
 
 def queries(text: str) -> Iterator[Query]:
-    """Every query of a dashboard: of its panels, annotations and variables."""
+    """Yield every query in a dashboard: from panels, annotations and variables."""
     document = _mapping(_parse_json(text))
     for panel in _holding(document.get("panels"), "targets"):
         for target in _holding(panel["targets"], "expr"):
@@ -142,32 +142,35 @@ def _variable_query(variable: Mapping[str, Any]) -> str:
 
 
 def link_titles(text: str) -> Iterator[str]:
-    """Titles of all links of a dashboard."""
+    """Yield the titles of all links in a dashboard."""
     for owner in _holding(_parse_json(text), "links"):
         for link in _holding(owner["links"], "title"):
             yield str(link["title"])
 
 
-# That of libyaml, where PyYAML was built with it, takes a tenth of the time.
+# The loader from libyaml, if PyYAML was built with it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_NESTED = 100
 
 
 @lru_cache(maxsize=64)
 def _parse_yaml(text: str) -> Any:
-    """What a document holds, read once for all that is asked of it; nobody changes it."""
+    """Parse a YAML document; None if it is invalid.
+
+    The result is cached, so callers must not change it.
+    """
     try:
         if _is_too_deep(text):
             return None
         loaded = yaml.load(text, Loader=_LOADER)
-        # The way through JSON refuses a document that contains itself.
+        # Converting to JSON rejects a document that contains itself.
         return json.loads(json.dumps(loaded, default=str, skipkeys=True))
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether it is nested as no generated file is; at 100,000 libyaml ends the process."""
+    """Return whether it is nested deeper than any generated file; libyaml crashes at 100,000."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent)

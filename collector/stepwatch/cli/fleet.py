@@ -1,4 +1,4 @@
-"""All jobs of a collector in one table: which are shown, and how."""
+"""All jobs of a collector in one table: their selection and format."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stepwatch.cli.terminal import unmarked
 from stepwatch.collector.job_states import ENDED, STALE
 
 UNKNOWN_FOR_SECONDS = 86_400.0
-"""A job whose end nobody saw counts as ended when nothing was received for a day."""
+"""A job without a reported end counts as ended after a day without records."""
 
 Job = dict[str, Any]
 
 
 class Choice(NamedTuple):
-    """Jobs whose name matches `pattern`, in `state` if one is named, ended ones too with `all`."""
+    """Jobs whose name matches `pattern`, in `state` if one is named; `all` includes ended ones."""
 
     pattern: str | None = None
     state: str | None = None
@@ -26,9 +26,9 @@ class Choice(NamedTuple):
 
 
 def chosen(jobs: Iterable[Job], choice: Choice, now: float) -> tuple[list[Job], int]:
-    """The jobs to show, and how many ended ones are left out; `now` in Unix seconds.
+    """Return the jobs to show, and the number of hidden ended jobs; `now` in Unix seconds.
 
-    A job with an open incident is shown whether or not it has ended.
+    A job with an open incident is shown even if it has ended.
     """
     named = [job for job in jobs if choice.pattern is None or _matches(job, choice.pattern)]
     matching = [job for job in named if choice.state in (None, job["state"])]
@@ -51,18 +51,18 @@ def _has_ended(job: Job, now: float) -> bool:
 
 
 def fleet_text(jobs: list[Job], width: int, now: float) -> str:
-    """One line per job, and below the costliest open incident of each, in `width` columns."""
+    """Return one line per job, then each job's costliest open incident, in `width` columns."""
     notes = [text.wrapped(note, "", width, hang=2) for note in _notes(jobs)]
     return "\n\n".join([_table([_row(job, now) for job in jobs], width), *notes])
 
 
 _HEAD = ("job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo")
 _DISPENSABLE = ("attempt", "ranks", "last seen", "step")
-"""Columns that a narrow terminal does not show, the first to go first; `status JOB` has them."""
+"""Columns that a narrow terminal hides, in the order of removal; `status JOB` has them."""
 
 
 def _table(rows: list[list[str]], width: int) -> str:
-    """The table in `width` columns, of which long names may take all."""
+    """Return the table in `width` columns; long names may use the full width."""
     shown = list(_HEAD)
     for dropped_column in (None, *_DISPENSABLE):
         shown = [name for name in shown if name != dropped_column]
@@ -90,7 +90,7 @@ def _row(job: Job, now: float) -> list[str]:
 
 
 def last_seen(received_at: float | None, now: float) -> str:
-    """How long ago something was received: `3 s ago`, `5 min ago`, `2 days ago`."""
+    """Return the age of the last record: `3 s ago`, `5 min ago`, `2 days ago`."""
     if received_at is None:
         return text.UNKNOWN
     age = max(now - received_at, 0.0)
@@ -101,17 +101,17 @@ def last_seen(received_at: float | None, now: float) -> str:
 
 
 def left_out_text(count: int) -> str:
-    """The line about ended jobs that are not shown."""
+    """Return the line about ended jobs that are not shown."""
     return f"{count} ended job{'' if count == 1 else 's'} not shown; --all shows them"
 
 
 def withheld_text(job: Job) -> str:
-    """A job that is stored but not evaluated: since when, and why."""
+    """Return the line for a job that is stored but not evaluated: start time and reason."""
     return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
 
 
 def stale_text(job: Job) -> str:
-    """A job whose newest answer is old: how old, why, and how it was then."""
+    """Return the line for a stale job: age, reason, and its state at that time."""
     about = job["stale"]
     return f"{job['job']}: {about['reason']}; it was {about['state']} then"
 
@@ -128,7 +128,7 @@ def _notes(jobs: Iterable[Job]) -> Iterator[str]:
 
 
 def all_nodes(ask: Callable[..., Any], **query: str) -> dict[str, Any]:
-    """All pages of the list of nodes as one document; `ask` takes a path of the API and a query."""
+    """Return all pages of the node list as one document; `ask` takes an API path and a query."""
     fleet: dict[str, Any] = ask("/v1/nodes", **query)
     while fleet["next"] is not None:
         page = ask("/v1/nodes", **query, after=fleet["next"])

@@ -1,4 +1,4 @@
-"""`stepwatch build dashboards --push`: dashboards over Grafana's HTTP API, each found by its uid.
+"""`stepwatch build dashboards --push`: write dashboards, keyed by uid, over Grafana's HTTP API.
 
 Paths and bodies: https://grafana.com/docs/grafana/latest/developers/http_api/dashboard/ and
 https://grafana.com/docs/grafana/latest/developers/http_api/folder/.
@@ -18,18 +18,18 @@ from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
 _LONGEST_ANSWER = 16 << 20
-"""Bytes; an answer beyond it is refused before it is held."""
+"""Bytes; a longer answer is refused before it is buffered."""
 _OWN_TO_A_SERVER = ("id", "version")
 _MOST_FOLDERS = 1000
 _NOT_MADE = "(not made yet)"
-"""In place of the uid of a folder that a dry run leaves unmade; no dashboard lies in it."""
+"""Placeholder uid for a folder that a dry run does not create; it contains no dashboard."""
 
 
 class Grafana:
-    """One server and the service account's token; closed at the end of a `with`."""
+    """One server and its service account's token; leaving the context closes the connections."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Prepare connections; nothing is sent yet.
+        """Create the HTTP client; no request is sent yet.
 
         Raises:
             UsageError: `url` is no address.
@@ -45,18 +45,18 @@ class Grafana:
         self._client, self._url = limit_answers(client), base
 
     def __enter__(self) -> Grafana:
-        """Use it."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._client.close()
 
     def dashboard(self, uid: str) -> tuple[dict[str, Any], str] | None:
-        """The dashboard of a uid and the uid of its folder ("" is the root); None: there is none.
+        """Return a dashboard by uid, and its folder's uid ("" is the root); None if it is missing.
 
         Raises:
-            ConfigurationError: the server refuses, or answers with something else.
+            ConfigurationError: the server refuses, or its answer is not Grafana's.
         """
         answer = self._ask("GET", f"/api/dashboards/uid/{uid}", missing=True)
         if answer is None:
@@ -67,10 +67,10 @@ class Grafana:
             raise self._not_grafana() from error
 
     def folder(self, title: str) -> str | None:
-        """Uid of the folder of the top level with this title; None: there is none.
+        """Return the uid of the top-level folder with this title; None if it is missing.
 
         Raises:
-            ConfigurationError: the server refuses, or answers with something else.
+            ConfigurationError: the server refuses, or its answer is not Grafana's.
         """
         folders = self._ask("GET", f"/api/folders?limit={_MOST_FOLDERS}")
         try:
@@ -79,10 +79,10 @@ class Grafana:
             raise self._not_grafana() from error
 
     def make_folder(self, title: str) -> str:
-        """Make a folder and return its uid.
+        """Create a folder and return its uid.
 
         Raises:
-            ConfigurationError: the server refuses, or answers with something else.
+            ConfigurationError: the server refuses, or its answer is not Grafana's.
         """
         folder = self._ask("POST", "/api/folders", {"title": title})
         try:
@@ -91,10 +91,10 @@ class Grafana:
             raise self._not_grafana() from error
 
     def save(self, dashboard: dict[str, Any], folder: str) -> None:
-        """Write a dashboard over the one of its uid.
+        """Write a dashboard, and replace the one with the same uid.
 
         Raises:
-            ConfigurationError: the server refuses, or answers with something else.
+            ConfigurationError: the server refuses, or its answer is not Grafana's.
         """
         body = {"dashboard": {**dashboard, "id": None}, "folderUid": folder, "overwrite": True}
         self._ask("POST", "/api/dashboards/db", {**body, "message": "stepwatch build"})
@@ -136,13 +136,14 @@ class Grafana:
 def push(
     server: Grafana, texts: Iterable[str], folder: str | None = None, dry_run: bool = False
 ) -> list[str]:
-    """Bring dashboards, given as JSON, to a server; return lines that say what was done.
+    """Write dashboards, given as JSON, to a server; return one line per action.
 
-    A dashboard that is the same there is not written again. Without `folder` (a title) each stays
-    where it is and a new one goes to the root. A dry run writes nothing and returns the difference.
+    An unchanged dashboard is not written. Without `folder` (a title) an existing dashboard keeps
+    its folder and a new one is written to the root. A dry run writes nothing and returns the
+    difference.
 
     Raises:
-        ConfigurationError: the server refuses, or answers with something else.
+        ConfigurationError: the server refuses, or its answer is not Grafana's.
     """
     lines: list[str] = []
     where: str | None = None

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM of a command that has processes to end: one of them is enough."""
+"""Ctrl-C and SIGTERM handling for commands with child processes: one signal is enough."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt as Ctrl-C does; the first of them is cleaned up after.
+    """Make SIGTERM raise KeyboardInterrupt within the context, as Ctrl-C does.
 
-    From then on both stay ignored, also when this is over: what is left to do is to end.
+    Only the first signal counts. From then on both signals are ignored, even after the context
+    exits: only the shutdown remains.
     """
     previous = _handled(_interrupted)
     try:
@@ -26,14 +27,14 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Neither Ctrl-C nor SIGTERM ends what runs inside: no process must be left behind."""
+    """Ignore Ctrl-C and SIGTERM within the context, so that no child process is left running."""
     with handled_by(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def handled_by(handler: signal._HANDLER) -> Iterator[None]:
-    """Ctrl-C and SIGTERM call `handler` inside."""
+    """Handle Ctrl-C and SIGTERM with `handler` within the context."""
     previous = _handled(handler)
     try:
         yield
@@ -60,4 +61,4 @@ def _interrupted(_number: int, _frame: FrameType | None) -> None:
 
 
 def _ignored(_number: int, _frame: FrameType | None) -> None:
-    """Not SIG_IGN: Python prints a traceback where a signal is pending while that is set."""
+    """Do nothing; with SIG_IGN Python prints a traceback if a signal is pending."""

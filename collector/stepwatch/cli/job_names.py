@@ -1,8 +1,9 @@
-"""Name of the job that a command line starts: its script's or its module's.
+"""Derive the job's name from a command line: its script's or its module's name.
 
-What a launcher takes as an option is not the script, so this knows which options of each launcher
-have no value. Sources: python(1), and the argument parsers of torch 2.13 (`torch.distributed.run`),
-Accelerate 1.15 (`commands/launch.py`) and DeepSpeed 0.18 (`launcher/runner.py`).
+The value of a launcher's option is not the script, so this module lists the options without a value
+for each launcher. Sources: python(1), and the argument parsers of torch 2.13
+(`torch.distributed.run`), Accelerate 1.15 (`commands/launch.py`) and DeepSpeed 0.18
+(`launcher/runner.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MODULE_FOLLOWS = ("-m", "--module")
 
 
 def job_name(command: Sequence[str]) -> str:
-    """Name of the script or module in `command`, else of the command, fit to be a job name.
+    """Return the script's or module's name in `command`, else the command's, as a valid job name.
 
     `torchrun -m pkg.train` is `pkg.train`, `python -O train.py --data x.py` is `train`.
     """
@@ -54,7 +55,7 @@ def job_name(command: Sequence[str]) -> str:
 
 
 def _started_by(command: Sequence[str]) -> str:
-    """What the first Python or launcher in `command` starts; empty where there is neither."""
+    """Return the target of the first Python or launcher in `command`; empty without one."""
     for index, word in enumerate(command):
         launcher = _LAUNCHER.fullmatch(PurePath(word).name)
         if launcher is not None:
@@ -92,7 +93,7 @@ def _target_of(launcher: str, words: Sequence[str]) -> str:
         elif word.replace("_", "-") in _WITHOUT_VALUE[launcher]:
             continue
         elif word.startswith("-") and word != "--":
-            # An option that is not known here may have no value: a script is none, nor an option.
+            # An unknown option may have no value; a script or another option is never its value.
             if "=" not in word and arguments and not _is_no_value(arguments[0]):
                 del arguments[0]
         elif word != "--":
@@ -105,6 +106,6 @@ def _is_no_value(word: str) -> bool:
 
 
 def _script(words: Sequence[str]) -> str:
-    """Stem of the script that `words` begin with, or what it starts where it is a launcher."""
+    """Return the stem of the script in `words[0]`, or the target if `words[0]` is a launcher."""
     launcher = _LAUNCHER.fullmatch(PurePath(words[0]).name)
     return PurePath(words[0]).stem if launcher is None else _target(launcher[1], words[1:])

@@ -44,7 +44,7 @@ VERBS: dict[str, str] = {
     "check": "fail when a metric, alert, runbook or generated file does not fit the others",
     "completion": "a script with which bash or zsh completes verbs, options and files",
 }
-"""Verb and one-line description; the module `verbs.<verb>` does the work."""
+"""Verb and one-line description; the module `verbs.<verb>` implements it."""
 
 EXTRAS: dict[str, str] = {
     "demo": "trainer,agent,collector",
@@ -71,17 +71,17 @@ EXTRAS: dict[str, str] = {
     "check": "build",
     "completion": "completion",
 }
-"""The smallest extra with which a verb does all it can; one that is missing needs the base."""
+"""The smallest extra with a verb's full function; a verb without an entry needs the base."""
 
 OK, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 class Verb(Protocol):
-    """What a verb module offers."""
+    """Interface of a verb module."""
 
     @property
     def EXAMPLE(self) -> str:
-        """A command line that works."""
+        """A valid command line."""
         ...
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -89,18 +89,18 @@ class Verb(Protocol):
         ...
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do the work and return the exit code."""
+        """Run the verb and return the exit code."""
         ...
 
 
 def load_verb(name: str) -> Verb:
-    """Import the module of a verb."""
+    """Import a verb's module."""
     module: Verb = importlib.import_module(f"stepwatch.cli.verbs.{name}")
     return module
 
 
 def overview() -> str:
-    """Text of `stepwatch --help`."""
+    """Return the text for `stepwatch --help`."""
     lines = [wrapped(text, f"  {name:<10} ", 13) for name, text in VERBS.items()]
     return "\n".join(
         [
@@ -117,7 +117,7 @@ def overview() -> str:
 
 
 def wrapped(words: str, head: str, column: int) -> str:
-    """Words behind a head, in lines that a terminal of 80 columns shows whole."""
+    """Return `words` after a head, wrapped so that a terminal with 80 columns shows them whole."""
     return textwrap.fill(words, 79, initial_indent=head, subsequent_indent=" " * column)
 
 
@@ -155,18 +155,18 @@ def dispatch(words: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command line `words`, by default the process's own, and return the exit code."""
+    """Run the command line `words`, by default this process's, and return the exit code."""
     with guarded(for_good=words is None):
         try:
             return _written(_outcome(sys.argv[1:] if words is None else words))
-        except SystemExit:  # argparse leaves after --help
+        except SystemExit:  # argparse exits after --help
             if _written(OK) != OK:
                 sys.exit(PROBLEM)
             raise
 
 
 def _written(code: int) -> int:
-    """`code` once all output is written: left to the interpreter's exit, an error is code 120."""
+    """Return `code` after flushing all output; at the interpreter's exit an error is code 120."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -186,7 +186,7 @@ def _outcome(words: Sequence[str]) -> int:
     except StepwatchError as error:
         print(f"stepwatch: {error}", file=sys.stderr)
         return PROBLEM
-    except BrokenPipeError:  # as of `| head`, which has what it wants
+    except BrokenPipeError:  # `| head` closes the pipe when it has enough lines
         return OK
     except KeyboardInterrupt:
         print("stepwatch: interrupted", file=sys.stderr)
@@ -197,6 +197,6 @@ def _outcome(words: Sequence[str]) -> int:
 
 
 def _cure(verb: str, error: ModuleNotFoundError) -> str:
-    """What to install for a verb that misses a package."""
+    """Return the install hint for a verb with a missing package."""
     extra = f"[{EXTRAS[verb]}]" if verb in EXTRAS else ""
     return f"{verb} needs the package {error.name!r}: pip install 'stepwatch{extra}'"

@@ -1,4 +1,4 @@
-"""Nodes as text: all in one table with the reasons below, or one with its history."""
+"""Nodes as text: a table with the reasons below it, or one node with its history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 
 def fleet_text(fleet: Document, width: int, now: float, *, only_unhealthy: bool = False) -> str:
-    """A line for each node, the worst first, and below why those are not healthy that are not."""
+    """Return a line per node, the worst first, then the reason for each unhealthy node."""
     nodes = sorted(fleet["nodes"], key=lambda node: (_rank(node["health"]), node["node"]))
     if not sum(fleet["counts"].values()):
         return (
@@ -37,7 +37,7 @@ def fleet_text(fleet: Document, width: int, now: float, *, only_unhealthy: bool 
 
 
 def _rank(health: str) -> int:
-    """Worst first; what a later version calls its states comes first of all."""
+    """Return the sort rank, worst first; unknown states from a later version sort first."""
     return _ORDER.index(health) if health in _ORDER else -1
 
 
@@ -76,7 +76,7 @@ def _reasons(nodes: list[Document], width: int) -> Iterator[str]:
 
 
 def reason_text(node: Document) -> str:
-    """Why a node is as it is, and what to do in words."""
+    """Return the reason for a node's health, and the recommended action in words."""
     action = node["action"]
     return node["reason"] if action == "none" else f"{node['reason']}: {_action(action)}"
 
@@ -86,7 +86,7 @@ def _action(name: str) -> str:
 
 
 def node_text(node: Document, width: int, now: float) -> str:
-    """One node: how it is, how often it was at fault, its parts, and what was wrong when."""
+    """Return one node: health, fault counts, parts and fault history."""
     since = "" if node["since"] is None else f" since {text.clock(node['since'])}"
     lines = [
         f"{node['node']}: {node['health']}{since}, last report "
@@ -139,7 +139,7 @@ def _history(node: Document) -> Iterator[str]:
 
 
 def _lasted(fault: Document) -> str:
-    """How long; `lasts` of one that is present, and at least where no end was reported."""
+    """Return a fault's duration: `lasts` while present, `at least` without a reported end."""
     if fault["present"]:
         return "lasts"
     ended = fault["ended"]

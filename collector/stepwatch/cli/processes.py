@@ -1,4 +1,4 @@
-"""Processes of `demo` and `up`: in sessions of their own, ended together, none left behind."""
+"""Child processes of `demo` and `up`: each in its own session, all ended together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from stepwatch.signals.plain_text import plain_line
 
 MARK = "STEPWATCH_DEMO_ID"
-"""Environment variable by which every process is found that was started here, even an orphan."""
+"""Environment variable that marks every process started here, so that orphans are found too."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -42,16 +42,16 @@ class Processes:
         return process
 
     def log(self, name: str) -> Path:
-        """Where the output of a process goes."""
+        """Return the log path of a process."""
         return self._log_dir / f"{name}.log"
 
     def last_line(self, name: str) -> str:
-        """The last line that a process printed."""
+        """Return the last line that a process printed."""
         lines = self.log(name).read_text(errors="replace").strip().splitlines()
         return plain_line(lines[-1]) if lines else "it printed nothing"
 
     def stop(self, name: str, patience_seconds: float) -> None:
-        """Ask one process to end, and make it end when it does not."""
+        """Terminate one process; kill it if it does not end in time."""
         process = self._running.pop(name, None)
         if process is None:
             return
@@ -64,7 +64,7 @@ class Processes:
         process.wait()
 
     def stop_all(self) -> None:
-        """End everything that was started here, grandchildren included."""
+        """End every process started here, including grandchildren."""
         for name in list(self._running)[::-1]:
             self.stop(name, 5.0)
         for _ in range(50):
@@ -77,13 +77,13 @@ class Processes:
 
 
 def marked_processes(identity: str) -> list[int]:
-    """Processes other than this one whose environment carries the mark `identity`."""
+    """Return all processes, except this one, whose environment carries the mark `identity`."""
     mark = f"{MARK}={identity}".encode()
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes()
-        except OSError:  # gone, or another user's
+        except OSError:  # exited, or another user's
             continue
         if mark in environment.split(b"\0") and int(folder.name) != os.getpid():
             pids.append(int(folder.name))
@@ -99,5 +99,5 @@ def _kill(pid: int) -> None:
 
 
 def _end_with_parent() -> None:
-    # If this process itself is killed -9, the kernel asks its children to end.
+    # If this process is killed with SIGKILL, the kernel sends SIGTERM to its children.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""Does a query fit what is exported: every metric, and every label where it is used.
+"""Check whether a query fits the exported series: every metric, and every label where it is used.
 
-Labels are followed through the query: what `sum by (job_name)` drops, nothing outside can ask for.
+Labels are followed through the query: outside `sum by (job_name)` the dropped labels do not exist.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ SCRAPE_LABELS: Labels = frozenset({"job", "instance"})
 """Labels that Prometheus adds to every series it scrapes."""
 
 _LABEL_VALUES = re.compile(r"label_values\(\s*(?P<series>.+?)\s*,\s*(?P<label>\w+)\s*\)")
-# Grafana fills these in where PromQL wants a duration.
+# Grafana replaces these where PromQL expects a duration.
 _DURATIONS = re.compile(r"\$__(rate_interval|interval|range)\b")
-# These choose among series, and leave their labels as they are.
+# These select series, and leave their labels unchanged.
 _SELECTING = frozenset({"topk", "bottomk"})
 _LABELLESS_CALLS = frozenset({"absent", "scalar", "time", "vector"})
 
 
 _OF_ALERTS = frozenset({"alertname", "alertstate", "severity", JOB})
-"""Labels of the series that Prometheus itself writes of alerts on jobs."""
+"""Labels of the series that Prometheus itself writes for alerts on jobs."""
 
 
 def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:
-    """Labels of every series name that a query may use."""
+    """Return the labels for every series name that a query may use."""
     series: dict[str, Labels] = {"ALERTS": _OF_ALERTS}
     for metric in metrics:
         for name in metric.series_names:
@@ -45,8 +45,8 @@ def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:
 def recorded(
     name: str, expr: str, series: Mapping[str, Labels]
 ) -> tuple[dict[str, Labels], list[str]]:
-    """The series with that of a recording rule, which may read itself, and what does not fit."""
-    # What it is computed from besides itself says its labels.
+    """Return the series plus a recording rule's, and the problems; the rule may read itself."""
+    # The other series in the expression determine its labels.
     labels = read(expr, {**series, name: frozenset()}).labels
     all_series = {**series, name: labels}
     return all_series, read(expr, all_series).problems
@@ -54,21 +54,21 @@ def recorded(
 
 @dataclass
 class Reading:
-    """What a query was found to be: the labels of its result and what does not fit."""
+    """Result of checking a query: the labels on its result, and the problems."""
 
     series: Mapping[str, Labels]
     problems: list[str] = field(default_factory=list)
     labels: Labels = frozenset()
 
     def require(self, labels: Iterable[str], available: Labels, where: str) -> None:
-        """Note every one of `labels` that is not among `available`."""
+        """Add a problem for every one of `labels` that is not in `available`."""
         for label in sorted(set(labels) - available):
             has = ", ".join(sorted(available - SCRAPE_LABELS)) or "none"
             self.problems.append(f"{where} uses label {label!r}, but there only is: {has}")
 
 
 def read(query: str, series: Mapping[str, Labels]) -> Reading:
-    """Hold a PromQL query, or Grafana's `label_values(...)`, against the exported series."""
+    """Check a PromQL query, or Grafana's `label_values(...)`, against the exported series."""
     reading = Reading(series)
     values = _LABEL_VALUES.fullmatch(query.strip())
     text = values["series"] if values else _DURATIONS.sub("5m", query)
@@ -84,7 +84,7 @@ def read(query: str, series: Mapping[str, Labels]) -> Reading:
 
 
 def _labels(expression: promql.Expr, reading: Reading) -> Labels:
-    """Labels that the result of an expression carries."""
+    """Return the labels on an expression's result."""
     match expression:
         case promql.VectorSelector():
             return _selector(expression, reading)
@@ -117,7 +117,7 @@ def _selector(selector: promql.VectorSelector, reading: Reading) -> Labels:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A question that names the known name most like this one, or nothing."""
+    """Return a hint with the most similar known name, or an empty string."""
     hint = closest_hint(name, names, list_known=False)
     return f"; {hint}" if hint else ""
 
@@ -159,7 +159,7 @@ def _binary(expression: promql.BinaryExpr, reading: Reading) -> Labels:
 
 
 def _on(matching: promql.LabelModifier | None) -> Labels | None:
-    """Labels of an `on (...)`; None where there is none."""
+    """Return the labels in `on (...)`; None without it."""
     if matching is None or matching.type != promql.LabelModifierType.Include:
         return None
     return frozenset(matching.labels)

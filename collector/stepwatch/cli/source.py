@@ -1,6 +1,6 @@
-"""Where a verb reads from: a running collector, or the store of one that has stopped.
+"""Data source of a verb: a running collector, or the store of a stopped one.
 
-Both go through the same HTTP API; a store is served in-process for the one question.
+Both use the same HTTP API; a store is served in-process for a single request.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import httpx
 
 _HOLDS_SLOS = re.compile("/v1/(report|jobs(/[^/]+(/slos)?)?)")
-"""Paths whose answers hold SLOs."""
+"""Paths whose answers contain SLOs."""
 _NOT_FOUND = 404
 COLLECTOR_HELP = f"its base URL [{places.ENV_COLLECTOR}, or {places.DEFAULT_COLLECTOR}]"
 
 
 class SourceError(StepwatchError):
-    """The collector or store does not answer the question."""
+    """The collector or store does not answer the request."""
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def source_words(arguments: argparse.Namespace) -> str:
-    """The options that lead another verb to the same source; empty for the default."""
+    """Return the options that lead another verb to the same source; empty for the default."""
     if arguments.store:
         return f"--store {shlex.quote(_without_password(arguments.store))}"
     words = {"--token-file": arguments.token_file, "--ca": arguments.ca}
@@ -72,31 +72,32 @@ def _without_password(store: str) -> str:
 
 
 def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
-    """GET `path` and return its JSON, for people where `--json` is not given.
+    """GET `path` and return its JSON, as plain text for readers without `--json`.
 
     Raises:
-        SourceError: no answer, or an answer that is a refusal.
+        SourceError: no answer, or the request was refused.
         UsageError: the store does not exist.
     """
     return request(arguments, "GET", path, params=query)
 
 
 def ask_as_sent(arguments: argparse.Namespace, path: str) -> Any:
-    """The same with every text as it is, to be kept or compared.
+    """GET `path` and return its JSON with every text unchanged, to be stored or compared.
 
     Raises:
-        SourceError: no answer, or an answer that is a refusal.
+        SourceError: no answer, or the request was refused.
         UsageError: the store does not exist.
     """
     return _answered(arguments, "GET", path, {})
 
 
 def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) -> Any:
-    """Send a request, `sent` as httpx takes it, and return the JSON of the answer, for people where
-    `--json` is not given.
+    """Send a request, `sent` as httpx takes it, and return the answer's JSON.
+
+    Without `--json` the JSON is plain text for readers.
 
     Raises:
-        SourceError: no answer, or an answer that is a refusal.
+        SourceError: no answer, or the request was refused.
         UsageError: the store does not exist.
     """
     document = _answered(arguments, method, path, sent)
@@ -125,7 +126,7 @@ def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[
 
 
 def plain_document(document: Any) -> Any:
-    """A document of the API for people: each text in it on one line that controls no terminal."""
+    """Return an API document for readers: each text is one line without terminal control codes."""
     if isinstance(document, str):
         return plain_line(document)
     if isinstance(document, list):
@@ -141,11 +142,11 @@ _LISTS = {
     "nodes": ("node", "stepwatch nodes"),
     "runbooks": ("runbook", "stepwatch runbook"),
 }
-"""By the first part of a path below /v1: what it is about, and the verb that lists them."""
+"""By the first part of a path below /v1: its noun, and the verb that lists them."""
 
 
 def _refusal(path: str, status: int, reason: str | None) -> str:
-    """An answer that is a refusal, in words of the command line and not of the API."""
+    """Return the message for a refused request, in the command line's words, not the API's."""
     kind, _, tail = path.removeprefix("/v1/").partition("/")
     if kind not in _LISTS or not tail:
         return f"{path.removeprefix('/v1/')}: {reason or f'HTTP {status}'}"
@@ -157,7 +158,7 @@ def _refusal(path: str, status: int, reason: str | None) -> str:
 
 
 def component(name: str, noun: str) -> str:
-    """`name` where it may be a component of a path of the API.
+    """Return `name` if it is valid as a component in an API path.
 
     Raises:
         UsageError: no job or incident can have this name.
@@ -169,7 +170,7 @@ def component(name: str, noun: str) -> str:
 
 
 def _document(response: httpx.Response) -> Any:
-    """The answer's JSON; None where it holds none."""
+    """Return the answer's JSON; None without valid JSON."""
     try:
         return response.json()
     except ValueError:

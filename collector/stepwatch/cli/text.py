@@ -1,7 +1,7 @@
 """Numbers, tables and prose for a terminal or a pipe; unknown is a word, never a zero.
 
-The output is the same on a terminal and in a pipe, but for its width, and for the colour of words
-for a state, which a terminal shows unless NO_COLOR is set (https://no-color.org).
+The output on a terminal and in a pipe differs only in width and in the colour of state words,
+which a terminal shows unless NO_COLOR is set (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -43,41 +43,43 @@ __all__ = [
 ]
 
 NARROW, WIDE = 80, 140
-"""Columns of the narrowest terminal, and beyond which lines of prose are hard to read."""
+"""Columns of the narrowest terminal, and the widest that prose uses, since longer lines are hard
+to read.
+"""
 
 
 def columns() -> int:
-    """Columns for prose: the terminal's within `NARROW` and `WIDE`; `NARROW` in a pipe."""
+    """Return the columns for prose: the terminal's, from `NARROW` to `WIDE`; `NARROW` in a pipe."""
     return min(max(shutil.get_terminal_size((NARROW, 24)).columns, NARROW), WIDE)
 
 
 def share(value: float | None) -> str:
-    """A ratio in percent with the decimals it needs: a target of 99.95% is not 100%."""
+    """Format a ratio in percent with significant decimals: a target of 99.95% is not 100%."""
     return UNKNOWN if value is None else f"{100 * value:.4g}%"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A plain number with thousands separated."""
+    """Format a plain number with thousands separators."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
 def count(value: int | None) -> str:
-    """A whole number as digits."""
+    """Format a whole number as digits."""
     return UNKNOWN if value is None else str(value)
 
 
 def counted(value: int, noun: str) -> str:
-    """A count with its noun: `1 job`, `2 jobs`."""
+    """Format a count with its noun: `1 job`, `2 jobs`."""
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
 def clock(moment_s: float) -> str:
-    """A moment (Unix seconds) in UTC."""
+    """Format a moment (Unix seconds) in UTC."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def money(value: float, currency: str) -> str:
-    """Money to the hundredth, of less than one to the ten-thousandth."""
+    """Format money to the hundredth; below one, to the ten-thousandth."""
     return f"{value:,.{2 if value >= 1 or not value else 4}f} {currency}"
 
 
@@ -86,7 +88,7 @@ def table(
 ) -> str:
     """Align columns at their widest cell: the first `left_columns` left, the others right.
 
-    A cell is one line and is never cut: a name stays one that can be copied.
+    A cell is one line and is never cut, so that a name can be copied.
     """
     from rich.cells import cell_len
 
@@ -104,14 +106,16 @@ def table(
 
 
 def entry(name: str, value: str, column: int, width: int = NARROW - 2) -> str:
-    """A name, and its value from `column` on beside it, in as many lines as it takes."""
+    """Return a name with its value beside it from `column`, in as many lines as needed."""
     indent = " " * (2 + column)
     return f"  {name:<{column}}{wrapped(value, indent, width).lstrip()}"
 
 
 def command(words: str, indent: str, width: int) -> str:
-    """A command line that can be copied; on a terminal of `width` columns it goes on behind a
-    backslash, each option beside its value."""
+    """Return a command line that can be copied.
+
+    On a terminal with `width` columns it continues after a backslash, each option with its value.
+    """
     lines = [indent]
     parts = re.split(r" (?=--)", words) if sys.stdout.isatty() else [words]
     for part in parts:
@@ -125,7 +129,7 @@ def command(words: str, indent: str, width: int) -> str:
 
 
 def wrapped(text: str, indent: str, width: int = NARROW - 2, hang: int = 0) -> str:
-    """Text broken at spaces to `width`, indented, all but the first line by `hang` more."""
+    """Return text wrapped at spaces to `width`, indented; later lines have `hang` more columns."""
     return textwrap.fill(
         " ".join(text.split()),
         width,

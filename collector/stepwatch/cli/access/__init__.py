@@ -1,1 +1,1 @@
-"""Who may reach a collector: tokens and certificate, as options."""
+"""Access to a collector: options for tokens and the certificate."""

@@ -1,4 +1,4 @@
-"""Options of `stepwatch collector`: who may send, read and change, and its certificate."""
+"""Access options of `stepwatch collector`: tokens for sending, reading and changes; certificate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tokens_of(arguments: argparse.Namespace) -> TokenFiles | None:
-    """The tokens of all files; None where no file is named, and nobody is asked.
+    """Return the tokens from all files; None if no file is named, so requests need no token.
 
     Raises:
         ConfigurationError: a file cannot be used.
@@ -60,7 +60,7 @@ def tokens_of(arguments: argparse.Namespace) -> TokenFiles | None:
 
 
 def certificate_of(arguments: argparse.Namespace) -> Certificate | None:
-    """The certificate to serve with; None for plain HTTP.
+    """Return the certificate that the collector serves with; None for plain HTTP.
 
     Raises:
         ConfigurationError: its files cannot be used.
@@ -75,7 +75,7 @@ def certificate_of(arguments: argparse.Namespace) -> Certificate | None:
 
 
 def warn_of_plain(host: str, certificate: Certificate | None) -> None:
-    """Say in one line that tokens and records cross a network as they are."""
+    """Warn in one line that tokens and records cross a network unencrypted."""
     if certificate is None and not places.is_loopback(host):
         logger.warning(
             "no --tls-cert: tokens and records cross the network unencrypted; give a certificate, "

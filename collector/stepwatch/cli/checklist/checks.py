@@ -1,4 +1,4 @@
-"""What a collector's answers say about an item: a state, and the evidence for it."""
+"""Evaluate a checklist item from the collector's answers: its state and the evidence."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ PASS, WARN, FAIL, UNKNOWN, ASK = "PASS", "WARN", "FAIL", "UNKNOWN", "ASK"
 _OF_SLO = {"ok": PASS, "burning": WARN, "exhausted": FAIL}
 _OF_NODE = {"healthy": PASS, "degraded": WARN, "failed": FAIL}
 _MOST_JOBS, _MOST_NAMED = 50, 5
-"""Jobs that are asked for one by one, and things that a line names."""
+"""Most jobs that are requested one by one, and most names in one line."""
 _WORST_FIRST = (FAIL, UNKNOWN, WARN, PASS)
 
 Asking = Callable[..., Any]
-"""Takes a path of the API, and its query as keywords; returns its JSON."""
+"""Takes an API path, and its query as keywords; returns the JSON."""
 
 
 class Outcome(NamedTuple):
-    """State of an item and its evidence, in one line."""
+    """An item's state and its evidence, in one line."""
 
     state: str
     evidence: str
 
 
 def jobs(ask: Asking, job: str) -> Outcome:
-    """Pass where every job runs; unknown where there is none."""
+    """Pass if every job runs; unknown without a job."""
     rows = _jobs(ask, job)
     states = [(row["job"], PASS if row["state"] in GOING_ON else UNKNOWN) for row in rows]
     return _worst(states, [f"{row['job']} is {row['state']}" for row in rows], "no such job")
 
 
 def incidents(ask: Asking, job: str) -> Outcome:
-    """Fail where an incident is open; unknown where no job could have one."""
+    """Fail if an incident is open; unknown without a job that could have one."""
     if not _jobs(ask, job):
         return Outcome(UNKNOWN, "no such job, so nothing could be found")
     opened = _open(ask, job)
@@ -45,7 +45,7 @@ def incidents(ask: Asking, job: str) -> Outcome:
 
 
 def slos(ask: Asking, job: str) -> Outcome:
-    """Fail where a budget is spent; a state that is neither good nor bad is unknown."""
+    """Fail if a budget is spent; unknown for a state that is neither good nor bad."""
     job_slos = [(row["job"], slo) for row in _jobs(ask, job) for slo in row.get("slos") or []]
     states = [(name, _OF_SLO.get(slo["state"], UNKNOWN)) for name, slo in job_slos]
     evidence = [f"{name} {slo['name']} is {slo['state']}" for name, slo in job_slos]
@@ -53,14 +53,14 @@ def slos(ask: Asking, job: str) -> Outcome:
 
 
 def nodes(ask: Asking, job: str) -> Outcome:
-    """Fail where a node failed, of all nodes: the collector keeps their health apart from jobs."""
+    """Fail if any node has failed; the collector stores node health independent of jobs."""
     counts = {name: n for name, n in ask("/v1/nodes")["counts"].items() if n}
     states = [(name, _OF_NODE.get(name, UNKNOWN)) for name in counts]
     return _worst(states, [f"{n} {name}" for name, n in counts.items()], "no node is known")
 
 
 def checkpoints(ask: Asking, job: str) -> Outcome:
-    """Pass where the newest checkpoint of every job that runs verified; fail where it did not."""
+    """Pass if the newest checkpoint verified in every running job; fail if one did not."""
     running = [row["job"] for row in _jobs(ask, job) if row["state"] in GOING_ON]
     documents = [(name, ask(f"/v1/jobs/{name}")) for name in running[:_MOST_JOBS]]
     states: list[tuple[str, str]] = []
@@ -78,7 +78,7 @@ def checkpoints(ask: Asking, job: str) -> Outcome:
 
 
 def detectors(ask: Asking, job: str) -> Outcome:
-    """Fail where something is not looked for in a job, unknown where a job's answer is old."""
+    """Fail if a detector is not active in a job; unknown if a job's answer is stale."""
     rows = _jobs(ask, job)
     documents = [ask(f"/v1/jobs/{row['job']}") for row in rows[:_MOST_JOBS]]
     states: list[tuple[str, str]] = []
@@ -96,7 +96,7 @@ def detectors(ask: Asking, job: str) -> Outcome:
 
 
 def responders(ask: Asking, job: str) -> Outcome:
-    """Fail where an open incident that pages is not acknowledged, or owned by nobody."""
+    """Fail if an open incident that pages has no acknowledgement or no owner."""
     if not _jobs(ask, job):
         return Outcome(UNKNOWN, "no such job, so nothing could be found")
     opened = [incident for incident in _open(ask, job) if incident.get("severity") != "info"]
@@ -113,7 +113,7 @@ def responders(ask: Asking, job: str) -> Outcome:
 
 
 def owners(ask: Asking, job: str) -> Outcome:
-    """Warn where an incident that is over never had an owner: nobody follows it up."""
+    """Warn if a closed incident never had an owner, so that no follow-up is assigned."""
     closed = [
         incident
         for incident in ask("/v1/incidents")["incidents"]
@@ -130,7 +130,7 @@ def owners(ask: Asking, job: str) -> Outcome:
 
 
 def silences(ask: Asking, job: str) -> Outcome:
-    """Warn where a silence keeps pages back now, and name it: it may have been forgotten."""
+    """Warn about each active silence, with its name: it may have been forgotten."""
     active = [silence for silence in ask("/v1/silences")["silences"] if job in ("", silence["job"])]
     evidence = [
         f"{silence['id']} of "
@@ -142,7 +142,7 @@ def silences(ask: Asking, job: str) -> Outcome:
 
 
 def offenders(ask: Asking, job: str) -> Outcome:
-    """Warn where a node was at fault again and again."""
+    """Warn about nodes that were at fault repeatedly."""
     answer = all_nodes(ask)
     repeat_offenders = [node["node"] for node in answer["nodes"] if node["repeat_offender"]]
     if repeat_offenders:
@@ -166,11 +166,12 @@ CHECKS: dict[str, Callable[[Asking, str], Outcome]] = {
     "silences": silences,
     "offenders": offenders,
 }
-"""Checks by the name that an item gives."""
+"""Checks by the name in an item's `check`."""
 
 
 def _open(ask: Asking, job: str) -> list[dict[str, Any]]:
-    # Without the state the newest of any would come, and an old one that is open may be left out.
+    # Without `state` the answer holds the newest incidents in any state and may omit an old one
+    # that is open.
     rows = ask("/v1/incidents", state="open")["incidents"]
     return [row for row in rows if row["state"] == "open" and job in ("", row["job"])]
 
@@ -180,7 +181,7 @@ def _jobs(ask: Asking, job: str) -> list[dict[str, Any]]:
 
 
 def _worst(states: list[tuple[str, str]], evidence: list[str], empty_text: str) -> Outcome:
-    """Return the worst state and its evidence; unknown with `empty_text` without any state."""
+    """Return the worst state and its evidence; unknown with `empty_text` if there is no state."""
     for worst in _WORST_FIRST:
         shown = [text for (_, state), text in zip(states, evidence, strict=True) if state == worst]
         if shown:
@@ -189,13 +190,13 @@ def _worst(states: list[tuple[str, str]], evidence: list[str], empty_text: str) 
 
 
 def _in_short(evidence: list[str]) -> str:
-    """The first few, and how many more there are."""
+    """Return the first few entries, and the number of the others."""
     more = len(evidence) - _MOST_NAMED
     return ", ".join(evidence[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _note_unasked(count: int, states: list[tuple[str, str]], evidence: list[str]) -> None:
-    """Of jobs beyond the most that are asked for nothing is known, so all is not well."""
+    """Add an unknown state if there are more jobs than are requested, so the item cannot pass."""
     if count > _MOST_JOBS:
         states.append(("", UNKNOWN))
         evidence.append(

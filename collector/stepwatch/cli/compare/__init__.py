@@ -1,1 +1,1 @@
-"""Two runs compared: how fast, how sure that is, and what changed between them."""
+"""Comparison between two runs: speed, confidence and changes."""

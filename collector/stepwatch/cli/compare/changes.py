@@ -1,4 +1,4 @@
-"""What changed between two runs in configuration, code, data and environment. Pure."""
+"""Changes between two runs in configuration, code, data and environment. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PARTS = ("config", "model", "code", "data", "environment")
 
 
 class Change(NamedTuple):
-    """A fact that differs; None where a run has none of that name."""
+    """A fact that differs; None if a run lacks this name."""
 
     name: str
     before: str | None
@@ -17,7 +17,7 @@ class Change(NamedTuple):
 
 
 def changes(base_facts: Mapping[str, str], new_facts: Mapping[str, str]) -> list[Change]:
-    """What differs, in the order of `PARTS`, then of names."""
+    """Return the differences, in the order of `PARTS`, then by name."""
     names = sorted({*base_facts, *new_facts}, key=lambda name: (_part(name), name))
     return [
         Change(name, base_facts.get(name), new_facts.get(name))

@@ -1,4 +1,4 @@
-"""Two runs beside each other, as one document. Pure."""
+"""Two runs side by side, as one document. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _SLIS = (
     "exposed-communication",
     "checkpoint-stall",
 )
-"""SLIs that are shown beside the pace; the runs' documents have all of them."""
+"""SLIs shown beside the pace; the runs' documents have all SLIs."""
 
 
 def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) -> dict[str, Any]:
-    """How the run `new` differs from `base`; a regression is slower by more than `bound` (ratio).
+    """Return how the run `new` differs from `base`.
 
-    With a rate card, what counts is tokens for the money: devices of another price are compared.
+    A regression is slower by more than `bound` (ratio). With a rate card the quantity is tokens per
+    money, so that devices with different prices are comparable.
     """
     work = "tokens" if has_tokens(base) and has_tokens(new) else "steps"
     paces = pace(base, work), pace(new, work)
@@ -55,7 +56,7 @@ def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) 
 
 
 def _not_comparable(base: Run, new: Run, work: str) -> str:
-    """Why the pace of one run says nothing about that of the other; empty where it does."""
+    """Return why the runs' paces are not comparable; empty if they are."""
     clocks = [run.get("clock") for run in (base, new)]
     if None not in clocks and clocks[0] != clocks[1]:
         return f"steps are timed on different clocks: {clocks[0]} and {clocks[1]}"
@@ -69,7 +70,7 @@ def _not_comparable(base: Run, new: Run, work: str) -> str:
 
 
 def _price(run: Run, card: RateCard | None) -> float:
-    """Money for a device-second; 1.0 without a card, NaN where the card has no rate."""
+    """Return money per device-second; 1.0 without a card, NaN if the card has no rate."""
     if card is None:
         return 1.0
     rate = card.on(int(run["began_at"] or 0), run["job_class"])
@@ -123,8 +124,10 @@ def _run(run: Run, run_pace: Pace | None, price: float, work: str) -> dict[str, 
 
 
 def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
-    """Seconds of a step by phase, in the order of those that changed most; none where a run was
-    saved without them."""
+    """Return a step's seconds by phase, the largest change first.
+
+    The list is empty if a run was saved without phases.
+    """
     base_seconds, new_seconds = (
         (run.get("phase_seconds") or {}).get("seconds", {}) for run in (base, new)
     )

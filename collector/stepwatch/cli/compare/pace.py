@@ -1,4 +1,4 @@
-"""Whether one run is slower than another, and how sure that is. Pure."""
+"""Decide whether one run is slower than another, with confidence. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LEAST_BLOCKS = 8
-"""Parts of a run of which the spread is known well enough."""
+"""Blocks of a run from which its spread is estimated well enough."""
 CONFIDENCE = 0.95
 
 
 class Verdict(StrEnum):
-    """What a comparison comes to; unclear: a regression is neither seen nor ruled out."""
+    """Result of a comparison; unclear: a regression is neither shown nor ruled out."""
 
     REGRESSION = "regression"
     NO_REGRESSION = "no regression"
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 class Pace(NamedTuple):
-    """Work a second and device, and the spread of that (standard error over value)."""
+    """Work per second and device, with its spread (standard error over value)."""
 
     value: float
     error: float
@@ -32,7 +32,7 @@ class Pace(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The pace of a run over that of another, with the ends of its 95 % interval."""
+    """One run's pace over another's, with the bounds of its 95 % interval."""
 
     value: float
     low: float
@@ -40,15 +40,15 @@ class Ratio(NamedTuple):
 
 
 def has_tokens(run: Mapping[str, Any]) -> bool:
-    """Whether tokens are known of all parts of a run."""
+    """Return whether every block of a run counts tokens."""
     return bool(run["blocks"]) and all(block["tokens"] > 0 for block in run["blocks"])
 
 
 def pace(run: Mapping[str, Any], work: str) -> Pace | None:
-    """Work (`tokens` or `steps`) a second and device; None where nothing is known of the run.
+    """Return work (`tokens` or `steps`) per second and device; None without data for the run.
 
-    The error is that of a ratio of sums over blocks (Cochran, Sampling Techniques, 1977, 2.11):
-    blocks are long enough to be nearly independent where single steps are not.
+    The error is that for a ratio of sums over blocks (Cochran, Sampling Techniques, 1977, 2.11):
+    blocks are long enough to be nearly independent, but single steps are not.
     """
     blocks, devices = run["blocks"], run["world_size"]
     if not blocks or not devices:
@@ -66,9 +66,9 @@ def pace(run: Mapping[str, Any], work: str) -> Pace | None:
 
 
 def ratio(base: Pace, new: Pace) -> Ratio:
-    """The pace of `new` over that of `base`, as far as the two runs spread in themselves.
+    """Return the pace of `new` over that of `base`, with its interval from the spread in each run.
 
-    What differs from run to run, such as other users of the machine, is not in it.
+    The interval excludes differences from run to run, such as other users on the machine.
     """
     value = new.value / base.value
     error = math.hypot(base.error, new.error)
@@ -80,8 +80,11 @@ def ratio(base: Pace, new: Pace) -> Ratio:
 
 
 def verdict(pace_ratio: Ratio | None, blocks: Sequence[int], bound: float) -> Verdict:
-    """A regression is surely slower, and by more than `bound`; no regression is where so much can
-    be ruled out, or the run is no slower than `bound` allows and surely not by much more."""
+    """Return the verdict on a pace ratio against `bound`.
+
+    A regression is slower by more than `bound` and significantly slower. No regression means that a
+    slowdown beyond `bound` is ruled out. Everything else is unclear.
+    """
     if pace_ratio is None or min(blocks) < LEAST_BLOCKS:
         return Verdict.UNCLEAR
     limit = 1.0 - bound
@@ -91,8 +94,10 @@ def verdict(pace_ratio: Ratio | None, blocks: Sequence[int], bound: float) -> Ve
 
 
 def t_quantile(share: float, freedom: float) -> float:
-    """Quantile of Student's t from that of the normal (Abramowitz and Stegun, 26.7.5); within 0.3 %
-    from 7 degrees of freedom on."""
+    """Return Student's t quantile from the normal one (Abramowitz and Stegun, 26.7.5).
+
+    It is within 0.3 % from 7 degrees of freedom up.
+    """
     z = NormalDist().inv_cdf(share)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
@@ -101,7 +106,7 @@ def t_quantile(share: float, freedom: float) -> float:
 
 
 def _freedom(*errors_and_blocks: tuple[float, int]) -> float:
-    """Degrees of freedom of the sum of two variances (Welch and Satterthwaite)."""
+    """Return the degrees of freedom for a sum of two variances (Welch and Satterthwaite)."""
     total = sum(error**2 for error, _ in errors_and_blocks)
     parts = sum(error**4 / (blocks - 1) for error, blocks in errors_and_blocks)
     return total**2 / parts if parts > 0 else math.inf

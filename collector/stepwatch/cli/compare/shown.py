@@ -13,7 +13,7 @@ _WIDEST = 48
 
 
 def comparison_text(comparison: Mapping[str, Any]) -> str:
-    """The verdict first, then figures, phases and what changed."""
+    """Return the comparison as text: verdict, figures, phases, changes."""
     base, new = comparison["runs"]
     parts = [
         f"{_name(base)}  ->  {_name(new)}",

@@ -1,4 +1,4 @@
-"""What a demo is to do, checked before anything starts."""
+"""Plan of a demo, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 60
 LEAST_STEPS = 10
 FAULT = "slow-compute:rank=2,step=20"
 DRILLED = tuple(name for name, kind in FAULTS.items() if kind not in (*UNSUPPORTED_FAULTS, FlipBit))
-"""Names of the faults that a demo can suffer and show."""
+"""Names of faults that a demo can inject and show."""
 
 _PURPOSE = "the page"
 _SHARED_MEMORY = Path("/dev/shm")
@@ -29,7 +29,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Plan:
-    """One demo: what to train, what to break, and where things lie."""
+    """One demo: steps to train, faults to inject, and paths."""
 
     steps: int
     faults: tuple[Fault, ...]
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def hangs(self) -> bool:
-        """Whether a fault keeps the run from ever ending by itself."""
+        """Whether a fault keeps the run from ending by itself."""
         return any(isinstance(fault, Hang | Stop | WrongShape) for fault in self.faults)
 
     @property
@@ -62,8 +62,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     """Check the options and create the demo's directories.
 
     Raises:
-        UsageError: a fault, a number or a place does not fit, or the demo cannot suffer the
-            fault; nothing was started.
+        UsageError: a fault, a number or a path does not fit, or the demo cannot inject the fault;
+            nothing was started.
         DataError: there is no data at `--data`.
         ConfigurationError: a directory cannot be written, or the port is in use.
     """
@@ -128,7 +128,7 @@ def _rings() -> Path:
 
 
 def _usable_port(wanted: int | None) -> int:
-    """The wanted port; without a wish the usual one, or a free one where it is taken."""
+    """Return the requested port, else the default one, or a free one if the default is in use."""
     if wanted is not None:
         return free_port(wanted, "--port", _PURPOSE)
     try:

@@ -16,7 +16,7 @@ def _pace(seconds: float | None) -> str:
 
 
 class Progress:
-    """Shows where the run is; `note` adds a line that stays."""
+    """Shows the run's progress; `note` adds a permanent line."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
@@ -30,12 +30,12 @@ class Progress:
         self._show_live("")
 
     def note(self, message: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._show_live("")
         print(message, flush=True)
 
     def show(self, job: dict[str, Any] | None, elapsed: float) -> None:
-        """Show the job as the collector sees it; None before its first record."""
+        """Show the job as the collector reports it; None before its first record."""
         line = self._line(job, elapsed)
         if self._is_live:
             self._show_live(line)

@@ -1,4 +1,4 @@
-"""The closing report of a demo, as text and as the JSON that programs read."""
+"""A demo's final report, as text and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INCIDENT_KEYS = (
 
 
 def report_json(job: dict[str, Any], page_url: str) -> dict[str, Any]:
-    """The report as `--json FILE` holds it; seconds and ratios, null where unknown."""
+    """Return the report for `--json FILE`; seconds and ratios, null if unknown."""
     return {
         "loss_first": job["loss_first"],
         "loss_last": job["loss_last"],
@@ -43,7 +43,7 @@ def report_json(job: dict[str, Any], page_url: str) -> dict[str, Any]:
 
 
 def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
-    """The report as people read it, within 80 columns."""
+    """Return the report as text for readers, within 80 columns."""
     faults = "; ".join(plan.fault_texts) or "none"
     shape = "4 ranks (2 pipeline stages x 2 shards)"
     lines = [
@@ -90,6 +90,6 @@ def _waits(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def incident_note(incident: dict[str, Any], elapsed: float) -> str:
-    """What appears the moment an incident opens, within 80 columns."""
+    """Return the line for an incident that just opened, within 80 columns."""
     note = f"INCIDENT {incident['kind']}: {incident['summary']}"
     return f"{elapsed:4.0f} s  {text.wrapped(note, '        ').lstrip()}"

@@ -1,4 +1,4 @@
-"""Runs a demo from start to report."""
+"""Run a demo from start to report."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ POLL_SECONDS = 0.5
 _START_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 4.0
-"""How long a hanging run goes on after its incident opened."""
+"""How long a hanging run continues after its incident has opened."""
 
 
 class DemoError(StepwatchError):
-    """A part of the demo did not start or did not end as it should."""
+    """A part of the demo did not start or did not end as expected."""
 
 
 def run_demo(plan: Plan, json_file: Path | None) -> int:
-    """Run `plan`, print its report, and leave no process or ring behind; returns the exit code.
+    """Run `plan`, print its report, and return the exit code; no process or ring remains.
 
     Raises:
         DemoError: a part failed; the message quotes its last line.
@@ -72,7 +72,7 @@ class Demo:
         self._began = time.monotonic()
 
     def run(self, progress: Progress) -> dict[str, Any]:
-        """Start everything, follow the run to its end, and return the job as last seen."""
+        """Start all processes, follow the run to its end, and return the newest job document."""
         self._start_servers()
         progress.note(f"{self._elapsed():4.0f} s  page at {self.url}/jobs/{JOB}")
         trainer = self._processes.start("trainer", *self._trainer_words())
@@ -84,7 +84,7 @@ class Demo:
         return job
 
     def close(self) -> None:
-        """End every process and remove what is not kept."""
+        """End every process and remove all files that the plan does not keep."""
         with undisturbed():
             self._client.close()
             self._processes.stop_all()
@@ -122,7 +122,7 @@ class Demo:
         return words
 
     def _follow(self, trainer: subprocess.Popen[bytes], progress: Progress) -> None:
-        """Watch until the trainer ends, or hangs and the incident is open."""
+        """Watch until the trainer ends, or until it hangs and the incident is open."""
         opened: dict[str, float] = {}
         while trainer.poll() is None:
             job = self._job()
@@ -144,7 +144,7 @@ class Demo:
             time.sleep(POLL_SECONDS)
 
     def _settled(self, finished: bool) -> dict[str, Any]:
-        """The job once its last records have arrived."""
+        """Return the job after its last records have arrived."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             job = self._job()

@@ -1,1 +1,1 @@
-"""Checks of `stepwatch doctor` that need the trainer's own code: the agent does without it."""
+"""Checks for `stepwatch doctor` that need the trainer's code, which the agent does not import."""

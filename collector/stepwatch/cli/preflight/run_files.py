@@ -1,7 +1,7 @@
-"""Preflight checks of a run's files: the manifest of its data, and its newest checkpoint.
+"""Preflight checks on a run's files: the data manifest and the newest checkpoint.
 
-The reference trainer's own code reads them, without torch, and moves nothing: what is invalid the
-next start quarantines. Whatever is left after `READ_SECONDS` is compared by size alone.
+The reference trainer's code reads them, without torch, and moves nothing: the next start
+quarantines invalid files. Files left after `READ_SECONDS` are compared by size alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from stepwatch.agent.doctor.result import Result, Surroundings
 
 READ_SECONDS = 10.0
-"""For the digests of each: a checkpoint of a terabyte takes longer than a prolog may."""
+"""Time limit for the digests of each: a terabyte checkpoint takes longer than a prolog allows."""
 CHECKPOINTS_SHOWN = 3
 
 
 class _Entry(NamedTuple):
-    """A file: its name, its size in bytes, and a function that says why it is invalid."""
+    """A file: its name, its size in bytes, and a function that returns why it is invalid."""
 
     name: str
     size: int
@@ -28,7 +28,7 @@ class _Entry(NamedTuple):
 
 
 def check(around: Surroundings) -> Iterator[Result]:
-    """The dataset, if it is named, and the newest checkpoint, if there is one."""
+    """Check the dataset, if one is named, and the newest checkpoint, if one exists."""
     if around.data is not None:
         yield _of_data(around.data)
     if around.checkpoints is not None:
@@ -58,7 +58,7 @@ def _of_data(folder: Path) -> Result:
 
 
 def _newest_checkpoint(root: Path) -> Result:
-    """The newest that is valid; what is newer and invalid is a warning, as steps are lost."""
+    """Return the newest valid checkpoint; a newer invalid one is a warning: its steps are lost."""
     from stepwatch.agent.doctor.result import Outcome, Problem, Result
     from stepwatch.trainer.checkpoint import layout
 
@@ -100,7 +100,7 @@ def _of_checkpoint(folder: Path) -> tuple[str | None, str]:
 
 
 def _compared(folder: Path, entries: Sequence[_Entry]) -> tuple[str | None, str]:
-    """Why a file is invalid, or None; and how much was read. All sizes come first."""
+    """Return why a file is invalid, or None, and how much was read; all sizes are checked first."""
     for entry in entries:
         try:
             size = (folder / Path(entry.name).name).stat().st_size

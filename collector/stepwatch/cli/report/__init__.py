@@ -1,1 +1,1 @@
-"""What `stepwatch report` prints: rates, money, and the report in Markdown."""
+"""Output of `stepwatch report`: rates, money, and the report in Markdown."""

@@ -1,4 +1,4 @@
-"""Stacked bars of device-time by cause and day, as SVG without a script. Pure."""
+"""Stacked bars with device-time by cause and day, as SVG without a script. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwatch.cli.report.html import html
 
 WIDTH, HEIGHT = 960, 260
 _LEFT, _RIGHT, _BOTTOM = 72, 20, 22
-"""Room for what stands beside the bars, and for half of the last date."""
+"""Margins for the axis labels, and for half the last date's width."""
 COLOURS: Mapping[str, str] = {
     "productive": "#41ab5d",
     "start-up": "#9ecae1",
@@ -25,13 +25,15 @@ COLOURS: Mapping[str, str] = {
     "idle-allocated": "#c7c7c7",
     "unknown": "#4d4d4d",
 }
-"""A colour for each cause, far apart also for those who do not see red and green alike; beside it
-stands its name, so that colour alone is never all that differs."""
+"""A colour for each cause, distinct also with red-green colour blindness.
+
+The legend names each cause, so colour is never the only difference.
+"""
 _MOST_LABELS = 12
 
 
 def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
-    """One bar a day, as high as the device-hours allocated, of parts by cause."""
+    """Return one bar per day, as high as the allocated device-hours, split by cause."""
     most = max((day["allocated_seconds"] for day in days), default=0.0)
     if not most > 0:
         return ""
@@ -65,7 +67,7 @@ def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
 
 
 def legend(causes: Sequence[str]) -> str:
-    """Colours and names."""
+    """Return the legend: colours and names."""
     return "".join(
         f'<span class="key"><span class="swatch" style="background:{COLOURS[cause]}"></span>'
         f"{html(cause)}</span>"
@@ -74,7 +76,7 @@ def legend(causes: Sequence[str]) -> str:
 
 
 def _labelled(count: int) -> set[int]:
-    """Which of so many days have their date below: so many that none touches another."""
+    """Return the days that get a date label, spaced so that labels do not touch."""
     every = -(-count // _MOST_LABELS)
     return set(range(count - 1, -1, -every))
 

@@ -1,4 +1,4 @@
-"""Text from elsewhere within HTML, as content or in an attribute's quotes."""
+"""Escape external text for HTML, as content or in a quoted attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.plain_text import plain_line
 
 
 def html(text: str) -> str:
-    """`text` as it shows: no element, no entity, no change of direction.
+    """Return `text` escaped: no element, no entity, no change in text direction.
 
     >>> html("<b>a & b</b>")
     '&lt;b&gt;a &amp; b&lt;/b&gt;'

@@ -1,6 +1,6 @@
 """A report in Markdown: for a terminal, a wiki, or a mail. Pure.
 
-Every text of it is escaped here, once.
+Every text is escaped here, once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stepwatch.runbooks.markdown import block, inline
 
 
 def markdown(title: str, sections: Iterable[Section]) -> str:
-    """All sections below the title."""
+    """Return all sections below the title."""
     parts = [f"# {inline(title)}"]
     for section in sections:
         parts += [f"## {inline(section.title)}"] if section.title else []
@@ -24,7 +24,7 @@ def markdown(title: str, sections: Iterable[Section]) -> str:
 
 
 def aligned(table: Table) -> str:
-    """A Markdown table whose columns line up in plain text."""
+    """Return a Markdown table whose columns are aligned in plain text."""
     cells = [[inline(cell) for cell in row] for row in (table.head, *table.rows)]
     wide = [max(len(row[column]) for row in cells) for column in range(len(table.head))]
     lines = [

@@ -1,4 +1,4 @@
-"""A report as one HTML file: no script, nothing loaded from anywhere. Pure."""
+"""A report as one HTML file: no script, no external resources. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def page(title: str, sections: Iterable[Section], report: Mapping[str, Any]) -> str:
-    """All sections below the title, with a chart of the days below the headline."""
+    """Return all sections below the title, with a chart by day below the headline."""
     parts = [f"<h1>{html(title)}</h1>"]
     for section in sections:
         parts += [f"<h2>{html(section.title)}</h2>"] if section.title else []
@@ -65,6 +65,6 @@ def _table(table: Table) -> str:
 
 
 def _cell(words: str) -> str:
-    """Numbers stand to the right, under each other; a date is none."""
+    """Return a table cell; numbers are right-aligned, dates are not."""
     is_number = words[:1].isdigit() and words[4:5] != "-"
     return f"<td{' class=number' if is_number else ''}>{html(words)}</td>"

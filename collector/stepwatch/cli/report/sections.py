@@ -1,4 +1,4 @@
-"""A report as sections of paragraphs and tables, whatever it is shown as. Pure."""
+"""A report as sections with paragraphs and tables, for any output format. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Document = Mapping[str, Any]
 
 
 class Table(NamedTuple):
-    """Cells as text, below their heads."""
+    """Cells as text, below their column heads."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 class Section(NamedTuple):
-    """A titled part: lines, then tables, then a closing line; each may be missing.
+    """A titled part: lines, then a table, then a closing line; each may be missing.
 
-    All of it is text, which the output escapes. `mark` makes the lines a list: `NUMBERS`, or what
-    stands before each.
+    All fields are text, which the output escapes. `mark` makes the lines a list: `NUMBERS`, or the
+    prefix before each line.
     """
 
     title: str
@@ -38,19 +38,19 @@ class Section(NamedTuple):
     mark: str = ""
 
     def marked(self) -> Iterator[tuple[str, str]]:
-        """Each line, and what stands before it."""
+        """Yield each line's prefix and the line."""
         for number, line in enumerate(self.lines, 1):
             yield f"{number}. " if self.mark == NUMBERS else self.mark, line
 
 
 def sections(report: Document, card: RateCard | None = None) -> list[Section]:
-    """All of a report; with a rate card money stands beside device-time. The first has no title."""
+    """Return a report's sections, the first untitled; a rate card adds money to device-time."""
     if not report["jobs"]:
         return [Section("", [f"{_span(report)}: no job used any device-time in it."])]
     return [
         Section("", _headline(report, card)),
         Section("Where device-time went", table=_causes(report, card)),
-        # An earlier collector has neither of these.
+        # An earlier collector has neither field.
         *([_slos(report)] if report.get("slos") else []),
         *([_classes(report)] if len(report.get("classes", ())) > 1 else []),
         *_owners(report, card),
@@ -96,7 +96,7 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
 
 
 def _tokens(summed: Document) -> str:
-    """Tokens; an earlier collector says 0 of steps that count none."""
+    """Return tokens; an earlier collector reports 0 for steps without a token count."""
     is_counted = summed["tokens"] or not summed["steps"]
     return f"{summed['tokens']:,}" if is_counted else text.UNKNOWN
 
@@ -131,7 +131,7 @@ def _causes(report: Document, card: RateCard | None) -> Table:
 
 
 def _classes(report: Document) -> Section:
-    """One line a class: ratios are sums over all of its jobs, so a large job weighs more."""
+    """Return one line per class; ratios are over sums of all jobs, so a large job weighs more."""
     rows = [
         [
             row["job_class"] or text.UNKNOWN,
@@ -148,7 +148,7 @@ def _classes(report: Document) -> Section:
 
 
 def _slos(report: Document) -> Section:
-    """One line a class and SLO: budgets of the report's time, and the trend in parts of it."""
+    """Return one line per class and SLO: budgets for the report's time, and the trend by part."""
     rows = []
     for line in report["slos"]:
         lost, allowed = line["lost_device_seconds"], line["allowed_device_seconds"]
@@ -180,7 +180,7 @@ def _slos(report: Document) -> Section:
 
 
 def _compact(ratio: float | None) -> str:
-    """A share in percent, rounded down: 99.97 is no 100."""
+    """Return a share in percent, rounded down: 99.97 is not 100."""
     return "-" if ratio is None else f"{math.floor(ratio * 1000) / 10:g}"
 
 
@@ -188,7 +188,7 @@ _OWNERS = {"project": "Projects", "team": "Teams", "cost_centre": "Cost centres"
 
 
 def _owners(report: Document, card: RateCard | None) -> Iterator[Section]:
-    """A section for each of project, team and cost centre that any job names."""
+    """Yield a section for each field (project, team, cost centre) that any job names."""
     for field, title in _OWNERS.items():
         jobs_by_owner: dict[str, list[Document]] = {}
         for job in report["jobs"]:
@@ -211,7 +211,7 @@ def _allocated(jobs: Iterable[Document]) -> float:
 def _owner(
     name: str, jobs: Sequence[Document], report: Document, card: RateCard | None
 ) -> list[str]:
-    """Sums over sums, as everywhere."""
+    """Return the row for one owner; ratios are sums over sums, as everywhere."""
     allocated = _allocated(jobs)
     seconds = {
         cause: sum(float(job["seconds"][cause]) for job in jobs) for cause in report["causes"]
@@ -231,7 +231,7 @@ def _owner(
 
 
 def _worst(seconds: Mapping[str, float], allocated: float) -> str:
-    """The cause that most was lost to, and its share."""
+    """Return the cause with the largest loss, and its share."""
     worst = max(
         (cause for cause in seconds if cause != "productive"), key=lambda cause: seconds[cause]
     )
@@ -303,7 +303,7 @@ def _nodes(report: Document) -> Table:
             node["node"],
             str(node["incidents"]),
             _device_time(node["device_seconds_lost"]),
-            # An earlier collector has neither of these.
+            # An earlier collector has neither field.
             text.count(node.get("faults_30d")),
             (node.get("health") or text.UNKNOWN)
             + (", repeat offender" if node.get("repeat_offender") else ""),
@@ -332,7 +332,7 @@ _ADVICE = {
 
 
 def _actions(report: Document) -> Section:
-    """The causes that took most, with what usually helps; at most three of 2 % or more."""
+    """Return the largest causes with the usual remedy; at most three, each at least 2 %."""
     total, allocated = report["total"]["seconds"], report["total"]["allocated_seconds"]
     losses = sorted(((total[cause], cause) for cause in _ADVICE), reverse=True)
     advice = [
@@ -345,7 +345,7 @@ def _actions(report: Document) -> Section:
 
 
 def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:
-    """Money for all jobs, and device-seconds without a rate."""
+    """Return the cost of all jobs, and the device-seconds without a rate."""
     costs = [job_cost(job, card) for job in jobs]
     return sum(money for money, _ in costs), sum(without for _, without in costs)
 

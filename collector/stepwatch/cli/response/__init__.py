@@ -1,1 +1,1 @@
-"""What people do about incidents, at the command line."""
+"""Incident response at the command line."""

@@ -23,10 +23,10 @@ _MOST_BYTES = 1 << 20
 
 
 def silence(url: str, about: Mapping[str, str], request: Mapping[str, Any], now: float) -> str:
-    """Begin a silence of the alerts of a job, node or kind at `now`, Unix seconds; returns its id.
+    """Silence the alerts for a job, node or kind from `now` (Unix seconds); return the silence id.
 
     Raises:
-        SourceError: nobody answers, or it is refused.
+        SourceError: no server answers, or it refuses.
     """
     document = {
         "matchers": [
@@ -46,10 +46,10 @@ def silence(url: str, about: Mapping[str, str], request: Mapping[str, Any], now:
 
 
 def expire(url: str, identity: str) -> None:
-    """End a silence; one that Alertmanager does not know, or that is over, is no error.
+    """End a silence; an unknown or expired silence is not an error.
 
     Raises:
-        SourceError: nobody answers, or it is refused.
+        SourceError: no server answers, or it refuses.
     """
     if re.fullmatch(r"[0-9A-Za-z-]{1,80}", identity):
         _send("DELETE", url, f"/api/v2/silence/{identity}", known_only=False)
@@ -81,7 +81,7 @@ def _send(
 
 
 def _labels(about: Mapping[str, str]) -> dict[str, str]:
-    """The labels that the alerts have: a kind is known there by its alert."""
+    """Return the alerts' labels; a kind is labelled with its alert's name."""
     label_values = {labels.JOB: about["job"], labels.NODE: about["node"]}
     if about["kind"]:
         label_values["alertname"] = ALERT_OF[FindingKind(about["kind"])]

@@ -1,4 +1,4 @@
-"""The diagnosis of one job: a verdict with its evidence, impact and first action. Pure."""
+"""The diagnosis for one job: a verdict with its evidence, impact and first action. Pure."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ from stepwatch.collector.job_states import (
 )
 
 HEALTHY, RECOVERED, ANOMALY = "healthy", "recovered", "anomaly"
-"""Verdicts, beside `INTERRUPTED` and `UNKNOWN`: nothing was wrong; nothing is wrong any more;
-something is wrong, or was until the run ended."""
+"""Verdicts beside `INTERRUPTED` and `UNKNOWN`.
+
+Healthy: nothing was wrong. Recovered: nothing is wrong any more. Anomaly: something is wrong, or
+was wrong until the run ended.
+"""
 WELL = (HEALTHY, RECOVERED)
 _EVIDENCE = 4
-"""Rows of evidence on the screen; `stepwatch incidents --id` has all."""
+"""Evidence rows on the screen; `stepwatch incidents --id` has all."""
 _TELEMETRY = "telemetry-lost"
 _NOT_KNOWN = (STALE, UNKNOWN)
 _BAD = (DEGRADED, STALLED, FAILED)
 _PAST = 3
-"""Incidents that are over and are named on the screen."""
+"""Most closed incidents named on the screen."""
 
 
 def diagnosis(job: dict[str, Any], collector: str) -> dict[str, Any]:
-    """The state of a job as a document: `verdict` is healthy, recovered, interrupted, anomaly or
-    unknown.
+    """Return a job's state as a document.
 
-    An incident that ended because the run did counts as if it were open: it was never fixed.
-    `unknown` lists why something is not known; a job of which that is all is not healthy. `past`
-    are the incidents that are over.
+    `verdict` is healthy, recovered, interrupted, anomaly or unknown. An incident that ended only
+    with the run counts as open, since it was never fixed. `unknown` lists reasons for missing
+    facts; a job with such reasons alone is not healthy. `past` holds the incidents that are over.
     """
     incidents = sorted(job.get("incidents", ()), key=_weight, reverse=True)
     opened = [
@@ -76,7 +78,7 @@ _PAST_KEYS = ("id", "kind", "state", "summary", "began_at", "resolved_at")
 
 
 def _ended_with_run(incident: dict[str, Any], job: dict[str, Any]) -> bool:
-    """Whether an incident ended because the newest run of its job did."""
+    """Return whether an incident ended because the job's newest run ended."""
     is_newest = incident.get("attempt") == job.get("attempt")
     return incident["state"] == "ended" and job["state"] in ENDED and is_newest
 
@@ -99,14 +101,14 @@ def _verdict(
 
 
 def _weight(incident: dict[str, Any]) -> tuple[bool, float, float]:
-    """An alert before what informs, then what costs most, then what began first."""
+    """Return the sort key: alerts before informational incidents, then by cost, then the oldest."""
     share = incident.get("throughput_lost_ratio")
     is_alert = incident.get("severity") != "info"
     return is_alert, -1.0 if share is None else float(share), -float(incident["began_at"])
 
 
 def _unknown(job: dict[str, Any], opened: Sequence[dict[str, Any]]) -> list[str]:
-    """Why something is not known of a job."""
+    """Return the reasons why facts about a job are unknown."""
     reasons = [str(incident["summary"]) for incident in opened if incident["kind"] == _TELEMETRY]
     if job.get("reason"):
         reasons.append(f"it is {job['state']}: {job['reason']}")
@@ -120,7 +122,8 @@ def _unknown(job: dict[str, Any], opened: Sequence[dict[str, Any]]) -> list[str]
         f"segments {part['first']} to {part['last']} of its log could not be read"
         for part in job.get("unread", ())
     ]
-    # What nobody measures, as saves that no hook verifies, is unknown in a healthy job, too.
+    # Facts without a measurement, such as checkpoints that no hook verifies, are unknown in a
+    # healthy job, too.
     gaps = ("frozen", "unknown") if reasons else ("frozen",)
     frozen = [slo["name"] for slo in job.get("slos", ()) if slo["state"] in gaps]
     return [*reasons, f"SLO {', '.join(frozen)}: too little telemetry"] if frozen else reasons
@@ -138,7 +141,7 @@ def _impact(incident: dict[str, Any]) -> dict[str, Any]:
 
 
 def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
-    """The first step of the runbook that does not look at what the diagnosis itself shows."""
+    """Return the runbook's first step that does not repeat the diagnosis itself."""
     steps = runbook_steps.steps(incident, runbook_steps.FIRST, collector)
     look = f"stepwatch incidents --collector {collector} --id {incident['id']}"
     first = next(
@@ -149,7 +152,7 @@ def _action(incident: dict[str, Any], collector: str) -> dict[str, Any]:
 
 
 def diagnosis_text(document: dict[str, Any], source: str | None, width: int) -> str:
-    """The diagnosis on one screen of `width` columns."""
+    """Return the diagnosis on one screen with `width` columns."""
     step = "unknown" if document["step"] is None else document["step"]
     words = [document["verdict"].upper()]
     words += [document["state"]] if document["state"] != document["verdict"] else []

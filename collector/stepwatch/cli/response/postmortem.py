@@ -1,4 +1,4 @@
-"""A post-mortem from what is stored: what a person would else gather by hand. Pure."""
+"""A post-mortem from stored facts, which would otherwise be gathered by hand. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABOUT = ("job", "node", "kind")
 
 
 class Material(NamedTuple):
-    """An incident, its job (None where nobody has it any more), and the silences of that time."""
+    """An incident, its job (None if it is no longer in live state), and silences in that time."""
 
     incident: dict[str, Any]
     job: dict[str, Any] | None
@@ -26,7 +26,7 @@ class Material(NamedTuple):
 
 
 def document_of(material: Material) -> dict[str, Any]:
-    """The post-mortem for programs; null is unknown."""
+    """Return the post-mortem for programs; null is unknown."""
     incident, lost = material.incident, material.incident["device_seconds_lost"]
     is_measured = bool(lost) or incident["throughput_lost_ratio"] is not None
     return {
@@ -42,7 +42,7 @@ def document_of(material: Material) -> dict[str, Any]:
 
 
 def postmortem(material: Material, collector: str) -> str:
-    """The post-mortem as Markdown."""
+    """Return the post-mortem as Markdown."""
     incident, document = material.incident, document_of(material)
     title = f"Post-mortem: {incident['kind']} in job {incident['job']}, incident {incident['id']}"
     evidence = [
@@ -113,7 +113,7 @@ def _silences(silences: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _actions(incident: dict[str, Any], collector: str) -> Iterator[str]:
-    """The mitigations of the runbook: what was done of them, and what keeps it from coming back."""
+    """Yield the runbook's mitigations and questions on follow-up, as draft action items."""
     for step in runbook_steps.steps(incident, runbook_steps.MITIGATION, collector):
         yield Markdown(step.text)
     yield f"Is the runbook {incident['runbook']} right? Correct what was not."
@@ -130,7 +130,7 @@ def _covering(material: Material) -> list[dict[str, Any]]:
 
 
 def _last_good(material: Material) -> int | None:
-    """The newest verified checkpoint before the first step of the incident."""
+    """Return the newest verified checkpoint before the incident's first step."""
     checkpoints = (material.job or {}).get("checkpoints", ())
     since = material.incident["since_step"]
     good = [checkpoint["step"] for checkpoint in checkpoints if checkpoint["verified"] is True]
@@ -138,7 +138,7 @@ def _last_good(material: Material) -> int | None:
 
 
 def _redone(material: Material) -> int | None:
-    """Steps of the incident's attempt that the next one made again; None: it is not known."""
+    """Return the number of steps in the incident's attempt that the next one redid, if known."""
     number = material.incident["attempt"]
     for attempt in (material.job or {}).get("attempts", ()):
         if attempt["attempt"] == number and attempt["redone_from"] is not None:

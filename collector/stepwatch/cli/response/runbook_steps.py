@@ -1,4 +1,4 @@
-"""What a runbook says to do first: its numbered steps with their commands, and its mitigations."""
+"""First steps from a runbook: its numbered steps with their commands, and its mitigations."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ FIRST, MITIGATION = "First five minutes", "Mitigation"
 
 
 class Step(NamedTuple):
-    """One numbered step: what to do, and the commands for it."""
+    """One numbered step: its instruction and commands."""
 
     text: str
     commands: tuple[str, ...]
 
 
 def steps(incident: Mapping[str, Any], section: str, collector: str) -> list[Step]:
-    """The steps of a section of an incident's runbook, filled in; none where there is no runbook.
+    """Return the steps in a section of an incident's runbook, filled in; empty without a runbook.
 
-    `collector` is the address that its commands ask.
+    `collector` is the address for the commands.
     """
     values = {"collector": collector, **runbook_values(dict(incident))}
     try:
         page = runbooks.render(str(incident["runbook"]), values)
-    except StepwatchError:  # of another version
+    except StepwatchError:  # an incident from another version
         return []
     match = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     parts = re.split(r"^\d+\. ", match[1], flags=re.MULTILINE)[1:] if match else []

@@ -1,4 +1,4 @@
-"""Options and words that the verbs of incident response share."""
+"""Options and words shared by the incident response verbs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_by_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def me() -> str:
-    """Who runs this, as far as the system says; behind `sudo`, whoever called it."""
+    """Return the user that runs this process; under `sudo` the user that called it."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in a container
@@ -26,10 +26,10 @@ def me() -> str:
 
 
 def lasting(text: str) -> float:
-    """Seconds of a time such as 90s, 30m, 2h or 7d.
+    """Parse a time such as 90s, 30m, 2h or 7d; return seconds.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is not such a time.
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", text)
     if match is None or not float(match[1]):
@@ -38,6 +38,6 @@ def lasting(text: str) -> float:
 
 
 def in_short(seconds: float) -> str:
-    """A time in the largest unit in which it is at least one, as 2h or 1.5d."""
+    """Format a time in the largest unit with a value of at least one, as 2h or 1.5d."""
     unit = next((name for name in "dhm" if seconds >= _UNITS[name]), "s")
     return f"{seconds / _UNITS[unit]:.3g}{unit}"

@@ -1,6 +1,6 @@
-"""A training fleet from one process: what the agents of a real run would send, with known faults.
+"""A training fleet from one process: the segments that real agents would send, with known faults.
 
-`plan` says what runs, `steps` how long each rank works and waits, `clocks` what the clocks of the
-nodes show, `records` and `states` turn that into rows, `fleet` into segments at the moments at
-which agents flush, `outbox` and `run` send them, `report` says what became of them.
+`plan` defines the run, `steps` the work and wait times on each rank, `clocks` the nodes' clocks.
+`records` and `states` turn these into rows, and `fleet` into segments at the agents' flush times.
+`outbox` and `run` send the segments, `report` describes the result.
 """

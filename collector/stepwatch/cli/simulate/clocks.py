@@ -1,4 +1,4 @@
-"""What the clocks of the nodes show: each is off by some milliseconds and drifts by some ppm."""
+"""Clocks of the nodes: each is off by some milliseconds and drifts by some ppm."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
 
 OFFSET_NS = 2e6
-"""Standard deviation of the wall clocks: what NTP leaves in a data centre."""
+"""Standard deviation of the wall clocks: the error that NTP leaves in a data centre."""
 DRIFT_PPB = 8e3
-"""Standard deviation of their rates, in parts per billion: 8 ppm, as of a common crystal."""
+"""Standard deviation of the clock rates, in parts per billion: 8 ppm, typical for a crystal."""
 LONGEST_UP_NS = 40 * 86_400 * NANOSECONDS
 
 
 class NodeClocks:
     """The clocks of `nodes` nodes; true time is nanoseconds since the run began.
 
-    Both clocks of a node come from one crystal, so they drift alike and the pair that a segment
-    carries joins them as well as on a real node.
+    Both clocks on a node have one crystal, so they drift alike, and a segment's clock pair joins
+    them as well as on a real node.
     """
 
     def __init__(self, nodes: int, epoch_ns: int, noise: np.random.Generator) -> None:
@@ -27,14 +27,14 @@ class NodeClocks:
         self._ppb = noise.normal(0.0, DRIFT_PPB, nodes).astype(np.int64)
 
     def monotonic(self, nodes: Integers, true_ns: Integers) -> Integers:
-        """Monotonic nanoseconds that the clock of each node shows; shapes broadcast."""
+        """Return monotonic nanoseconds on each node's clock; shapes broadcast."""
         return self._booted[nodes] + self._elapsed(nodes, true_ns)
 
     def wall(self, nodes: Integers, true_ns: Integers) -> Integers:
-        """Wall nanoseconds that the clock of each node shows; shapes broadcast."""
+        """Return wall nanoseconds on each node's clock; shapes broadcast."""
         return self._wall[nodes] + self._elapsed(nodes, true_ns)
 
     def _elapsed(self, nodes: Integers, true_ns: Integers) -> Integers:
-        # In two divisions: a day in nanoseconds times a drift in ppb does not fit into 64 bits.
+        # Two divisions: a day in nanoseconds times a drift in ppb overflows 64 bits.
         drift: Integers = true_ns // 1000 * self._ppb[nodes] // 1_000_000
         return true_ns + drift

@@ -1,4 +1,4 @@
-"""The faults of a simulated fleet; what each one truly is, the collector must find out."""
+"""Faults of a simulated fleet; the collector must find each fault's nature from the records."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stepwatch.faults.specs import Fault, parse_fault
 
 @dataclass(frozen=True)
 class Simulated(Fault):
-    """A fault of `rank`, or of the node that it runs on; later than the collector's baseline."""
+    """A fault on `rank`, or on its node; it begins after the collector's baseline."""
 
     step: int = 60
 
 
 @dataclass(frozen=True)
 class Slower(Simulated):
-    """Something takes `factor` times as long."""
+    """A phase takes `factor` times as long."""
 
     factor: float = 2.0
 
 
 @dataclass(frozen=True)
 class SlowCompute(Slower):
-    """Forward and backward of the rank take `factor` times as long, as on a throttled device."""
+    """The rank's forward and backward take `factor` times as long, as on a throttled device."""
 
     name: ClassVar[str] = "slow-compute"
     point: ClassVar[str] = "compute"
@@ -43,7 +43,7 @@ class SlowData(Slower):
 class SlowLink(Slower):
     """Transfers between nodes take `factor` times as long: the rank's node has a bad link.
 
-    Its TCP sends segments again.
+    Its TCP retransmits segments.
     """
 
     name: ClassVar[str] = "slow-link"
@@ -53,7 +53,7 @@ class SlowLink(Slower):
 
 @dataclass(frozen=True)
 class NodeSlow(Slower):
-    """All ranks of the rank's node compute `factor` times as long: a hypervisor steals its CPUs."""
+    """All ranks on the rank's node compute `factor` times as long: a hypervisor steals its CPUs."""
 
     name: ClassVar[str] = "node-slow"
     point: ClassVar[str] = "compute"
@@ -61,7 +61,7 @@ class NodeSlow(Slower):
 
 @dataclass(frozen=True)
 class Hang(Simulated):
-    """The rank falls asleep in the forward of that step; the others wait for it for ever."""
+    """The rank falls asleep in the forward of that step; the others wait forever."""
 
     name: ClassVar[str] = "hang"
     point: ClassVar[str] = "forward"
@@ -78,13 +78,13 @@ class Kill(Simulated):
 FAULTS: dict[str, type[Fault]] = {
     kind.name: kind for kind in (SlowCompute, SlowData, SlowLink, NodeSlow, Hang, Kill)
 }
-"""Every fault that can be simulated, by its name."""
+"""All faults for the simulation, by name."""
 
 
 def parse(text: str) -> Fault | None:
-    """Read `name[:key=value,...]`; `none` is no fault.
+    """Parse `name[:key=value,...]`; `none` is no fault.
 
     Raises:
-        UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
+        UsageError: unknown name or key, or an invalid value; the message names the nearest match.
     """
     return parse_fault(text, FAULTS)

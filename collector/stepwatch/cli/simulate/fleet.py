@@ -1,4 +1,4 @@
-"""When which nodes flush, and the segments that they then send."""
+"""Schedule of the nodes' flushes, and their segments."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ from .states import Exit, Observer, asleep_since, exits
 from .steps import NEVER, Step, StepModel
 
 NODES_AT_ONCE = 64
-"""Nodes that flush together, as many as an agent sends segments in a request; the others follow,
-spread over the interval."""
+"""Nodes that flush together, as many as an agent sends segments in a request.
+
+The other nodes follow, spread over the interval.
+"""
 _POLLS = 8
-"""Polls that make a flush: only their number counts here."""
+"""Polls per flush: only their number matters here."""
 
 
 class Flush(NamedTuple):
-    """Segments of the nodes that flush at true time `true_ns`, the (rank, step) pairs in them, and
-    whether they are the last of these nodes, the `part`-th of the fleet."""
+    """Segments from nodes that flush at true time `true_ns`, with their count of rank-steps.
+
+    `rank_steps` counts (rank, step) pairs. `is_last` marks the final flush from these nodes, the
+    `part`-th part in the fleet.
+    """
 
     part: int
     true_ns: int
@@ -42,11 +47,11 @@ class Flush(NamedTuple):
 
 
 class Fleet:
-    """The nodes of `plan`; wall clocks show `epoch_ns` at its beginning, about.
+    """The nodes in `plan`; wall clocks show approximately `epoch_ns` at its beginning.
 
-    `stop` lets the ranks end before their time; `began_ns` holds when each fault that has begun
-    did so, in true time, and `newest_step` the newest step that all ranks ended. `asked_seconds`
-    is to be set to the interval between flushes that the collector asks for, 0 if it does not.
+    `stop` ends the ranks early. `began_ns` holds the true start time of each fault that has begun,
+    and `newest_step` the newest step that all ranks ended. Set `asked_seconds` to the flush
+    interval that the collector requests, 0 if it requests none.
     """
 
     def __init__(
@@ -67,19 +72,19 @@ class Fleet:
         self._parts = [Part(first, min(first + nodes_at_once, plan.nodes)) for first in firsts]
         self._next_step = [0] * len(self._parts)
         self._flushed = [0] * len(self._parts)
-        """Flushes of each part so far."""
+        """Number of flushes so far, by part."""
         self._pending_steps: deque[Step] = deque()
-        """Steps that some nodes have not sent yet, and the one that is under way."""
+        """Steps that some nodes have not sent yet, and the current step."""
         self._ended = Exit(np.full(plan.ranks, NEVER), np.full(plan.ranks, -1))
         self._until: int | None = None
         self._interrupted = False
 
     def stop(self) -> None:
-        """Let somebody stop the run: the next flush of each node is its last."""
+        """Stop the run early: the next flush from each node is its last."""
         self._interrupted = True
 
     def flushes(self) -> Iterator[Flush]:
-        """Every flush in the order of time; the last one of each node reports how its ranks end."""
+        """Yield every flush in time order; each node's last flush reports how its ranks end."""
         true_ns = flushes = 0
         while not self._is_over(true_ns):
             part = flushes % len(self._parts)
@@ -95,23 +100,23 @@ class Fleet:
             yield self._flush(part, end, is_last=True)
 
     def _is_over(self, true_ns: int) -> bool:
-        """Whether nothing happens after `true_ns` but the end."""
+        """Return whether only the end happens after `true_ns`."""
         return self._interrupted or (self._until is not None and true_ns >= self._until)
 
     def _last_moment(self, true_ns: int) -> int:
-        """When the ranks end: after all that was reported so far."""
+        """Return when the ranks end: after everything reported so far."""
         if self._interrupted or isinstance(self._model.stopped_by, Kill):
             return true_ns + 1
         return max(true_ns, self._pending_steps[-1].last_end) + 1
 
     def _ending(self) -> LifecycleEvent | None:
-        """What ranks report at their end; those that a signal killed report nothing."""
+        """Return the event that ranks report at their end; None after a kill."""
         if isinstance(self._model.stopped_by, Kill):
             return None
         return LifecycleEvent.INTERRUPT if self._interrupted else LifecycleEvent.FINISH
 
     def _advance(self, true_ns: int) -> None:
-        """Make the steps up to the one that is under way at true time `true_ns`."""
+        """Create the steps up to the current one at true time `true_ns`."""
         while self._until is None and (
             not self._pending_steps or self._pending_steps[-1].last_end <= true_ns
         ):
@@ -134,7 +139,7 @@ class Fleet:
                 self.began_ns[fault] = began
 
     def _end_of(self, step: Step) -> int:
-        """Until when the run goes on, whose last step this is."""
+        """Return the true time at which the run ends, given its last step."""
         stopped_by = self._model.stopped_by
         if stopped_by is None:
             return step.last_end
@@ -145,7 +150,7 @@ class Fleet:
         return self.began_ns[stopped_by] + round(longer * NANOSECONDS)
 
     def _under_way(self, true_ns: int) -> Step:
-        """The oldest step that some rank has not ended at true time `true_ns`; else the last."""
+        """Return the oldest step that some rank has not ended at `true_ns`; else the last step."""
         return next(
             (step for step in self._pending_steps if step.last_end > true_ns),
             self._pending_steps[-1],

@@ -1,4 +1,4 @@
-"""Segments in memory until the collector has them: where a real agent has its spool."""
+"""Segments in memory until the collector has them; a real agent has its spool for this."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from stepwatch.agent.spool import BATCH_BYTES
 class Outbox:
     """A queue that a relay sends from; one thread puts, another sends.
 
-    Nothing is dropped: who puts more than `limit_bytes`, or `limit_segments`, is to wait while
-    `is_full`. `sent_bytes` counts what was handed out, `lost` what the collector will never have.
+    Nothing is dropped: a producer of more than `limit_bytes` or `limit_segments` must wait while
+    `is_full`. `sent_bytes` counts bytes handed to the relay, `lost` segments that the collector
+    will never receive.
     """
 
     def __init__(self, limit_bytes: int, limit_segments: int) -> None:
@@ -31,16 +32,16 @@ class Outbox:
 
     @property
     def held(self) -> int:
-        """Segments that wait for a collector that can read them."""
+        """Segments held until a collector can read them."""
         return len(self._held)
 
     @property
     def is_full(self) -> bool:
-        """Whether there is as much as it may hold."""
+        """Whether the queue has reached a limit."""
         return self._bytes >= self._limit_bytes or len(self) >= self._limit_segments
 
     def put(self, segments: Sequence[bytes]) -> None:
-        """Add segments behind those that wait."""
+        """Append segments to the queue."""
         with self._lock:
             for data in segments:
                 self._waiting[self._next] = data
@@ -49,12 +50,12 @@ class Outbox:
         self._filled.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until something was put, for so long at most."""
+        """Wait until segments arrive, at most `seconds`."""
         self._filled.wait(seconds)
         self._filled.clear()
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
-        """Up to `count` of the oldest segments as (number, bytes)."""
+        """Return up to `count` of the oldest segments as (number, bytes)."""
         batch: list[tuple[int, bytes]] = []
         size = 0
         with self._lock:
@@ -67,23 +68,23 @@ class Outbox:
         return batch
 
     def acknowledge(self, numbers: Collection[int], refused: Collection[int] = ()) -> None:
-        """The collector is done with these; it will never take those in `refused`."""
+        """Remove segments that the collector has handled; it never accepts those in `refused`."""
         self.lost += len(refused)
         self._remove(numbers)
 
     def hold(self, numbers: Iterable[int], announced: Collection[int]) -> None:
-        """Keep these, unsent, until they are released."""
+        """Keep segments unsent until they are released."""
         with self._lock:
             self._held.update((number, self._waiting.pop(number)) for number in numbers)
 
     def release(self, announced: Collection[int]) -> None:
-        """Send held segments again, in their old places."""
+        """Put held segments at their old positions in the queue."""
         with self._lock:
             self._waiting = dict(sorted((self._waiting | self._held).items()))
             self._held = {}
 
     def discard_damaged(self, sequence: int, reason: str) -> None:
-        """Take one that cannot be decoded out of the queue."""
+        """Remove a segment that cannot be decoded."""
         self.lost += 1
         self._remove([sequence])
 

@@ -1,4 +1,4 @@
-"""What is simulated: the size of the fleet, its pace, its faults."""
+"""Plan of a simulation: fleet size, speed and faults."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from stepwatch.signals.errors import UsageError
 
 RANKS_PER_NODE = 8
 MOST_RANKS = 131_072
-"""Ranks that a collector takes of one attempt."""
+"""Most ranks that a collector accepts in one attempt."""
 MOST_RANKS_PER_NODE = 1024
 MOST_COLLECTIVES = 6
 FLUSH_SECONDS = 2.0
-"""From one segment of a node to the next."""
+"""Interval between two segments from a node."""
 LEAST_HANG_SECONDS, HANG_STEPS = 120.0, 12
-"""How long a run that hangs goes on: longer than it takes to be sure that it does."""
+"""How long a hanging run continues: longer than the detection of a hang takes."""
 AFTER_KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run of `steps` steps, or of `seconds` of simulated time, whichever ends first; None: no end
-    by that. `speed` is simulated over real time, 0 as fast as the collector takes it.
+    """A run with `steps` steps or `seconds` simulated seconds, whichever ends first.
+
+    None means no limit. `speed` is simulated over real time; 0 runs as fast as the collector
+    accepts segments.
 
     Raises:
-        UsageError: the numbers do not fit each other; says what to change.
+        UsageError: the numbers do not fit together; the message names the fix.
     """
 
     ranks: int = 64
@@ -69,33 +71,33 @@ class Plan:
 
     @property
     def ranks_per_node(self) -> int:
-        """How many ranks run on each node."""
+        """Number of ranks on each node."""
         return self.ranks // self.nodes
 
     @property
     def step_ns(self) -> int:
-        """Nanoseconds of a usual step."""
+        """Nanoseconds of a typical step."""
         return round(self.step_seconds * NANOSECONDS)
 
     @property
     def nominal_seconds(self) -> float:
-        """Simulated seconds that a healthy run takes, about."""
+        """Approximate simulated duration of a healthy run in seconds."""
         by_steps = float("inf") if self.steps is None else self.steps * self.step_seconds
         return min(by_steps, float("inf") if self.seconds is None else self.seconds)
 
     @property
     def expected_seconds(self) -> float:
-        """Simulated seconds that the run takes, about, with what follows a fault that ends it."""
+        """Approximate simulated seconds, including the time after a fault that ends the run."""
         tail_seconds = self.hang_seconds if self.faults else 0.0
         return self.nominal_seconds + tail_seconds
 
     @property
     def hang_seconds(self) -> float:
-        """Simulated seconds that a run goes on after it hangs."""
+        """Simulated seconds that a run continues after it hangs."""
         return max(LEAST_HANG_SECONDS, HANG_STEPS * self.step_seconds)
 
     def node_of(self, rank: int) -> int:
-        """Number of the node that `rank` runs on: ranks fill one node after the other."""
+        """Return the number of the rank's node: ranks fill one node after the other."""
         return rank // self.ranks_per_node
 
     def _check_fault(self, fault: Fault) -> None:
@@ -114,7 +116,7 @@ class Plan:
 
 
 def node_name(number: int) -> str:
-    """Name of a simulated node."""
+    """Return the name of a simulated node."""
     return f"sim-{number:05d}"
 
 

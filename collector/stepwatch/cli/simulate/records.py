@@ -1,7 +1,7 @@
-"""Steps as rows: what the rings of some nodes hold, for all their ranks and steps at once.
+"""Steps as rows: ring contents for some nodes, for all their ranks and steps at once.
 
-Rows lie as an agent reads them, rank after rank, and in each rank step after step. Tables have a
-first axis (nodes,), so that each of its elements is the table of one node's segment.
+Rows have the order in which an agent reads them: rank after rank, and step after step in each
+rank. Tables have a first axis (nodes,): each element is the table in one node's segment.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from .steps import COLLECTIVES, Step
 AnyColumn = np.ndarray[tuple[int, ...], np.dtype[np.integer]]
 AnyIntegers = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 AnyRows = np.ndarray[tuple[int, ...], np.dtype[np.void]]
-"""Rows with several axes, as those that use them say."""
+"""Rows with several axes; each user documents its axes."""
 Table = np.ndarray[tuple[int, int], np.dtype[np.void]]
-"""Rows (nodes, rows of one node) of one kind."""
+"""Rows of one kind, with shape (nodes, rows per node)."""
 Tables = dict[Kind, Table]
 TOKENS, MICROBATCHES = 32_768, 8
 
 
 class Part(NamedTuple):
-    """Nodes that flush together: numbers of the first and of the one after the last."""
+    """Nodes that flush together: the number of the first, and one after the last."""
 
     first: int
     end: int
 
     @property
     def nodes(self) -> Integers:
-        """Their numbers."""
+        """The nodes' numbers."""
         return np.arange(self.first, self.end)
 
     def ranks(self, plan: Plan) -> slice:
-        """Their ranks."""
+        """Return the nodes' ranks."""
         return slice(self.first * plan.ranks_per_node, self.end * plan.ranks_per_node)
 
 
 class Groups(NamedTuple):
-    """Numbers of the process groups: of all ranks, and of those of each node (nodes,)."""
+    """Process group numbers: for all ranks, and for each node's ranks (nodes,)."""
 
     world: int
     local: Integers
 
     @classmethod
     def from_plan(cls, plan: Plan) -> Groups:
-        """The groups of a plan, numbered as the hooks number them."""
+        """Return a plan's groups, numbered as the hooks number them."""
         per_node = plan.ranks_per_node
         world = group_number([*range(plan.ranks)])
         ranks = (range(node * per_node, (node + 1) * per_node) for node in range(plan.nodes))
@@ -61,14 +61,14 @@ class Groups(NamedTuple):
         return cls(world, np.array(numbers if plan.nodes > 1 and per_node > 1 else [world]))
 
     def of_collective(self, index: int, nodes: Integers) -> Integers:
-        """Number of the group (nodes,) of one of `COLLECTIVES`."""
+        """Return the group number (nodes,) for one entry in `COLLECTIVES`."""
         if COLLECTIVES[index].between_nodes or len(self.local) == 1:
             return np.full(len(nodes), self.world)
         return self.local[nodes]
 
 
 def blank(kind: Kind, *shape: int) -> AnyRows:
-    """Rows in which every field is unknown."""
+    """Return rows in which every field is unknown."""
     row = np.zeros((), dtype=DTYPES[kind])
     for name, unknown in UNKNOWN[kind].items():
         row[name] = unknown
@@ -78,12 +78,12 @@ def blank(kind: Kind, *shape: int) -> AnyRows:
 def step_tables(
     steps: Sequence[Step], part: Part, plan: Plan, clocks: NodeClocks, groups: Groups
 ) -> Tables:
-    """STEP and COLLECTIVE rows of some steps, and CURSOR rows up to which the rings are read."""
+    """Return STEP and COLLECTIVE rows for some steps, and CURSOR rows at the read position."""
     per_node, ranks = plan.ranks_per_node, part.ranks(plan)
     shape = (len(part.nodes), per_node, len(steps))
 
     def column(value: Callable[[Step], Integers]) -> Integers:
-        """A value of each step's ranks as (nodes, ranks of a node, steps)."""
+        """Return a value from each step's ranks as (nodes, ranks per node, steps)."""
         stacked: IntegerMatrix = np.stack([value(step)[ranks] for step in steps])
         return np.asarray(stacked.T.reshape(shape))
 
@@ -110,7 +110,7 @@ def step_tables(
 
 
 def sequence_numbers(steps: AnyColumn, plan: Plan) -> AnyIntegers:
-    """Number in the rank's ring of the first record of each step; START and groups come before."""
+    """Return the ring number of each step's first record; START and groups precede them."""
     return 4 + steps.astype(np.int64) * (plan.collectives + 1)
 
 
@@ -122,7 +122,7 @@ def _collectives(
     plan: Plan,
     groups: Groups,
 ) -> Table:
-    """COLLECTIVE rows of the steps of `steps_rows` (nodes, ranks of a node, steps)."""
+    """Return COLLECTIVE rows for the steps in `steps_rows` (nodes, ranks per node, steps)."""
     rows = np.zeros((*steps_rows.shape, plan.collectives), dtype=DTYPES[Kind.COLLECTIVE])
     for name in ("rank", "step", "time_ns"):
         rows[name] = steps_rows[name][..., None]
@@ -147,7 +147,7 @@ def _collectives(
 
 
 def _cursors(rows: AnyRows) -> Table:
-    """One CURSOR row a rank, behind its newest step."""
+    """Return one CURSOR row per rank, after its newest step."""
     newest = rows[:, :, -1]
     cursors = np.zeros(newest.shape, dtype=DTYPES[Kind.CURSOR])
     cursors["rank"] = newest["rank"]
@@ -157,11 +157,11 @@ def _cursors(rows: AnyRows) -> Table:
 
 
 RING_STRIDE = 0x9E3779B97F4A7C15 >> 1
-"""Odd: multiplied by it, the ranks have ring ids that differ in all their bits."""
+"""Odd, so that ranks multiplied by it give ring ids that differ in all bits."""
 
 
 def start_tables(part: Part, plan: Plan, clocks: NodeClocks, groups: Groups) -> Tables:
-    """What ranks write before their first step: that they start, and their groups."""
+    """Return the records before a rank's first step: its start and its groups."""
     ranks = np.arange(plan.ranks)[part.ranks(plan)].reshape(len(part.nodes), -1)
     started = lifecycle_table(
         LifecycleEvent.START, part, plan, clocks.monotonic(part.nodes, np.zeros(1, np.int64))
@@ -187,7 +187,7 @@ def start_tables(part: Part, plan: Plan, clocks: NodeClocks, groups: Groups) -> 
 
 
 def lifecycle_table(event: LifecycleEvent, part: Part, plan: Plan, monotonic_ns: Integers) -> Table:
-    """One LIFECYCLE row a rank, at `monotonic_ns` (nodes,) of its node."""
+    """Return one LIFECYCLE row per rank, at `monotonic_ns` (nodes,) on its node."""
     ranks = np.arange(plan.ranks)[part.ranks(plan)].reshape(len(part.nodes), -1)
     rows = np.zeros(ranks.shape, dtype=DTYPES[Kind.LIFECYCLE])
     rows["rank"], rows["event"], rows["time_ns"] = ranks, event, monotonic_ns[:, None]

@@ -1,4 +1,4 @@
-"""What a simulated run sent, what it cost, and what the collector found: as text and as JSON."""
+"""Report on a simulated run: data sent, cost, and the collector's findings, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INCIDENT_KEYS = (
 
 
 def report_json(outcome: Outcome) -> dict[str, Any]:
-    """The report as `--json FILE` holds it; seconds and bytes, null where unknown."""
+    """Return the report for `--json FILE`; seconds and bytes, null if unknown."""
     plan, sent = outcome.plan, asdict(outcome.sent)
     return {
         "job": plan.job,
@@ -39,7 +39,7 @@ def report_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def report_text(outcome: Outcome) -> str:
-    """The report as people read it."""
+    """Return the report as text for readers."""
     plan, sent = outcome.plan, outcome.sent
     lines = [
         f"job {plan.job}: {plan.ranks:,} ranks on {plan.nodes:,} nodes, "
@@ -101,8 +101,10 @@ def _incidents(outcome: Outcome) -> str:
 
 
 def opened_after(outcome: Outcome, incident: dict[str, Any]) -> float | None:
-    """Seconds from the newest fault before an incident to its opening; None where there is none,
-    or where the run was not in real time."""
+    """Return the seconds from the newest fault before an incident to its opening.
+
+    None without such a fault, or if the run was not in real time.
+    """
     if outcome.plan.speed != 1.0:
         return None
     earlier_faults = [

@@ -1,4 +1,4 @@
-"""Runs a simulated fleet against a collector: paces it, sends, and asks what was found."""
+"""Run a simulated fleet against a collector: pace it, send segments, and request the findings."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .plan import Plan
 from .senders import Senders
 
 CONNECTIONS = 4
-"""Requests under way at once, a quarter of what a collector takes."""
+"""Concurrent requests, a quarter of a collector's limit."""
 FULL_SPEED_SEGMENTS, NO_LIMIT = 256, 1 << 30
-"""Segments that wait on one connection."""
+"""Most segments waiting on one connection."""
 PROGRESS_SECONDS = 5.0
 _SLICE_SECONDS = 0.1
 _LOOK_SECONDS = 20.0
-"""How long a run that is not in real time waits at its end for what it broke to be found."""
+"""How long a run outside real time waits at its end until its faults are detected."""
 _HEALTHY_LOOK_SECONDS = 3.0
-"""The same where nothing was broken, or nothing new is found: some evaluations."""
+"""The same without a fault, or after the last new incident: some evaluations."""
 _SEND_SECONDS, _INTERRUPTED_SEND_SECONDS = 120.0, 10.0
-"""How long the end waits for the collector to take the last segments."""
+"""How long the end waits until the collector has accepted the last segments."""
 _SETTLE_SECONDS = 15.0
-"""How long the end waits for the collector to see that the job is over."""
+"""How long the end waits until the collector reports the job as ended."""
 _POLL_SECONDS = 0.5
 
 
 @dataclass
 class Sent:
-    """What was sent, and what it cost; seconds of wall and of this process's processors."""
+    """Amount sent and its cost; seconds are wall time and this process's CPU time."""
 
     rank_steps: int = 0
     segments: int = 0
@@ -46,9 +46,9 @@ class Sent:
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
     making_seconds: float = 0.0
-    """Processor seconds of making and packing rows alone."""
+    """CPU seconds for creating and packing rows alone."""
     late_seconds: float = 0.0
-    """The most that a flush was later than its time."""
+    """The longest delay of a flush after its scheduled time."""
     failed_requests: int = 0
     repeated: int = 0
     refused: int = 0
@@ -57,7 +57,7 @@ class Sent:
 
 @dataclass
 class Outcome:
-    """How a run went; `faults` holds each fault and when it began (Unix seconds)."""
+    """Result of a run; `faults` holds each fault and its start (Unix seconds)."""
 
     plan: Plan
     sent: Sent = field(default_factory=Sent)
@@ -69,15 +69,15 @@ class Outcome:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the collector took all that was made."""
+        """Whether the collector accepted every segment."""
         return not (self.sent.refused or self.sent.unsent)
 
 
 class Simulation:
-    """One run of `plan` against the collector behind `client`; `note` prints a line of progress.
+    """One run of `plan` against the collector behind `client`; `note` prints a progress line.
 
-    `interrupt` may be called at any time, in a signal handler too: the ranks then end at once, and
-    the second call gives up what is not sent yet.
+    `interrupt` may be called at any time, also from a signal handler: the first call ends the
+    ranks, the second drops unsent segments.
     """
 
     def __init__(
@@ -93,23 +93,23 @@ class Simulation:
         self._clock = clock
         self._note = note
         self._client = client
-        # A real run waits for its slowest node, so at full speed none may be far ahead.
+        # A real run waits for its slowest node, so at full speed no node may be far ahead.
         most = NO_LIMIT if plan.speed else FULL_SPEED_SEGMENTS
         self._senders = Senders(client, connections, most)
         self._epoch_ns = clock.wall_ns() - _past_ns(plan)
         self._fleet = Fleet(plan, self._epoch_ns, secrets.randbits(62))
         self._earlier_incidents: dict[str, float] = {}
-        """Incidents of earlier runs of this name, and when each was last seen."""
+        """Incidents from earlier runs with this name, and the time when each was last seen."""
         self._gives_up = False
         self._began_ns = self._noted_ns = self._looked_ns = 0
 
     def interrupt(self) -> None:
-        """Stop the simulated job, or if that was asked before, this process."""
+        """Stop the simulated job; a second call stops this process."""
         self._gives_up = self.outcome.interrupted
         self.outcome.interrupted = True
 
     def run(self) -> Outcome:
-        """Send everything and return what became of it.
+        """Send all segments and return the outcome.
 
         Raises:
             SourceError: no collector answers at the beginning.
@@ -154,7 +154,7 @@ class Simulation:
             self._progress()
 
     def _await(self, flush: Flush) -> None:
-        """Wait for the moment of a flush, and for room."""
+        """Wait for a flush's scheduled time, and for room in the queue."""
         due = self._began_ns
         if self._plan.speed:
             due += round(flush.true_ns / self._plan.speed)
@@ -173,7 +173,7 @@ class Simulation:
         return self._clock.monotonic_ns() < due or self._senders.is_full(flush.part)
 
     def _drain(self, seconds: float) -> None:
-        """Wait until the collector took everything, for so long without any progress."""
+        """Wait until the collector accepted everything, or for `seconds` without progress."""
         remaining, since = len(self._senders), self._clock.monotonic_ns()
         while len(self._senders) and not self._gives_up:
             if len(self._senders) < remaining:
@@ -185,7 +185,7 @@ class Simulation:
             self._senders.check()
 
     def _look(self) -> None:
-        """Let the collector evaluate the job before it is over: it has had no time to."""
+        """Let the collector evaluate the job before its end; a fast run leaves no time for it."""
         self._drain(_SEND_SECONDS)
         broken, began = bool(self._plan.faults), self._clock.monotonic_ns()
         seconds = _LOOK_SECONDS if broken else _HEALTHY_LOOK_SECONDS
@@ -212,7 +212,7 @@ class Simulation:
         ]
 
     def _ask(self) -> None:
-        """Ask what the collector made of it, once it sees that the job is over."""
+        """Request the job's state and incidents after the collector reports its end."""
         began = self._clock.monotonic_ns()
         while self._since(began) < _SETTLE_SECONDS and not self.outcome.sent.unsent:
             self.outcome.state = self._state()
@@ -226,7 +226,7 @@ class Simulation:
         return next((job["state"] for job in jobs if job["job"] == self._plan.job), None)
 
     def _incidents(self) -> list[dict[str, Any]]:
-        """Incidents of the job that were seen since this run began."""
+        """Return the job's incidents seen since this run began."""
         incidents = self._get("/v1/incidents", job=self._plan.job).get("incidents", [])
         return [
             item
@@ -235,7 +235,7 @@ class Simulation:
         ]
 
     def _get(self, path: str, **query: str) -> dict[str, Any]:
-        """The answer as JSON; empty where there is none."""
+        """Return the answer as JSON; empty without one."""
         try:
             response = self._client.get(path, params=query)
             answer = response.json() if response.status_code == 200 else {}
@@ -244,7 +244,7 @@ class Simulation:
         return answer if isinstance(answer, dict) else {}
 
     def _since(self, moment_ns: int) -> float:
-        """Seconds since a monotonic moment."""
+        """Return seconds since a monotonic time."""
         return (self._clock.monotonic_ns() - moment_ns) / NANOSECONDS
 
     def _progress(self) -> None:
@@ -263,6 +263,6 @@ class Simulation:
 
 
 def _past_ns(plan: Plan) -> int:
-    """How long before now a run begins that is faster than time, so that it ends about now."""
+    """Return how far before now a run faster than real time begins, so that it ends about now."""
     share = 1.0 if not plan.speed else max(0.0, 1.0 - 1.0 / plan.speed)
     return round(share * plan.expected_seconds * NANOSECONDS)

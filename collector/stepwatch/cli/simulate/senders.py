@@ -1,4 +1,4 @@
-"""Connections to the collector: each sends the segments of some nodes, in their order."""
+"""Connections to the collector: each sends some nodes' segments in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwatch.signals.presence import CONNECTED
 from .outbox import Outbox
 
 LIMIT_BYTES = 256 << 20
-"""What may wait in memory, over all connections."""
+"""Most bytes waiting in memory, over all connections."""
 _SLICE_SECONDS = 0.1
 
 
@@ -33,7 +33,7 @@ class Sender:
             self.relay.drain(self._pause)
 
     def _pause(self, seconds: float) -> bool:
-        """Sleep between two tries; whether to give up."""
+        """Sleep between two tries; return whether to give up."""
         until = time.monotonic() + seconds
         while (remaining_s := until - time.monotonic()) > 0 and not self.gives_up:
             time.sleep(min(remaining_s, _SLICE_SECONDS))
@@ -41,9 +41,9 @@ class Sender:
 
 
 class Senders:
-    """`connections` of them; nodes that flush together always share one.
+    """`connections` senders; nodes that flush together always share one.
 
-    In each wait at most `limit_segments`: nodes must not be much further than others.
+    Each holds at most `limit_segments`, so that no node gets far ahead of the others.
     """
 
     def __init__(self, client: httpx.Client, connections: int, limit_segments: int) -> None:
@@ -54,35 +54,35 @@ class Senders:
         return sum(len(sender.outbox) for sender in self._all)
 
     def connect(self) -> bool:
-        """Ask the collector what it reads; whether it answers."""
+        """Request the formats that the collector reads; return whether it answers."""
         for sender in self._all:
             sender.relay.ask_formats()
         return all(sender.relay.link == CONNECTED for sender in self._all)
 
     def start(self) -> None:
-        """Send from now on."""
+        """Start the sending threads."""
         for sender in self._all:
             sender.thread.start()
 
     def is_full(self, part: int) -> bool:
-        """Whether the nodes of a part must wait before they put more."""
+        """Return whether a part's nodes must wait before they put more segments."""
         return self._sender(part).outbox.is_full
 
     def put(self, part: int, segments: list[bytes]) -> None:
-        """Add segments of the nodes that flush together."""
+        """Add segments from the nodes that flush together."""
         self._sender(part).outbox.put(segments)
 
     def check(self) -> None:
-        """Notice that a thread died.
+        """Check that every thread is alive.
 
         Raises:
-            StepwatchError: one did.
+            StepwatchError: a thread died.
         """
         if not all(sender.thread.is_alive() for sender in self._all):
             raise StepwatchError("a sending thread ended in an error; see above")
 
     def close(self) -> None:
-        """Give up what is not sent."""
+        """Stop the threads and drop unsent segments."""
         for sender in self._all:
             sender.ends = sender.gives_up = True
         for sender in self._all:
@@ -96,22 +96,22 @@ class Senders:
 
     @property
     def asked_seconds(self) -> float:
-        """The interval between flushes that the collector asks for; 0 if it does not."""
+        """The flush interval that the collector requests; 0 if it requests none."""
         return max(sender.relay.asked_seconds for sender in self._all)
 
     @property
     def repeated(self) -> int:
-        """Segments that the collector had already when they were sent again."""
+        """Segments that the collector already had when they were sent again."""
         return sum(sender.relay.repeated for sender in self._all)
 
     @property
     def refused(self) -> int:
-        """Segments that the collector will never take."""
+        """Segments that the collector will never accept."""
         return sum(sender.outbox.lost for sender in self._all)
 
     @property
     def unsent(self) -> int:
-        """Segments that the collector did not take yet."""
+        """Segments that the collector has not accepted yet."""
         return len(self) + sum(sender.outbox.held for sender in self._all)
 
     def _sender(self, part: int) -> Sender:

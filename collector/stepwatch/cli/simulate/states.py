@@ -1,4 +1,4 @@
-"""What agents see from outside at one moment: where each rank is, its process, its node."""
+"""Agents' external readings at one moment: rank positions, processes and nodes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .records import AnyRows, Groups, Part, Table, Tables, blank, sequence_numbe
 from .steps import COLLECTIVES, NEVER, Step
 
 RELEASED_SECONDS = 3.0
-"""From the death of a rank to that of the others: its launcher notices and ends them."""
+"""Delay from one rank's death to that of the others: the launcher notices it and ends them."""
 KILLED, TERMINATED = 137, 143
-"""Exit codes of processes ended by SIGKILL and by SIGTERM, as a shell reports them."""
+"""Exit codes after SIGKILL and SIGTERM, as a shell reports them."""
 HEARTBEAT_NS = NANOSECONDS // 4
 JOB_CLASS = b"experiment"
 _CPU_RATIO, _RUN_QUEUE_RATIO = 0.93, 0.004
 _RESIDENT_BYTES, _MEMORY_BYTES = 9 << 30, 1 << 40
 _SEGMENTS_PER_SECOND, _LINK_BYTES_PER_SECOND = 20_000.0, 1.5e9
 _RETRANSMITS, _BAD_RETRANSMITS = 1e-4, 0.05
-"""TCP segments sent again, of those sent: on a good link, and on one that loses some."""
+"""Retransmitted share of all TCP segments: on a good link, and on a lossy one."""
 
 
 class Exit(NamedTuple):
-    """How ranks ended: when (ranks,), `NEVER` while they run, and their exit codes (ranks,)."""
+    """Ends of ranks: times (ranks,), `NEVER` while they run, and exit codes (ranks,)."""
 
     end_ns: Integers
     code: Integers
 
 
 def exits(plan: Plan, step: Step, stopped_by: Fault | None) -> Exit:
-    """Who ends because of the fault that stopped the run in `step`."""
+    """Return the ends caused by the fault that stopped the run in `step`."""
     end_ns, code = np.full(plan.ranks, NEVER), np.full(plan.ranks, -1)
     if isinstance(stopped_by, Kill):
         died = asleep_since(step, stopped_by)
@@ -50,13 +50,13 @@ def exits(plan: Plan, step: Step, stopped_by: Fault | None) -> Exit:
 
 
 def asleep_since(step: Step, fault: Fault) -> int:
-    """When a rank that hangs or dies in a step does so: in the middle of its forward."""
+    """Return when a rank hangs or dies in a step: in the middle of its forward."""
     rank = fault.rank
     return int(step.began[rank] + step.data[rank] + step.forward[rank] // 2)
 
 
 class Observer:
-    """Makes the rows of the agents' own readings."""
+    """Creates rows with the agents' own readings."""
 
     def __init__(
         self, plan: Plan, clocks: NodeClocks, groups: Groups, noise: np.random.Generator
@@ -137,9 +137,9 @@ class Observer:
         ranks: slice,
         nodes: Integers,
     ) -> Mask:
-        """Fill in where each rank is; returns who is in the step's first collective.
+        """Fill in each rank's position; return a mask of ranks in the step's first collective.
 
-        A rank that has come to the end of `step` is in the data phase of the next one.
+        A rank that has ended `step` is in the data phase of the next one.
         """
         began = step.began[ranks]
         loaded = began + step.data[ranks]
@@ -179,7 +179,7 @@ class Observer:
         return np.asarray(rows)
 
     def _interfaces(self, part: Part, true_ns: int, now: Integers, step: Step) -> Table:
-        """All TCP of each node, and its interface."""
+        """Return each node's TCP totals and its interface."""
         seconds = true_ns / NANOSECONDS
         rows = blank(Kind.NIC, len(now), 2)
         rows["rank"], rows["time_ns"] = UNKNOWN_RANK, now[:, None]
@@ -189,7 +189,7 @@ class Observer:
             _BAD_RETRANSMITS
         )
         nodes = slice(part.first, part.end)
-        # Counters never fall: what is sent again adds up flush by flush.
+        # Counters never fall: retransmits accumulate flush by flush.
         passed = seconds - self._counted_at[nodes]
         self._retransmits[nodes] += retransmit_ratio * _SEGMENTS_PER_SECOND * passed
         self._counted_at[nodes] = seconds
@@ -202,7 +202,7 @@ class Observer:
         return np.asarray(rows)
 
     def _nodes_with(self, kind: type[Fault], part: Part, step: Step) -> list[int]:
-        """Nodes of `part` that a fault of this kind is active on."""
+        """Return the nodes in `part` with an active fault of this kind."""
         active = (
             self._plan.node_of(fault.rank)
             for fault in self._plan.faults
@@ -216,4 +216,4 @@ def _calls(plan: Plan) -> int:
 
 
 _PHASES = np.array([Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.DATA])
-"""Phase from each of the moments of a step on: began, loaded, passed, updating, end."""
+"""Phase that begins at each of the moments began, loaded, passed, updating, end."""

@@ -1,7 +1,7 @@
-"""How long each rank of a fleet works and waits, one step of all ranks at a time.
+"""Work and wait times of each rank in a fleet, one step of all ranks at a time.
 
-All ranks meet at the first collective of a step. It is over for all at once: when the last of them
-has arrived, plus the transfer. A slow rank so makes the others wait, and waits for nobody:
+All ranks meet at the first collective in a step. It ends for all ranks at once: after the last one
+has arrived, plus the transfer. So a slow rank makes the others wait, and waits for no other:
 
     rank 0   data forward backward ..wait.. transfer  later collectives  optimizer other
     rank 1   data forward ....... backward  transfer  later collectives  optimizer other
@@ -22,26 +22,31 @@ from .faults import Hang, Kill, NodeSlow, SlowCompute, SlowData, Slower, SlowLin
 from .plan import Plan
 
 NEVER = 1 << 62
-"""A moment that does not come, in nanoseconds."""
+"""A moment that never comes, in nanoseconds."""
 _DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = 0.03, 0.29, 0.5, 0.04, 0.01
 _TRANSFER, _LATER_TRANSFER = 0.08, 0.02
-"""Parts of a usual step: phases, and what is exposed of the first collective and of later ones."""
+"""Parts of a typical step: phases, and the exposed share of the first collective and later ones."""
 _RANK_SPREAD = 0.012
-"""Of the ranks' lasting speeds; lognormal, as all that follow."""
+"""Spread of the ranks' permanent speeds; lognormal, as all spreads below."""
 _COMPUTE_SPREAD, _DATA_SPREAD, _TRANSFER_SPREAD = 0.015, 0.15, 0.04
 _ARRIVAL_SPREAD = 0.014
-"""Of a rank's whole way to the collective: the last of N ranks is later than the median by it."""
+"""Spread of a rank's arrival at the collective.
+
+Because of it the last of N ranks arrives later than the median one.
+"""
 _FIRST_STEP = 4.0
-"""The forward of the first step over a usual one: it compiles."""
+"""The first step's forward over a typical one: it compiles."""
 _LONG_STEPS = 300
-"""One step in so many is long: some rank takes 1.3 to 2 times as long, for reasons of its own."""
+"""One step in this many is long: one rank takes 1.3 to 2 times as long, without a fault."""
 _LEAST_NOISE, _NOISE_ROWS = 1 << 17, 16
-"""Numbers drawn at the start, and how many rows of ranks at least; each step takes them from
-another place on."""
+"""Least amount of random numbers drawn at the start, and least rows of ranks among them.
+
+Each step reads them from another offset.
+"""
 
 
 class Collective(NamedTuple):
-    """A collective of each step: across nodes or within one, its calls, a rank's bytes."""
+    """A collective in each step: across nodes or within one, its calls, and bytes per rank."""
 
     op: Op
     between_nodes: bool
@@ -57,15 +62,15 @@ COLLECTIVES = (
     Collective(Op.ALL_TO_ALL, False, 16, 1 << 24),
     Collective(Op.BARRIER, True, 1, 0),
 )
-"""In the order in which a step runs them; a plan takes the first few."""
+"""In the order in which a step runs them; a plan uses the first few."""
 
 
 class Step(NamedTuple):
     """One step; arrays (ranks,) of nanoseconds, moments in true time since the run began.
 
-    A rank works from `began` to `arrive`, waits to `release`, which is the same for all, and ends
-    at `end`. `transfers` are those of the step's collectives, one each; only the first is waited
-    in. What does not happen is `NEVER`.
+    A rank works from `began` to `arrive`, waits until `release`, which is the same for all, and
+    ends at `end`. `transfers` holds one time for each collective in the step; ranks wait only in
+    the first. Moments that never happen are `NEVER`.
     """
 
     number: int
@@ -85,17 +90,17 @@ class Step(NamedTuple):
 
     @property
     def first_end(self) -> int:
-        """When the first rank ends it."""
+        """When the first rank ends the step."""
         return int(self.end.min())
 
     @property
     def last_end(self) -> int:
-        """When the last rank ends it."""
+        """When the last rank ends the step."""
         return int(self.end.max())
 
 
 class StepModel:
-    """Makes the steps of `plan` in order; the same for the same seed, whatever the pace."""
+    """Creates the steps of `plan` in order; the same for the same seed, at any speed."""
 
     def __init__(self, plan: Plan, noise: np.random.Generator) -> None:
         self._plan = plan
@@ -121,7 +126,7 @@ class StepModel:
         return by_steps or by_time or self.stopped_by is not None
 
     def step(self) -> Step:
-        """The next step of all ranks."""
+        """Return the next step for all ranks."""
         number = self._number
         forward, backward = self._compute(number)
         data = self._around(_DATA, _DATA_SPREAD)
@@ -156,7 +161,7 @@ class StepModel:
         return np.asarray(np.float32(self._unit) * shares * np.exp(spread))
 
     def _around(self, share: float, spread: float) -> Vector32:
-        """Nanoseconds (ranks,) around a share of a step."""
+        """Return nanoseconds (ranks,) around a share of a step."""
         start = int(self._noise.integers(len(self._drawn) - self._plan.ranks + 1))
         drawn = self._drawn[start : start + self._plan.ranks]
         return np.asarray(np.float32(share * self._unit) * np.exp(np.float32(spread) * drawn))

@@ -1,1 +1,1 @@
-"""SLOs of jobs as text, for every verb that shows them."""
+"""Job SLOs as text, for every verb that shows them."""

@@ -1,4 +1,4 @@
-"""One SLO of a job as text: window, budget, burn, what ate it, and what shaped the figure. Pure."""
+"""One job SLO as text: window, budget, burn, losses by cause, and audit. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Document = Mapping[str, Any]
 
 
 def in_full(job: Document, slo: Document, width: int = text.NARROW) -> str:
-    """Paragraphs in `width` columns, and tables; what is not known is said so."""
+    """Return paragraphs in `width` columns, and tables; unknown figures are named unknown."""
     lines = [
         f"{job['job']}, SLO {slo['name']}: {state_words(slo['state'])}",
         *([f"  {slo['reason']}"] if slo["reason"] else []),
@@ -31,7 +31,7 @@ def in_full(job: Document, slo: Document, width: int = text.NARROW) -> str:
 
 
 def asked_words(slo: Document) -> str:
-    """What is asked for of an SLO with a target."""
+    """Return the objective of an SLO with a target."""
     if slo["time_slices"]:
         return f"at least {text.share(slo['target'])} in {slo['time_slices']}"
     return f"at least {text.share(slo['target'])} good"
@@ -71,7 +71,7 @@ def _budget(slo: Document) -> str:
 
 
 def _burn(slo: Document) -> str:
-    """How fast the budget goes, now, in the last hour and over the window, and when it is gone."""
+    """Return the burn rate now, in the last hour and over the window, and the budget's end."""
     lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
     if slo["burn_rate"] is None or not allowed or slo["window_begins_at"] is None:
         return text.UNKNOWN
@@ -92,12 +92,12 @@ def _burn(slo: Document) -> str:
 
 
 def gone_in(seconds: float, mean: float, rate: float, base: float) -> float:
-    """In how many seconds a budget is gone at a burn `rate`, infinite if never.
+    """Return the seconds until a budget is exhausted at a burn `rate`; infinite if never.
 
-    So far it burned at `mean` over `seconds`. A window that still grows allows for more as it does:
-    it is gone only at more than 1x (`base`). Of a full one, what leaves it burned at `mean`, as far
-    as anybody knows (`base`). Worked example: 0.5x over 10 h, now 2x, and it grows: 0.5 * 10 h are
-    left, of which (2 - 1) h go each hour -> 5 h.
+    So far it burned at `mean` over `seconds`. A growing window adds budget as it grows: the budget
+    is exhausted only at more than 1x (`base`). In a full window the parts that leave it are assumed
+    to have burned at `mean` (`base`). Worked example: 0.5x over 10 h, now 2x, growing window:
+    0.5 * 10 h remain, and (2 - 1) h are consumed each hour -> 5 h.
     """
     return (1.0 - mean) * seconds / (rate - base) if rate > base else math.inf
 
@@ -124,7 +124,7 @@ def _incidents(slo: Document) -> str:
 
 
 def _audit(slo: Document, width: int) -> Iterator[str]:
-    """What this SLO asked for and since when, and what is not as it first was counted."""
+    """Yield the SLO's objectives with their start times, and corrections to its counts."""
     yield "audit"
     for entry in slo["generations"]:
         document = entry["document"]

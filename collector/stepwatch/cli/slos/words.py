@@ -1,4 +1,4 @@
-"""An SLO of a job in one line, in the same words in `status`, `diagnose` and the demo. Pure."""
+"""A job SLO in one line, with the same words in `status`, `diagnose` and the demo. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
 from stepwatch.collector.state.trackers.steps.step_window import HOST
 
 _UNDECIDED = (SloState.FROZEN.value, SloState.UNKNOWN.value, SloState.TOO_EARLY.value)
-"""States in which a ratio and a budget would say more than is known."""
+"""States in which a ratio and a budget would claim more than the data supports."""
 _WORST_LAST = ("ok", "too-early", "unknown", "frozen", "burning", "exhausted")
 Slo = Mapping[str, Any]
 
 
 def state_words(state: str) -> str:
-    """The state of an SLO in words."""
+    """Return an SLO's state in words."""
     return TOO_EARLY_WORDS if state == SloState.TOO_EARLY.value else state
 
 
 def slo_line(slo: Slo) -> str:
-    """State, ratio, target and budget, or the limit; its clock if it is not the hosts'.
+    """Return state, ratio, target and budget, or the limit; plus the clock if it is not the hosts'.
 
-    Of one that is not decided there is no ratio and no budget, but the reason.
+    An undecided SLO has a reason instead of a ratio and budget.
     """
     clock = f" ({slo['clock']})" if slo.get("clock") not in (None, HOST) else ""
     words = f"{slo['name']}{clock}: {state_words(slo['state'])}"
@@ -42,7 +42,7 @@ def _objective(slo: Slo) -> str:
 
 
 def worst_state(slos: list[dict[str, Any]]) -> str:
-    """The worst state, and how many are in it where others are not: `ok`, `burning 1 of 3`."""
+    """Return the worst state, and its count if states differ: `ok`, `burning 1 of 3`."""
     states = [slo["state"] for slo in slos]
     worst = max(states, key=_rank, default=text.UNKNOWN)
     share = f" {states.count(worst)} of {len(states)}" if len(set(states)) > 1 else ""

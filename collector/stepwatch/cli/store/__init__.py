@@ -1,1 +1,1 @@
-"""What `stepwatch store` does: one module for each idea."""
+"""Actions of `stepwatch store`, one module per topic."""

@@ -1,4 +1,4 @@
-"""A store is copied, or moved to another schema."""
+"""Copy a store, or move it to another schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def restore_into(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def migrate(arguments: argparse.Namespace) -> int:
-    """Move the store to another schema, or say whether that works."""
+    """Move the store to another schema, or report whether that works."""
     from stepwatch.collector.store.migrations.moving import move
 
     place = arguments.store if "://" in arguments.store else f"sqlite:///{arguments.store}"

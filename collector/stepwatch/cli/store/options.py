@@ -1,4 +1,4 @@
-"""Options about a store that several verbs have: how long data is kept, where bundles go."""
+"""Store options shared by several verbs: data retention and the location for bundles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOREVER, NEVER = "forever", "never"
 
 
 def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how long each class of data is kept."""
+    """Declare the retention for each class of data."""
     for name, default, purpose in (
         ("segments", 14.0, "what agents sent"),
         ("slices", None, "good and total seconds of each SLI"),
@@ -34,7 +34,7 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare when segments are put together."""
+    """Declare when segments are compacted into bundles."""
     parser.add_argument(
         "--compact-after",
         type=minutes,
@@ -46,7 +46,7 @@ def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_payloads_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare where bundles go."""
+    """Declare the location for bundles."""
     parser.add_argument(
         "--payloads",
         metavar="PLACE",
@@ -55,10 +55,10 @@ def add_payloads_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def payloads_of(store: Store, arguments: argparse.Namespace) -> Payloads | None:
-    """Where the options let bundles go; None: into the database.
+    """Return the location for bundles; None: the database.
 
     Raises:
-        StoreError: nothing that is installed reads and writes objects there.
+        StoreError: no installed package reads and writes objects there.
     """
     from stepwatch.collector.store.upkeep.payloads import Payloads
 
@@ -66,7 +66,7 @@ def payloads_of(store: Store, arguments: argparse.Namespace) -> Payloads | None:
 
 
 def number_in(words: str) -> float:
-    """The number that an option's words are; NaN where they are none."""
+    """Return an option's number; NaN if it is not a number."""
     try:
         return float(words)
     except ValueError:
@@ -74,10 +74,10 @@ def number_in(words: str) -> float:
 
 
 def minutes(words: str) -> float | None:
-    """A number of minutes; None for never.
+    """Return a number of minutes; None for never.
 
     Raises:
-        ArgumentTypeError: it is neither a number from 1 on nor `never`.
+        ArgumentTypeError: it is neither a number from 1 up nor `never`.
     """
     if words == NEVER:
         return None
@@ -88,7 +88,7 @@ def minutes(words: str) -> float | None:
 
 
 def compaction_of(arguments: argparse.Namespace) -> Compaction:
-    """When the options let segments be put together."""
+    """Return when segments are compacted, according to the options."""
     from stepwatch.collector.store.upkeep.compaction import Compaction
 
     age_minutes = arguments.compact_after
@@ -96,10 +96,10 @@ def compaction_of(arguments: argparse.Namespace) -> Compaction:
 
 
 def days(words: str) -> float | None:
-    """A number of days; None for ever.
+    """Return a number of days; None for forever.
 
     Raises:
-        ArgumentTypeError: it is neither a number from 1 on nor `forever`.
+        ArgumentTypeError: it is neither a number from 1 up nor `forever`.
     """
     if words == FOREVER:
         return None
@@ -110,7 +110,7 @@ def days(words: str) -> float | None:
 
 
 def keep_of(arguments: argparse.Namespace) -> Keep:
-    """How long the options let each class of data be kept."""
+    """Return the retention for each class of data, according to the options."""
     from stepwatch.collector.store.upkeep.removal import Keep
 
     return Keep(

@@ -1,4 +1,4 @@
-"""What the actions on a store print in the same way."""
+"""Output shared by the store actions."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from stepwatch.collector.store.upkeep.removal import Removed
 
 SHOWN_JOBS = 20
-"""Jobs and problems that a person is shown; `--json` has all."""
+"""Most jobs and problems in text output; `--json` has all."""
 
 
 def print_pinned(pinned: list[Removed], summary: Callable[[list[Removed]], str]) -> None:
-    """Say what is kept for incidents, if anything is."""
+    """Print a summary of data pinned by incidents, if there is any."""
     if pinned:
         print(f"kept for incidents: {summary(pinned)}")
 
 
 def print_json(document: dict[str, Any]) -> int:
-    """Print a document for programs; returns the exit code 0."""
+    """Print a document for programs; return the exit code 0."""
     print(json.dumps(document, indent=1))
     return 0
 
 
 def print_more(count: int, noun: str) -> None:
-    """Say how many a person is not shown."""
+    """Print the number of rows that text output omits."""
     if count > SHOWN_JOBS:
         print(f"... and {count - SHOWN_JOBS} more {noun}; --json has all")

@@ -1,4 +1,4 @@
-"""How large a store is, and what makes it smaller."""
+"""Store size, and actions that reduce it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def show_size(store: Store, arguments: argparse.Namespace) -> int:
-    """Print how large a store is."""
+    """Print a store's size."""
     from stepwatch.collector.store.upkeep.removal import Keep
     from stepwatch.collector.store.upkeep.retention import Retention, summary
     from stepwatch.collector.store.upkeep.sizes import size_of
@@ -63,7 +63,7 @@ def _done_row(record: Done) -> list[str]:
 
 
 def prune(store: Store, arguments: argparse.Namespace) -> int:
-    """Remove what need not be kept, or say what would go."""
+    """Remove expired data, or print the removals of a dry run."""
     from stepwatch.collector.store.upkeep.retention import Retention, summary
 
     retention, now_ns = Retention(store.engine, upkeep=store.upkeep), time.time_ns()
@@ -84,7 +84,7 @@ def prune(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def compact(store: Store, arguments: argparse.Namespace) -> int:
-    """Put together all segments that snapshots include."""
+    """Compact all segments that snapshots include."""
     from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 
     payloads = payloads_of(store, arguments)

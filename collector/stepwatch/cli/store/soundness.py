@@ -1,4 +1,4 @@
-"""Whether a store is sound."""
+"""Integrity check of a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify(store: Store, arguments: argparse.Namespace) -> int:
-    """Read every byte and print what is damaged; 1 if anything is."""
+    """Read every byte and print all damage; return 1 if there is any."""
     from stepwatch.collector.store.upkeep.checks import problems
 
     damage, payloads = list(problems(store.engine)), payloads_of(store, arguments)

@@ -1,4 +1,4 @@
-"""What happens, one line each: jobs that begin and end, incidents that open and close."""
+"""Events, one line each: jobs begin and end, incidents open and close."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from stepwatch.collector.job_states import ENDED, GOING_ON, UNKNOWN
 
 
 class Feed:
-    """Turns what the collector lists into lines about what is new.
+    """Turns the collector's lists into lines about changes.
 
-    What is there at the first look is history: no line is about it, but for open incidents.
+    Entries in the first poll are history: only open incidents among them get a line.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Feed:
         self._incidents: dict[str, str] | None = None
 
     def news(self, jobs: list[dict[str, Any]], incidents: list[dict[str, Any]]) -> list[str]:
-        """Lines about what has changed, in the order of the lists, jobs first."""
+        """Return lines about changes, in list order, jobs first."""
         return [*self._job_news(jobs), *self._incident_news(incidents)]
 
     def _job_news(self, jobs: list[dict[str, Any]]) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _job_line(job: dict[str, Any], last_status: tuple[int | None, str] | None) -
 
 
 def _is_back(last_status: tuple[int | None, str] | None) -> bool:
-    """Whether a job was no longer seen to go on when it was looked at before."""
+    """Return whether the job had stopped running at the previous poll."""
     return last_status is not None and last_status[1] not in GOING_ON
 
 
@@ -71,7 +71,7 @@ def _incident_line(item: dict[str, Any]) -> str:
 
 
 def stamped(lines: Iterable[str], now: float, width: int | None) -> list[str]:
-    """Each line after the local time of `now` (Unix seconds), cut to `width` if there is one."""
+    """Return each line after the local time of `now` (Unix seconds), cut to `width` if given."""
     clock = time.strftime("%H:%M:%S", time.localtime(now))
     full = (f"{clock} {' '.join(line.split())}" for line in lines)
     return [line if width is None or len(line) <= width else f"{line[: width - 3]}..."

@@ -1,4 +1,4 @@
-"""What `stepwatch up` starts and where, checked before anything starts."""
+"""Plan of `stepwatch up`: ports and paths, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwatch.signals.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Plan:
-    """Ports on loopback, the folder of store, spool and logs, and where rings lie."""
+    """Ports on loopback, the folder for store, spool and logs, and the ring directory."""
 
     port: int
     agent_port: int
@@ -34,7 +34,7 @@ class Plan:
 
 
 def default_folder() -> Path:
-    """Where a user's programs keep what survives them (XDG base directories, state)."""
+    """Return the user's directory for persistent program state (XDG base directories, state)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(state) / "stepwatch"
 
@@ -43,7 +43,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     """Check the options and create the folder.
 
     Raises:
-        ConfigurationError: a port is in use, an agent reads these rings already, or the folder
+        ConfigurationError: a port is in use, an agent already reads these rings, or the folder
             cannot be written.
     """
     _refuse_second_agent(arguments.ring_dir)

@@ -1,4 +1,4 @@
-"""Ports on loopback for what `demo` and `up` start."""
+"""Ports on loopback for the processes of `demo` and `up`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ HOST = "127.0.0.1"
 
 
 def free_port(wanted: int, option: str, purpose: str) -> int:
-    """`wanted`, or any free one where that is 0.
+    """Return `wanted`, or any free port if it is 0.
 
     Raises:
-        ConfigurationError: it is in use, or no port.
+        ConfigurationError: the port is in use or invalid.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

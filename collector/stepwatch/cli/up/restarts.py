@@ -1,4 +1,4 @@
-"""When a process that ended by itself is started again, and when no more."""
+"""Restart policy for a process that ended by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 
 MOST = 5
 WITHIN_SECONDS = 120.0
-"""A process that ends `MOST` times within so long has a reason that a restart does not remove."""
+"""A process that ends `MOST` times within this time has a defect that a restart does not fix."""
 LONGEST_DELAY_SECONDS = 8.0
 
 
@@ -17,9 +17,9 @@ class Restarts:
         self._ends: deque[float] = deque(maxlen=MOST)
 
     def delay(self, now: float) -> float | None:
-        """It has ended at `now` (monotonic seconds): the seconds until the next start.
+        """Record an end at `now` (monotonic seconds) and return the seconds until the next start.
 
-        None where it is to be given up. The first start is immediate, the next wait 1, 2, 4, ... s.
+        None means no further start. The first start is immediate, later ones wait 1, 2, 4, ... s.
         """
         self._ends.append(now)
         recent = [end for end in self._ends if now - end < WITHIN_SECONDS]

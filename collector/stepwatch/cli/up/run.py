@@ -1,4 +1,4 @@
-"""Runs agent and collector until Ctrl-C, and starts again what ends by itself."""
+"""Run agent and collector until Ctrl-C, and restart them if they end by themselves."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from stepwatch.signals.errors import StepwatchError
 POLL_SECONDS = 1.0
 _START_SECONDS = 60.0
 _NAMES = ("collector", "agent")
-"""In the order in which they start; they stop in the other one, so that nothing is left to send."""
+"""Start order; they stop in reverse, so that the agent can send everything."""
 
 
 class UpError(StepwatchError):
-    """A part did not start, or ends again and again."""
+    """A part did not start, or ends repeatedly."""
 
 
 def run_up(plan: Plan) -> int:
-    """Run `plan` until Ctrl-C or SIGTERM, which is its normal end; returns the exit code.
+    """Run `plan` until Ctrl-C or SIGTERM, its normal end; return the exit code.
 
     Raises:
         UpError: a part does not run; the message quotes its last line.
@@ -66,7 +66,7 @@ class Up:
         self._feed = Feed()
 
     def start(self) -> None:
-        """Start both, each when the one before it is ready.
+        """Start both, each after the previous one is ready.
 
         Raises:
             UpError: one of them is not ready in time.
@@ -80,11 +80,11 @@ class Up:
                 time.sleep(0.1)
 
     def follow(self) -> NoReturn:
-        """Print what happens, and keep both running; ends with an exception only.
+        """Print events, and keep both running; it ends only with an exception.
 
         Raises:
-            UpError: one of them ends again and again.
-            KeyboardInterrupt: the user has enough.
+            UpError: one of them ends repeatedly.
+            KeyboardInterrupt: the user stops the command.
         """
         while True:
             for name in _NAMES:
@@ -97,7 +97,7 @@ class Up:
             time.sleep(POLL_SECONDS)
 
     def close(self) -> None:
-        """End both."""
+        """End both processes."""
         with undisturbed():
             self._client.close()
             self._processes.stop_all()
@@ -122,7 +122,7 @@ class Up:
         return is_started_here and agent is not None and agent.link == presence.CONNECTED
 
     def _keep(self, name: str) -> None:
-        """Start `name` again if it has ended."""
+        """Restart `name` if it has ended."""
         code = self._running[name].poll()
         if code is None:
             return
@@ -135,7 +135,7 @@ class Up:
         self._start(name)
 
     def _ask(self, path: str, key: str) -> list[dict[str, Any]] | None:
-        """The list that the collector answers; None while it does not."""
+        """Return the list in the collector's answer; None while it does not answer."""
         try:
             response = self._client.get(path)
             rows: list[dict[str, Any]] = plain_document(response.json()[key])

@@ -1,4 +1,4 @@
-"""What `stepwatch up` prints when it is ready and when it stops."""
+"""Messages that `stepwatch up` prints when it is ready and when it stops."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stepwatch.signals import places
 
 
 def first_text(plan: Plan) -> str:
-    """What is known before anything has started: the page's address."""
+    """Return the page's address, which is known before anything has started."""
     return f"page: {plan.url} (it answers in some seconds)"
 
 
 def ready_text(plan: Plan) -> str:
-    """Where everything is, what to run next, and how Prometheus scrapes it."""
+    """Return paths and addresses, the next commands, and the Prometheus scrape configuration."""
     targets = ", ".join(f'"{HOST}:{port}"' for port in (plan.port, plan.agent_port))
     return "\n".join(
         [
@@ -41,17 +41,17 @@ def ready_text(plan: Plan) -> str:
 
 
 def stopped_text(plan: Plan) -> str:
-    """What is left, and how to look at it."""
+    """Return the remaining store, and the command that reads it."""
     return f"stopped; the store stays: stepwatch status --all --store {plan.store}"
 
 
 def _collector(plan: Plan) -> str:
-    """The environment in which verbs find the collector."""
+    """Return the environment in which verbs find the collector."""
     usual = plan.port == places.DEFAULT_COLLECTOR_PORT
     return "" if usual else f"{places.ENV_COLLECTOR}={plan.url} "
 
 
 def _rings(plan: Plan) -> str:
-    """The environment in which a run's rings lie where the agent looks."""
+    """Return the environment in which a run writes its rings to the agent's directory."""
     rings = plan.rings
     return "" if rings == places.DEFAULT_RING_DIR else f"{places.ENV_RING_DIR}={rings} "

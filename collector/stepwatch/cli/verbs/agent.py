@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _raise_descriptors() -> None:
-    """Take as many descriptors as this process may have: a node may start with 1,024."""
+    """Raise the limit on descriptors to this process's maximum: a node may start with 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft < wanted:

@@ -1,4 +1,4 @@
-"""`stepwatch blackbox`: read rings after a crash, or beside a run."""
+"""`stepwatch blackbox`: read rings after a crash, or during a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from stepwatch.signals.records import (
 _ENDED = {"finish": "finished", "failure": "failed", "interrupt": "interrupted"}
 EXAMPLE = "stepwatch blackbox llama-7b/0"
 SPOOLS = (DEFAULT_SPOOL, Path("/var/lib/stepwatch/spool"))
-"""Where agents spool: by default, and as a service."""
+"""Agents' spool directories: the default, and a service's."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,14 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _copy_folders(spool: Path | None) -> list[Path]:
-    """Folders with copies of the rings of ranks that have ended, as far as this user may look."""
+    """Return folders with ring copies from ended ranks, if this user may read them."""
     spools = SPOOLS if spool is None else (spool,)
     return [spool / COPIES for spool in spools if os.access(spool / COPIES, os.R_OK | os.X_OK)]
 
 
 def _places(query: Path, copies: Iterable[Path]) -> list[Path]:
-    """Where to look for what was asked: the path itself, or that job in every user's directory
-    and among the copies of ended ranks.
+    """Return the paths for `query`.
+
+    They are the path itself, or that job in every user's directory and among the copies of ended
+    ranks.
 
     Raises:
         UsageError: there is neither.
@@ -114,10 +116,10 @@ def _places(query: Path, copies: Iterable[Path]) -> list[Path]:
 
 
 def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
-    """Contents of one ring; ages in seconds, null where there is none.
+    """Return the contents of one ring; ages in seconds, null if there is none.
 
     Raises:
-        RingError: it is not a ring.
+        RingError: the file is not a ring.
     """
     reader = RingReader(path)
     identity, live, collective = reader.identity, reader.live(), reader.collective()
@@ -158,7 +160,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
 
 
 def rings_text(rings: list[dict[str, Any]]) -> str:
-    """A table per attempt, and the newest steps where they were asked for."""
+    """Return a table per attempt, and the newest steps if they were requested."""
     parts = []
     for job, attempt in sorted({(ring["job"], ring["attempt"]) for ring in rings}):
         attempt_rings = [ring for ring in rings if (ring["job"], ring["attempt"]) == (job, attempt)]
@@ -178,7 +180,7 @@ def rings_text(rings: list[dict[str, Any]]) -> str:
 
 
 def device_words(device: dict[str, Any]) -> str:
-    """What a device does: `working in forward of step 57 for 31.0 s`."""
+    """Return a device's activity: `working in forward of step 57 for 31.0 s`."""
     state = device["state"].replace("_", " ")
     op = f" {device['collective']}" if device["collective"] else ""
     since = text.seconds(device["since_seconds"])
@@ -186,7 +188,7 @@ def device_words(device: dict[str, Any]) -> str:
 
 
 def _device(line: DeviceLine) -> dict[str, Any] | None:
-    """What the compute stream does; None where no device is timed."""
+    """Return the compute stream's activity; None if no device is timed."""
     if line.state is DeviceState.UNKNOWN:
         return None
     inside = line.state is DeviceState.IN_COLLECTIVE
@@ -230,7 +232,7 @@ def _end(rows: Any) -> str | None:
 
 
 def _how_it_ended(end: str | None) -> str:
-    """Word for a rank that closed its ring; one whose last record is overwritten just ended."""
+    """Return the word for a rank that closed its ring; `ended` without its last record."""
     return _ENDED.get((end or "").partition(" ")[0], "ended")
 
 

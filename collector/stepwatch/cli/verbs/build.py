@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises:
         UsageError: there is no checkout here and no `--out`; routes without a site file; a site
-            file that is wrong, or whose files would be written into a checkout.
+            file that is invalid, or whose files would be written into a checkout.
         ConfigurationError: a file cannot be written, or Grafana refuses.
     """
     if arguments.push is not None:

@@ -1,4 +1,4 @@
-"""`stepwatch check`: metrics, alerts, dashboards and runbooks fit each other and are fresh."""
+"""`stepwatch check`: metrics, alerts, dashboards and runbooks fit each other and are current."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every problem on a line of its own.
+    """Print one line per problem.
 
     Raises:
         UsageError: there is no checkout to check.
@@ -67,7 +67,7 @@ def _root(folder: Path | None) -> Path:
 
 
 def read_tree(root: Path) -> closure.Tree:
-    """Read the generated files and runbooks of a checkout.
+    """Read a checkout's generated files and runbooks.
 
     Raises:
         ConfigurationError: a file cannot be read.

@@ -1,4 +1,4 @@
-"""`stepwatch checklist`: what to look at before and after, checked where a program can."""
+"""`stepwatch checklist`: items to review before and after, checked where a program can."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def items() -> list[dict[str, Any]]:
-    """Items of all lists, as `items.toml` has them."""
+    """Return the items of all lists from `items.toml`."""
     place = resources.files("stepwatch.cli.checklist").joinpath("items.toml")
     rows: list[dict[str, Any]] = tomllib.loads(place.read_text(encoding="utf-8"))["item"]
     return rows

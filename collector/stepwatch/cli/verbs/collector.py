@@ -70,10 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def http_url(text: str) -> str:
-    """A URL that something can be sent to.
+    """Validate a URL for notifications.
 
     Raises:
-        ArgumentTypeError: it is none of http or https.
+        ArgumentTypeError: it is neither http nor https.
     """
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -82,10 +82,10 @@ def http_url(text: str) -> str:
 
 
 def interval_seconds(text: str) -> float:
-    """A time between evaluations.
+    """Parse the time between evaluations.
 
     Raises:
-        ArgumentTypeError: it is no number from a tenth of a second to an hour.
+        ArgumentTypeError: it is not a number from a tenth of a second to an hour.
     """
     seconds = options.number_in(text)
     if not 0.1 <= seconds <= 3600:
@@ -141,10 +141,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _receivers(arguments: argparse.Namespace) -> list[Receiver]:
-    """Who notices are sent to.
+    """Return the receivers of notices.
 
     Raises:
-        ConfigurationError: the file of receivers cannot be used.
+        ConfigurationError: the receivers file cannot be used.
     """
     from stepwatch.collector.runtime.paging.configuration import read_receivers
     from stepwatch.collector.runtime.paging.receivers import Receiver
@@ -159,7 +159,7 @@ def read_again(
 ) -> None:
     """Read the SLO documents, the site file and the rate card again.
 
-    What is wrong changes nothing, and is said in the log and on /metrics.
+    An invalid file changes nothing; the log and /metrics report it.
     """
     from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.collector.state.live import CONTAINED
@@ -170,7 +170,7 @@ def read_again(
     except ConfigurationError as error:
         logging.error("what was asked of jobs before stays in force: %s", error)
         service.ask_for(None)
-    except CONTAINED:  # in a signal's handler it would end the collector
+    except CONTAINED:  # in a signal handler it would end the collector
         logging.exception("what was asked of jobs before stays in force: a defect of stepwatch")
         service.ask_for(None)
     else:
@@ -178,5 +178,5 @@ def read_again(
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """SIGTERM stops a collector normally: exit code 0."""
+    """Exit with code 0: SIGTERM stops a collector normally."""
     sys.exit(0)

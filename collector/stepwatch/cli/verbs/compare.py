@@ -24,7 +24,7 @@ EXAMPLE = "stepwatch compare baseline.json llama-7b --bound 0.03"
 
 _MOST_BYTES = 64 << 20
 _LATEST_S = 10_413_792_000
-"""The year 2300, Unix seconds: a moment later than that is none."""
+"""The year 2300 in Unix seconds: later moments are invalid."""
 _MOST = 1e18
 _LEAST_SECONDS = 1e-9
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 on a regression, and where it is unclear whether there is one."""
+    """Print the comparison; exit 1 on a regression or an unclear verdict."""
     if arguments.new is None and arguments.save is None:
         raise UsageError("name a second run, or pass --save FILE")
     card = None if arguments.rates is None else read_rates(Path(arguments.rates))
@@ -82,7 +82,7 @@ def _bound(words: str) -> float:
 
 
 def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
-    """A run that was saved, or a job's newest."""
+    """Return a saved run, or a job's newest run."""
     path = Path(name)
     if path.suffix != ".json" and not path.is_file():
         document: dict[str, Any] = ask_as_sent(arguments, f"/v1/jobs/{component(name, 'job')}/run")
@@ -100,7 +100,7 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def _check(document: Any, path: Path) -> None:
-    """Whether a file holds a run.
+    """Check that a file holds a run.
 
     Raises:
         UsageError: it does not.
@@ -117,7 +117,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is one, finite and no larger than anything that is counted."""
+    """Return whether the value is a number, finite and no larger than any count or time."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
 
 
@@ -145,12 +145,12 @@ def _is_sli(sli: Any) -> bool:
 
 
 def _mapping_of(is_right: Check) -> Check:
-    """Whether it is an object of which each value is right."""
+    """Return a check for an object whose values all pass `is_right`."""
     return lambda mapping: isinstance(mapping, dict) and all(map(is_right, mapping.values()))
 
 
 def _is_phases(phases: Any) -> bool:
-    """A file of an earlier release has none."""
+    """Return whether phases are valid; a file from an earlier release has none."""
     return phases is None or (
         isinstance(phases, dict)
         and _is_count(phases.get("steps"))
@@ -172,11 +172,11 @@ _NEEDED: Mapping[str, Check] = {
     "incidents": _mapping_of(_is_count),
     "facts": _mapping_of(_is_text),
 }
-"""What is right of each key of a run's document; those that may be missing are right as None."""
+"""Check for each key in a run's document; optional keys accept None."""
 
 
 def _save(path: Path, document: dict[str, Any]) -> None:
-    """Whoever stops this leaves the old baseline, or the new one."""
+    """Write a run atomically: an interruption leaves the old baseline or the new one."""
     try:
         write_durably(path, (json.dumps(document, indent=1) + "\n").encode())
     except OSError as error:

@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """One parser with every verb, its options and its files."""
+    """Return one parser with every verb, its options and its files."""
     from stepwatch.cli.main import VERBS, load_verb
 
     root = argparse.ArgumentParser(prog="stepwatch", allow_abbrev=False)
@@ -37,7 +37,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Let what is a file or a folder be completed as one."""
+    """Mark file and folder arguments for completion."""
     import shtab
 
     for action in parser._actions:

@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_unwritable(file: Path | None) -> None:
-    """The report is written when all is over: whether it can be is tried before.
+    """Check that the report file can be written before the run, since it is written at the end.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
     try:
         if file is not None:

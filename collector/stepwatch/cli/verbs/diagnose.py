@@ -1,4 +1,4 @@
-"""`stepwatch diagnose`: what is wrong with a job, what it costs, and what to do first."""
+"""`stepwatch diagnose`: a job's faults, their cost, and the first action."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 0 if the job is healthy or recovered; 1 if something is wrong, was so when the
-    run ended, or is not known, and if the run was interrupted."""
+    """Print the diagnosis; exit 0 if the job is healthy or recovered, else 1.
+
+    Exit code 1 covers an anomaly now or at the run's end, an unknown state, and an interrupted run.
+    """
     job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
     document = diagnosis(job, arguments.collector)
     width = text.columns() - 2

@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine; exit 1 if a job must not start here, 0 otherwise."""
+    """Examine the node; exit 1 if a job must not start here, else 0."""
     from stepwatch.agent.doctor import CHECKS, Examined, examine
     from stepwatch.agent.doctor.result import Surroundings
     from stepwatch.cli.preflight import run_files
@@ -137,7 +137,7 @@ def _folder(variable: str) -> Path | None:
 
 
 def _meeting(arguments: argparse.Namespace) -> Meeting | None:
-    """Where the nodes meet for the test of pairs; None where it is not asked for."""
+    """Return the rendezvous for the pair test; None if it is not requested."""
     from stepwatch.agent.doctor import Meeting
 
     if not arguments.rendezvous:
@@ -155,7 +155,7 @@ def _meeting(arguments: argparse.Namespace) -> Meeting | None:
 
 
 def line(result: Result, *, in_slurm: bool = False) -> str:
-    """One check; under Slurm, what is wrong begins with whose it is to mend."""
+    """Return one check as text; under Slurm a problem begins with its owner, node or user."""
     wrong = result.outcome.value in ("FAIL", "WARN")
     owner = f"[{result.problem}] " if in_slurm and wrong else ""
     remedy = f"\n{'':8} → {result.remedy}" if result.remedy else ""
@@ -163,7 +163,7 @@ def line(result: Result, *, in_slurm: bool = False) -> str:
 
 
 def summary(results: list[Result], *, failed: bool) -> str:
-    """How many of each, and what follows."""
+    """Return the counts by outcome, and the conclusion."""
     counts = Counter(result.outcome.value for result in results)
     totals = ", ".join(f"{counts[name]} {name}" for name in ("FAIL", "WARN", "UNKNOWN", "PASS"))
     return f"{totals}: {'a job should not start here' if failed else 'a job may start here'}"

@@ -1,4 +1,4 @@
-"""`stepwatch incidents`: what is wrong, with cause and evidence; and what people do about it."""
+"""`stepwatch incidents`: incidents with cause and evidence, and the response to them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EVENT_OF = {
     "assign": "assigned",
     "reopen": "reopened",
 }
-"""What a person may do about an incident, and what the collector calls it."""
+"""Response acts, and the collector's events for them."""
 _BY_ITSELF = ("resolve", "resolved", "close")
 _UNSEEN = ("comment", "reopen")
-"""What is noted in the timeline alone."""
+"""Events that appear in the timeline alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if one of those shown is open. Of an act: what follows from it, exit 0."""
+    """Print incidents; exit 1 if a shown one is open. An act prints its result and exits 0."""
     if arguments.act in EVENT_OF:
         return _act(arguments)
     if arguments.act:
@@ -69,10 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shown_alone(arguments: argparse.Namespace) -> None:
-    """Take the only word for an id.
+    """Use the only word as the id.
 
     Raises:
-        UsageError: it is one too many, or no act.
+        UsageError: there is one word too many, or it is no act.
     """
     word = arguments.act
     if word in _BY_ITSELF:
@@ -87,7 +87,7 @@ def _shown_alone(arguments: argparse.Namespace) -> None:
 
 
 def _act(arguments: argparse.Namespace) -> int:
-    """Note what somebody did; the state of the incident stays the detector's."""
+    """Add a response note; the incident's state remains the detector's decision."""
     if not arguments.about:
         raise UsageError(f"name the incident: stepwatch incidents {arguments.act} ID")
     path = f"/v1/incidents/{component(arguments.about, 'incident')}/notes"
@@ -107,7 +107,7 @@ def _act(arguments: argparse.Namespace) -> int:
 
 
 def response_words(incident: dict[str, Any]) -> list[str]:
-    """Who acknowledged, mitigated and owns an incident; nothing of a collector of before."""
+    """Return acknowledgement, mitigation, owner and silence; empty from an earlier collector."""
     response = incident.get("response") or {}
     actions = [
         f"{event} by {response[event]['by']} {text.clock(response[event]['at'])}"
@@ -124,9 +124,9 @@ def response_words(incident: dict[str, Any]) -> list[str]:
 
 
 def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
-    """An incident in a few lines of at most `width` characters, where words allow it.
+    """Return an incident in a few lines with at most `width` characters, where words allow it.
 
-    `source` holds the options that lead to the same collector or store; None if it is gone.
+    `source` holds the options that lead to the same collector or store; None if that has ended.
     """
     command = f"stepwatch runbook {incident['runbook']}"
     if source is not None:
@@ -150,7 +150,7 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
 
 
 def _facts(incident: dict[str, Any]) -> Iterator[str]:
-    """Rank or node, phase, cause and first step; a phase only where it applies."""
+    """Yield rank or node, phase, cause and first step; a phase only where it applies."""
     if incident["rank"] >= 0:
         yield f"rank {incident['rank']} on {incident['node']}"
     else:
@@ -166,7 +166,7 @@ def _facts(incident: dict[str, Any]) -> Iterator[str]:
 
 
 def impact(incident: dict[str, Any]) -> str:
-    """What it costs; zero seconds with an unknown share is unknown, not nothing lost."""
+    """Return an incident's cost; zero seconds with an unknown share is unknown, not no loss."""
     share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
     if share is None and not lost:
         return text.UNKNOWN
@@ -179,13 +179,13 @@ def impact(incident: dict[str, Any]) -> str:
 
 
 def symptom_name(symptom: dict[str, Any]) -> str:
-    """A symptom's kind, and its rank if it names one."""
+    """Return a symptom's kind, and its rank if it names one."""
     rank = f" on rank {symptom['rank']}" if symptom["rank"] >= 0 else ""
     return f"{symptom['kind']}{rank}"
 
 
 def detail(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
-    """An incident with its impact, evidence, symptoms and timeline."""
+    """Return an incident with its impact, evidence, symptoms and timeline."""
     evidence = [
         [
             item["name"],
@@ -213,7 +213,7 @@ def detail(incident: dict[str, Any], source: str | None, width: int = text.NARRO
 
 
 def story(incident: dict[str, Any]) -> list[dict[str, Any]]:
-    """What detectors and people said of an incident, in the order of time."""
+    """Return detector events and response notes of an incident, in time order."""
     notes = (incident.get("response") or {}).get("notes", [])
     note_events = [{**note, "event": f"{note['event']} by {note['by']}"} for note in notes]
     return sorted([*incident["timeline"], *note_events], key=lambda event: float(event["at"]))

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if a node that is shown has failed."""
+    """Print nodes; exit 1 if a shown node has failed."""
     width = text.columns() - 2
     if arguments.node:
         node = ask(arguments, f"/v1/nodes/{component(arguments.node, 'node')}")

@@ -1,4 +1,4 @@
-"""`stepwatch postmortem`: an incident as Markdown, to be completed by those who were there."""
+"""`stepwatch postmortem`: an incident as Markdown, to be completed by its responders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it, or write it to a new file."""
+    """Print the post-mortem, or write it to a new file."""
     path = f"/v1/incidents/{component(arguments.incident, 'incident')}"
     incident = ask(arguments, path)
     until = incident["resolved_at"] or time.time()
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _job(arguments: argparse.Namespace, name: str) -> dict[str, Any] | None:
-    """The incident's job; None where it is in live state nowhere any more."""
+    """Return the incident's job; None if no live state holds it."""
     try:
         job: dict[str, Any] = ask(arguments, f"/v1/jobs/{component(name, 'job')}")
     except SourceError:

@@ -1,4 +1,4 @@
-"""`stepwatch report`: what device-time went to, over days, in Markdown or HTML."""
+"""`stepwatch report`: device-time by cause, over days, in Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report; whole days of UTC, today included."""
+    """Print the report; whole days in UTC, including today."""
     card = None if arguments.rates is None else read_rates(Path(arguments.rates))
     until = (_now_s() // DAY + 1) * DAY
     first = arguments.since if arguments.since is not None else until - DAY * _days(arguments)
@@ -88,7 +88,7 @@ def _days(arguments: argparse.Namespace) -> int:
 
 
 def _since(words: str) -> int:
-    """A day, or so many up to today: Unix seconds at which the first one begins."""
+    """Parse a date, or a number of days up to today; return the first day's start, Unix seconds."""
     ago = re.fullmatch(r"(\d{1,4})d", words)
     if ago and 0 < int(ago[1]) <= _MOST_DAYS:
         return (_now_s() // DAY + 1 - int(ago[1])) * DAY
@@ -108,7 +108,7 @@ def _title(arguments: argparse.Namespace) -> str:
 
 
 def _with_money(report: dict[str, object], card: RateCard | None) -> dict[str, object]:
-    """The document, and what each job cost where a card is given; None where a day has no rate."""
+    """Add each job's cost to the document if a card is given; None if a day has no rate."""
     if card is None:
         return report
     jobs: list[dict[str, object]] = report["jobs"]  # type: ignore[assignment]

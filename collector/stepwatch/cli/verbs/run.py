@@ -1,4 +1,4 @@
-"""`stepwatch run`: any training command, with hooks but no change of code."""
+"""`stepwatch run`: any training command, with hooks and without code changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Become the command: its exit code and its signals are its own.
+    """Replace this process with the command, which has its own exit code and signals.
 
     Raises:
         UsageError: there is no command, or it cannot be started.
@@ -55,8 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def page_line(environ: Mapping[str, str]) -> str:
-    """Where the job is shown, where an agent runs on this node; hooks say it again, and more, once
-    the command has imported torch. Empty where stepwatch is disabled or quiet."""
+    """Return the job's page if an agent runs on this node.
+
+    Hooks print it again, with more, after the command has imported torch. The line is empty if
+    stepwatch is disabled or quiet.
+    """
     agent = presence.read_near(places.ring_dir())
     lives = agent is not None and agent.is_fresh(time.monotonic_ns())
     if agent is None or not lives or is_disabled(environ) or is_quiet(environ):
@@ -66,7 +69,7 @@ def page_line(environ: Mapping[str, str]) -> str:
 
 
 class Options(NamedTuple):
-    """What the user says of the job; None: what the environment says."""
+    """The user's settings for the job; None: the environment's."""
 
     job: str | None = None
     job_class: str | None = None
@@ -74,10 +77,10 @@ class Options(NamedTuple):
 
 
 def hooked(environ: Mapping[str, str], command: Sequence[str], options: Options) -> dict[str, str]:
-    """The environment that loads the hooks into `command`; unchanged where stepwatch is disabled.
+    """Return the environment that loads the hooks into `command`; unchanged if they are disabled.
 
     Raises:
-        ConfigurationError: a name cannot be a path, or the mesh is none.
+        ConfigurationError: a name cannot be a path, or the mesh is invalid.
     """
     environment = dict(environ)
     if is_disabled(environ):

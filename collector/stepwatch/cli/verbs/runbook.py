@@ -1,4 +1,4 @@
-"""`stepwatch runbook`: what to do, or how to decide, with an incident's values in the commands."""
+"""`stepwatch runbook`: steps or decisions, with an incident's values in the commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the page, or the list of pages.
 
     Raises:
-        UsageError: both an alert and a playbook are asked for, or there is no such page.
+        UsageError: both an alert and a playbook are requested, or there is no such page.
     """
     name, family = arguments.name, runbooks.RUNBOOKS
     if arguments.playbook is not None:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _values(arguments: argparse.Namespace) -> dict[str, str]:
-    """What is known for the placeholders: the collector, and the incident that was asked for."""
+    """Return values for the placeholders: the collector, and the requested incident's."""
     values = {"collector": arguments.collector}
     if arguments.incident:
         identity = component(arguments.incident, "incident")

@@ -1,4 +1,4 @@
-"""`stepwatch silence`: nobody is paged about a job, node or kind for a while."""
+"""`stepwatch silence`: suppress pages about a job, node or kind for a while."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Begin one, list them, or end one."""
+    """Begin a silence, list silences, or end one."""
     named = arguments.about or any(getattr(arguments, key) for key in _ABOUT)
     if sum(map(bool, (named, arguments.list, arguments.expire))) != 1:
         raise UsageError("name a job, node or kind, or pass --list, or --expire ID")
@@ -66,7 +66,7 @@ def _begun(arguments: argparse.Namespace) -> dict[str, Any]:
         document = {**about, **terms, "alertmanager": identity}
         silence: dict[str, Any] = request(arguments, "POST", "/v1/silences", json=document)
     except SourceError:
-        if identity:  # one of the two alone would page half of what it should
+        if identity:  # one of the two alone would suppress only half of the pages
             alertmanager.expire(url, identity)
         raise
     return silence
@@ -81,10 +81,10 @@ def _expired(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _about(arguments: argparse.Namespace) -> dict[str, str]:
-    """What is silenced, by `job`, `node` and `kind`; a word alone is the one that is known.
+    """Return the silence's target by `job`, `node` and `kind`; a single word is resolved by lookup.
 
     Raises:
-        UsageError: none is, or two are.
+        UsageError: none matches, or two do.
     """
     about = {key: getattr(arguments, key) for key in _ABOUT}
     word = arguments.about
@@ -107,7 +107,7 @@ def _about(arguments: argparse.Namespace) -> dict[str, str]:
 def _is_node(arguments: argparse.Namespace, word: str) -> bool:
     try:
         ask(arguments, f"/v1/nodes/{word}")
-    except SourceError:  # of a node without an agent of its own incidents tell
+    except SourceError:  # for a node without its own agent only incidents have the name
         return any(
             incident["node"] == word for incident in ask(arguments, "/v1/incidents")["incidents"]
         )
@@ -115,7 +115,7 @@ def _is_node(arguments: argparse.Namespace, word: str) -> bool:
 
 
 def in_words(silence: dict[str, Any], url: str | None) -> str:
-    """A silence that just began or ended, in a line or two."""
+    """Return a silence that just began or ended, in a few lines."""
     line = f"silence {silence['id']} of {_words(silence)}"
     if silence["expired_by"]:
         ended = f"{line}: ended {text.clock(silence['until'])} by {silence['expired_by']}"
@@ -146,7 +146,7 @@ def _expiring(silence: dict[str, Any], url: str | None) -> str:
 
 
 def listed(silences: list[dict[str, Any]], now: float) -> str:
-    """The silences in force as a table."""
+    """Return the active silences as a table."""
     if not silences:
         return "no silence is in force"
     rows = [

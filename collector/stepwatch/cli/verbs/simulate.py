@@ -26,7 +26,7 @@ EXAMPLE = (
 )
 DEFAULT_SECONDS = 120.0
 MOST_CONNECTIONS = 16
-"""More requests at once than this are refused by a collector."""
+"""A collector refuses more concurrent requests than this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulate, print the report; exit 1 unless the collector took every segment."""
+    """Simulate and print the report; exit 1 unless the collector accepted every segment."""
     from stepwatch.agent.relay.client import connect
     from stepwatch.cli.simulate.report import report_json, report_text
     from stepwatch.cli.simulate.run import Simulation
@@ -89,10 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
-    """What the options ask for.
+    """Return the plan that the options define.
 
     Raises:
-        UsageError: they do not fit each other; says what to change.
+        UsageError: the options do not fit together; the message names the fix.
     """
     from stepwatch.cli.simulate.faults import parse
     from stepwatch.cli.simulate.plan import RANKS_PER_NODE, Plan

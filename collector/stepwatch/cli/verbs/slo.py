@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if a budget is spent, or a document is wrong."""
+    """Print SLOs; exit 1 if a budget is spent, or a document is invalid."""
     if arguments.definitions:
         return _define(as_json=arguments.json)
     if arguments.job == "check":
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_job(arguments: argparse.Namespace, path: str) -> int:
-    """A job's SLOs, and its SLIs over the run."""
+    """Print a job's SLOs, and its SLIs over the run."""
     job, slis = ask(arguments, path), ask(arguments, f"{path}/slis")["slis"]
     slos = job.get("slos") or []
     if arguments.json:
@@ -74,7 +74,7 @@ def _show_job(arguments: argparse.Namespace, path: str) -> int:
 
 
 def _in_full(arguments: argparse.Namespace, name: str) -> int:
-    """One SLO of a job: its window, budget and burn, what ate it, and what shaped the figure."""
+    """Print one SLO of a job: window, budget, burn, losses by cause, and audit."""
     job = component(arguments.job, "job")
     document = ask(arguments, f"/v1/jobs/{job}/slos")
     slos = {slo["name"]: slo for slo in document["slos"]}
@@ -97,9 +97,9 @@ def _value(slo: dict[str, Any]) -> str:
 
 
 def sli_table(slis: list[dict[str, Any]], columns: int | None = None) -> str:
-    """One line for each SLI with its value, then those that are not known, and why.
+    """Return one line per SLI with its value, then the unknown ones with the reason.
 
-    Lines end at `columns`, where it is given.
+    Lines end at `columns` if it is given.
     """
     rows = [
         [sli["name"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), basis]
@@ -115,7 +115,7 @@ def sli_table(slis: list[dict[str, Any]], columns: int | None = None) -> str:
 
 
 _UNITS = {unit: unit for unit in ("ratio", "seconds", "times", "tokens/s", "steps", "events")}
-"""Units that stand beside their value; the others are in the SLI's definition."""
+"""Units shown beside their value; the others are in the SLI's definition."""
 
 
 def _interval(sli: dict[str, Any]) -> str:
@@ -143,7 +143,7 @@ def _define(*, as_json: bool) -> int:
 
 
 def table(job_slos: list[tuple[str, dict[str, Any]]]) -> str:
-    """One line for each job and SLO."""
+    """Return one line per job and SLO."""
     rows = [
         [
             job,
@@ -161,14 +161,14 @@ def table(job_slos: list[tuple[str, dict[str, Any]]]) -> str:
 
 
 def _burn(slo: dict[str, Any]) -> str:
-    """How fast a budget burns; a limit has none."""
+    """Return the budget's burn rate; an SLO with a limit has none."""
     if slo["limit"] is not None:
         return "-"
     return text.UNKNOWN if slo["burn_rate"] is None else f"{slo['burn_rate']:.1f}x"
 
 
 def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
-    """Check documents: a line for each problem, and which alerts each could ever raise."""
+    """Check documents: print a line per problem, and the alerts that each document can raise."""
     from stepwatch.collector.slo.asked.burn import reachable
     from stepwatch.collector.slo.asked.openslo import parse_slo
     from stepwatch.collector.slo.asked.site import read_objectives
@@ -224,7 +224,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
 
 
 def _documents(places: list[Path]) -> Iterator[Path]:
-    """The documents that are named, and those in the folders that are."""
+    """Yield the named documents, and all documents in the named folders."""
     for place in places:
         if place.is_dir():
             documents = sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
@@ -236,7 +236,7 @@ def _documents(places: list[Path]) -> Iterator[Path]:
 
 
 def checked(slo: dict[str, Any]) -> str:
-    """A document that is one, and what its alerts would ask for."""
+    """Return a valid document's summary, and the conditions for its alerts."""
     if slo["limit"]:
         return f"{slo['file']}: {slo['name']}: {slo['sli']} {slo['limit']} over {slo['window']}"
     lines = [

@@ -27,7 +27,7 @@ EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
 _STAGES_SHOWN = 16
 _LEAST_GAIN = 0.005
-"""Below it a gain is shown as 0 %."""
+"""A smaller gain is shown as 0 %."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if an incident is open, a job is quarantined, or what is known of it is old."""
+    """Print jobs; exit 1 if an incident is open, a job is quarantined, or its state is stale."""
     width = text.columns() - 2
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
@@ -67,14 +67,14 @@ def _show_fleet(arguments: argparse.Namespace, all_jobs: list[dict[str, Any]], w
 
 
 def _is_problem(job: dict[str, Any]) -> bool:
-    """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    """Return whether a job needs action; without evaluation its number of incidents is unknown."""
     from stepwatch.collector.state.live import QUARANTINED
 
     return job["state"] in (QUARANTINED, STALE) or bool(job["open_incidents"])
 
 
 def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
-    """One job: pace, ranks, checkpoints, SLOs and incidents, in `width` columns."""
+    """Return one job in `width` columns: pace, ranks, checkpoints, SLOs and incidents."""
     if job["reason"]:
         return text.wrapped(withheld_text(job), "", width, hang=2)
     age = last_seen(job["newest_record_at"], time.time())
@@ -102,7 +102,7 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
 
 
 def shared_name_words(shared: dict[str, Any]) -> str:
-    """That two runs report under one name, and what to do."""
+    """Return the warning that two runs report under one name, and the remedy."""
     return (
         f"two runs report under this name: rank {shared['rank']} runs on "
         f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
@@ -111,7 +111,7 @@ def shared_name_words(shared: dict[str, Any]) -> str:
 
 
 def unread_words(part: dict[str, Any]) -> str:
-    """Which part of a job's log could not be read, and what that means."""
+    """Return the unreadable part of a job's log, and its consequence."""
     return (
         f"segments {part['first']} to {part['last']} of its log could not be read "
         f"({part['segments']}, {text.clock(part['from_s'])} to {text.clock(part['until_s'])}): "
@@ -120,7 +120,7 @@ def unread_words(part: dict[str, Any]) -> str:
 
 
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of loss, speed, step time, checkpoints and SLOs."""
+    """Return (name, value) pairs for loss, speed, step time, checkpoints and SLOs."""
     quantiles = job["step_seconds"]
     quantile_words = [f"{key} {text.seconds(quantiles[key])}" for key in quantiles]
     lines = [
@@ -142,7 +142,7 @@ def _loss(job: dict[str, Any]) -> str:
 
 
 def _clock_words(job: dict[str, Any]) -> str:
-    """The clock of the step times, and how many steps it timed where the other one timed some."""
+    """Return the step times' clock, and its number of steps if the other clock timed some."""
     clock, on = job["step_seconds_clock"], job["steps_on"]
     if all(on.values()):
         return f"timed on the {clock} in {on[clock]} of {sum(on.values())} steps"
@@ -150,7 +150,7 @@ def _clock_words(job: dict[str, Any]) -> str:
 
 
 def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
-    """How many verify, the newest that does, and the longest stall."""
+    """Return the number of verified checkpoints, the newest of them, and the longest stall."""
     if not checkpoints:
         return "none yet"
     stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
@@ -163,7 +163,7 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 
 def device_time_line(seconds: dict[str, float]) -> str:
-    """What device-time went to: the shares of one percent or more, the largest first."""
+    """Return device-time by cause: shares from one percent up, the largest first."""
     allocated = sum(seconds.values())
     if not allocated:
         return text.UNKNOWN
@@ -172,7 +172,7 @@ def device_time_line(seconds: dict[str, float]) -> str:
 
 
 def cost_line(cost: dict[str, Any]) -> str:
-    """Money so far, and by tokens; days without a rate make it unknown."""
+    """Return the cost so far, and per tokens; days without a rate make it unknown."""
     if cost["without_rate"]:
         return f"{text.UNKNOWN}: the rate card has no rate for some days"
     words = text.money(cost["money"], cost["currency"])
@@ -183,7 +183,7 @@ def cost_line(cost: dict[str, Any]) -> str:
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of the step-time breakdown, the pipeline, its bubble and what-if."""
+    """Return (name, value) pairs for the step-time breakdown, pipeline, bubble and what-if."""
     breakdown, stages = job["step_time_breakdown"], job["pipeline"]
     lines = [
         ("timed on", timing_words(job["timing"])),
@@ -212,7 +212,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def what_if_lines(scenarios: list[dict[str, Any]]) -> list[str]:
-    """What each scenario would gain; one line in place of those that gain nothing to speak of."""
+    """Return each scenario's gain; one line replaces them if no gain is significant."""
     lines = [
         f"{item['scenario']}: {text.gain(item['faster_ratio'])}"
         for item in scenarios
@@ -222,7 +222,7 @@ def what_if_lines(scenarios: list[dict[str, Any]]) -> list[str]:
 
 
 def timing_words(timing: dict[str, Any]) -> str:
-    """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
+    """Return the newest steps' clock, and why it is the host's, or how busy the devices are."""
 
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""
@@ -236,7 +236,7 @@ def timing_words(timing: dict[str, Any]) -> str:
 
 
 def _idle(sample: dict[str, Any] | None) -> str:
-    """Idle share of each stage in the newest sampled step, and the longest idle gap."""
+    """Return each stage's idle share in the newest sampled step, and the longest idle gap."""
     if sample is None:
         return f"{text.UNKNOWN}: no step has been sampled yet"
     shares = ", ".join(
@@ -256,7 +256,7 @@ def _idle(sample: dict[str, Any] | None) -> str:
 
 
 def _parts(ratios: dict[str, float | None]) -> str:
-    """Parts of the step, the largest first, those below one percent left out."""
+    """Return the parts of the step, the largest first, without parts below one percent."""
     shares = [
         (ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01
     ]
@@ -275,11 +275,11 @@ _PHASES = (
     ("eval", "eval"),
     ("other", "other"),
 )
-"""Phases and the heads of their columns; that of evaluations is there where there was one."""
+"""Phases and their column heads; evaluation has a column only if there was one."""
 
 
 def rank_table(ranks: list[dict[str, Any]]) -> str:
-    """Where each rank's time went, in percent of the steps."""
+    """Return each rank's time by phase, in percent of the steps."""
     phases = dict(_PHASES)
     if not any(rank["phase_share"].get("eval") for rank in ranks):
         del phases["eval"]

@@ -1,4 +1,4 @@
-"""`stepwatch store`: how large a store is, what it need not keep, whether it is sound, its copy."""
+"""`stepwatch store`: a store's size, retention, integrity and copies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do one thing with a store; exit 1 if it is damaged, or does not answer."""
+    """Run one action on a store; exit 1 if it is damaged, or does not answer."""
     import sqlalchemy as sa
 
     from stepwatch.collector.store.outages.outage import reason_of
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Action(NamedTuple):
-    """One thing to do with a store: what it is, an example's options, and the function."""
+    """One action on a store: its purpose, an example's options, and the function."""
 
     purpose: str
     example: str

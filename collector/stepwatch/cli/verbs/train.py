@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start the ranks, or be one of them where torchrun started this process."""
+    """Start the ranks, or run as a rank if torchrun started this process."""
     options = configure.resolve(arguments)
     if launch.under_torchrun(os.environ):
         from stepwatch.trainer.run.rank import run_rank

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run until Ctrl-C or SIGTERM."""
     plan = make_plan(arguments)
-    # Before what takes seconds to import and to start.
+    # Print before the imports and starts that take seconds.
     print(first_text(plan), flush=True)
     from stepwatch.cli.up.run import run_up
 
