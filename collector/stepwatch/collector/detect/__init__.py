@@ -1,4 +1,4 @@
-"""Detectors: each is a folder with what it evaluates, where its inputs are, and its thresholds."""
+"""Detectors: each folder holds one detector's evaluation, its inputs and its thresholds."""
 
 from stepwatch.collector.detect.finding import Evidence, Finding
 

@@ -1,4 +1,4 @@
-"""Which clock a finding's times are on, as a row of its evidence."""
+"""The clock behind a finding's times, as an evidence row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from stepwatch.collector.state.trackers.steps.step_window import DEVICE, StepClo
 def with_clock(
     context: DetectionContext, finding: Finding, clock: StepClock | None = None
 ) -> Finding:
-    """`finding` with a row that says which clock timed its steps: that of the window, or `clock`
-    where what they are compared with is on the hosts' alone."""
+    """Return `finding` with a row that names the clock that timed its steps.
+
+    The clock is the window's, or `clock` if only the hosts' clocks timed the baseline.
+    """
     window = context.window
     if (clock or window.clock) == DEVICE:
         against = f"timing events on the compute stream; {_error_words(window)}"
@@ -26,7 +28,10 @@ def with_clock(
 
 
 def _error_words(window: Window) -> str:
-    """How far the device's moments may lie from the host's: durations do not depend on it."""
+    """Return in words how far device timestamps may be off the host's clock.
+
+    Durations do not depend on this error.
+    """
     errors = window.planes["clock_error"]
     finite = errors[~np.isnan(errors)]
     error = float(np.median(finite)) if len(finite) else None

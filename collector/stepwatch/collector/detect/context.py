@@ -1,4 +1,4 @@
-"""What all detectors of one evaluation look at."""
+"""The shared input for all detectors in one evaluation."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ from stepwatch.signals.names import FindingKind
 T = TypeVar("T")
 
 STALE_AFTER_SECONDS = 3.0
-"""The least time without a report from a node after which its ranks are not observed: what is found
-in them stays as it is. An agent that flushes rarely has longer."""
+"""Minimum time without a report from a node before its ranks count as unobserved.
+
+Findings on these ranks stay unchanged. A node whose agent flushes rarely gets more time.
+"""
 HISTORY_STEPS = 128
-"""Steps handed to detectors: they evaluate the newest and look back for the first."""
+"""Steps passed to detectors: they evaluate the newest and search back for the first slow one."""
 
 
 class DetectionContext:
-    """A job at one moment; `now_s` is the collector's monotonic time in seconds, `wall_s` Unix.
+    """A job at one moment; `now_s` is the collector's monotonic time and `wall_s` Unix time.
 
-    `attempt` is the newest one unless another is given. `staleness` maps each node that should send
-    to the seconds since it was last seen, `class_throughput` holds how fast the known jobs began.
+    Both are in seconds. `attempt` is the newest attempt unless another is passed. `staleness` maps
+    each node that should report to the seconds since it was last seen. `class_throughput` holds the
+    initial throughput for known jobs.
     """
 
     def __init__(
@@ -59,31 +62,31 @@ class DetectionContext:
         self.wall_s = wall_s
         self.attempt: Attempt = job.current if attempt is None else attempt
         self.failures: list[tuple[frozenset[FindingKind], BaseException]] = []
-        """What detectors raised, with the kinds of findings that were not looked for."""
+        """Detectors' exceptions, with the kinds of findings that could not be evaluated."""
         self._found: dict[Callable[[DetectionContext], Any], Any] = {}
         self.staleness = self.attempt.staleness(now_s)
 
     @cached_property
     def window(self) -> Window:
-        """The newest `HISTORY_STEPS` steps of the attempt, on the clock that times them."""
+        """Return the attempt's newest `HISTORY_STEPS` steps, on the clock that times them."""
         return self.attempt.window(HISTORY_STEPS)
 
     @cached_property
     def stale_nodes(self) -> frozenset[str]:
-        """Nodes that should report and missed several flushes of their agents."""
+        """Return the nodes that should report and missed several of their agents' flushes."""
         return frozenset(
             node
             for node, seconds in self.staleness.items()
             if seconds
-            > STALE_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
+            > STALE_AFTER_SECONDS  # true for most nodes, whatever their interval
             and seconds > self.attempt.stale_after(node, STALE_AFTER_SECONDS)
         )
 
     @cached_property
     def unobserved(self) -> frozenset[int]:
-        """Ranks that should report and of which nothing is known just now.
+        """Return the ranks that should report but are currently unobserved.
 
-        What has ended or is gone is known for good.
+        A rank that has ended or is lost has a final state, so it does not count.
         """
         if not self.stale_nodes:
             return frozenset()
@@ -95,12 +98,12 @@ class DetectionContext:
 
     @cached_property
     def left_out(self) -> frozenset[int]:
-        """Ranks whose newest steps are missing: that are not observed, or that are done."""
+        """Return the ranks whose newest steps are missing: unobserved or done."""
         return self.unobserved.union(self.attempt.done)
 
     @cached_property
     def with_observed_peers(self) -> frozenset[int]:
-        """Ranks whose steps are observed, and of whose stage those of another one are."""
+        """Return the observed ranks that have at least one observed peer in their stage."""
         stage = self.window.stage
         observed = ~np.isin(np.arange(len(stage)), list(self.left_out))
         stages, counts = np.unique(stage[observed], return_counts=True)
@@ -108,24 +111,25 @@ class DetectionContext:
 
     @property
     def observes_any(self) -> bool:
-        """Whether any node that should report does, or none has to."""
+        """Return whether any node that should report does, or no node has to."""
         return not self.staleness or len(self.stale_nodes) < len(self.staleness)
 
     @property
     def baseline(self) -> Baseline:
-        """Medians of the attempt's first steps by rank, on the clock of `window`."""
+        """Return medians over the attempt's first steps by rank, on the clock of `window`."""
         return baseline_on(self.attempt, self.window.clock)
 
     @cached_property
     def first_steps(self) -> FirstSteps:
-        """The first steps of the attempt that the job is compared with."""
+        """Return the first steps of the attempt that serves as the job's baseline."""
         return first_steps(self.job)
 
     @cached_property
     def early_baseline(self) -> dict[str, Vector]:
-        """Mean over ranks of each column in the first steps of the oldest attempt of this size.
+        """Return each column's mean over ranks in the oldest first steps at this world size.
 
-        On the clock of `window`. Empty while no attempt has enough of them.
+        The source is the oldest attempt with this world size and enough steps; the result is empty
+        without one. The values are on the clock of `window`.
         """
         for attempt, _ in self.job.ordered():
             if attempt.world == self.attempt.world:
@@ -137,25 +141,27 @@ class DetectionContext:
 
     @cached_property
     def course(self) -> Course | None:
-        """The newest ten minutes of the attempt by stretches; None where they are on another clock
-        than `window`."""
+        """Return the attempt's newest ten minutes in buckets.
+
+        The result is None if the buckets and `window` are on different clocks.
+        """
         evidence = self.attempt.tracker(RankEvidence)
         return evidence.buckets.course() if evidence.clock == self.window.clock else None
 
     @property
     def compares_ranks(self) -> bool:
-        """Whether times of one rank can be compared with those of another in `window`."""
+        """Return whether times are comparable between ranks in `window`."""
         return ranks_compare(self.attempt, self.window.clock)
 
     def once(self, find: Callable[[DetectionContext], T]) -> T:
-        """What `find` finds here; it is asked the first time only."""
+        """Return the result of `find` for this context; only the first call evaluates it."""
         if find not in self._found:
             self._found[find] = find(self)
         result: T = self._found[find]
         return result
 
     def dated(self, finding: Finding) -> Finding:
-        """`finding` with its age: it began when the step before its first one ended."""
+        """Return `finding` with its age: it began when the step before its first step ended."""
         step_history = self.attempt.step_history
         index = finding.began_step - step_history.held_from - 1
         if not 0 <= index < len(step_history.rows):

@@ -1,4 +1,4 @@
-"""What a detector finds in a window."""
+"""The result type of detectors."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import NamedTuple
 from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
-"""Rank of a finding that names no rank."""
+"""Rank number in a finding that names no rank."""
 LOST_SHARE = "share of the time lost"
-"""Evidence on what a finding costs, with its interval: more than an estimate of a few steps."""
+"""Evidence on a finding's cost with its interval: better than an estimate from a few steps."""
 
 
 class Confidence(StrEnum):
-    """How sure a finding is of what it names: never a guess dressed as a fact."""
+    """Confidence in the object that a finding names; a guess is never presented as a fact."""
 
     CERTAIN = "certain"
-    """Facts show it: the process is stopped, the only rank that did not arrive."""
+    """Facts show it: the process is stopped, or it is the only rank that did not arrive."""
     LIKELY = "likely"
-    """It explains what is seen; something else could."""
+    """It explains the observations; another cause is possible."""
     ONE_OF = "one of"
-    """It is one of those that the summary names; which of them is not known."""
+    """One candidate in the summary is right; which one is unknown."""
 
 
 class Evidence(NamedTuple):
-    """One row of evidence: a fact, its value and unit, and what it is compared with (`against`).
+    """One evidence row: a fact, its value and unit, and the reference value (`against`).
 
     A fact in words, a line of Python for example, is in `text`; its value is NaN.
     """
@@ -40,19 +40,19 @@ class Evidence(NamedTuple):
 
 
 def text_evidence(name: str, text: str, against: str) -> Evidence:
-    """Evidence in words."""
+    """Return an evidence row in words."""
     return Evidence(name, math.nan, "", against, text)
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong now.
+    """One current anomaly.
 
-    `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
-    record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
-    against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost since it
-    began, `lost_now_ratio` that of the newest seconds, NaN where it is no other.
-    `node` names the node where no rank does, `subject` what else tells two findings of one kind
-    apart: an operation and its group, a stage, a checkpoint. `confidence` says how sure it is.
+    `began_step` is the first step that shows it, and `began_ago_seconds` its age relative to the
+    newest record, NaN if unknown. `severity` orders findings within a kind. `ratio` is the slowdown
+    against peers, NaN if that has no meaning. `lost_ratio` is the throughput share lost since the
+    beginning, and `lost_now_ratio` that share in the newest seconds, NaN if it is the same. `node`
+    names the node if no rank is named. `subject` separates findings within one kind: an operation
+    and its group, a stage, a checkpoint. `confidence` says how certain the finding is.
     """
 
     kind: FindingKind
@@ -73,13 +73,15 @@ class Finding(NamedTuple):
 
     @property
     def lost_lately(self) -> float:
-        """The share of throughput that is lost now."""
+        """Return the throughput share that is lost now."""
         return self.lost_ratio if math.isnan(self.lost_now_ratio) else self.lost_now_ratio
 
     @property
     def shows_now(self) -> bool:
-        """False where the newest seconds lose less than half of what it costs on average: what is
-        known just now of the rank or its node says nothing of why it was slow."""
+        """Return False if the newest seconds lose less than half of the average loss.
+
+        In that case, current facts about the rank or its node do not explain the slowness.
+        """
         return not self.lost_now_ratio < self.lost_ratio / 2
 
 
@@ -101,9 +103,9 @@ def build_finding(
     confidence: Confidence = Confidence.LIKELY,
     lost_now_ratio: float = math.nan,
 ) -> Finding:
-    """The only way to make a finding; what is left out is unknown, or names nothing.
+    """Build a finding, the only supported way; defaults mean unknown, or name nothing.
 
-    `confidence` is certain only where facts prove what the finding names.
+    `confidence` is certain only if facts prove the finding.
     """
     return Finding(
         kind=kind,

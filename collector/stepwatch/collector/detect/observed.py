@@ -1,4 +1,4 @@
-"""The ranks that can be compared: whose steps are observed, and that have peers in their stage."""
+"""The comparable ranks: their steps are observed, and they have peers in their stage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
 
 
 def alone_in_stage(stage: SmallIntegers) -> Mask:
-    """Which ranks (ranks,) are alone in their pipeline stage: `[0, 0, 1]` gives the last one."""
+    """Return which ranks (ranks,) are alone in their pipeline stage.
+
+    Stages `[0, 0, 1]` -> only the last rank.
+    """
     return _alone_in_stage(stage.tobytes(), stage.dtype.str)
 
 
 @lru_cache(maxsize=64)
 def _alone_in_stage(stages: bytes, dtype: str) -> Mask:
-    """The same of an array as bytes: the stages of a job stay as they are."""
+    """Return the same for an array as bytes; a job's stages never change."""
     stage = np.frombuffer(stages, dtype=np.dtype(dtype))
     _, place, count = np.unique(stage, return_inverse=True, return_counts=True)
     is_single: Mask = count[place] == 1
@@ -27,11 +30,10 @@ def _alone_in_stage(stages: bytes, dtype: str) -> Mask:
 
 
 def compared_ranks(context: DetectionContext) -> Integers:
-    """Numbers of the ranks to compare, rising: all, or those whose steps are observed with those of
-    a peer of their stage.
+    """Return the rank numbers to compare, rising: all, or observed ranks with observed peers.
 
-    A rank whose peers are not observed is left out: what slows all of them down would look like its
-    own fault.
+    A rank without observed peers is left out: a slowdown of all of them would look like its own
+    fault.
     """
     world = len(context.window.stage)
     if not context.left_out:
@@ -40,13 +42,13 @@ def compared_ranks(context: DetectionContext) -> Integers:
 
 
 def observed_ranks(context: DetectionContext) -> Integers:
-    """Numbers of the ranks whose steps are observed, rising."""
+    """Return the numbers of observed ranks, rising."""
     every = np.arange(len(context.window.stage))
     return every[~np.isin(every, list(context.left_out))] if context.left_out else every
 
 
 def window_of(window: Window, ranks: Integers) -> Window:
-    """`window` with the columns of `ranks` alone, in their order."""
+    """Return `window` with only the columns of `ranks`, in their order."""
     if len(ranks) == len(window.stage):
         return window
     planes = {name: window.planes[name][:, ranks] for name in window.planes}

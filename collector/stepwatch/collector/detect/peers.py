@@ -1,4 +1,4 @@
-"""What each rank's self time is compared with: the other ranks of its stage, or its baseline."""
+"""The reference for each rank's self time: the other ranks in its stage, or its baseline."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from stepwatch.signals.arrays import (
 Values = np.ndarray[Any, np.dtype[np.floating]]
 """Any number of axes."""
 FEW = 8
-"""Up to this many ranks in a stage, a rank's self time is left out of what it is compared with."""
+"""In a stage with up to this many ranks, a rank's own time is excluded from its reference."""
 
 
 class Peers(NamedTuple):
-    """Ranks by stage: `alone` (ranks,), and per stage size an array (stages, size) of ranks."""
+    """Ranks by stage: those alone (ranks,), and per stage size an array (stages, size) of ranks."""
 
     single_ranks: Integers
     together: tuple[IntegerMatrix, ...]
 
 
 def peers_of(stage: SmallIntegers) -> Peers | None:
-    """Who shares a stage; None with more stages than a pipeline has: then nothing is known.
+    """Return the ranks that share a stage; None with more stages than a pipeline can have.
 
-    Not to be written to: stages stay as they are, so who asks again is given the same.
+    Callers must not write to the result: it is cached, as stages never change.
     """
     return _peers_of(stage.tobytes(), stage.dtype.str)
 
@@ -54,16 +54,16 @@ def _peers_of(stages: bytes, dtype: str) -> Peers | None:
 
 
 def peer_seconds(self_seconds: FloatMatrix, peers: Peers, baseline: Vector) -> FloatMatrix:
-    """For each (step, rank) the median of the other ranks of its stage.
+    """Return for each (step, rank) the median of the other ranks in its stage.
 
-    A rank without such peers is compared with `baseline` (ranks,), its own seconds, times what
-    the ranks together have slowed down by: a whole job that slows down has no straggler.
+    A rank without peers is compared with `baseline` (ranks,), its own seconds, times the joint
+    slowdown of all ranks: a job that slows down as a whole has no straggler.
     """
     reference = np.empty_like(self_seconds)
     for members in peers.together:
         if (
             members.shape == (1, self_seconds.shape[1]) and self_seconds.shape[1] > FEW
-        ):  # one stage of all ranks
+        ):  # one stage with all ranks
             return np.broadcast_to(
                 np.median(self_seconds, axis=1, keepdims=True), self_seconds.shape
             )
@@ -80,7 +80,7 @@ def peer_seconds(self_seconds: FloatMatrix, peers: Peers, baseline: Vector) -> F
 
 
 def median_of_others(values: FloatCube) -> FloatCube:
-    """For each element of the last axis the median of the others on it."""
+    """Return for each element on the last axis the median of the others on it."""
     ordered = np.sort(values, axis=2)
     count = values.shape[2] - 1
     low, high = (count - 1) // 2, count // 2
@@ -91,20 +91,20 @@ def median_of_others(values: FloatCube) -> FloatCube:
 
 
 def without_each(values: Values, ordered: Values, index: int) -> Values:
-    """Element `index` of the ordered others of each value on the last axis, of which none is NaN.
+    """Return element `index` of the ordered others for each value on the last axis, without NaN.
 
-    `ordered` are the values, sorted along it: what stands behind the value moves up by one. Values
-    3, 1, 2 and the first of the others -> 1, 2, 1.
+    `ordered` are the values, sorted along that axis: elements behind the value move up by one.
+    Values 3, 1, 2 and the first of the others -> 1, 2, 1.
     """
     element, successor = ordered[..., index : index + 1], ordered[..., index + 1 : index + 2]
     return np.asarray(np.where(values <= element, successor, element))
 
 
 def _shared_slowdown(self_seconds: FloatMatrix, baseline: Vector) -> FloatMatrix:
-    """For each (step, rank) how much longer the least slowed half of the others works than its
-    baseline.
+    """Return for each (step, rank) the slowdown of the least slowed half of the other ranks.
 
-    At least 1: ranks that work less than their baseline make no other rank slow.
+    The slowdown is relative to their baseline and at least 1: ranks that work less than their
+    baseline make no other rank slow.
     """
     with_baseline = np.flatnonzero(baseline > 0)
     shared = np.ones_like(self_seconds)

@@ -1,10 +1,9 @@
-"""Pipeline stages that are slow now and then: as a whole, or of one rank, so that they have no
-peers.
+"""Pipeline stages that are slow occasionally: as a whole, or with one rank and so without peers.
 
-A stage is compared with the others, each step by itself, as soon as each is taken over what it
-usually works: sequences that are longer for all change nothing, and a stage with more layers is no
-slower for it. Then stages can be exchanged, and how often the quieter half of them has long steps
-says how rare these are by nature. Half, as a slow node may hold as many.
+A stage is compared with the other stages, step by step, after dividing each by its usual work:
+longer sequences for all stages change nothing, and a stage with more layers does not count as
+slower. Then stages are interchangeable, and the rate of long steps in the quieter half shows how
+rare they are by nature. Half, as a slow node may hold that many.
 """
 
 from __future__ import annotations
@@ -24,27 +23,34 @@ from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 RARE_STEPS = 512
-"""Newest steps looked at, where the jobs' windows hold as many."""
+"""Number of newest steps evaluated, if the jobs' windows hold as many."""
 PHASES = tuple(name for name in WORK if name != "other")
-"""What is compared: outside of all phases a rank may evaluate or save without saying so."""
+"""The compared phases: outside all phases a rank may evaluate or save without a mark."""
 USUAL_LONG_LOST, MOST_USUAL_LONG = 0.005, 0.01
-"""Long steps of a healthy stage, as of a healthy rank: those of each level cost half a percent of
-its time, one in a hundred at most, which counts as one long step of a quiet stage."""
+"""Long steps of a healthy stage or rank: each level's cost half a percent of its time.
+
+At most one step in a hundred is long, and this rate counts as one long step of a quiet stage.
+"""
 LEAST_LOG_AMONG, LEAST_LOG_ALONE = 8.0, 7.0
-"""That long steps hit this stage rather than the quiet ones by chance: e**-8, or e**-7 where these
-had none, eleven of two stages. Only the window is known: of stages that are long four times in one,
-each, the other has none in it often enough for eight to be found every other day."""
+"""Minimum log odds against long steps hitting this stage by chance: e**-8, or e**-7.
+
+The second value applies if the quiet stages had no long step: it takes eleven long steps with two
+stages. Only the window is known: if two stages are each long four times per window on average, one
+has none so often that a limit of eight would raise an alarm every other day.
+"""
 ALARMS_A_DAY = 0.01
 _DAY_SECONDS = 86_400.0
 _FEWEST = 3
 _MOST_GAPS = 3.0
-"""It goes on while the newest long step is no longer ago than so many times their mean distance."""
+"""It persists while the newest long step is at most this many mean gaps ago."""
 
 
 class RareStage(NamedTuple):
-    """A stage that is slow in the steps at `hits` of the `window`, most in `phase`; these cost the
-    share `lost` of the time since the first of them. `log_odds` is the logarithm of one over how
-    often a day it would be by chance."""
+    """A stage that is slow in the steps at `hits` of the `window`, most in `phase`.
+
+    These steps cost the share `lost` of the time since the first of them. `log_odds` is the
+    logarithm of one over the expected number per day by chance.
+    """
 
     stage: int
     phase: str
@@ -55,7 +61,10 @@ class RareStage(NamedTuple):
 
 
 def rare_stages(context: DetectionContext) -> list[RareStage]:
-    """Those that are slow beyond chance in the newest steps of a job, the costliest first."""
+    """Return the stages that are slow beyond chance in a job's newest steps.
+
+    The costliest stage comes first.
+    """
     window = context.window
     if len(known_stages(window)) < 2 or not context.compares_ranks:
         return []
@@ -69,7 +78,7 @@ def rare_stages(context: DetectionContext) -> list[RareStage]:
 
 
 def find_rare(window: Window) -> list[RareStage]:
-    """The same of a `window` of usable steps."""
+    """Return the same for a `window` of usable steps."""
     excess, seconds = _excess(window), step_seconds(window)
     steps, stages = excess.shape
     steps_a_day = _DAY_SECONDS * steps / max(float(seconds.sum()), 1e-9)
@@ -104,8 +113,10 @@ def find_rare(window: Window) -> list[RareStage]:
 
 
 def _add_those_like(surest: int, excess: Matrix, rare_by_column: dict[int, RareStage]) -> None:
-    """Add stages that exceed the others by half of what the `surest` does in its hits: so those
-    of one node are named together from the beginning."""
+    """Add stages whose mean excess in the hits of `surest` is at least half of its own.
+
+    This names one node's stages together from the beginning.
+    """
     surest_stage = rare_by_column[surest]
     means = excess[surest_stage.hits].mean(axis=0)
     numbers = np.unique(surest_stage.window.stage)
@@ -116,10 +127,10 @@ def _add_those_like(surest: int, excess: Matrix, rare_by_column: dict[int, RareS
 
 
 def _excess(window: Window) -> Matrix:
-    """By which share (steps, stages) more each stage works than usual, beyond what the others do:
-    of an even number of these the lower of the two in the middle.
+    """Return by which share (steps, stages) each stage's work exceeds its usual work.
 
-    Work 1, 2, 1 of usually 1, 1, 1 -> 0, 1, 0.
+    The excess is counted beyond the other stages'; for an even number of them, beyond the lower of
+    the two middle ones. Work 1, 2, 1 with usual 1, 1, 1 -> 0, 1, 0.
     """
     work = stage_work(self_time(window, PHASES), window.stage)
     usual = np.median(work, axis=0)
@@ -130,8 +141,11 @@ def _excess(window: Window) -> Matrix:
 
 
 def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
-    """Logarithm of one over how often a day each stage has such `long` steps (steps, stages) by
-    chance, 0 where it has them no more than the others."""
+    """Return the log odds against each stage having such `long` steps (steps, stages) by chance.
+
+    The odds are one over the expected number per day; the logarithm is 0 for a stage without more
+    long steps than the others.
+    """
     steps, stages = long.shape
     begun = long.copy()
     begun[1:] &= ~long[:-1]
@@ -158,7 +172,7 @@ def _goes_on(long: Mask) -> bool:
 
 
 def _phase(window: Window, stage: int, hits: Integers) -> str:
-    """The phase that its long steps lose most in, against all of its steps."""
+    """Return the phase in which the long steps lose most, relative to all steps."""
     members = window.stage == stage
     planes = [window.planes[name][:, members].mean(axis=1) for name in PHASES]
     more = [float(plane[hits].mean() - np.median(plane)) for plane in planes]
@@ -166,6 +180,9 @@ def _phase(window: Window, stage: int, hits: Integers) -> str:
 
 
 def _lost(seconds: Floats, hits: Integers) -> float:
-    """Share of the time since the first long step that long steps take more than usual ones."""
+    """Return the excess of long steps as a share of the time since the first one.
+
+    The excess is relative to usual steps.
+    """
     more = np.maximum(seconds[hits] - np.median(seconds), 0.0)
     return float(more.sum() / seconds[hits[0] :].sum())

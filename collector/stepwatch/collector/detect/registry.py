@@ -1,6 +1,6 @@
-"""Which detectors there are, when each applies, and what they find in one job now.
+"""The detectors, their conditions, and their current findings in one job.
 
-A detector is a folder beside this file: its `__init__` names `DETECTORS`. Nothing else lists it.
+A detector is a folder next to this file: its `__init__` defines `DETECTORS`. Nothing else lists it.
 """
 
 from __future__ import annotations
@@ -20,39 +20,43 @@ from stepwatch.signals.names import FindingKind
 
 
 class When(Enum):
-    """When a detector is asked."""
+    """The condition under which a detector runs."""
 
     TELEMETRY_MISSING = "telemetry missing"
-    """First, whatever else is found."""
+    """It runs first, whatever other detectors find."""
     STALLED = "stalled"
     """It finds why a job makes no progress."""
     PROGRESSING = "progressing"
-    """It evaluates steps, so it is asked only while no detector finds the job stalled."""
+    """It evaluates steps, so it runs only while no detector finds the job stalled."""
     ALWAYS = "always"
-    """Its findings hold whether or not the job makes progress."""
+    """Its findings are valid with and without progress."""
     FAILED = "failed"
-    """It finds why an attempt failed. Its findings hold until a later attempt makes progress."""
+    """It finds why an attempt failed, and is valid until a later attempt makes progress."""
 
 
 class Needs(Enum):
-    """Whose records a detector needs: what it does while part of the telemetry is missing."""
+    """The ranks whose records a detector needs, if part of the telemetry is missing."""
 
     EVERY_RANK = "every rank"
-    """It compares all ranks step by step. With a node unobserved it is not asked, and its
-    incidents stay as they are."""
+    """It compares all ranks step by step.
+
+    It does not run while a node is unobserved, and its incidents stay unchanged.
+    """
     OBSERVED_PEERS = "observed peers"
-    """It compares ranks with each other, and goes on with those that are observed. Its incidents
-    about ranks that have no observed peer stay as they are."""
+    """It compares ranks with each other, and continues with the observed ones.
+
+    Its incidents about ranks without an observed peer stay unchanged.
+    """
     SOME_RANKS = "some ranks"
-    """It goes on with the ranks that are observed, and says what it does not know of the others."""
+    """It continues with the observed ranks, and reports what is unknown about the others."""
 
 
 class Detector(NamedTuple):
-    """One detector: the kinds of its findings, when it applies, and how it finds them.
+    """One detector: the kinds of its findings, its condition, and its function.
 
-    Detectors of one `when` are asked in rising `order`. A finding of a kind in `gives_way_to`
-    explains all that this detector could find: then it is not asked. `needs` says whose records it
-    looks at.
+    Detectors with one `when` run in rising `order`. A finding of a kind in `gives_way_to` explains
+    everything this detector could find, so it does not run. `needs` names the ranks whose records
+    it reads.
     """
 
     kinds: frozenset[FindingKind]
@@ -62,14 +66,14 @@ class Detector(NamedTuple):
     gives_way_to: frozenset[FindingKind] = frozenset()
     needs: Needs = Needs.EVERY_RANK
     from_steps: bool = False
-    """Whether it finds nothing, again, while nothing changes that `unchanged.steps_state` holds."""
+    """Whether an empty result stays empty while `unchanged.steps_state` does not change."""
 
 
 def discover() -> tuple[Detector, ...]:
-    """All detectors of the folders in this package, by `order`, then by folder name.
+    """Return the detectors of all folders in this package, by `order`, then by folder name.
 
     Raises:
-        LookupError: a folder names no detector.
+        LookupError: a folder defines no detector.
     """
     detectors: list[Detector] = []
     for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda module: module.name):
@@ -85,11 +89,11 @@ def discover() -> tuple[Detector, ...]:
 def find(
     context: DetectionContext, detectors: Sequence[Detector], nothing: FoundNothing | None = None
 ) -> list[Finding]:
-    """What is wrong now in an attempt that runs; detectors that are known to find `nothing` in its
-    steps are not asked.
+    """Return the current findings in a running attempt.
 
-    With part of its telemetry missing, it is what those detectors find that go on without. With all
-    of it missing, nothing else is known. What a detector raises is in the context's `failures`.
+    Detectors known to find `nothing` in its steps do not run. If part of the telemetry is missing,
+    only detectors that can continue without it run. If all is missing, nothing else is known. The
+    exceptions of detectors are in the context's `failures`.
     """
     missing = _ask(context, detectors, When.TELEMETRY_MISSING)
     if not context.observes_any:
@@ -106,18 +110,18 @@ def find(
 
 
 def kinds_that_need(needs: Needs, detectors: Iterable[Detector]) -> frozenset[str]:
-    """Values of the kinds of those detectors that need just that."""
+    """Return the kind values of the detectors with exactly that need."""
     kind_sets = (detector.kinds for detector in detectors if detector.needs is needs)
     return frozenset(kind.value for kinds in kind_sets for kind in kinds)
 
 
 def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
-    """Why the attempt of `context` failed; empty while it has not."""
+    """Return why the attempt in `context` failed; empty while it has not."""
     return _ask(context, detectors, When.FAILED)
 
 
 def failure_kinds(detectors: Iterable[Detector]) -> frozenset[str]:
-    """Values of the kinds that say why an attempt failed."""
+    """Return the kind values that explain why an attempt failed."""
     failed = (detector.kinds for detector in detectors if detector.when is When.FAILED)
     return frozenset(kind.value for kinds in failed for kind in kinds)
 
@@ -138,7 +142,7 @@ def _ask(
         if detector.gives_way_to.isdisjoint(finding.kind for finding in findings):
             try:
                 detected = detector.find(context)
-            except CONTAINED as error:  # the others go on
+            except CONTAINED as error:  # the others continue
                 context.failures.append((detector.kinds, error))
                 continue
             findings += detected

@@ -1,4 +1,4 @@
-"""What detectors share about steps: which are usable, how long they took, where a run begins."""
+"""Shared step functions for detectors: usable steps, durations, and the start of a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stepwatch.signals.records import StepFlag
 
 
 def usable_steps(window: Window) -> Mask:
-    """Steps that every rank reported, beyond the warm-up after a start; shape (steps,).
+    """Return the steps that every rank reported, beyond the warm-up after a start; shape (steps,).
 
-    Not to be written to: all detectors of an evaluation are given the same.
+    Callers must not write to the result: all detectors in an evaluation share it.
     """
     planes = window.planes
     if isinstance(planes, RingPlanes):
@@ -27,14 +27,14 @@ def _usable(window: Window) -> Mask:
 
 
 def beyond_warmup(window: Window) -> Mask:
-    """Steps beyond the warm-up after a start; shape (steps,)."""
+    """Return the steps beyond the warm-up after a start; shape (steps,)."""
     first = np.flatnonzero((window.flags & StepFlag.FIRST).any(axis=1))
     began = window.steps[first[-1]] + WARMUP_STEPS if len(first) else -1
     return np.asarray(window.steps >= began)
 
 
 def step_seconds(window: Window) -> Vector:
-    """Seconds of each step on its slowest rank, without checkpoint and evaluation; (steps,)."""
+    """Return each step's seconds (steps,) on its slowest rank, less checkpoint and evaluation."""
     planes = window.planes
     longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
     seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
@@ -42,9 +42,10 @@ def step_seconds(window: Window) -> Vector:
 
 
 def first_of_run(belongs: Mask, gap: int = 2) -> int:
-    """Index of the first step of the run that reaches the newest step.
+    """Return the index of the first step in the run that reaches the newest step.
 
-    Goes back until `gap` steps in a row do not belong to it; the last index where none does.
+    The search goes back until `gap` steps in a row do not belong to the run; without any, the
+    result is the last index.
     """
     first, healthy = len(belongs) - 1, 0
     for index in range(len(belongs) - 1, -1, -1):

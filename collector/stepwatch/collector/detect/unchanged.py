@@ -1,7 +1,7 @@
-"""Detectors that found nothing in the steps of a job are not asked again until these change.
+"""Detectors that found nothing in a job's steps run again only when these change.
 
-Agents report each second, and a step may take many: most evaluations of such a job have no new one.
-A detector that finds something is asked each time, as what it says may hold more than steps.
+Agents report each second, and a step may take many seconds: most evaluations of a slow-stepping job
+have no new step. A detector with findings runs each time, as its text may include more than steps.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 
 MOST_RANKS = 1024
-"""Beyond it to compare what is known of ranks takes as long as many a detector."""
+"""Above this, comparing the state of all ranks takes as long as many detectors."""
 
 
 class FoundNothing:
-    """The detectors, by their order, that found nothing in one job as its steps are now."""
+    """The detectors, by their order, that found nothing in one job's current steps."""
 
     def __init__(self) -> None:
         self._state: Hashable = None
         self._orders: set[int] = set()
 
     def look(self, context: DetectionContext) -> None:
-        """Forget all of them if anything changed that they read; call it before they are asked."""
+        """Forget all of them if any detector input changed; call it before they run."""
         state = steps_state(context)
         if state is None or state != self._state:
             self._orders.clear()
         self._state = state
 
     def note(self, order: int) -> None:
-        """A detector found nothing."""
+        """Record that a detector found nothing."""
         if self._state is not None:
             self._orders.add(order)
 
@@ -42,11 +42,11 @@ class FoundNothing:
 
 
 def steps_state(context: DetectionContext) -> Hashable:
-    """What stays the same as long as all that is known of steps, collectives and the arrangement of
-    ranks does; None where that is not followed: devices time steps on their own, or ranks are many.
+    """Return a state that is equal while steps, collectives and rank arrangement are unchanged.
 
-    Whatever is received counts up in it: rows of steps, of collectives, of ends and starts, steps
-    that are settled, and steps that are held no longer.
+    The result is None if this is not tracked: devices time steps separately, or ranks are many. Any
+    received record increases a count in it: rows for steps, collectives, ends and starts, settled
+    steps, and dropped steps.
     """
     job, attempt = context.job, context.attempt
     if hosts_run_ahead(attempt) or attempt.world > MOST_RANKS:

@@ -1,13 +1,13 @@
-"""Who waits for whom: rank → the collective it is inside → the members that are not.
+"""The wait-for graph: rank → the collective it is inside → the members that are not inside.
 
-An edge is a fact: a rank inside a collective goes on only when all members of its group are inside.
-Who waits for nobody, and is waited for, holds the others up. Where there is no such rank, the
-waiting goes around in a circle, or all members are inside and the collective itself does not end.
+An edge is a fact: a rank leaves a collective only when all members of its group are inside. A rank
+that is waited for, and waits for no other, blocks the rest. Without one, the waiting forms a cycle,
+or all members are inside and the collective itself does not end.
 
     rank 0  in all_reduce of 0-3        the members 2 and 3 are not inside
     rank 1  in all_reduce of 0-3
     rank 2  in all_gather of 2,3        rank 3 is not inside
-    rank 3  outside                     it waits for nobody: the others wait for it
+    rank 3  outside                     it waits for no rank: the others wait for it
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import NamedTuple
 from stepwatch.signals.phrases import ranks_text
 
 _REST_UNKNOWN = "..."
-"""Ends the ranks of a group whose text was cut."""
+"""Ends a group's rank list if the text was truncated."""
 MAX_MEMBERS = 1 << 17
-"""More members than a job has ranks: a text that claims them says nothing."""
+"""More members than a job has ranks: a text with that many is invalid."""
 
 
 class Place(NamedTuple):
     """A collective that ranks are inside: its operation, and its group by number and as text.
 
-    `members` is None where the group's ranks are not known.
+    `members` is None if the group's ranks are unknown.
     """
 
     op: str
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`all_reduce of group 0-3`."""
+        """Return for example `all_reduce of group 0-3`."""
         return f"{self.op} of group {self.group}" if self.group else self.op
 
 
@@ -49,7 +49,7 @@ class Link(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`ranks 0, 2 wait in all_reduce of group 0-2 for rank 1`."""
+        """Return for example `ranks 0, 2 wait in all_reduce of group 0-2 for rank 1`."""
         verb = "waits" if len(self.ranks) == 1 else "wait"
         return (
             f"{ranks_text(self.ranks)} {verb} in {self.place.words} for {ranks_text(self.missing)}"
@@ -57,11 +57,11 @@ class Link(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Who holds the waiting ranks up, of what is known.
+    """The ranks that block the waiting ones, according to the known facts.
 
-    `holding` are observed ranks that wait for nobody; `unobserved` those of whom nothing is
-    known. `cycle` is a circle of collectives that wait for each other's ranks, empty where a rank
-    stands behind the waiting. `complete` are collectives that all members are inside.
+    `holding` are observed ranks that wait for no other; `unobserved` are unobserved candidates.
+    `cycle` is a cycle of collectives that wait for each other's ranks, empty if a rank causes the
+    wait. `complete` are collectives with all members inside.
     """
 
     holding: tuple[int, ...] = ()
@@ -71,7 +71,10 @@ class Answer(NamedTuple):
 
 
 def members_of(text: str) -> frozenset[int] | None:
-    """Ranks of a group as text, `0-3`, `0,2` or `0-3 (name 1)`; None where it does not say all."""
+    """Return a group's ranks from text such as `0-3`, `0,2` or `0-3 (name 1)`.
+
+    The result is None if the text is incomplete.
+    """
     ranks: set[int] = set()
     for part in text.partition(" ")[0].split(","):
         first, dash, last = part.partition("-")
@@ -92,8 +95,8 @@ def who_holds_up(
 ) -> Answer:
     """Follow the waiting to its end.
 
-    `inside` maps a rank to the collective that it is inside; `outside` are observed ranks that wait
-    for nobody; `unobserved` may be anywhere; `waiting` wait for somebody who is not known.
+    `inside` maps a rank to its collective. `outside` are observed ranks that wait for no other.
+    `unobserved` ranks may be anywhere. `waiting` ranks wait for an unknown rank.
     """
     links = _links(inside, [*outside, *unobserved], waiting)
     missing = frozenset(rank for link in links for rank in link.missing)
@@ -110,9 +113,9 @@ def who_holds_up(
 def _links(
     inside: Mapping[int, Place], unblocked: Iterable[int], waiting: Collection[int]
 ) -> list[Link]:
-    """One link for each collective: a group of 16,384 ranks is not 16,384 times 16,384 edges.
+    """Return one link per collective: 16,384 ranks do not need 16,384 times 16,384 edges.
 
-    Where a group's ranks are not known, those that are inside no collective may be missing.
+    If a group's ranks are unknown, any rank inside no collective may be missing.
     """
     by_place: dict[Place, list[int]] = {}
     for rank in sorted(inside):
@@ -129,7 +132,7 @@ def _links(
 def _cycle(
     links: list[Link], inside: Mapping[int, Place], ends: frozenset[int]
 ) -> tuple[Link, ...]:
-    """The first circle of collectives from which no end of the waiting is reached."""
+    """Return the first cycle of collectives from which the waiting reaches no end."""
     by_place = {link.place: link for link in links}
     held_up = _reaching(links, inside, ends)
     for start in links:
@@ -146,9 +149,9 @@ def _cycle(
 def _reaching(
     links: list[Link], inside: Mapping[int, Place], ends: frozenset[int]
 ) -> frozenset[Place]:
-    """Collectives whose waiting ends at one of `ends`, directly or through others.
+    """Return the collectives whose waiting ends at one of `ends`, directly or through others.
 
-    One that all members are inside is an end, too: it does not go around in a circle.
+    A collective with all members inside is an end, too: it is not part of a cycle.
     """
     waits_on: dict[Place, list[Place]] = {}
     frontier: list[Place] = []

@@ -1,1 +1,1 @@
-"""Findings grouped under one cause, with a life."""
+"""Findings grouped under one cause, with a lifecycle."""

@@ -1,4 +1,4 @@
-"""From a finding and the facts of its node to why: cause, words and evidence. Pure."""
+"""Attribution of a finding to its node's facts: cause, words and evidence. Pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OPEN_CAUSES = frozenset(
         Cause.ALL_RANKS_SLOWER,
     }
 )
-"""Causes of a detector that knows what happens but not why; other causes stay as they are."""
+"""Causes from a detector that knows the effect but not the reason; other causes are final."""
 MAX_EVIDENCE = 8
 NEIGHBOUR_CPU_RATIO = 0.2
-"""A noisy neighbour that uses less than a fifth of a CPU is not what a rank waits for."""
+"""A noisy neighbour below a fifth of a CPU is not the reason for a rank's wait."""
 
 
 class Rule(NamedTuple):
-    """One fact that may be a cause: all of it is in `causes.toml`, `evidence` names its row."""
+    """One fact that may be a cause, from `causes.toml`; `evidence` names its row."""
 
     cause: Cause
     fact: str
@@ -56,9 +56,9 @@ class Rule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A fact of one finding's rank or node, and what is usual; NaN is unknown.
+    """A fact on a finding's rank or node, and its usual value; NaN is unknown.
 
-    `node` names the node where the finding names no rank.
+    `node` names the node if the finding names no rank.
     """
 
     rule: Rule
@@ -69,12 +69,12 @@ class Measured(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether it can be evaluated: there is a value, and something to compare it with."""
+        """Return whether it can be evaluated: it has a value, and a reference."""
         return not (math.isnan(self.value) or math.isnan(self.usual))
 
     @property
     def abnormal(self) -> bool:
-        """Whether it explains something."""
+        """Return whether it explains anything."""
         rule = self.rule
         beyond = self.value >= rule.least and self.value >= rule.over_usual * self.usual
         return self.is_known and beyond and not self.shared
@@ -99,11 +99,10 @@ RULES = _load()
 
 
 def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozenset()) -> Finding:
-    """`finding` with the cause that the facts give it, "because ..." in its summary, and rows.
+    """Return `finding` with the cause from the facts, "because ..." in its summary, and rows.
 
-    `anomalous` are ranks with findings of their own: they are nobody's healthy peers. A finding
-    that no fact explains keeps its cause, with the words that the facts are normal, or that they
-    are unknown.
+    `anomalous` ranks have their own findings and are not healthy peers. A finding that no fact
+    explains keeps its cause, with the words that the facts are normal, or unknown.
     """
     rules = [rule for rule in RULES if _fits(rule, finding)]
     if not rules or finding.cause not in OPEN_CAUSES:
@@ -135,7 +134,10 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
 
 
 def _words(reason: Measured) -> str:
-    """Of which node, where the finding names no rank and so "its" has nothing to refer to."""
+    """Return the reason's words, with the node's name if the finding names no rank.
+
+    Without a rank, "its" would have no referent.
+    """
     if not reason.node:
         return reason.rule.words
     owner = "its node" if "its node" in reason.rule.words else "its"
@@ -144,7 +146,7 @@ def _words(reason: Measured) -> str:
 
 
 def _clock_drop(rule: Rule, finding: Finding, view: View) -> str:
-    """From which clock to which, where the rule is about a device's clocks and both are known."""
+    """Return the clock change in words, if the rule is about device clocks and both are known."""
     if not rule.lowers_clocks or not 0 <= finding.rank < len(view.now["clock_hertz"]):
         return ""
     clock, limit = (
@@ -184,9 +186,9 @@ def _measure(rule: Rule, finding: Finding, view: View, anomalous: frozenset[int]
 
 
 def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, bool]:
-    """Index of the rank or node to look at, -1 if there is none, and whether its facts are shared.
+    """Return the rank's or node's index, -1 if there is none, and whether its facts are shared.
 
-    Where no rank stands out, the worst node is looked at: it is compared with its own baseline.
+    If no rank is an outlier, the worst node is used: it is compared with its own baseline.
     """
     rank = finding.rank
     if rule.scope != NODE:
@@ -205,7 +207,7 @@ def _median(values: Values) -> float:
 
 
 def _nothing(measured: list[Measured], view: View) -> str:
-    """What to say when no fact explains it: normal, or unknown, and never one for the other."""
+    """Return the words if no fact explains it: normal or unknown, never one for the other."""
     relevant = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
     abnormal = [item for item in relevant if item.abnormal]
     if abnormal:

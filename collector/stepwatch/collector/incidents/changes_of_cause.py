@@ -1,7 +1,7 @@
-"""When what makes a job slow is said to have another cause. Pure.
+"""When the reported cause of slowness changes. Pure.
 
-A detector looks at a few seconds, and on a busy machine what they show goes to and fro. Each change
-is a notice that a person reads, so an incident changes its cause where the other one was found for
+A detector evaluates a few seconds, and on a busy machine their result alternates. Each change is a
+notice that a person reads, so an incident changes its cause only if the other one was found for
 clearly longer, lately.
 """
 
@@ -15,31 +15,32 @@ from stepwatch.collector.incidents.model import Incident
 from stepwatch.signals.names import Cause
 
 FORGETS_SECONDS = 120.0
-"""What was found so long ago counts for a third: a cause that really changes, changes in about two
-minutes."""
+"""Decay time: a finding this old counts for a third; a real change takes about two minutes."""
 TIMES_LONGER = 2.0
 LEAST_SECONDS = 15.0
-"""Another cause must have been found so much longer than the one that is said, and for so long."""
+"""Another cause must have been found this much longer than the reported one, and this long."""
 _OPEN = frozenset(cause.value for cause in OPEN_CAUSES)
 
 
 def causes_seen(incident: Incident, finding: Finding, elapsed: float) -> dict[str, float]:
-    """For how long each cause in a phase was found, as of now: `elapsed` more seconds of the one
-    that `finding` names, if it shows now."""
+    """Return for how long each cause in a phase was found, in seconds.
+
+    The cause in `finding` gains `elapsed` seconds if it shows now.
+    """
     decay = math.exp(-elapsed / FORGETS_SECONDS)
     cause_seconds = {name: seconds * decay for name, seconds in incident.cause_seconds.items()}
     if finding.shows_now:
         name = _name(finding.cause.value, finding.phase)
         cause_seconds[name] = cause_seconds.get(name, 0.0) + min(
             elapsed, LEAST_SECONDS
-        )  # it may have been away
+        )  # it may have been absent
     return {name: round(seconds, 3) for name, seconds in cause_seconds.items() if seconds >= 0.5}
 
 
 def replaces_cause(incident: Incident, finding: Finding, cause_seconds: dict[str, float]) -> bool:
-    """Whether the cause and phase of `finding` are said from now on.
+    """Return whether the cause and phase of `finding` replace the reported ones.
 
-    At once where a fact explains what had no reason before, and never the other way round.
+    A fact that explains an unexplained cause replaces it at once, and never the reverse.
     """
     if not finding.shows_now:
         return False
@@ -52,7 +53,7 @@ def replaces_cause(incident: Incident, finding: Finding, cause_seconds: dict[str
 
 
 def _specificity(cause: str) -> int:
-    """How much a cause says: nothing, what happens, or why."""
+    """Return how specific a cause is: nothing, the effect, or the reason."""
     return 0 if cause == Cause.UNKNOWN.value else 1 if cause in _OPEN else 2
 
 

@@ -1,4 +1,4 @@
-"""What a finding must cost before it opens an incident (`cost.toml`). Pure."""
+"""The minimum cost at which a finding opens an incident (`cost.toml`). Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.signals.names import Cause, FindingKind
 
 
 class Floor(NamedTuple):
-    """Least cost of `kinds`, to open an incident and to keep one open; see `cost.toml`."""
+    """Minimum cost for `kinds`, to open an incident and to keep one open; see `cost.toml`."""
 
     kinds: frozenset[FindingKind]
     least_lost_ratio: float
@@ -25,7 +25,7 @@ class Floor(NamedTuple):
     kept_as_opened: frozenset[FindingKind]
 
     def least(self, kind: FindingKind, *, is_open: bool) -> float:
-        """The least cost of a kind; 0 of one that is not about slowness alone."""
+        """Return the minimum cost for a kind; 0 if the kind is not only about slowness."""
         if kind in self.informing_kinds:
             return self.informing_kept_ratio if is_open else self.informing_lost_ratio
         if kind not in self.kinds:
@@ -33,7 +33,7 @@ class Floor(NamedTuple):
         return self.kept_lost_ratio if is_open else self.least_lost_ratio
 
     def informs(self, finding: Finding) -> bool:
-        """Whether it informs and raises no alert: by its cause, or as it costs so little."""
+        """Return whether it informs and raises no alert: by its cause, or by its small cost."""
         if finding.cause in self.informing_causes:
             return True
         return finding.kind in self.kinds and finding.lost_ratio < self.least_lost_ratio
@@ -55,7 +55,7 @@ FLOOR = _load()
 
 
 def costs_enough(group: Group, *, is_open: bool, floor: Floor = FLOOR) -> bool:
-    """Whether a cause and its symptoms are worth an incident; at an unknown cost they are."""
+    """Return whether a cause and its symptoms justify an incident; with an unknown cost they do."""
     return any(
         math.isnan(finding.lost_ratio)
         or finding.kind not in floor.kinds

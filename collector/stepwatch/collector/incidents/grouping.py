@@ -1,8 +1,8 @@
 """Groups findings under their causes. Pure: neither the order of findings nor time matters.
 
 Each finding looks for the one that explains it (`grouping.toml`); the end of that chain is its
-cause. Rules between kinds form no cycle, and within a kind a finding is only explained by one that
-comes before it (`_precedence`), so every chain ends.
+cause. Rules between kinds form no cycle, and within a kind only an earlier finding (`_precedence`)
+explains another, so every chain ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ SAME_RANK, SAME_RANK_OR_NONE, SAME_NODE, ANYWHERE = (
 
 
 class Rule(NamedTuple):
-    """A finding of kind `cause` explains one of `symptoms`; see `grouping.toml` for the rest."""
+    """A finding of kind `cause` explains one of `symptoms`.
+
+    The other keys are described in `grouping.toml`.
+    """
 
     cause: FindingKind
     symptoms: frozenset[FindingKind]
@@ -44,7 +47,7 @@ class Rule(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A cause and its symptoms; `seen` is False where the cause is only remembered."""
+    """A cause and its symptoms; `is_current` is False for a remembered cause."""
 
     cause: Finding
     symptoms: tuple[Finding, ...]
@@ -97,13 +100,12 @@ def grouped(
     *,
     over: bool = False,
 ) -> list[Group]:
-    """One group per cause; every finding is in exactly one, as its cause or as a symptom.
+    """Return one group per cause; every finding is in exactly one, as its cause or as a symptom.
 
-    `remembered` are causes of open incidents that no detector finds just now: they go on
-    explaining what they explain, unless they are `over` by now, and are explained themselves by a
-    finding, never by each other; those without symptoms are left out. `nodes` names the node of
-    each rank. `open_since` says which findings are causes of open incidents: between equals they
-    stay the cause.
+    `remembered` are causes of open incidents without a current finding. They continue to explain
+    their symptoms unless the attempt is `over`. A finding may explain them, but they never explain
+    each other. Those without symptoms are left out. `nodes` names each rank's node. `open_since`
+    marks the causes of open incidents: between equals they stay the cause.
     """
     nodes, since = nodes or {}, open_since or {}
     suspects = [
@@ -129,15 +131,15 @@ def grouped(
 
 
 def identity(finding: Finding) -> Identity:
-    """What makes two findings of one attempt the same."""
+    """Return the identity of a finding within one attempt."""
     return finding.kind, finding.rank, finding.subject
 
 
 def _precedence(finding: Finding, open_since: Mapping[Identity, float]) -> tuple[str | float, ...]:
-    """Order of findings of one kind: what began first stands first.
+    """Return the order between findings of one kind: the earliest comes first.
 
-    Of stragglers the one already named, then the one that costs most: several that began together
-    are found a few steps apart.
+    For stragglers, the one already named comes first, then the costliest: several that began
+    together are found a few steps apart.
     """
     straggler = finding.kind is FindingKind.STRAGGLER
     return (
@@ -160,7 +162,7 @@ def _finite_or_zero(value: float) -> float:
 
 
 def _places(suspects: list[_Suspect]) -> _Places:
-    """Positions of suspects by kind and by where they are, in order of precedence."""
+    """Return the positions of suspects by kind and place, in order of precedence."""
     places: _Places = defaultdict(list)
     for index, item in enumerate(suspects):
         kind = item.finding.kind
@@ -175,7 +177,7 @@ def _places(suspects: list[_Suspect]) -> _Places:
 def _parent(
     index: int, suspects: list[_Suspect], places: _Places, open_since: Mapping[Identity, float]
 ) -> int | None:
-    """Position of the finding that explains this one."""
+    """Return the position of the finding that explains this one."""
     item = suspects[index]
     stands = identity(item.finding) in open_since
     for rule in RULES:
@@ -228,10 +230,10 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
 
 
 def _outgrows(symptom: Finding, cause: Finding, times: float, *, stands: bool) -> bool:
-    """Whether a symptom costs more than its cause and is so many times as slow.
+    """Return whether a symptom costs more than its cause and is `times` as slow.
 
-    One that `stands` by itself goes on to: with no margin of cost, with one of slowness, and while
-    that is not known. Else what is not known is neither.
+    A symptom that `stands` as its own incident keeps it without a cost margin, with a slowness
+    margin, and while its slowness is unknown. Otherwise an unknown cost or slowness does not count.
     """
     if stands:
         slower = not symptom.ratio <= times / OUTGROWN_MARGIN * cause.ratio
@@ -241,14 +243,14 @@ def _outgrows(symptom: Finding, cause: Finding, times: float, *, stands: bool) -
 
 
 def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:
-    """Whether a cause that began then can have this symptom; an unknown step (below 0) can."""
+    """Return whether the cause step allows this symptom; an unknown step (below 0) does."""
     if cause_step < 0 or symptom_step < 0:
         return True
     return cause_step <= symptom_step + (0 if later else SLACK_STEPS)
 
 
 def _end(index: int, parents: list[int | None]) -> int:
-    """The end of the chain that begins at `index`."""
+    """Return the end of the chain that begins at `index`."""
     above = parents[index]
     while above is not None:
         index, above = above, parents[above]

@@ -1,4 +1,4 @@
-"""Gathers the facts of nodes and ranks over the time of each finding, and attributes it to them."""
+"""Gathers node and rank facts over the time of each finding, and attributes it to them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause
 
 SPANS = (4.0, 8.0, 16.0, 60.0)
-"""Seconds over which facts are averaged: the shortest that reaches back to the beginning."""
+"""Averaging times in seconds: the shortest one that reaches back to the beginning is used."""
 
 
 def attributed(
     attempt: Attempt, findings: list[Finding], faults: Sequence[NodeFault] = ()
 ) -> list[Finding]:
-    """Each finding on `attempt` with the cause that the facts over its time give it.
+    """Return each finding on `attempt` with the cause from the facts over its time.
 
-    `faults` is what probes find wrong with its nodes now.
+    `faults` are the current probe findings on its nodes.
     """
     faults = of_this_run(faults, attempt.tracker(LifecycleEvents).began_ns)
     nodes = attempt.ranks.node_of if findings else {}
@@ -47,7 +47,7 @@ def attributed(
 def _likeliest(
     finding: Finding, measured: Finding, faults: Sequence[NodeFault], places: RankPlaces
 ) -> Finding:
-    """`measured` where a measured fact explains `finding`, else what a fault of its node gives."""
+    """Return `measured` if a measured fact explains `finding`, else its attribution to a fault."""
     if measured.cause is not finding.cause or finding.cause is Cause.CPU_CONTENTION:
         return measured
     likely = with_likely(finding, faults, places)

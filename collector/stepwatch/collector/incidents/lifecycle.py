@@ -1,17 +1,17 @@
-"""The life of incidents. Pure: the old incidents and the new findings give the new ones.
+"""The lifecycle of incidents. Pure: old incidents and new findings give new incidents.
 
 open ──▶ resolved      the finding has stayed away for `RESOLVE_AFTER_SECONDS`
-     ──▶ ended         the job, or the attempt it is about, ended while the incident was open
+     ──▶ ended         its job or attempt ended while the incident was open
      ──▶ merged        its cause was found later; `merged_into` names the cause's incident
-resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`, or is the very same one
+resolved ──▶ open      the finding returns within `REOPEN_WITHIN_SECONDS`, or is the very same one
 merged ──▶ open        the same, once the finding stays and its cause does not
-What is about slowness and costs next to nothing opens none (`cost.toml`).
-A finding that another explains (`grouping.toml`) is a symptom: it is grouped under the incident of
-its cause and opens none. An open incident explains its symptoms until it resolves; at the end of
-its attempt it explains none, and may still be a symptom of what the end shows. The incident of a
-lost node stays open as long as the node sends nothing.
-While telemetry is lost, incidents about the ranks neither open nor resolve; where part of it is
-lost, those that need what is missing.
+
+Slowness that costs next to nothing opens no incident (`cost.toml`). A finding that another explains
+(`grouping.toml`) is a symptom: it is grouped under its cause's incident and opens none. An open
+incident explains its symptoms until it resolves. At the end of its attempt it explains none, and
+may still be a symptom of the cause of that end. A lost node's incident stays open as long as the
+node sends nothing. While telemetry is lost, incidents about the ranks neither open nor resolve; if
+part of it is lost, this applies to incidents that need the missing part.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from stepwatch.collector.incidents.transitions import (
 from stepwatch.signals.names import Cause, FindingKind
 
 REOPEN_WITHIN_SECONDS = 300.0
-"""A finding that comes back this soon reopens its incident instead of opening another."""
+"""A finding that returns this soon reopens its incident instead of opening another."""
 
 
 def advance(
     incidents_so_far: Iterable[Incident], findings: Iterable[Finding], moment: Moment
 ) -> list[Incident]:
-    """The incidents that are new or changed."""
+    """Return the incidents that are new or changed."""
     incidents = _Incidents(incidents_so_far, moment)
     usable = [finding for finding in findings if not _is_held(finding, moment)]
     once = {identity(finding): finding for finding in reversed(usable)}
@@ -73,7 +73,7 @@ def advance(
 
 
 class _Incidents:
-    """A job's incidents during one evaluation; the newest of each key counts."""
+    """A job's incidents during one evaluation; the newest per key counts."""
 
     def __init__(self, incidents: Iterable[Incident], moment: Moment) -> None:
         self.moment = moment
@@ -85,25 +85,27 @@ class _Incidents:
             self.by_key[incident.key] = self.by_id[incident.id] = incident
 
     def put(self, incident: Incident) -> None:
-        """Keep what became of an incident."""
+        """Store an incident's new state."""
         self.by_key[incident.key] = self.by_id[incident.id] = incident
         self.handled.add(incident.key)
         self.changed[incident.id] = incident
 
     def since_opening(self, finding: Finding) -> Finding:
-        """A finding that is not dated later than its open incident: steps further back than those
-        that detectors look at are known by stretches of ten seconds only."""
+        """Return the finding, dated no later than its open incident.
+
+        Steps beyond the detectors' history are known only in buckets of ten seconds.
+        """
         item = self.by_key.get(key_of(self.moment, finding))
         if item is None or item.state != OPEN or not 0 <= item.since_step < finding.began_step:
             return finding
         return dated_back(finding, item.since_step)
 
     def open_since(self) -> dict[tuple[FindingKind, int, str], float]:
-        """When each open incident of this attempt opened."""
+        """Return when each open incident of this attempt opened."""
         return {identity(_finding_of(item)): item.opened_at for item in self._open()}
 
     def remembered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """What the open incidents of this attempt are about, where it is not found just now."""
+        """Return the subjects of this attempt's open incidents without a current finding."""
         if self.moment.frozen:
             return []
         found_keys = {key_of(self.moment, finding) for finding in findings}
@@ -120,12 +122,12 @@ class _Incidents:
         ]
 
     def is_open(self, group: Group) -> bool:
-        """Whether the cause or one of its symptoms has an open incident."""
+        """Return whether the cause or one of its symptoms has an open incident."""
         keys = (key_of(self.moment, finding) for finding in (group.cause, *group.symptoms))
         return any(key in self.by_key and self.by_key[key].state == OPEN for key in keys)
 
     def open_or_update(self, group: Group) -> Incident:
-        """The incident of a cause that is seen now, opened if there is none that goes on."""
+        """Return the incident for a current cause, updated, or opened if none continues."""
         key = key_of(self.moment, group.cause)
         finding = group.cause._replace(lost_ratio=_lost_ratio(group))
         previous = self.by_key.get(key)
@@ -137,7 +139,7 @@ class _Incidents:
         return seen_again(previous, finding, self.moment)
 
     def fold(self, key: str, cause: Incident) -> None:
-        """The incident of a symptom, if it is open, ends under its cause."""
+        """Merge a symptom's incident, if it is open, into its cause."""
         symptom = self.by_key.get(key)
         if symptom is None or symptom.state != OPEN or symptom.id == cause.id:
             return
@@ -161,14 +163,14 @@ class _Incidents:
 
 
 def _is_held(finding: Finding, moment: Moment) -> bool:
-    """Whether nothing may come of a finding: it was made of records that are old by now."""
+    """Return whether a finding has no effect: its records are out of date."""
     if finding.kind is FindingKind.TELEMETRY_LOST:
         return False
     return moment.frozen or finding.kind.value in moment.held.kinds
 
 
 def _finding_of(incident: Incident) -> Finding:
-    """What an incident is about, without its evidence; a cause of another version is unknown."""
+    """Return an incident's finding without evidence; another version's cause is unknown."""
     cause = Cause(incident.cause) if incident.cause in _CAUSES else Cause.UNKNOWN
     lost, ratio = incident.throughput_lost_ratio, incident.slowdown_ratio
     return build_finding(
@@ -191,7 +193,7 @@ _KINDS = frozenset(kind.value for kind in FindingKind)
 
 
 def _lost_ratio(group: Group) -> float:
-    """What a cause costs: its own share, or where it does not know, the largest of its symptoms."""
+    """Return a cause's cost: its own share, or the largest of its symptoms' if unknown."""
     if not math.isnan(group.cause.lost_ratio):
         return group.cause.lost_ratio
     ratios = [item.lost_ratio for item in group.symptoms if not math.isnan(item.lost_ratio)]

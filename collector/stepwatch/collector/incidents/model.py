@@ -1,4 +1,4 @@
-"""An incident, the JSON document it is stored and shown as, and the moment it is evaluated at."""
+"""An incident, its JSON document for storage and display, and its evaluation moment."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
 STATES = (OPEN, RESOLVED, ENDED, MERGED)
 UNKNOWN_NODE = "unknown"
 INFO, ALERT = "info", "alert"
-"""Severities: an incident that only informs, and one of which an alert tells."""
+"""Severities: an incident that only informs, and one that raises an alert."""
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause and its story. Times are Unix seconds; `detected_after_seconds` runs from the
-    beginning of the anomaly to the finding; impact counts device-seconds lost while open.
+    """One cause and its history. Times are Unix seconds.
 
-    `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
-    it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident
-    under which this one was folded, empty otherwise. `summary`, `slowdown_ratio`,
-    `throughput_lost_ratio` and `evidence` of what is slow are those of the opening, or of when
-    its cause or node became known; those that end in `now` are the newest. `severity` is "info"
-    where it costs so little that it raises no alert, else "alert". `confidence` is how sure it is
-    of what it names, empty where that is not known. `cost` is money for the device-seconds lost, in
-    `currency`, each at the rate of its moment; None where no rate was valid at one of them.
-    `cause_seconds` is how long each cause in a phase was found lately (`causes_seen`).
+    `detected_after_seconds` is the time from the beginning of the anomaly to the finding. Impact
+    counts device-seconds lost while open. `symptoms` are the findings that the cause explains:
+    kind, rank, phase, cause, summary, since_step, and the times first and last seen
+    (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident into which this one was
+    merged, empty otherwise.
+
+    For slowness, `summary`, `slowdown_ratio`, `throughput_lost_ratio` and `evidence` date from the
+    opening, or from when its cause or node became known; the fields that end in `now` are the
+    newest. `severity` is "info" if the cost is too small for an alert, else "alert". `confidence`
+    is the finding's certainty, empty if unknown. `cost` is the price of the device-seconds lost, in
+    `currency`, each at its moment's rate; None if any moment had no valid rate. `cause_seconds` is
+    how long each cause in a phase was found lately (`causes_seen`).
     """
 
     id: str
@@ -69,13 +71,13 @@ class Incident:
     cause_seconds: dict[str, float] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """The incident as JSON holds it: a number that is not finite becomes null."""
+        """Return the incident as JSON values: a number that is not finite becomes null."""
         document: dict[str, Any] = json_value(asdict(self))
         return document
 
 
 def incident_from(document: dict[str, Any]) -> Incident:
-    """Read `document()` back; of another version, fields it has more are dropped, others blank."""
+    """Read `document()` back; extra fields from another version are dropped, missing ones blank."""
     present = {name: document[name] for name in _FIELDS if name in document}
     return Incident(**{**_BLANK, **present})
 
@@ -91,12 +93,15 @@ _BLANK: dict[str, Any] = {
     "state": ENDED,
     "node": UNKNOWN_NODE,
 }
-"""Of fields that are always there; a state that is not known is over."""
+"""Defaults for required fields; an unknown state counts as ended."""
 
 
 class Held(NamedTuple):
-    """What stays as it is while nobody observes it: incidents of `kinds`, and about `ranks`; of
-    `compared` kinds also those about ranks `without_peers` that are observed."""
+    """The incidents that stay unchanged while their ranks or nodes are unobserved.
+
+    These are incidents of `kinds` and about `ranks`, and for `compared` kinds also those about
+    observed ranks `without_peers`.
+    """
 
     kinds: frozenset[str] = frozenset()
     ranks: frozenset[int] = frozenset()
@@ -104,7 +109,7 @@ class Held(NamedTuple):
     without_peers: frozenset[int] = frozenset()
 
     def holds(self, kind: str, rank: int) -> bool:
-        """Whether an incident of this kind about this rank stays as it is."""
+        """Return whether an incident of this kind about this rank stays unchanged."""
         lacks_peers = kind in self.compared and rank in self.without_peers
         return kind in self.kinds or rank in self.ranks or lacks_peers
 
@@ -114,9 +119,11 @@ NOTHING_HELD = Held()
 
 @dataclass(frozen=True)
 class Moment:
-    """When and about what findings were made: `now` in Unix seconds, `newest` the wall time of the
-    newest record, `nodes` by rank, `devices` the job's size, `frozen` while all telemetry is lost,
-    `held` what stays as it is while part of it is, `price` what a device-second costs then.
+    """The moment and the subject of an evaluation.
+
+    `now` is in Unix seconds, `newest` the newest record's wall time, `nodes` the node by rank and
+    `devices` the job's size. `frozen` is True while all telemetry is lost. `held` are the unchanged
+    incidents while part of it is lost. `price` is a device-second's current cost.
     """
 
     job: str
@@ -135,7 +142,7 @@ _RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step
 
 
 def runbook_values(document: dict[str, Any]) -> dict[str, str]:
-    """What an incident fills into its runbook; what is not known is left out, to stay visible."""
+    """Return an incident's values for its runbook; unknown ones are left out, to stay visible."""
     values = {key: str(document[key]) for key in _RUNBOOK_KEYS}
     if document["rank"] < 0:
         del values["rank"]
@@ -145,6 +152,6 @@ def runbook_values(document: dict[str, Any]) -> dict[str, str]:
 
 
 def key_of(moment: Moment, finding: Finding) -> str:
-    """What an incident is about: two findings of one key are one incident."""
+    """Return an incident's key: two findings with one key are one incident."""
     subject = f"/{finding.subject}" if finding.subject else ""
     return f"{moment.job}/{moment.attempt}/{finding.kind.value}/{finding.rank}{subject}"

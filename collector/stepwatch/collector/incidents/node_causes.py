@@ -1,7 +1,7 @@
-"""From a finding and what probes found wrong on its node to why. Pure.
+"""Attribution of a finding to faults that probes detected on its node. Pure.
 
-What is certain goes before what was measured: a fault of the rank's own device, or one that nothing
-survives. Other faults of its node count where no measured fact explains the finding.
+Certain faults have precedence over measured facts: a fault of the rank's own device, or one that no
+process survives. Other node faults count if no measured fact explains the finding.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ EXPLAINABLE = OPEN_CAUSES | {
     Cause.UNINTERRUPTIBLE_IO,
     Cause.BUSY,
 }
-"""Causes that say what happened to a rank, but not why."""
+"""Causes that describe a rank's failure, but not the reason."""
 SAID = frozenset(pattern.cause for pattern in exits.CATALOGUE)
-"""Causes that a rank's own last words give: what is certain of its node goes before them."""
+"""Causes from a rank's own last lines: certain node faults have precedence over them."""
 _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
 def of_this_run(faults: Iterable[NodeFault], began_ns: Mapping[str, int]) -> list[NodeFault]:
-    """Faults without what happened before the run began on their node and was not its own.
+    """Return the faults, except events on a node before the run began there.
 
-    `began_ns` is when the first rank of each node began, monotonic there. An XID error that ended
-    the job before is no cause of what happens to this one; a device that is lost since then is.
+    Faults of the run's own ranks always count. `began_ns` is when each node's first rank began,
+    monotonic there. An XID error that ended the previous job does not explain this one; a device
+    that is lost since then does.
     """
     return [
         fault
@@ -47,7 +48,7 @@ def of_this_run(faults: Iterable[NodeFault], began_ns: Mapping[str, int]) -> lis
 
 
 def with_certain(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
-    """`finding` with the cause that a fault of its rank gives it, or a fatal one of its node."""
+    """Return `finding` with the cause from a fault of its rank, or a fatal one of its node."""
     words = SAID if finding.kind is FindingKind.RANK_FAILED else frozenset()
     certain = [
         fault
@@ -58,7 +59,7 @@ def with_certain(finding: Finding, faults: Iterable[NodeFault], places: RankPlac
 
 
 def with_likely(finding: Finding, faults: Iterable[NodeFault], places: RankPlaces) -> Finding:
-    """`finding` with the cause that any fault of its node gives it, if it has none yet."""
+    """Return `finding` with the cause from any fault of its node, if it has none yet."""
     return _because(finding, _explaining(finding, faults, places, EXPLAINABLE), places)
 
 
@@ -68,7 +69,7 @@ def _explaining(
     places: RankPlaces,
     open_causes: Set[Cause],
 ) -> list[NodeFault]:
-    """Faults that may be the cause of a finding, the likeliest first."""
+    """Return faults that may explain a finding, the likeliest first."""
     if finding.cause not in open_causes:
         return []
     candidates = [
@@ -80,8 +81,10 @@ def _explaining(
 
 
 def _is_certain(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
-    """Whether a fault goes before what is measured: one of the rank's own parts, or one that
-    nothing on its node survives."""
+    """Return whether a fault has precedence over measured facts.
+
+    It does if it is in the rank's own parts, or if no process on its node survives it.
+    """
     if _of_rank(fault, finding, places):
         return CATALOGUE[fault.fact].certain
     elsewhere = is_of_card(fault) and finding.rank in places.cards_of
@@ -89,10 +92,11 @@ def _is_certain(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
 
 
 def _is_there(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
-    """Whether a fault is where the finding is: of its rank, or of its node and of no other rank.
+    """Return whether a fault is at the finding's place: its rank, or its node and no other rank.
 
-    A finding that names no place may be about any node, but not by what is mere evidence. A process
-    that is no rank of the job explains nothing: it is of another job, or of an attempt before.
+    A finding without a place may be about any node, but mere evidence does not explain it. A
+    process that is no rank of the job explains nothing: it belongs to another job, or to an earlier
+    attempt.
     """
     if fault.rank < 0 and CATALOGUE[fault.fact].is_of_process:
         return False
@@ -112,7 +116,7 @@ def _likelihood(
 
 
 def _of_rank(fault: NodeFault, finding: Finding, places: RankPlaces) -> bool:
-    """Whether a fault is of the rank's own process, device or card."""
+    """Return whether a fault is in the rank's own process, device or card."""
     if fault.rank < 0 and is_of_card(fault):
         return fault.node == places.node(finding.rank) and bool(places.uses(finding.rank, fault))
     return 0 <= fault.rank == finding.rank

@@ -1,4 +1,4 @@
-"""What is worth telling somebody about an incident: it opened, its cause changed, it is over."""
+"""Incident notices: it opened, its cause changed, or it is over."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stepwatch.collector.incidents.model import ALERT, OPEN, Incident
 from stepwatch.collector.store.outbox import Notice
 
 OPENED, CHANGED_CAUSE, RESOLVED = "opened", "changed-cause", "resolved"
-"""Transitions of an incident; one that is merged into another or ends with its job is resolved."""
+"""An incident's transitions; a merge, or the end of its job, counts as resolved."""
 
 
 EVERYTHING = ""
-"""The receiver of all transitions; each other one is a pager."""
+"""The receiver of all transitions; every other receiver is a pager."""
 
 
 def notices_of(
@@ -22,10 +22,10 @@ def notices_of(
     now: float,
     receivers: Sequence[str] = (EVERYTHING,),
 ) -> list[Notice]:
-    """The transitions of incidents that moved, at `now` (Unix seconds), against those before.
+    """Return the transitions from `previous` to `moved` incidents at `now` (Unix seconds).
 
-    Each has a key of its own, so that a receiver knows what it has already. A pager gets the
-    beginning and the end of what raises an alert.
+    Each has its own key, so that a receiver recognises duplicates. A pager gets the beginning and
+    the end of incidents that raise an alert.
     """
     notices = []
     for incident in moved:

@@ -1,4 +1,4 @@
-"""Where ranks are: on which node, and which network card each uses, as far as that is known."""
+"""The places of ranks: their nodes, and the network card each uses, as far as known."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from stepwatch.signals.node_facts import CATALOGUE
 
 @dataclass(frozen=True)
 class RankPlaces:
-    """The node of each rank, and the cards nearest to its device; nothing of a rank of which that
-    is not known. NCCL prefers the nearest ones (src/graph/topo.cc, ncclTopoGetLocalNet)."""
+    """Each rank's node, and the cards nearest to its device, for ranks where they are known.
+
+    NCCL prefers the nearest ones (src/graph/topo.cc, ncclTopoGetLocalNet).
+    """
 
     node_of: Mapping[int, str]
     cards_of: Mapping[int, Sequence[NearCard]] = field(default_factory=dict)
 
     def node(self, rank: int) -> str:
-        """The node that a rank runs on; empty if unknown."""
+        """Return a rank's node; empty if unknown."""
         return self.node_of.get(rank, "")
 
     def uses(self, rank: int, fault: NodeFault) -> bool | None:
-        """Whether a rank uses the card that a fault of its node is about; None if unknown.
+        """Return whether a rank uses the card in a fault of its node; None if unknown.
 
-        Nobody is known to use a card that is near to no device, such as one of the management.
+        No rank is known to use a card that is near no device, such as a management card.
         """
         if rank not in self.cards_of:
             return None
@@ -36,7 +38,7 @@ class RankPlaces:
         return False if any(self._near(peer, fault) for peer in peers) else None
 
     def words(self, rank: int, fault: NodeFault) -> str:
-        """What is known of whose card it is, to follow its name; empty where nobody asks."""
+        """Return the known users of the card, to follow its name; empty for other faults."""
         if not is_of_card(fault):
             return ""
         if (near := self._near(rank, fault)) is not None:
@@ -46,11 +48,11 @@ class RankPlaces:
         return f"; which {many} uses it is not known" if rank_count > 1 else ""
 
     def _near(self, rank: int, fault: NodeFault) -> NearCard | None:
-        """The card of a rank that a fault is about, as mlx5_0 is of a fault of mlx5_0/1."""
+        """Return a rank's card that a fault is about, as mlx5_0 matches a fault of mlx5_0/1."""
         name = fault.subject.partition("/")[0]
         return next((card for card in self.cards_of.get(rank, ()) if name in card.names), None)
 
 
 def is_of_card(fault: NodeFault) -> bool:
-    """Whether a fault is one of a network card or its port."""
+    """Return whether a fault is in a network card or its port."""
     return CATALOGUE[fault.fact].cause is Cause.NETWORK_FAULT

@@ -1,4 +1,4 @@
-"""What becomes of one incident: opened, seen again, without its finding, or with new symptoms."""
+"""The transitions of one incident: opened, seen again, without its finding, with new symptoms."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ from stepwatch.signals.names import ALERT_OF, FindingKind
 RESOLVE_AFTER_SECONDS = 15.0
 REOPENED = "reopened"
 MOST_DOUBLINGS = 3
-"""How often the time after which an incident resolves doubles, once each time it is reopened: what
-comes again and again is one story, not two notices each time."""
+"""Maximum number of doublings of an incident's resolve time, one per reopening.
+
+A repeating anomaly is one story, not two notices each time.
+"""
 STANDSTILL_OVER_SECONDS = 3.0
-"""A standstill is over as soon as steps go on: no noise looks like one; another may come soon."""
+"""A standstill is over as soon as steps resume: no noise looks like one; another may come soon."""
 _STANDSTILLS = (FindingKind.HANG.value, FindingKind.PAUSE.value)
 MAX_TIMELINE = 200
 MAX_SYMPTOMS = 32
-"""Symptoms kept in an incident, those seen last."""
+"""Maximum number of symptoms kept in an incident, the ones seen last."""
 
 
 def opened(key: str, finding: Finding, moment: Moment) -> Incident:
@@ -85,7 +87,7 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
     elapsed = max(0.0, moment.now - incident.last_seen_at)
     if incident.state != OPEN:
         timeline = noted(timeline, moment.now, REOPENED, finding.summary)
-        ago = finding.began_ago_seconds  # the time in which it was away cost nothing
+        ago = finding.began_ago_seconds  # its absence cost nothing
         elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
     as_opened = finding.kind in FLOOR.kept_as_opened
     cause_seconds = causes_seen(incident, finding, elapsed) if as_opened else incident.cause_seconds
@@ -117,10 +119,10 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
 
 
 def _says_more(incident: Incident, finding: Finding) -> bool:
-    """Whether the words of the opening give way to those of a finding of the same cause: the node
-    or what it costs became known, or which one of several it is.
+    """Return whether a finding with the same cause replaces the opening's words.
 
-    Else nothing but numbers changed. What does not show any more says nothing more.
+    It does if its node, its cost, or the candidate among several became known. Otherwise only
+    numbers changed. A finding that no longer shows adds nothing.
     """
     if not finding.shows_now:
         return False
@@ -132,7 +134,7 @@ def _says_more(incident: Incident, finding: Finding) -> bool:
 
 
 def _stated_fields(finding: Finding, since: int) -> dict[str, Any]:
-    """What an incident says of a finding; it began in step `since`."""
+    """Return the incident fields from a finding that began in step `since`."""
     return {
         "summary": dated_back(finding, since).summary,
         "slowdown_ratio": finding.ratio,
@@ -150,14 +152,14 @@ def _now(finding: Finding, since: int) -> dict[str, Any]:
 
 
 def _severity(finding: Finding, previous: str) -> str:
-    """What costs enough once goes on being worth an alert: it does not flap."""
+    """Return the severity; an incident that was worth an alert once stays so, to avoid flapping."""
     informs = previous == INFO and FLOOR.informs(finding)
     return INFO if informs else ALERT
 
 
 def dated_back(finding: Finding, step: int) -> Finding:
-    """`finding`, which began in `step`, and says so: a detector looks back only so far."""
-    words = "since step {}"  # as all detectors say it
+    """Return `finding` dated to `step`, also in its summary: a detector's history is limited."""
+    words = "since step {}"  # as in all detectors' summaries
     began, original = words.format(step), words.format(finding.began_step)
     return finding._replace(
         began_step=step, summary=re.sub(rf"\b{original}\b", began, finding.summary)
@@ -165,7 +167,7 @@ def dated_back(finding: Finding, step: int) -> Finding:
 
 
 def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
-    """Nothing, or the incident in its new state."""
+    """Return nothing, or the incident in its new state."""
     if moment.ended or incident.attempt != moment.attempt:
         timeline = noted(incident.timeline, moment.now, ENDED, "the attempt ended")
         return [replace(incident, state=ENDED, resolved_at=moment.now, timeline=timeline)]
@@ -181,7 +183,7 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
 
 
 def _resolve_after(incident: Incident) -> float:
-    """Seconds without its finding after which an incident resolves."""
+    """Return the seconds without a finding after which an incident resolves."""
     reopenings = sum(event["event"] == REOPENED for event in incident.timeline)
     return RESOLVE_AFTER_SECONDS * float(2 ** min(reopenings, MOST_DOUBLINGS))
 
@@ -191,13 +193,15 @@ def _lost(ratio: float, moment: Moment, seconds: float) -> float:
 
 
 def _lost_more(incident: Incident, ratio: float, moment: Moment, seconds: float) -> dict[str, Any]:
-    """What an incident lost by now, in device-seconds and in money, with that share of the newest
-    seconds."""
+    """Return an incident's loss up to now, in device-seconds and in money.
+
+    The newest seconds count with the share `ratio`.
+    """
     more, price = _lost(ratio, moment, seconds), moment.price
     lost: dict[str, Any] = {"device_seconds_lost": incident.device_seconds_lost + more}
     is_new = not incident.device_seconds_lost and incident.cost is None
     if price is None or not (is_new or price.currency == incident.currency):
-        # Part of it has no price, or one in other money: the sum is unknown.
+        # Part of it has no price, or another currency: the sum is unknown.
         return lost if not more else {**lost, "cost": None, "currency": ""}
     cost = (incident.cost or 0.0) + more * price.money
     return {**lost, "cost": cost, "currency": price.currency}

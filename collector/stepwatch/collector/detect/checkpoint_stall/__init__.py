@@ -1,4 +1,4 @@
-"""Checkpoint stall: the training loop waits for a checkpoint for too long, or too often."""
+"""Checkpoint stall: the training loop waits too long or too often for a checkpoint."""
 
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind

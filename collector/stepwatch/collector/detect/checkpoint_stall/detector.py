@@ -1,8 +1,7 @@
-"""Checkpoint stall: the training loop waits for a checkpoint for longer than is usual, or too
-often.
+"""Checkpoint stall: the training loop waits longer than usual, or too often, for a checkpoint.
 
-A checkpoint in progress is evaluated while it lasts. Failed ones are findings too: they cost the
-next restart.
+A checkpoint in progress is evaluated while it lasts. Failed checkpoints are findings too: they cost
+the next restart.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a checkpoint holds the job up; see `thresholds.toml`."""
+    """Thresholds for a checkpoint that blocks the job; see `thresholds.toml`."""
 
     least_ratio: float
     least_excess_seconds: float
@@ -42,10 +41,13 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Saving(NamedTuple):
-    """The newest checkpoint. `elapsed` is the longest stall so far and `began_ago` the time since
-    it began, in seconds; `ended_ago` the time since the loop went on, NaN while it waits; `own`
-    what each rank (ranks,) itself took, NaN where unknown; `failed` counts ranks that said so, and
-    why. `saves` holds `own` of the newest saves that are over, the newest last.
+    """The newest checkpoint.
+
+    `elapsed` is the longest stall so far and `began_ago` the time since the checkpoint began, in
+    seconds. `ended_ago` is the time since the loop resumed, NaN while it waits. `rank_seconds`
+    (ranks,) is each rank's own time in the checkpoint, NaN where unknown. `failed` counts the ranks
+    that reported a failure, and `reason` is the reported reason. `saves` holds `rank_seconds` for
+    the newest completed saves, oldest first.
     """
 
     step: int
@@ -59,13 +61,16 @@ class Saving(NamedTuple):
 
     @property
     def in_progress(self) -> bool:
-        """Whether the training loop waits for it now."""
+        """Return whether the training loop waits for this checkpoint now."""
         return math.isnan(self.ended_ago)
 
 
 class Run(NamedTuple):
-    """What a checkpoint is compared with: stalls of the attempt's earlier ones, oldest first, all
-    its stalls together, the age of the attempt and its usual step, in seconds, NaN while unknown.
+    """The history against which a checkpoint is compared.
+
+    `earlier` holds the stalls of the attempt's earlier checkpoints, oldest first, and `total` the
+    sum of all its stalls. `age` is the attempt's age and `step_seconds` its usual step. All are in
+    seconds, NaN while unknown.
     """
 
     earlier: list[float]
@@ -75,7 +80,7 @@ class Run(NamedTuple):
 
 
 def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
-    """Findings on the newest checkpoint, while it is in progress and for a while after."""
+    """Return findings on the newest checkpoint, while it is in progress and for a while after."""
     findings = []
     if _is_slow(saving, run, limits) and _is_shown(saving, run, limits):
         findings.append(_slow(saving, run, limits))
@@ -89,17 +94,19 @@ def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
 
 
 def _is_shown(saving: Saving, run: Run, limits: Thresholds) -> bool:
-    """Whether a slow save is still a finding: for a while, or until a good one where the one before
-    was slow, too."""
+    """Return whether a slow save is still a finding.
+
+    It is one for a while, or until the next good save if the save before was slow, too.
+    """
     if saving.in_progress or saving.ended_ago < limits.shown_seconds:
         return True
     return bool(run.earlier) and run.earlier[-1] > allowed_seconds(run, limits)
 
 
 def _costs_much(saving: Saving, run: Run, limits: Thresholds) -> bool:
-    """Whether saves but the first one took a large share of the run, and enough of it to be sure.
+    """Return whether saves took a large share of the run, and enough seconds to be certain.
 
-    The first one creates files and connections that later ones find.
+    The first save does not count: it creates files and connections that later saves reuse.
     """
     saves = len(run.earlier) + (not saving.in_progress)
     seconds = run.total - (run.earlier[0] if run.earlier else 0.0)
@@ -108,7 +115,7 @@ def _costs_much(saving: Saving, run: Run, limits: Thresholds) -> bool:
 
 
 def detect_in_progress(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
-    """At most one finding: the loop waits for the newest checkpoint now, for longer than usual."""
+    """Return at most one finding: the loop waits for the newest checkpoint longer than usual."""
     slow = saving.in_progress and _is_slow(saving, run, limits)
     return [_slow(saving, run, limits)] if slow else []
 
@@ -118,7 +125,7 @@ def _is_slow(saving: Saving, run: Run, limits: Thresholds) -> bool:
 
 
 def allowed_seconds(run: Run, limits: Thresholds) -> float:
-    """Longest stall that is still usual."""
+    """Return the longest stall that is still usual, in seconds."""
     if not run.earlier:
         return limits.first_seconds
     return _allowed_beside(usual_seconds(run, limits), run, limits)
@@ -131,9 +138,10 @@ def _allowed_beside(usual: float, run: Run, limits: Thresholds) -> float:
 
 
 def usual_seconds(run: Run, limits: Thresholds) -> float:
-    """Lower quartile of the first usual stalls, without the first of all where there are others.
+    """Return the lower quartile of the first usual stalls, in seconds.
 
-    A save that is slow beside those before it is not usual, however many are slow after it.
+    The very first stall is excluded if there are others. A save that is slow relative to earlier
+    saves is not usual, however many slow saves follow.
     """
     if not run.earlier or any(map(math.isnan, run.earlier)):
         return math.nan
@@ -153,7 +161,7 @@ def _lower_quartile(ordered: list[float]) -> float:
 
 
 def slowest(seconds: Vector, limits: Thresholds) -> int:
-    """The rank that took far longer than all others, `NO_RANK` where none stands out."""
+    """Return the rank that took far longer than all others, or `NO_RANK` if there is none."""
     reported = (~np.isnan(seconds)).sum()
     if reported < 2 or 2 * reported < len(seconds):
         return NO_RANK
@@ -201,10 +209,10 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
 
 
 def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
-    """One finding if one rank takes longer than its peers in save after save.
+    """Return one finding if one rank takes longer than its peers in save after save.
 
-    Its peers in the same save are what it is compared with: where it does so from the first save
-    on, there is no other time that would be usual.
+    The rank is compared with its peers in the same save: a rank that is slow from the first save
+    has no other baseline.
     """
     newest = saving.saves[-limits.saver_saves :]
     savers = {_saver(save, limits) for save in newest}
@@ -247,8 +255,10 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
 
 
 def _saver(seconds: Vector, limits: Thresholds) -> int:
-    """The rank that one save waited for, for long enough to matter; `NO_RANK` where none, or where
-    it saves for all others."""
+    """Return the rank that delayed one save by enough to matter.
+
+    The result is `NO_RANK` if there is none, or if the rank saves on behalf of all others.
+    """
     rank = slowest(seconds, limits)
     if rank == NO_RANK:
         return NO_RANK
@@ -258,9 +268,10 @@ def _saver(seconds: Vector, limits: Thresholds) -> int:
 
 
 def _writers(seconds: Vector, rank: int, limits: Thresholds) -> Vector:
-    """What the ranks other than `rank` took that wrote something, too; `seconds` (ranks,).
+    """Return the seconds of the ranks except `rank` that also wrote something; `seconds` (ranks,).
 
-    Of tensor and data parallel ranks those of one replica write: 10, 60, 0, 0 -> 10 beside 60.
+    Among tensor and data parallel ranks, only one replica's ranks write: 10, 60, 0, 0 -> 10 next to
+    60.
     """
     peers = np.delete(seconds, rank)
     return np.asarray(peers[peers >= limits.least_peer_seconds])

@@ -1,4 +1,4 @@
-"""Inputs of the checkpoint stall detector."""
+"""Inputs for the checkpoint stall detector."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from . import detector
 
 
 def find_in_progress(context: DetectionContext) -> list[Finding]:
-    """A checkpoint that the training loop waits for now, and for too long."""
+    """Return findings on a checkpoint for which the training loop waits too long now."""
     newest = context.once(_newest)
     return [] if newest is None else detector.detect_in_progress(*newest, detector.LIMITS)
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A checkpoint that was slow, that failed, or that is one of too many."""
+    """Return findings on a checkpoint that was slow, that failed, or that is one too many."""
     newest = context.once(_newest)
     return [] if newest is None else detector.detect(*newest, detector.LIMITS)
 
 
 def _newest(context: DetectionContext) -> tuple[detector.Saving, detector.Run] | None:
-    """The newest checkpoint that began, and what it is compared with; None once a rank is gone."""
+    """Return the newest started checkpoint and its comparison history; None once a rank is lost."""
     attempt = context.attempt
     saves = list(attempt.checkpoints_in_flight.newest.values())
     begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
@@ -61,9 +61,9 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
 
 
 def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
-    """Longest time in seconds that a rank has waited in this checkpoint at its agent's newest poll.
+    """Return a rank's longest wait in this checkpoint at its agent's newest poll, in seconds.
 
-    0 where none waits in it.
+    The result is 0 if no rank waits in it.
     """
     rows = attempt.ranks.rows[: len(save.stall)]
     stall, began = save.stall[: len(rows)], save.began_ns[: len(rows)]

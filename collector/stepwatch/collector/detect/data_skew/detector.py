@@ -1,7 +1,7 @@
-"""Data skew: a rank that trains on persistently more, or fewer, tokens per step than its peers.
+"""Data skew: a rank trains on persistently more, or fewer, tokens per step than its peers.
 
-Peers are the ranks of its pipeline stage that report tokens; a rank that reports none is no peer.
-Deviations are logarithms, so that twice and half weigh alike.
+Peers are the ranks in its pipeline stage that report tokens; a rank that reports none is no peer.
+Deviations are logarithms, so twice and half have equal weight.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.thresholds import load
 
 WORK_PHASES = ("forward", "backward")
-"""Phases that grow with the tokens."""
+"""Phases whose time grows with the tokens."""
 
 _FULL = float(np.iinfo(np.uint32).max)
-"""The largest count that a record holds: whatever was counted did not fit, so it is not known."""
+"""The largest count that a record holds: the true count did not fit, so it is unknown."""
 _MEDIAN_OF_SQUARE = 0.455
-"""Median of the square of a standard normal value (chi-squared of one degree of freedom)."""
+"""Median of a squared standard normal value (chi-squared with one degree of freedom)."""
 
 
 class Thresholds(NamedTuple):
-    """When a rank's share of the data is uneven; see `thresholds.toml`."""
+    """Thresholds for a rank's uneven share of the data; see `thresholds.toml`."""
 
     least_ratio: float
     window_steps: list[int]
@@ -49,7 +49,7 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Skew(NamedTuple):
-    """A rank whose tokens deviate: by what logarithm, and the index of the first such step."""
+    """A rank whose tokens deviate: the deviation as a logarithm, and its first step's index."""
 
     rank: int
     deviation: float
@@ -57,9 +57,9 @@ class Skew(NamedTuple):
 
 
 def detect(window: Window, limits: Thresholds) -> list[Finding]:
-    """Findings on the newest steps of `window`, the worst of each stage first.
+    """Return findings on the newest steps of `window`, the worst in each stage first.
 
-    There is no finding with more stages than a pipeline has.
+    There is no finding if `window` has more stages than a pipeline can have.
     """
     tokens = window.planes["tokens"].astype(np.float64)
     tokens[tokens >= _FULL] = 0.0
@@ -83,7 +83,7 @@ def detect(window: Window, limits: Thresholds) -> list[Finding]:
 
 
 def _members(tokens: Matrix, ranks: Integers, limits: Thresholds) -> Integers:
-    """Ranks that reported tokens in every one of the newest steps that all ranks reported."""
+    """Return the ranks with tokens in each of the newest steps that all ranks reported."""
     complete = np.flatnonzero(~np.isnan(tokens[:, ranks]).any(axis=1))
     if len(complete) < min(limits.window_steps):
         return ranks[:0]
@@ -92,8 +92,10 @@ def _members(tokens: Matrix, ranks: Integers, limits: Thresholds) -> Integers:
 
 
 def _newest_logs(tokens: Matrix, members: Integers, limits: Thresholds) -> Matrix:
-    """Logarithms of tokens in the newest steps in which all members have some; few are looked at
-    where these are complete, as they nearly always are."""
+    """Return log tokens for the newest steps in which all members have tokens.
+
+    Only a few rows are read if they are complete, which is nearly always the case.
+    """
     count = min(limits.window_steps)
     for back in (4 * count, len(tokens)):
         part = tokens[-back:][:, members]
@@ -104,7 +106,7 @@ def _newest_logs(tokens: Matrix, members: Integers, limits: Thresholds) -> Matri
 
 
 def _drifts(newest: Matrix, limits: Thresholds) -> bool:
-    """Whether a column of the newest steps deviates at all from the others."""
+    """Return whether any column of the newest steps deviates from the others."""
     if newest.shape[1] < 2 or not len(newest):
         return False
     drift = np.abs((newest - _peers(newest)).mean(axis=0))
@@ -112,7 +114,10 @@ def _drifts(newest: Matrix, limits: Thresholds) -> bool:
 
 
 def _worst(logs: Matrix, limits: Thresholds) -> Skew | None:
-    """The column that deviates most beyond doubt; of two that mirror each other, the larger."""
+    """Return the column with the largest certain deviation.
+
+    If two columns mirror each other, the larger one counts.
+    """
     if not _drifts(logs[-min(limits.window_steps) :], limits):
         return None
     away = logs - _peers(logs)
@@ -130,18 +135,18 @@ def _worst(logs: Matrix, limits: Thresholds) -> Skew | None:
 
 
 def _peers(logs: Matrix) -> Matrix:
-    """For each (step, rank) the median of the other ranks."""
+    """Return for each (step, rank) the median of the other ranks."""
     if logs.shape[1] > FEW:
         return np.asarray(np.median(logs, axis=1, keepdims=True))
     return np.asarray(median_of_others(logs[:, None, :])[:, 0, :])
 
 
 def _chance(away: Matrix, count: int, limits: Thresholds) -> float:
-    """The largest mean over `count` steps that may be chance.
+    """Return the largest mean over `count` steps that may be chance.
 
-    It allows for what single steps scatter by (their differences: a lasting shift adds none) and
-    for what whole blocks of steps do on the usual rank, as lengths may come in runs. Among fewer
-    than four ranks there is no usual one.
+    It allows for the scatter of single steps (from differences, to which a lasting shift adds
+    nothing) and for the scatter of whole blocks on the usual rank, as sequence lengths may come in
+    runs. Fewer than four ranks have no usual one.
     """
     scatter = np.mean(np.diff(away, axis=0) ** 2) / 2
     chance = limits.least_errors * math.sqrt(max(float(scatter), limits.least_noise**2) / count)
@@ -155,7 +160,7 @@ def _chance(away: Matrix, count: int, limits: Thresholds) -> float:
 
 
 def _named(away: Matrix, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
-    """Columns that deviate in the newest `count` steps, and by what mean."""
+    """Return which columns deviate in the newest `count` steps, and their mean deviations."""
     least = math.log(limits.least_ratio)
     recent = away[-count:]
     mean: Vector = recent.mean(axis=0)
@@ -171,8 +176,11 @@ def _named(away: Matrix, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
 def _is_contradicted(
     window: Window, members: Integers, steps: Integers, skew: Skew, limits: Thresholds
 ) -> bool:
-    """Whether counts differ beyond what loaders do although the rank works as long as its peers:
-    then they count something else, or nothing."""
+    """Return whether the counts contradict the work times.
+
+    The counts differ more than loaders explain although the rank works as long as its peers: it
+    counts something else, or nothing.
+    """
     if abs(skew.deviation) < math.log(limits.most_ratio):
         return False
     me, peers = members[[skew.rank]], np.delete(members, skew.rank)
@@ -182,7 +190,7 @@ def _is_contradicted(
 
 
 def _work(window: Window, rows: Integers, ranks: Integers) -> float:
-    """Seconds of the usual step of `ranks` in the phases that grow with the tokens."""
+    """Return the median step seconds of `ranks` in the phases that grow with the tokens."""
     work = np.sum([window.planes[phase] for phase in WORK_PHASES], axis=0)
     return _median(work, rows, ranks)
 

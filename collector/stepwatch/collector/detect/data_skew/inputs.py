@@ -1,4 +1,4 @@
-"""Inputs of the data skew detector."""
+"""Inputs for the data skew detector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Ranks whose steps hold more, or fewer, tokens than those of their peers."""
+    """Return findings on ranks whose steps hold more, or fewer, tokens than their peers' steps."""
     findings = detector.detect(context.window, detector.LIMITS)
     return [context.dated(finding) for finding in findings]

@@ -1,8 +1,8 @@
 """Data stall: the whole job waits for its data, far longer than its baseline.
 
-One rank that waits alone is a straggler in phase data, unless it is alone in its pipeline stage and
-has waited since its first steps: then neither peers nor a past show it. An epoch boundary is one
-long wait, or a few in a row, and raises nothing.
+One rank that waits alone is a straggler in phase data. The exception is a rank without peers in its
+pipeline stage that has waited since its first steps: neither peers nor a baseline show it. An epoch
+boundary is one long wait, or a few in a row, and raises nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a job is starved of data; see `thresholds.toml`."""
+    """Thresholds for a job that is starved of data; see `thresholds.toml`."""
 
     least_share: float
     least_ratio: float
@@ -50,8 +50,11 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Waits(NamedTuple):
-    """Per usable step: its number, seconds without pauses and seconds in data (steps, ranks), and
-    where the wait is long."""
+    """Waits in usable steps.
+
+    `steps` are the step numbers. `seconds` without pauses, `data` seconds and `long` waits are
+    arrays (steps, ranks).
+    """
 
     steps: Integers
     seconds: Matrix
@@ -60,9 +63,9 @@ class Waits(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """Baseline: data time per second of the rest of the step in the run's first steps.
+    """Baseline: data time per second of the remaining step in the run's first steps.
 
-    `most` is what most of them exceeded, `mean` what they came to together.
+    `most` is the ratio that most of these steps exceed, and `mean` their joint ratio.
     """
 
     most: float
@@ -70,9 +73,9 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
-    """The baseline from one ratio per first step; None where there is none.
+    """Return the baseline from one ratio per first step; None without steps.
 
-    As many of the first steps stay below `most` as newest steps may be short in a stall.
+    As many first steps stay below `most` as newest steps may be short in a stall.
     """
     if not len(ratios):
         return None
@@ -81,9 +84,12 @@ def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
 
 
 class _Rule(NamedTuple):
-    """So many long ones of the newest steps are a stall, where a long wait is `least_share` of its
-    step and far more than `past`; `usual` is what all of them together exceed as far. Two waits
-    belong to one stall if no more than `gap` steps are between them."""
+    """A rule for when long waits form a stall.
+
+    At least `least_steps` of the newest `steps` steps must be long. A wait is long if it is at
+    least `least_share` of its step and far above `past`; all waits together must exceed `usual` by
+    the same factor. Two waits belong to one stall if at most `gap` steps separate them.
+    """
 
     steps: int
     least_steps: int
@@ -101,11 +107,11 @@ def detect(
     lasts_s: float = 0.0,
     numbers: Integers | None = None,
 ) -> list[Finding]:
-    """At most one finding on the newest steps of `window`; without a baseline only about what takes
-    half of each.
+    """Return at most one finding on the newest steps of `window`.
 
-    `lasts_s` is for how many seconds data have taken a share worth a ticket: for what lasts less is
-    enough. `numbers` are those of the window's ranks, where it does not hold all.
+    Without a baseline, only waits that take half of each step count. `lasts_s` is the number of
+    seconds for which data has taken a share worth a ticket: a shorter wait is then enough.
+    `numbers` are the window's rank numbers if it does not hold all ranks.
     """
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps:
@@ -137,7 +143,7 @@ def detect(
             stalled &= without_peers
             enough = 1
         if stalled.sum() >= enough:
-            waits = _waits(window.at(usable), rule, limits)  # the older steps say since when
+            waits = _waits(window.at(usable), rule, limits)  # the older steps date the stall
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, rule.gap)
             named = np.arange(len(stalled)) if numbers is None else numbers
             return [_finding(waits, stalled, began, rule, named)]
@@ -145,8 +151,11 @@ def detect(
 
 
 def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
-    """How many of the newest steps, of these `seconds` (steps,), take long enough together; None
-    where all of them do not, or fewer are enough than an epoch's first steps may be."""
+    """Return the smallest number of newest steps that together take long enough.
+
+    `seconds` (steps,) are the step durations. The result is None if all steps together are too
+    short, and never fewer steps than an epoch's start may span.
+    """
     elapsed = np.cumsum(seconds[::-1])
     few = max(
         limits.always_long_steps, int(np.searchsorted(elapsed, limits.always_long_seconds)) + 1
@@ -155,7 +164,7 @@ def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
 
 
 def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_Rule]:
-    """The rules, in the order in which they are asked; none without a baseline."""
+    """Return the rules in evaluation order; none without a baseline."""
     if baseline is None:
         return []
     share = limits.least_share
@@ -169,7 +178,8 @@ def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_
             limits.window_steps,
             share,
         ),
-        # Whatever its first steps were: one that was starved from the first on has no other past.
+        # This rule ignores the first steps: a job that starved from its start has no healthy
+        # baseline.
         _always(baseline, limits),
     ]
     if lasts:
@@ -188,8 +198,10 @@ def _always(
     most: float | None = None,
     least_share: float | None = None,
 ) -> _Rule:
-    """What takes `least_share` of nearly every step, and three times `most` of the rest of it; half
-    of the step where they are not given."""
+    """Return the rule for waits that take `least_share` of nearly every step.
+
+    They must also take three times `most` of the remaining step. Both default to half of the step.
+    """
     most = limits.most_usual_ratio if most is None else most
     share = limits.least_share if least_share is None else least_share
     past = Baseline(most, most)
@@ -200,7 +212,7 @@ def _always(
 
 
 def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
-    """The waits in a window of usable steps."""
+    """Return the waits in a window of usable steps."""
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
     seconds = (planes["duration"] - pauses).astype(np.float64)
@@ -211,14 +223,14 @@ def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
 
 
 def _may_wait_long(window: Window, least_share: float) -> bool:
-    """Whether data take that share of a step on any rank: no rule calls less a long wait."""
+    """Return whether data takes that step share on any rank: no rule calls less a long wait."""
     planes = window.planes
     seconds = planes["duration"] - (planes["checkpoint"] + planes["eval"])
     return bool((planes["data"] >= least_share * seconds.astype(np.float64)).any())
 
 
 def _share(waits: Waits, limits: Thresholds) -> Vector:
-    """Share of the newest steps that each rank spends on data."""
+    """Return each rank's data share in the newest steps."""
     recent = slice(-limits.long_window_steps, None)
     total = np.maximum(waits.seconds[recent].sum(axis=0), 1e-9)
     shares: Vector = waits.data[recent].sum(axis=0) / total
@@ -226,7 +238,7 @@ def _share(waits: Waits, limits: Thresholds) -> Vector:
 
 
 def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:
-    """Ranks that wait long in enough of the newest steps, lately too, and overall."""
+    """Return which ranks wait long in enough of the newest steps, recently, and overall."""
     steps = slice(-rule.steps, None)
     often = waits.long[steps].sum(axis=0) >= rule.least_steps
     lately = waits.long[-limits.window_steps // 2 :].any(axis=0)

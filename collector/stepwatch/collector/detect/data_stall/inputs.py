@@ -1,4 +1,4 @@
-"""Inputs of the data stall detector."""
+"""Inputs for the data stall detector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job whose ranks all wait for data."""
+    """Return findings on a job whose ranks all wait for data."""
     first = context.early_baseline
     baseline = None
     if first:
@@ -42,15 +42,15 @@ def find(context: DetectionContext) -> list[Finding]:
 
 @lru_cache(maxsize=256)
 def _baseline(ratios: bytes) -> detector.Baseline | None:
-    """That of one ratio per first step: once these are over they stay as they are."""
+    """Return the baseline for one ratio per first step; completed first steps never change."""
     return detector.baseline_of(np.frombuffer(ratios), detector.LIMITS)
 
 
 def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:
-    """For how many seconds up to now data have taken a share worth a ticket of a usual step, by the
-    median rank that loads any, in every bucket of `course`.
+    """Return for how long data has taken a ticket-worthy share of a usual step, in seconds.
 
-    A usual step is that of the median bucket: an evaluation makes no data wait smaller.
+    The share is that of the median rank that loads data, in every bucket of `course` up to now. A
+    usual step is the median bucket's step: an evaluation does not make a data wait smaller.
     """
     if not len(course.seconds):
         return 0.0

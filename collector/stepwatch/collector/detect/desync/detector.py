@@ -1,7 +1,7 @@
-"""Desync: ranks of one group enter different collectives, or the same one with other sizes.
+"""Desync: ranks in one group enter different collectives, or the same one with other sizes.
 
-What torch does then depends on the backend: Gloo waits until its timeout for another operation
-and aborts the process whose buffer is too small; NCCL hangs or mixes the numbers up.
+The effect in torch depends on the backend. Gloo waits until its timeout for another operation and
+aborts the process whose buffer is too small; NCCL hangs or mixes the numbers up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
 
 _SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
-"""Operations to which all members must pass as much; all-to-all and gathers may be uneven."""
+"""Operations to which all members must pass equal sizes; all-to-all and gathers may be uneven."""
 _COMPARABLE = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST)
 
 
@@ -32,7 +32,7 @@ _LINKS_NAMED = 4
 
 
 class Entered(NamedTuple):
-    """The newest collective of one rank by its collective line: its number among all of them."""
+    """A rank's newest collective by its collective line, with its number among all collectives."""
 
     rank: int
     step: int
@@ -44,7 +44,7 @@ class Entered(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Where members disagree: `entered_as` maps each rank to what it entered."""
+    """A disagreement between members: `entered_as` maps each rank to the collective it entered."""
 
     cause: Cause
     group: str
@@ -53,10 +53,10 @@ class Mismatch(NamedTuple):
 
 
 def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
-    """The first collective of a group that its members do not agree on, by their recorders.
+    """Return the first collective on which a group's members disagree, by their flight recorders.
 
-    Sibling groups may share their name; sizes are compared only where all ranks are known to be
-    members of the same one.
+    Sibling groups may share their name; sizes are compared only if all ranks are known to be
+    members of the same group.
     """
     entries_by_number: dict[tuple[str, int], dict[int, FlightEntry]] = {}
     for rank, diagnosis in diagnoses.items():
@@ -78,14 +78,17 @@ def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
 
 
 def _is_one_group(label: str) -> bool:
-    """Whether a recorder's label names one group: it has members, or is that of all ranks."""
+    """Return whether a recorder's label names one group.
+
+    It does if it lists members, or if it is the label for the group with all ranks.
+    """
     return label.endswith("]") or label.split(" ")[0] == WORLD_GROUP
 
 
 def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | None:
-    """Ranks whose newest collective is the same in number and group but not in size.
+    """Return ranks whose newest collectives share a number and group but differ in size.
 
-    The line outlives its process, so this also finds ranks that died of it.
+    The collective line outlives its process, so this also finds ranks that died from the mismatch.
     """
     by_place: dict[tuple[int, int, int], dict[int, int]] = {}
     for item in entered:
@@ -101,9 +104,10 @@ def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | 
 
 
 def from_cycle(cycle: Sequence[Link], entered: list[Entered], ago: float) -> Finding | None:
-    """The finding on collectives that wait for each other's ranks; None without a circle.
+    """Return the finding on collectives that wait for each other's ranks; None without a cycle.
 
-    It names a rank where one alone is inside one of them, and several are inside each other one.
+    It names a rank if exactly one rank is alone inside one collective while each other collective
+    holds several ranks.
     """
     if not cycle:
         return None
@@ -136,7 +140,10 @@ def from_cycle(cycle: Sequence[Link], entered: list[Entered], ago: float) -> Fin
 
 
 def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
-    """The finding on a mismatch: it names the rank that differs from the majority, if one does."""
+    """Return the finding on a mismatch.
+
+    It names the rank that differs from the majority, if exactly one rank does.
+    """
     counts = Counter(mismatch.entered_as.values()).most_common()
     differing = sorted(
         rank for rank, entered_as in mismatch.entered_as.items() if entered_as != counts[0][0]

@@ -1,4 +1,4 @@
-"""Gathers for the desync detector."""
+"""Inputs for the desync detector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Ranks that disagree, in a job that makes no progress."""
+    """Return findings on ranks that disagree in a job without progress."""
     stall = context.once(hang.stalled)
     if stall is None:
         return []
@@ -27,7 +27,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def find_failure(context: DetectionContext) -> list[Finding]:
-    """Ranks that disagreed before the attempt failed."""
+    """Return findings on ranks that disagreed before the attempt failed."""
     failed = context.once(rank_failed.find)
     if not failed:
         return []
@@ -39,14 +39,14 @@ def find_failure(context: DetectionContext) -> list[Finding]:
 def _mismatch_findings(
     mismatch: detector.Mismatch | None, lines: list[detector.Entered], ago: float
 ) -> list[Finding]:
-    """It began so many seconds ago, when what it is first seen as began."""
+    """Return the findings on `mismatch`, which began `ago` seconds ago."""
     if mismatch is None:
         return []
     return [detector.finding(mismatch, lines, ago)]
 
 
 def entered(attempt: Attempt) -> list[detector.Entered]:
-    """The newest collective of each rank; its line stays when the collective or the rank ends."""
+    """Return each rank's newest collective; its line stays when the collective or the rank ends."""
     ranks = np.flatnonzero(attempt.ranks.reported)
     rows = attempt.ranks.rows[ranks]
     columns = (rows[name].tolist() for name in _COLUMNS)

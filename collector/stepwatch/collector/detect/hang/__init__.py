@@ -1,4 +1,4 @@
-"""Hang: no rank makes progress; the rank that did not arrive, and why."""
+"""Hang: no rank makes progress; names the rank that did not arrive, and the cause."""
 
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind

@@ -1,4 +1,4 @@
-"""Whether a rank that makes no progress is at work, and since when it is not."""
+"""Whether a rank without progress is at work, and since when it is not."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .situation import RankSituation
 from .thresholds import Thresholds
 
 DEAD = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
-"""States from which a process does not come back by itself."""
+"""States from which a process does not recover by itself."""
 _ENQUEUES_MUCH = (Phase.FORWARD, Phase.BACKWARD)
-"""In one of these a host may wait, using a CPU, for room in the queue of a device that is stuck."""
+"""Phases in which a host may use a CPU while it waits for queue room on a stuck device."""
 
 
 class Activity(Enum):
-    """What the process of a rank does that stands outside any collective."""
+    """The activity of a rank's process outside any collective."""
 
     RUNNING = "running"
-    """It, or a process that it started, uses a CPU, reads, writes, receives or sends."""
+    """The process, or one that it started, uses a CPU, reads, writes, receives or sends."""
     IDLE = "idle"
-    """It does none of these: it sleeps, is blocked, stopped or dead."""
+    """It does none of this: it sleeps, is blocked, stopped or dead."""
     UNKNOWN = "unknown"
-    """Its agent does not see its process, or has not looked often enough since it last moved."""
+    """The agent does not see the process, or has not polled often enough since it last moved."""
 
 
 def activity_of(item: RankSituation, limits: Thresholds) -> Activity:
-    """What the process of one rank does; one that does not come back by itself is idle."""
+    """Return the activity of one rank's process; one that cannot recover by itself is idle."""
     if is_over(item, limits):
         return Activity.IDLE
     if item.work is None:
@@ -37,7 +37,7 @@ def activity_of(item: RankSituation, limits: Thresholds) -> Activity:
 
 
 def is_over(item: RankSituation, limits: Thresholds) -> bool:
-    """Whether facts show that the rank does not go on by itself.
+    """Return whether facts show that the rank cannot resume by itself.
 
     It is stopped or dead, its device is stuck, or its interpreter is blocked while it does no work.
     """
@@ -46,12 +46,12 @@ def is_over(item: RankSituation, limits: Thresholds) -> bool:
 
 
 def is_interpreter_held(item: RankSituation, limits: Thresholds) -> bool:
-    """Whether no other thread of the rank's interpreter runs: one call holds its lock."""
+    """Return whether one call holds the lock of the rank's interpreter, so no other thread runs."""
     return item.heartbeat_age > limits.heartbeat_seconds
 
 
 def quiet_seconds(item: RankSituation, limits: Thresholds) -> float:
-    """Seconds since the rank was last seen to move or to be at work; 0 where that is unknown.
+    """Return the seconds since the rank was last seen moving or working; 0 if unknown.
 
     CPU time that is used while the interpreter is held is no sign of progress: an endless loop in
     native code looks the same.
@@ -63,10 +63,10 @@ def quiet_seconds(item: RankSituation, limits: Thresholds) -> float:
 
 
 def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
-    """Whether a busy device holds the rank up, and not what its host enqueues there for itself.
+    """Return whether a busy device blocks the rank, rather than work that its host enqueues.
 
-    A rank may evaluate on its device outside any phase: the host runs, and the device is in a
-    kernel that came after the last boundary of the step, so both are in the same place.
+    A rank may evaluate on its device outside any phase. Then the host runs and the device is in a
+    kernel that came after the last step boundary, so both are in the same place.
     """
     if item.host is None:
         return False

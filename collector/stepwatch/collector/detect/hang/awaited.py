@@ -1,4 +1,4 @@
-"""The collective in which ranks that are missing are waited for."""
+"""The collective in which other ranks wait for missing ranks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from .situation import RankSituation
 def waiter_for(
     missing: Collection[int], ranks: Iterable[RankSituation], groups: Mapping[int, str]
 ) -> RankSituation | None:
-    """The first of `ranks` that is inside a collective of a group that one of `missing` is in.
+    """Return the first of `ranks` inside a collective whose group contains a `missing` rank.
 
-    Else the first inside one whose members are not known; None where all are of other groups, or
-    in an exchange between pipeline stages. `groups` maps their numbers to their members as text.
+    Otherwise it is the first rank inside a collective with unknown members. The result is None if
+    all are in other groups, or in an exchange between pipeline stages. `groups` maps group numbers
+    to their members as text.
     """
     unknown = None
     for item in ranks:

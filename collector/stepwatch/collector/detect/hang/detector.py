@@ -1,9 +1,9 @@
-"""Hang: no rank makes progress, and no pause explains it; who did not arrive, and why.
+"""Hang: no rank makes progress, and no pause explains it; names the missing rank and the cause.
 
-Ages are taken on each node's own monotonic clock, so no two clocks are compared. The rank that did
-not arrive is the one that is neither inside a collective nor waiting for a pipeline neighbour.
-Where a rank's device is busy, the device says where the rank is (`device`). What a rank outside
-any collective does decides whether it is a pause (`stall`).
+Ages come from each node's own monotonic clock, so no two clocks are compared. The rank that did not
+arrive is neither inside a collective nor waiting for a pipeline neighbour. If a rank's device is
+busy, the device shows the rank's position (`device`). The activity of a rank outside any collective
+decides whether it is a pause (`stall`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .together import are_all_frozen, sharing_state
 
 
 def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
-    """One finding if nothing moves for longer than a pause explains."""
+    """Return one finding if nothing moves for longer than a pause explains."""
     if stall is None or not stall.is_hang:
         return []
     culprit = None if are_all_frozen(stall.ranks, limits) else _culprit(stall)
@@ -32,11 +32,12 @@ def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
 
 
 def _culprit(stall: Stall) -> RankSituation | None:
-    """The rank all others wait for: a dead or stopped one first, else the one that is behind.
+    """Return the rank for which all others wait.
 
-    Where the lines do not name one rank (the hooks may not see the trainer's collectives), the
-    flight recorders do: `lacking` entered one collective less. A rank that waits may be seen
-    blocked in the kernel for a moment; only one that does not wait holds the others up by it.
+    A dead or stopped rank has precedence over the rank that is behind. If the lines do not name one
+    rank (the hooks may not see the trainer's collectives), the flight recorders do: a rank in
+    `lacking` entered one collective less. A waiting rank may be seen blocked in the kernel for a
+    moment; being blocked only counts for a rank that does not wait.
     """
     ranks = stall.ranks
     missing = _missing(stall)
@@ -53,19 +54,22 @@ def _culprit(stall: Stall) -> RankSituation | None:
         return blocked[0]
     if not missing or len(missing) == len(ranks) > 1:
         behind = {item.rank for item in stall.lacking}
-        # A busy device's recorder counts what its host enqueued ahead.
+        # A busy device's recorder counts operations that its host enqueued ahead.
         candidates = [item for item in ranks if item.rank in behind and item.host is None]
         return candidates[0] if len(candidates) == 1 else None
     if not any(item.rank in stall.answer.holding for item in missing) and (
         stall.answer.holding or stall.answer.unobserved
     ):
-        return None  # all that wait, wait for a rank that has ended, or that nobody observes
+        return None  # all ranks wait for an ended or unobserved rank
     idle = {item.rank for item in stall.idle}
     return max(missing, key=lambda item: (item.rank in idle, -item.step, item.moved_age))
 
 
 def _missing(stall: Stall) -> list[RankSituation]:
-    """Ranks that wait for nobody; where the graph shows for whom others wait, only those."""
+    """Return the ranks that wait for no other rank.
+
+    If the graph shows awaited ranks, only those count.
+    """
     missing = [item for item in stall.ranks if not item.is_held]
     holding = [item for item in missing if item.rank in stall.answer.holding]
     return holding or missing

@@ -1,8 +1,8 @@
-"""Progress of a rank where its device is known: the device's, not that of a host that runs ahead.
+"""Progress of a rank with a known device: the device's, not that of a host that runs ahead.
 
-A host enqueues work for steps to come while its device is stuck in one of them, and a host that
-waits for its device makes no progress of its own. The side thread of the hooks follows the device:
-where its heartbeat is old, the device's line is old, too, and the host's lines count.
+A host enqueues work for later steps while its device is stuck in one step, and a host that waits
+for its device makes no progress itself. The hooks' side thread follows the device: if its heartbeat
+is old, the device's line is old, too, and the host's lines count.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .situation import RankSituation
 from .thresholds import LIMITS
 
 BUSY = (DeviceState.WORKING, DeviceState.IN_COLLECTIVE)
-"""The device has not passed what its host enqueued: it shows where the rank is."""
+"""The device has not passed the work that its host enqueued, so it shows the rank's position."""
 
 
 def moved_ages(attempt: Attempt, now_s: float) -> Vector:
-    """Seconds since each rank made progress (world,), NaN where unknown.
+    """Return the seconds since each rank made progress (world,), NaN where unknown.
 
-    A busy device makes it, whatever its host does; an idle one has made it when it became idle, or
-    its host has since.
+    A busy device makes progress, whatever its host does. An idle device made progress when it
+    became idle, or its host has since.
     """
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
-    if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # nothing follows a device
+    if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # no device is followed
         return ages
     device, is_followed = _seconds(rows, "device_since_ns"), followed(rows)
     busy = is_followed & np.isin(rows["device_state"], BUSY)
@@ -39,7 +39,7 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
 
 
 def followed(rows: Rows) -> Mask:
-    """RANK_STATE rows whose line on the device is as fresh as their heartbeat."""
+    """Return which RANK_STATE rows have a device line that is as fresh as their heartbeat."""
     is_reported: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (
         rows["device_since_ns"] > 0
     )
@@ -49,7 +49,7 @@ def followed(rows: Rows) -> Mask:
 
 
 def as_device(host: RankSituation, row: np.void) -> RankSituation:
-    """The rank where its device is, if that is busy; `host` is kept beside it."""
+    """Return the rank at its device's position if the device is busy; `host` keeps the host's."""
     state = int(row["device_state"])
     if not followed(row.reshape(1))[0]:
         return host
@@ -67,11 +67,11 @@ def as_device(host: RankSituation, row: np.void) -> RankSituation:
 
 
 def with_waiting_hosts(ranks: list[RankSituation]) -> list[RankSituation]:
-    """The ranks, with the host in place of a device that does not show its collective.
+    """Return the ranks, with the host in place of a device that does not show its collective.
 
-    Of a step whose collectives are not timed, a device reads as working while it waits in one.
-    Where another device shows a collective, they are timed: one that works is what holds it up. So
-    it is where hosts reduce by themselves, as Gloo's do, which wait for what they copy.
+    In a step whose collectives are not timed, a device reads as working while it waits in one. If
+    another device shows a collective, they are timed, so a working device is the one that blocks.
+    The same is true if hosts reduce by themselves, as Gloo's do: they wait for their copies.
     """
     if any(item.host is not None and item.in_collective for item in ranks):
         return ranks
@@ -80,11 +80,11 @@ def with_waiting_hosts(ranks: list[RankSituation]) -> list[RankSituation]:
 
 
 def _is_of_hosts(ranks: list[RankSituation], hosts: list[RankSituation]) -> bool:
-    """Whether all hosts wait in one collective in which no device takes part.
+    """Return whether all hosts wait in one collective in which no device takes part.
 
-    Then devices have done what they were given, but for those that have not. A host that is held
-    up as it enqueues has an idle device, too, while the others' wait for it: so more are idle than
-    work, or those that work are in another phase, before the collective.
+    In that case most devices have finished their work. A host that is blocked while it enqueues
+    also has an idle device, while the others' devices wait for it. So more devices are idle than
+    work, or the working ones are in another phase, before the collective.
     """
     calls = {(item.step, item.op, item.group) for item in hosts}
     if len(calls) > 1 or not all(item.in_collective for item in hosts):
@@ -96,19 +96,19 @@ def _is_of_hosts(ranks: list[RankSituation], hosts: list[RankSituation]) -> bool
 
 
 def _waits(item: RankSituation) -> bool:
-    """Whether the host waits in a collective of the step that its device is in."""
+    """Return whether the host waits in a collective in its device's step."""
     host = item.host
     return host is not None and (host.in_collective or host.waiting) and item.step >= host.step
 
 
 def place_words(item: RankSituation) -> str:
-    """Where a device or a host is: `in backward of step 57, in all_reduce`."""
+    """Return a device's or host's position: `in backward of step 57, in all_reduce`."""
     inside = f", in {OP_NAMES[item.op % len(OP_NAMES)]}" if item.in_collective else ""
     waits = ", waiting for a pipeline neighbour" if item.waiting else ""
     return f"in {phase_name(item.phase)} of step {item.step}{inside}{waits}"
 
 
 def _seconds(rows: Rows, name: str) -> Vector:
-    """Age of a moment (rows,) when the agent looked, at least 0."""
+    """Return the age of a timestamp (rows,) at the agent's poll, in seconds, at least 0."""
     passed = rows["time_ns"].astype(np.int64) - rows[name].astype(np.int64)
     return np.asarray(np.maximum(passed, 0) / NANOSECONDS)

@@ -1,7 +1,7 @@
-"""Ranks that have entered the step in which others stand, by the order of its collectives.
+"""Ranks that have entered the stalled step, by the order of its collectives.
 
-Who waits in the second collective of a group has left the first one, so all members of the group
-had entered that: none of them is between two steps, where a job evaluates or saves.
+A rank that waits in the second collective of a group has left the first one, so all members had
+entered that: none of them is between two steps, where a job evaluates or saves.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from stepwatch.signals.records import Phase
 from .situation import RankSituation
 
 _WITHIN_A_STEP = (Phase.FORWARD, Phase.BACKWARD)
-"""Outside these a loop may evaluate on one rank before all meet: to log a loss, to save."""
+"""Outside these phases a loop may evaluate on one rank before all meet: to log a loss, to save."""
 
 
 def entered_step(
     ranks: Iterable[RankSituation], calls: Rows, groups: Mapping[int, str], least_steps: int
 ) -> frozenset[int]:
-    """Members of groups in which one of `ranks` stands in a later collective of its step.
+    """Return members of groups in which one of `ranks` is in a later collective of its step.
 
-    `calls` are rows of the steps before, of each rank and step in the order in which their
-    operations came first; `groups` maps the low 16 bits of a group's number to its members as
-    text. The order must be the same in all of these steps, `least_steps` of them or more.
+    `calls` are rows from earlier steps, for each rank and step in the order in which operations
+    first occurred. `groups` maps the low 16 bits of a group's number to its members as text. The
+    order must be the same in at least `least_steps` steps.
 
-    Calls all_gather, reduce_scatter of group 0-3 in each step: who stands in reduce_scatter shows
-    that ranks 0 to 3 have entered the step; who stands in all_gather does not.
+    Worked example: each step calls all_gather, then reduce_scatter in group 0-3. A rank in
+    reduce_scatter shows that ranks 0 to 3 have entered the step; a rank in all_gather does not.
     """
     places = {
         (item.group, item.op): item
@@ -48,7 +48,7 @@ def entered_step(
 
 
 def _orders(calls: Rows, ranks: Sequence[int]) -> dict[tuple[int, int], list[list[int]]]:
-    """By rank and group: the operations of each step, in order."""
+    """Return the operations of each step in order, by rank and group."""
     rows = calls[np.isin(calls["rank"], ranks)]
     group = rows["group"] & np.uint32(0xFFFF)
     order = np.lexsort((rows["step"], group, rows["rank"]))

@@ -1,4 +1,4 @@
-"""The wait-for graph of a stalled job, from where its ranks stand."""
+"""The wait-for graph of a stalled job, from its ranks' positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXCHANGE = (Op.SEND, Op.RECV)
 def holding_up(
     ranks: Iterable[RankSituation], groups: Mapping[int, str], other_ranks: OtherRanks
 ) -> Answer:
-    """Who holds the waiting ranks up; ranks that have ended arrive nowhere any more."""
+    """Return the ranks that block the waiting ranks; ended ranks never arrive."""
     places = _Places(groups)
     inside, outside, waiting = {}, list(other_ranks.ended), []
     for item in ranks:
@@ -30,7 +30,7 @@ def holding_up(
 
 
 class _Places:
-    """The places of ranks: one object for each, as thousands of ranks share it."""
+    """The places of ranks: one object per place, as thousands of ranks share it."""
 
     def __init__(self, groups: Mapping[int, str]) -> None:
         self._groups = groups

@@ -1,4 +1,4 @@
-"""Inputs of the hang detector."""
+"""Inputs for the hang detector."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job in which no rank makes progress, and the rank that did not arrive.
+    """Return the finding on a job in which no rank makes progress, with the missing rank.
 
-    Where no rank stands out, and a node has missed reports, it may be lost with the rank that all
-    others wait for: that is known once the node is stale.
+    If no rank is an outlier and a node has missed reports, that node may be lost together with the
+    awaited rank. This is known once the node is stale.
     """
     findings = detect(context.once(stalled), LIMITS)
     if any(finding.rank == NO_RANK and not finding.node for finding in findings) and _may_be_lost(
@@ -46,7 +46,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _may_be_lost(context: DetectionContext) -> bool:
-    """Whether a node has missed reports, and is not yet stale."""
+    """Return whether a node has missed reports but is not yet stale."""
     return any(
         node not in context.stale_nodes
         and silent > LIMITS.missed_flushes * context.attempt.flush_seconds(node)
@@ -55,7 +55,7 @@ def _may_be_lost(context: DetectionContext) -> bool:
 
 
 def stalled(context: DetectionContext) -> Stall | None:
-    """How a job makes no progress for longer than its phase allows, be it a hang or a pause."""
+    """Return the stall of a job that exceeds its phase's limit, be it a hang or a pause."""
     attempt = context.attempt
     if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return None
@@ -71,7 +71,7 @@ def stalled(context: DetectionContext) -> Stall | None:
 def _entered(
     attempt: Attempt, situations: list[RankSituation], answers: RankDiagnostics
 ) -> frozenset[int]:
-    """Ranks that have entered the step in which those of `situations` stand."""
+    """Return the ranks that have entered the step of `situations`."""
     if not situations:
         return frozenset()
     step = min(item.step for item in situations)
@@ -80,14 +80,16 @@ def _entered(
 
 
 def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
-    """Seconds that a rank has spent in each phase of one step at most, of all attempts."""
+    """Return the longest time a rank has spent in each phase of a step, over all attempts."""
     pauses = [attempt.tracker(Steps).pauses for attempt in attempts]
     return {phase: max(history.longest(phase) for history in pauses) for phase in Phase}
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:
-    """Seconds of the usual and of the longest step, on the clock on which they are longer: a host
-    that runs ahead has shorter ones. NaN while unknown."""
+    """Return the usual and the longest step duration in seconds, NaN while unknown.
+
+    The clock with the longer durations counts: a host that runs ahead has shorter steps.
+    """
     step_history, lengths = attempt.step_history, attempt.tracker(DeviceSteps).lengths
     longest = step_history.longest if len(step_history) else math.nan
     usual = np.fmax(step_history.baseline(), lengths.baseline(attempt.world))
@@ -95,19 +97,19 @@ def _step_seconds(attempt: Attempt) -> tuple[float, float]:
 
 
 def has_finished(attempt: Attempt) -> bool:
-    """Whether a rank has finished its training."""
+    """Return whether a rank has finished its training."""
     return LifecycleEvent.FINISH in attempt.ended.values()
 
 
 def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
-    """Diagnoses made since their rank last moved, and the members of each group."""
+    """Return diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
         if (view := attempt.states.get(rank)) is not None and diagnosis.at_ns >= _moved_ns(view.row)
     }
     names = attempt.collective_records.groups
-    # A collective line holds 16 bits of a group's number: groups that share them are not named.
+    # A collective line holds 16 bits of a group's number: groups with equal bits are not named.
     low = Counter(number & 0xFFFF for number in names)
     groups = {
         number & 0xFFFF: text
@@ -118,22 +120,25 @@ def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
 
 
 def stalled_seconds(context: DetectionContext) -> float:
-    """Seconds since any rank moved, NaN while no rank is known."""
+    """Return the seconds since any rank moved, NaN while no rank is known."""
     stale = min(context.staleness.values(), default=0.0)
     return moved_age(context) + max(stale, 0.0)
 
 
 def moved_age(context: DetectionContext) -> float:
-    """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
+    """Return the age of the newest move at its agent's poll, in seconds.
+
+    Ranks that have finished do not count. The result is NaN if there are no others.
+    """
     ages = context.once(known_ages)
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
 def known_ages(context: DetectionContext) -> Vector:
-    """Seconds since each rank moved (world,); NaN of one that has ended, or that nobody observes.
+    """Return the seconds since each rank moved (world,), NaN for ended and unobserved ranks.
 
-    One that stood already when it was last seen counts as standing since, as the others do: had it
-    gone on, they would have, or there would be more to see of it.
+    A rank that was already stalled when last seen counts as stalled since, like the others: had it
+    resumed, they would have resumed too, or more would be visible.
     """
     attempt = context.attempt
     ages = moved_ages(attempt, context.now_s)
@@ -145,15 +150,17 @@ def known_ages(context: DetectionContext) -> Vector:
 
 
 def _silence(context: DetectionContext) -> dict[int, float]:
-    """Seconds since each rank that nobody observes was last seen; those that never were are left
-    out."""
+    """Return the seconds since each unobserved rank was last seen.
+
+    Ranks that were never seen are left out.
+    """
     received = context.attempt.ranks.received_monotonic_s
     ranks = (rank for rank in context.unobserved if np.isfinite(received[rank : rank + 1]).any())
     return {rank: context.now_s - float(received[rank]) for rank in ranks}
 
 
 def _unseen(context: DetectionContext, ages: Vector) -> tuple[Unseen, ...]:
-    """Ranks that nobody observes, but those that stood already when they were last seen."""
+    """Return the unobserved ranks, except ranks that were already stalled when last seen."""
     silence, ranks = _silence(context), context.attempt.ranks
     return tuple(
         Unseen(
@@ -174,10 +181,10 @@ def rank_situations(
     ages_s: Vector | None = None,
     silence: Mapping[int, float] = MappingProxyType({}),
 ) -> list[RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
+    """Return the ranks that have not finished, as hang detector input at monotonic `now_s`.
 
-    `ages_s` (world,) holds the seconds since each moved, NaN for those to leave out; `silence` how
-    long ago some of them were last seen.
+    `ages_s` (world,) holds the seconds since each rank moved, NaN for ranks to leave out. `silence`
+    maps some ranks to the seconds since they were last seen.
     """
     situations = []
     ages = moved_ages(attempt, now_s) if ages_s is None else ages_s
@@ -185,7 +192,7 @@ def rank_situations(
     node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)
     rows = ranks.rows[reported]
-    # Values of a column at once: one field of one row costs as much as ten of these.
+    # Convert whole columns at once: reading one field of one row costs as much as ten conversions.
     lines = map(_Line._make, zip(*(rows[name].tolist() for name in _Line._fields), strict=True))
     for row, rank, line in zip(rows, reported.tolist(), lines, strict=True):
         age = float(ages[rank])
@@ -232,12 +239,12 @@ _PROCESS_STATES = {state.value: state for state in ProcessState}
 
 
 def _moved_ns(row: np.void) -> int:
-    """When the rank's device came to where it is, if it is busy; else when its lines changed."""
+    """Return when the rank's device came to its position if busy, else when its lines changed."""
     if int(row["device_state"]) in BUSY and followed(row.reshape(1))[0]:
         return int(row["device_since_ns"])
     return max(int(row["since_ns"]), int(row["collective_since_ns"]))
 
 
 def _age(now_ns: int, since_ns: int) -> float:
-    """Seconds; NaN where the moment is not known."""
+    """Return the age in seconds; NaN if the timestamp is unknown."""
     return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan

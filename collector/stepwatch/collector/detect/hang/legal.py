@@ -1,4 +1,4 @@
-"""How long a wait may be legal: by its phase, and by the longest that the job came out of."""
+"""The legal duration of a wait: by its phase, and by the longest wait the job recovered from."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from .situation import RankSituation
 from .thresholds import Thresholds
 
 MARKED = (Phase.CHECKPOINT, Phase.EVAL)
-"""Phases that may rightly take long."""
+"""Phases that may legitimately take long."""
 Longest = Mapping[Phase, float]
-"""Seconds that a rank has spent in each phase of one step at most; unknown ones are left out."""
+"""Longest seconds that a rank has spent in each phase in one step; unknown phases are absent."""
 NONE_KNOWN: Longest = MappingProxyType({})
 
 
 def paused_phases(ranks: Sequence[RankSituation]) -> set[Phase]:
-    """The phases among evaluation and save in which a rank stands whose process lives.
+    """Return the evaluation and save phases that hold a rank with a live process.
 
-    A process that is stopped or gone neither evaluates nor saves, whatever it began.
+    A stopped or lost process neither evaluates nor saves, whatever it began.
     """
     going = {item.phase for item in ranks if item.process not in DEAD}
     return {phase for phase in MARKED if phase in going}
 
 
 def usual_seconds(ranks: Iterable[RankSituation], longest: Longest, limits: Thresholds) -> float:
-    """What a wait of one of `ranks` may take by the longest that the job came out of; 0 without."""
+    """Return the usual limit for a wait of one of `ranks`, in seconds; 0 without history.
+
+    The limit follows the longest pause from which the job recovered.
+    """
     pauses = (longest.get(Phase(item.phase), 0.0) for item in ranks if item.phase in _PHASES)
     return limits.pause_multiple * max(pauses, default=0.0)
 
@@ -42,16 +45,16 @@ def legal_seconds(
     longest: Longest,
     limits: Thresholds,
 ) -> float:
-    """How long those of `ranks` that are `outside` may hold the job up without a sign of work."""
+    """Return how long ranks that are `outside` may block the job without a sign of work."""
     least = limits.marked_seconds if paused_phases(ranks) else limits.legal_seconds
     return max(least, min(usual_seconds(outside, longest, limits), limits.held_seconds))
 
 
 def may_go_on(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
-    """Whether one of `ranks` may come out of a marked pause by itself, however long it takes.
+    """Return whether one of `ranks` may end a marked pause by itself, however long it takes.
 
-    One that works, or may work, evaluates or saves more than before, as the last evaluation of a
-    training does. A device that is busy may take any time as well.
+    A rank that works, or may work, evaluates or saves more than before, as a training's last
+    evaluation does. A busy device may also take any time.
     """
     return any(
         item.host is not None or activity_of(item, limits) is not Activity.IDLE

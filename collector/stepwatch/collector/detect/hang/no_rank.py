@@ -1,4 +1,4 @@
-"""From a stall that no single rank explains to its finding: what the ranks have in common."""
+"""The finding for a stall that no single rank explains: the ranks' common facts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NODES_NAMED = 4
 
 
 def finding_on_several(stall: Stall, few: list[RankSituation]) -> Finding:
-    """The finding on a stall in which several ranks stand for the same reason; it names none."""
+    """Return the finding on a stall that several ranks share for one reason; it names no rank."""
     cause, state = _STATES[few[0].process]
     ranks_label = who_words(few, stall.ranks)
     words = f"{ranks_label} {state}"
@@ -41,7 +41,7 @@ def finding_on_several(stall: Stall, few: list[RankSituation]) -> Finding:
 
 
 def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
-    """The finding on a stall in which no rank stands out of those that are observed."""
+    """Return the finding on a stall in which no observed rank is an outlier."""
     if are_all_frozen(stall.ranks, limits):
         ranks_label = who_words(stall.ranks, stall.ranks)
         words = f"{ranks_label} do not move: no thread of theirs runs, and none uses a CPU"
@@ -60,7 +60,7 @@ def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
 
 
 def _finding_on_ended(stall: Stall, ended: Iterable[int]) -> Finding:
-    """Others wait for ranks that have finished: nobody arrives who has left."""
+    """Return the finding that other ranks wait for finished ranks, which never arrive."""
     finished = sorted(ended)
     words = (
         f"{ranks_text(finished)} finished while {_waiters(stall)} wait in {_where(stall, finished)}"
@@ -73,7 +73,7 @@ def _finding_on_ended(stall: Stall, ended: Iterable[int]) -> Finding:
 
 
 def _finding_on_unseen(stall: Stall) -> Finding:
-    """Others wait for ranks that nobody observes."""
+    """Return the finding that other ranks wait for unobserved ranks."""
     unseen = [rank for rank in stall.other_ranks.unseen if rank.rank in stall.answer.unobserved]
     nodes = sorted({rank.node for rank in unseen})
     place = _place_words(unseen, nodes)
@@ -95,7 +95,7 @@ def _finding_on_unseen(stall: Stall) -> Finding:
 
 
 def _place_words(unseen: list[Unseen], nodes: list[str]) -> str:
-    """`one of ranks 4-7 on node b, which is not observed`."""
+    """Return for example `one of ranks 4-7 on node b, which is not observed`."""
     ranks = one_of_text(rank.rank for rank in unseen)
     named = ", ".join(nodes[:NODES_NAMED])
     if len(nodes) == 1:

@@ -1,4 +1,4 @@
-"""From the rank that did not arrive to the finding: cause, evidence and words."""
+"""The finding for the rank that did not arrive: cause, evidence and words."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .thresholds import Thresholds
 _COMPLETED = "completed"
 """State of a flight-recorder entry whose collective the device has passed."""
 FRAMES = " < "
-"""Between two frames of a stack, the innermost first."""
+"""Separator between two stack frames, the innermost first."""
 _MOST_PENDING = 4
-"""Groups of which evidence shows what has not completed: a rank may be in a hundred."""
+"""Groups whose pending collective appears in the evidence: a rank may be in a hundred groups."""
 _OF_MICROBATCHES = (Phase.FORWARD, Phase.BACKWARD)
 _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 
 def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Finding:
-    """The finding on a stalled job that waits for `culprit`."""
+    """Return the finding on a stalled job that waits for `culprit`."""
     ranks, stalled_for, diagnostics = stall.ranks, stall.seconds, stall.diagnostics
     step = min(item.step for item in ranks)
     evidence = standing(ranks, stalled_for)
@@ -72,7 +72,7 @@ def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Find
 
 
 def _not_known(stall: Stall, culprit: RankSituation) -> str:
-    """What nobody observes: the rank itself by now, or others."""
+    """Return words on missing observations: the rank itself meanwhile, or other ranks."""
     ago = in_words(culprit.silent_seconds)
     itself = f"; it was last seen {ago} ago" if culprit.silent_seconds else ""
     unseen = [rank.rank for rank in stall.other_ranks.unseen]
@@ -80,7 +80,7 @@ def _not_known(stall: Stall, culprit: RankSituation) -> str:
 
 
 def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:
-    """Certain where a fact of its process, or its absence alone, proves who holds the others up."""
+    """Return certain if a process fact, or absence alone, proves which rank blocks the others."""
     if culprit.silent_seconds:
         return Confidence.LIKELY
     is_sole_absentee = (
@@ -91,7 +91,7 @@ def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:
 
 
 def standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
-    """Rows on how long nothing has moved, and how many wait."""
+    """Return evidence rows on the stall's duration and the number of waiting ranks."""
     waiting = [item for item in ranks if item.is_held]
     evidence = [
         Evidence("time without progress of any rank", stalled_for, "seconds", "0 while training"),
@@ -115,7 +115,7 @@ def _waiter_words(item: RankSituation) -> str:
 
 
 def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Evidence]:
-    """Where the device is, where its host, and what the flight recorder says has not completed."""
+    """Return rows on the device's and host's positions and on pending flight-recorder entries."""
     if culprit.host is None:
         return []
     rank, host = culprit.rank, culprit.host
@@ -136,7 +136,7 @@ def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Ev
 
 
 def _oldest_pending(diagnosis: Diagnosis | None) -> list[FlightEntry]:
-    """Of each group, what has not completed: numbers of two groups say nothing of each other."""
+    """Return each group's oldest pending entry: numbers are not comparable between groups."""
     oldest: dict[str, FlightEntry] = {}
     for entry in diagnosis.flight if diagnosis is not None else ():
         if entry.state != _COMPLETED and (
@@ -147,7 +147,7 @@ def _oldest_pending(diagnosis: Diagnosis | None) -> list[FlightEntry]:
 
 
 def _absence(culprit: RankSituation, stall: Stall) -> str:
-    """What the culprit did not do: the collective it did not enter, if that is known."""
+    """Return the culprit's omission: the collective that it did not enter, if known."""
     inside = waiter_for({culprit.rank}, stall.ranks, stall.diagnostics.groups)
     members = stall.diagnostics.groups.get(inside.group, "") if inside is not None else ""
     group_words = f" of group {members}" if members else ""
@@ -191,7 +191,7 @@ def _about(
 
 
 def line_row(rank: int, diagnosis: Diagnosis) -> Evidence:
-    """Where a rank is in the user's code, beside the other frames of its stack."""
+    """Return a rank's position in the user's code, with the other frames of its stack."""
     innermost, _, callers = diagnosis.stack.partition(FRAMES)
     is_own = innermost == f"{diagnosis.function} {diagnosis.line}"
     against = f"called from {callers}" if callers else "the outermost frame"
@@ -202,12 +202,15 @@ def line_row(rank: int, diagnosis: Diagnosis) -> Evidence:
 
 
 def op_name(op: int) -> str:
-    """Name of an operation as a line holds it; one of a later version is `other`."""
+    """Return the name of an operation code from a line; a later version's code is `other`."""
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
 def shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
-    """Why all ranks stand where none stands out: devices that are all inside one operation."""
+    """Return the cause shared by all ranks if no rank is an outlier.
+
+    It is known if all devices are inside one operation.
+    """
     inside = {item.op if item.in_collective and item.host is not None else None for item in ranks}
     if len(inside) == 1 and (op := inside.pop()) is not None:
         words = f"the devices of all ranks are in {op_name(op)}, which does not end"
@@ -218,7 +221,7 @@ def shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
 def cause_of(
     culprit: RankSituation, diagnosis: Diagnosis | None, limits: Thresholds
 ) -> tuple[Cause, str]:
-    """Why `culprit` does not arrive, as a cause and in words that complete `rank 2 ..., and`."""
+    """Return why `culprit` does not arrive: a cause, and words that complete `rank 2 ..., and`."""
     by_state = {
         ProcessState.GONE: (Cause.PROCESS_GONE, "its process is gone"),
         ProcessState.ZOMBIE: (Cause.PROCESS_GONE, "its process has died"),

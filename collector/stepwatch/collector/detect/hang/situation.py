@@ -1,4 +1,4 @@
-"""What is known of ranks that make no progress: where each is, and which collective it missed."""
+"""The state of ranks without progress: each rank's position, and its missed collective."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from stepwatch.signals.records import ProcessState
 class RankSituation(NamedTuple):
     """One rank as its agent last saw it; ages in seconds before the agent's poll.
 
-    `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
-    hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
-    `moved_age` are the device's; those of the host are in `host`. With `idle_device` it is seen to
-    have no work. `work` is what its process did in the newest seconds since the rank moved, None
-    where unknown; `worked_age` the time since it was last seen at work, and `carried_age` that
-    since its bytes moved after it did; `cpu_ratio` the CPU time that it used or was ready for, per
-    second, NaN where unknown.
-    `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
+    `moved_age` is the time since its live or collective line changed, `heartbeat_age` the time
+    since its hooks' side thread ran. If `host` is set, the device is busy: step, phase, collective
+    and `moved_age` are the device's, and `host` holds the host's. `idle_device` means that the
+    device has no work.
+
+    `work` is the process's activity in the newest seconds since the rank moved, None if unknown.
+    `worked_age` is the time since the rank was last seen at work, and `carried_age` the time since
+    its bytes last moved after it did. `cpu_ratio` is the CPU time used or ready to be used, per
+    second, NaN if unknown. `silent_seconds` above 0 is the time since a rank that was already
+    stalled was last seen.
     """
 
     rank: int
@@ -47,15 +49,15 @@ class RankSituation(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for others: in a collective, or for a neighbour of the pipeline."""
+        """Return whether it waits for others: in a collective, or for a pipeline neighbour."""
         return self.waiting or self.in_collective
 
 
 class Unseen(NamedTuple):
-    """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node.
+    """An unobserved rank, last seen `silent_seconds` ago (NaN if never), and its node.
 
-    `paused` says whether it was in an evaluation or a save, marked, when it was last seen; its
-    agent sent every `flush_seconds`.
+    `paused` says whether it was in a marked evaluation or save when last seen; its agent sent every
+    `flush_seconds`.
     """
 
     rank: int
@@ -76,10 +78,10 @@ class Missed(NamedTuple):
 
 
 class RankDiagnostics(NamedTuple):
-    """What the ranks were found doing since they stalled, by rank, and the groups' members.
+    """The ranks' diagnoses since the stall began, by rank, and the groups' members.
 
-    `groups` maps the low 16 bits of a group's number, as the collective line holds them, to its
-    ranks as text.
+    `groups` maps the low 16 bits of a group's number, as in the collective line, to its ranks as
+    text.
     """
 
     diagnoses: Mapping[int, Diagnosis] = MappingProxyType({})
@@ -87,11 +89,11 @@ class RankDiagnostics(NamedTuple):
 
 
 class OtherRanks(NamedTuple):
-    """Ranks that are not in a stalled job's situations: nobody observes them, or they have ended.
+    """Ranks outside a stalled job's situations: they are unobserved or have ended.
 
-    `ended` did so while others went on, in an orderly way; `entered` are ranks, observed or not,
-    that have entered the step in which the others stand; `finished` is whether one of `ended` has
-    finished its training.
+    `ended` ranks did so cleanly while others continued. `entered` ranks, observed or not, have
+    entered the others' current step. `finished` is whether an `ended` rank has finished its
+    training.
     """
 
     unseen: tuple[Unseen, ...] = ()
@@ -105,7 +107,7 @@ NO_DIAGNOSTICS = RankDiagnostics()
 
 
 def missed_collectives(diagnoses: Mapping[int, Diagnosis]) -> list[Missed]:
-    """Ranks whose recorder lacks the newest collective of a group that others have entered.
+    """Return ranks whose recorder lacks the newest collective that others entered in a group.
 
     A rank counts only if it knows the group and its recorder answered.
     """

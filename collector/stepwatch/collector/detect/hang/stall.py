@@ -1,14 +1,15 @@
-"""A job in which nothing moves: who waits, who is outside, and how long that may last.
+"""A job in which nothing moves: the waiting ranks, the outside ranks, and the legal duration.
 
-Where a rank sits in a collective that others did not enter, those others decide. Facts may show
-that one does not go on by itself (`activity.is_over`): that is a hang at once. Else it may be a
-pause, for as long as signs of work explain it, until the collective's timeout is near; and without
-any sign of work for as long as a wait may be legal (`legal`), whatever others outside do. In an
-evaluation or a save that is marked, signs of work on any rank explain it for longer. Where nobody
-waits, all may wait in a collective that no line shows: then none of them may be at work. Where all
-are inside one collective, it may be a transfer for as long as bytes move. A rank that nobody
-observes may be in a pause, unless it has entered the step; one whose node fell silent when the
-others came to a halt is lost with it.
+If a rank sits in a collective that others did not enter, those other ranks decide. Facts may show
+that one cannot resume by itself (`activity.is_over`): that is a hang at once. Otherwise it may be a
+pause, as long as signs of work explain it, until the collective's timeout is near. Without any sign
+of work it may last as long as a wait may be legal (`legal`), whatever other outside ranks do. In a
+marked evaluation or save, signs of work on any rank extend this time.
+
+If no rank waits, all may wait in a collective that no line shows: then none may be at work. If all
+are inside one collective, it may be a transfer as long as bytes move. An unobserved rank may be in
+a pause, unless it has entered the step. A rank whose node fell silent when the others halted is
+lost with its node.
 """
 
 from __future__ import annotations
@@ -46,16 +47,17 @@ from .together import are_all_frozen, fell_silent_then
 class Stall(NamedTuple):
     """A job whose ranks have made no progress for `seconds`, longer than its phase allows.
 
-    `waiting` are the ranks that wait for others, `outside` those that may be waited for, and
-    `activity` what these do: while others wait, idle where one of them is; else running where one
-    of them runs. `idle` are those of `outside` that do not run.
-    `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
-    `allowed_seconds`, and beyond `hang_seconds` it is a hang; a wait of up to `usual_seconds` is
-    one that the job came out of before. `others` are ranks whose situation is
-    not known, or that have ended; `answer` says who is waited for by all that is known. `lost` is
-    whether those of them that are not observed fell silent when the others came to a halt, `over`
-    whether ranks have finished and no other waits: a last one may evaluate or upload for long.
-    `marked` is whether what holds the job up may be an evaluation or a save that goes on.
+    `waiting` ranks wait for others; `outside` ranks may be the awaited ones. `activity` is the
+    outside ranks' activity: while others wait, idle if any of them is idle; otherwise running if
+    any runs. `idle` are the `outside` ranks that do not run. `lacking` holds the ranks that missed
+    a collective by their flight recorders.
+
+    Its phase allows `allowed_seconds`, and beyond `hang_seconds` it is a hang. The job has
+    recovered from waits up to `usual_seconds` before. `other_ranks` have an unknown situation or
+    have ended; `answer` names the awaited ranks, by all known facts. `lost` is whether the
+    unobserved awaited ranks fell silent when the others halted. `over` is whether ranks have
+    finished and no other waits: a last rank may evaluate or upload for long. `marked` is whether
+    the blocker may be an evaluation or a save in progress.
     """
 
     ranks: list[RankSituation]
@@ -77,7 +79,7 @@ class Stall(NamedTuple):
 
     @property
     def is_hang(self) -> bool:
-        """Whether it no longer is, or never was, explained by a pause."""
+        """Return whether a pause no longer explains it, or never did."""
         return self.seconds >= self.hang_seconds
 
 
@@ -90,12 +92,12 @@ def stall_of(
     other_ranks: OtherRanks = NO_OTHER_RANKS,
     pauses: Longest = NONE_KNOWN,
 ) -> Stall | None:
-    """The stall of `ranks`, None while they make progress or need make none.
+    """Return the stall of `ranks`, None while they make progress or need not.
 
-    `median_step` is in seconds, NaN while unknown, and `longest_step` that of the attempt so far,
-    NaN before the first step has ended; `pauses` holds the longest that a rank spent in each phase.
-    `ranks` leaves out those that have finished. No rank known is no stall: that is for the
-    telemetry detector.
+    `median_step` is in seconds, NaN while unknown. `longest_step` is the attempt's longest step so
+    far, NaN before the first step has ended. `pauses` holds a rank's longest time in each phase.
+    `ranks` leaves out finished ranks. An empty `ranks` is no stall: that is the telemetry
+    detector's task.
     """
     if not ranks:
         return None
@@ -116,7 +118,7 @@ def stall_of(
     answer, lost = _waited_for(
         ranks, waiting, seconds, median_step, limits, diagnostics, other_ranks
     )
-    # A rank that nobody observes may evaluate more than before.
+    # An unobserved rank may evaluate for longer than before.
     longest_pauses = NONE_KNOWN if other_ranks.unseen else pauses
     stall = Stall(
         ranks=ranks,
@@ -145,7 +147,7 @@ def allowed_seconds(
     longest_step: float,
     limits: Thresholds,
 ) -> float:
-    """How long all ranks may make no progress in the phase they are in, without a reason."""
+    """Return how long all ranks may lack progress in their phase without a reason."""
     if math.isnan(longest_step):
         return limits.first_step_seconds
     early_limit = max(limits.early_seconds, limits.step_multiple * longest_step)
@@ -156,7 +158,10 @@ def allowed_seconds(
 
 
 def _is_over(ranks: list[RankSituation], other_ranks: OtherRanks) -> bool:
-    """Whether ranks have finished and no other waits: a rank that waits for one of them hangs."""
+    """Return whether ranks have finished and no other waits.
+
+    A rank that waits for a finished rank hangs.
+    """
     return other_ranks.finished and not any(item.is_held or item.process in DEAD for item in ranks)
 
 
@@ -169,10 +174,10 @@ def _waited_for(
     diagnostics: RankDiagnostics,
     other_ranks: OtherRanks,
 ) -> tuple[Answer, bool]:
-    """Who is waited for, and whether those of them that nobody observes are lost."""
+    """Return the awaited ranks, and whether the unobserved ones among them are lost."""
     answer = holding_up(ranks, diagnostics.groups, other_ranks)
     if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
-        # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
+        # The awaited pipeline neighbour is unknown: it may be any unobserved rank.
         unseen = {*answer.unobserved, *(rank.rank for rank in other_ranks.unseen)}
         answer = answer._replace(unobserved=tuple(sorted(unseen)))
     awaited = [rank for rank in other_ranks.unseen if rank.rank in answer.unobserved]
@@ -180,9 +185,10 @@ def _waited_for(
 
 
 def _has_lost_one(ranks: list[RankSituation], other_ranks: OtherRanks) -> bool:
-    """Whether a rank will not come back, or ended while others wait: no start-up takes so long.
+    """Return whether a rank is lost for good, or ended while others wait.
 
-    In a checkpoint or an evaluation the others may still have work of their own.
+    No start-up takes so long. In a checkpoint or an evaluation the others may still have their own
+    work.
     """
     if paused_phases(ranks):
         return False
@@ -197,12 +203,15 @@ def _has_dead(ranks: list[RankSituation]) -> bool:
 def _sides(
     ranks: list[RankSituation], lacking: list[Missed]
 ) -> tuple[list[RankSituation], list[RankSituation]]:
-    """Ranks that wait, and those outside. Where no line shows a wait, the hooks may not see the
-    trainer's collectives: then the flight recorders tell who has not entered one."""
+    """Return the waiting ranks and the outside ranks.
+
+    If no line shows a wait, the hooks may not see the trainer's collectives; then the flight
+    recorders show which ranks have not entered one.
+    """
     waiting = [item for item in ranks if item.is_held]
     outside = [item for item in ranks if not item.is_held]
     behind = {item.rank for item in lacking}
-    # A busy device's recorder counts what its host enqueued ahead.
+    # A busy device's recorder counts operations that its host enqueued ahead.
     laggards = [item for item in outside if item.rank in behind and item.host is None]
     if waiting or not laggards:
         return waiting, outside
@@ -223,7 +232,7 @@ def _together(outside: list[Activity], *, has_waiters: bool) -> Activity:
 
 
 def _unseen_seconds(stall: Stall, limits: Thresholds) -> float:
-    """For how long a pause of ranks that nobody observes explains that all others wait for them."""
+    """Return for how long a pause on unobserved ranks explains the others' wait, in seconds."""
     awaited, other_ranks = stall.answer.unobserved, stall.other_ranks
     if other_ranks.entered.issuperset(awaited):
         return 0.0
@@ -233,7 +242,7 @@ def _unseen_seconds(stall: Stall, limits: Thresholds) -> float:
 
 
 def _hang_seconds(stall: Stall, longest: Longest, limits: Thresholds) -> float:
-    """For how long a pause explains it; 0 where it explains nothing."""
+    """Return for how long a pause explains the stall, in seconds; 0 if it does not."""
     waiting, outside = stall.waiting, stall.outside
     if are_all_frozen(stall.ranks, limits):
         return 0.0
@@ -252,10 +261,10 @@ def _hang_seconds(stall: Stall, longest: Longest, limits: Thresholds) -> float:
 
 
 def _inside_until(stall: Stall, limits: Thresholds) -> float:
-    """For how long ranks that are all inside may be in a transfer: a large one, or a slow link.
+    """Return for how long a large or slow transfer explains ranks that are all inside.
 
-    Bytes that move are its only sign: a rank that waits may use a CPU for it. None may come where
-    a rank has ended, ranks wait in a circle, or a recorder lacks the collective.
+    Moving bytes are its only sign: a waiting rank may use a CPU for it. There is no transfer if a
+    rank has ended, ranks wait in a cycle, or a recorder lacks the collective.
     """
     if stall.answer.holding or stall.answer.cycle or stall.lacking:
         return 0.0
@@ -267,11 +276,11 @@ def _inside_until(stall: Stall, limits: Thresholds) -> float:
 
 
 def _legal_until(stall: Stall, longest: Longest, limits: Thresholds) -> float:
-    """For how long ranks outside may be at work, or have a reason to wait, by what is seen."""
+    """Return for how long observations allow work, or a reason to wait, on outside ranks."""
     waiting, outside = stall.waiting, stall.outside
     unseen = stall.activity is Activity.IDLE or any(item.host is not None for item in outside)
     explained = limits.held_seconds if waiting or unseen else limits.pause_seconds
-    # Where others wait, one that is not at work decides; else none of them may be.
+    # If others wait, one rank that is not at work decides; otherwise all must be without work.
     quiet = (max if waiting else min)(quiet_seconds(item, limits) for item in outside)
     if not quiet:
         return explained

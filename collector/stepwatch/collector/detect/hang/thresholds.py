@@ -1,4 +1,4 @@
-"""Thresholds of the hang detector, as `thresholds.toml` holds them."""
+"""Thresholds of the hang detector, loaded from `thresholds.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a job is stalled; see `thresholds.toml`."""
+    """Thresholds for a stalled job; see `thresholds.toml`."""
 
     least_seconds: float
     step_multiple: float

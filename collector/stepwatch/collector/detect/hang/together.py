@@ -1,4 +1,4 @@
-"""What ranks have in common that come to a halt together: all of them, or all of a node."""
+"""Common facts of ranks that halt together: all ranks, or all ranks on a node."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .situation import RankSituation, Unseen
 from .thresholds import Thresholds
 
 _HELD = (ProcessState.STOPPED, ProcessState.UNINTERRUPTIBLE)
-"""States into which one act or one file system puts several ranks: none of them is the first."""
+"""States that one action or one file system causes on several ranks: none of them is the first."""
 
 
 def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
-    """Whether no thread of any rank runs, so that nobody can be waited for.
+    """Return whether no thread runs on any rank, so no rank can be the awaited one.
 
-    A rank that waits in a collective lets its other threads run: its heartbeat goes on. Where those
-    of all end at one time and no process uses a CPU, something froze them together.
+    A rank that waits in a collective lets its other threads run, so its heartbeat continues. If all
+    heartbeats end at one time and no process uses a CPU, something froze them together.
     """
     if any(item.process in _HELD for item in ranks):
-        return False  # the states of the processes say more
+        return False  # the processes' states are more specific
     ages = [item.heartbeat_age for item in ranks]
     if len(ranks) < 2 or not max(ages) - min(ages) <= limits.heartbeat_seconds:
         return False
@@ -34,12 +34,11 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
 def fell_silent_then(
     unseen: Iterable[Unseen], seconds: float, median_step: float, limits: Thresholds
 ) -> bool:
-    """Whether nothing was received from any of these ranks since about when the others came to a
-    halt, `seconds` ago.
+    """Return whether these ranks fell silent about when the others halted, `seconds` ago.
 
-    What a lost node sent last came at most a flush before that and a step, which the others
-    still end. Where they made steps with its ranks for longer, its agent ended before: steps of
-    0.3 s, a flush a second, silent for 2.0 s more -> not lost then.
+    A lost node's last report came at most a flush and a step before the halt; the others still end
+    that step. If they completed steps with its ranks for longer, its agent ended earlier. Worked
+    example: steps of 0.3 s, a flush a second, silent for 2.0 s longer -> not lost at that time.
     """
     step = ENDS.lost_seconds if math.isnan(median_step) else median_step
     return all(
@@ -51,7 +50,10 @@ def fell_silent_then(
 
 
 def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> list[RankSituation]:
-    """All ranks in the state that holds `culprit`: it alone where its state holds nobody."""
+    """Return all ranks in the blocking state of `culprit`.
+
+    If its state blocks no rank, the result is `culprit` alone.
+    """
     if culprit.process not in _HELD or culprit.host is not None:
         return [culprit]
     alike = [item for item in ranks if item.process is culprit.process]
@@ -62,13 +64,16 @@ def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> lis
 
 
 def node_of(ranks: Sequence[RankSituation]) -> str:
-    """The node that all of them are on; empty where they share none, or it is not known."""
+    """Return the node shared by all ranks; empty if there is none or it is unknown."""
     nodes = {item.node for item in ranks}
     return nodes.pop() if len(nodes) == 1 else ""
 
 
 def who_words(few: Sequence[RankSituation], ranks: Sequence[RankSituation]) -> str:
-    """`all 4 ranks of node a (ranks 0-3)`, `ranks 2-3 of node b`, `ranks 1, 5`, `all 8 ranks`."""
+    """Return for example `all 4 ranks of node a (ranks 0-3)` or `ranks 2-3 of node b`.
+
+    Without a common node: `ranks 1, 5` or `all 8 ranks`.
+    """
     node, named = node_of(few), ranks_text([item.rank for item in few])
     if not node:
         return f"all {len(few)} ranks" if len(few) == len(ranks) else named

@@ -1,4 +1,4 @@
-"""Held up: far longer steps now and then, of whichever rank or of all, that no rank explains."""
+"""Held up: occasional far longer steps, on any rank or on all, that no single rank explains."""
 
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind

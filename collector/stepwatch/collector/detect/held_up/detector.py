@@ -1,8 +1,8 @@
-"""Held up: steps that are far longer now and then, and cost a job much, whichever rank it is.
+"""Held up: occasional far longer steps, on any rank, that cost the job much.
 
-Pauses of ranks in turns, by garbage collection, allocators or logging, and loaders that stall in
-turns, make no rank slower than its peers. Loaders that all begin anew are a long wait of all, which
-is no stall. The loss of the job is certain all the same.
+Ranks may pause in turns, for garbage collection, allocators or logging, and loaders may stall in
+turns; neither makes one rank slower than its peers. Loaders that all restart cause a long wait on
+all ranks, which is no stall. The job's loss is certain all the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DATA = WORK.index("data")
 
 
 class Thresholds(NamedTuple):
-    """When a job is held up; see `thresholds.toml`."""
+    """Thresholds for a job that is held up; see `thresholds.toml`."""
 
     least_seconds: float
     fewest_steps: int
@@ -56,7 +56,7 @@ LIMITS = load(__package__, Thresholds)
 
 
 class _Loss(NamedTuple):
-    """What is lost since step `first`: in `times` of `steps` steps, `seconds` each."""
+    """The loss since step `first`: `seconds` each in `times` of `steps` steps."""
 
     first: int
     part: slice
@@ -67,7 +67,7 @@ class _Loss(NamedTuple):
 
 
 def detect(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[Finding]:
-    """What holds up a job with this `course`, whose ranks have these stages (ranks,)."""
+    """Return findings on a job with this `course`; `stage` (ranks,) holds its ranks' stages."""
     if course.seconds.sum() < limits.least_seconds:
         return []
     findings = (_in_turns(course, stage, limits), _together(course, limits))
@@ -75,7 +75,7 @@ def detect(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[Fin
 
 
 def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _Loss | None:
-    """What `net` seconds (buckets,) in so many steps (buckets,) come to, if they go on."""
+    """Return the loss from `net` seconds (buckets,) over `times` steps (buckets,), if it lasts."""
     loss_episode = episode(net, course.seconds)
     if loss_episode.log_over >= limits.least_log_over:
         return None
@@ -92,7 +92,7 @@ def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _
 
 
 def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Finding | None:
-    """Ranks that are far late in turns; None where one of them may explain it."""
+    """Return the finding on ranks that are far late in turns; None if one rank may explain it."""
     if course.times[:, 0].sum() < limits.fewest_steps:
         return None
     loss = _loss(course, course.alone.sum(axis=1), course.times[:, 0], limits)
@@ -136,7 +136,7 @@ def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Findi
 
 
 def _together(course: Course, limits: Thresholds) -> Finding | None:
-    """Waits of all ranks for data in some steps."""
+    """Return the finding on waits for data by all ranks in some steps."""
     if course.times[:, 1].sum() < limits.fewest_together:
         return None
     loss = _loss(course, course.together, course.times[:, 1], limits)
@@ -180,7 +180,7 @@ _SHOWN = 8
 
 
 def _by_rank(late_counts: Integers) -> Evidence:
-    """How often which rank was late, those that were most often first."""
+    """Return how often each rank was late, the most frequent first."""
     order = np.argsort(-late_counts, kind="stable")[:_SHOWN]
     text = ", ".join(
         f"rank {rank}: {late_counts[rank]}" for rank in order.tolist() if late_counts[rank]

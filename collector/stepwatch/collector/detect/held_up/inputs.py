@@ -1,4 +1,4 @@
-"""Inputs of what holds a job up."""
+"""Inputs for the held-up detector."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
 from . import detector
 
 _OF_ONE_RANK = 0.5
-"""A slow rank that costs this share of what a job loses in turns explains it."""
+"""A slow rank explains the loss in turns if it costs at least this share of it."""
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job that is held up now and then, by no rank alone."""
+    """Return findings on a job that is held up occasionally, by no rank alone."""
     course, stage = context.course, context.window.stage
     if course is None or not context.compares_ranks or not course.times.any():
         return []
@@ -31,7 +31,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _costliest(context: DetectionContext) -> float:
-    """The share of the time that the costliest slow rank takes; 0 where there is none."""
+    """Return the costliest slow rank's share of the time; 0 if there is none."""
     evidence = evidence_of(context)
     if evidence is None:
         return 0.0

@@ -1,6 +1,6 @@
 """Loss anomaly: the job's loss jumps, keeps rising, or has long stopped falling.
 
-Noise is measured on the run itself. What is not finite is left out: another detector finds it.
+Noise is measured on the run itself. Non-finite values are left out: another detector reports them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERROR_OF_MEDIAN = 1.2533
 
 
 class Thresholds(NamedTuple):
-    """When a loss is not healthy; see `thresholds.toml`."""
+    """Thresholds for an unhealthy loss; see `thresholds.toml`."""
 
     history_steps: int
     spike_steps: int
@@ -46,8 +46,11 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Rise(NamedTuple):
-    """Where the loss left its usual level: index of the first step and of the first after it, its
-    level in the baseline and now, and the noise of one step."""
+    """A period in which the loss left its usual level.
+
+    `began` and `ended` are the indices of its first step and of the first step after it. `baseline`
+    and `now` are the levels before and in the period, and `noise` is a single step's noise.
+    """
 
     began: int
     ended: int
@@ -59,10 +62,10 @@ class Rise(NamedTuple):
 def detect(
     steps: Integers, losses: Vector, limits: Thresholds, lately: int | None = None
 ) -> list[Finding]:
-    """At most one finding; `losses` holds the job's loss of each of `steps`, NaN where unknown.
+    """Return at most one finding on the job's loss.
 
-    A spike that is over is found where it ended in step `lately` or later, else only one that is
-    not over.
+    `losses` holds the loss for each of `steps`, NaN if unknown. A completed spike is found only if
+    it ended in step `lately` or later; by default only a spike in progress is found.
     """
     steps, losses = _finite(steps, losses)
     jump = _jump(losses, limits)
@@ -79,9 +82,10 @@ def detect(
 
 
 def _finite(steps: Integers, losses: Vector) -> tuple[Integers, Vector]:
-    """Those of which the loss is finite; views where it is of all but the newest, as nearly always.
+    """Return the steps with finite losses.
 
-    Losses 2.0, 1.9, NaN: the first two. To pick them one by one takes as long as all detectors.
+    The result consists of views if only the newest losses are not finite, as nearly always: 2.0,
+    1.9, NaN -> the first two. Copying would take as long as all detectors together.
     """
     finite = np.isfinite(losses)
     count = int(np.count_nonzero(finite))
@@ -91,10 +95,10 @@ def _finite(steps: Integers, losses: Vector) -> tuple[Integers, Vector]:
 
 
 def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
-    """The newest jump whose last step is the one at index `first` or later, and not the newest.
+    """Return the newest jump whose last step is at index `first` or later, and not the newest step.
 
-    Worked example: usually 2.0, of the steps from `first` on 2.1, 9.0, 9.2, 2.0 -> the jump of the
-    two steps before the last.
+    Worked example: the usual loss is 2.0 and the steps from `first` have 2.1, 9.0, 9.2, 2.0. The
+    result is the jump in the two steps before the last.
     """
     usual = median(losses[max(0, first - limits.history_steps) :]) if len(losses) else 0.0
     is_high = losses[first:] > usual + limits.spike_ratio * abs(usual)
@@ -104,13 +108,13 @@ def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
 
 
 def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
-    """The longest run of newest steps that lie above the steps before it."""
+    """Return the longest run of newest steps above the steps before it."""
     length = limits.history_steps
     longest = min(length, len(losses) - length)
     if longest < limits.huge_steps:
         return None
     recent = losses[len(losses) - longest - length : -1].astype(np.float64)
-    # Row k - 1 is what came before the newest k steps.
+    # Row k - 1 holds the history before the newest k steps.
     history = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
     counts = _may_be_up(losses, history, limits)
     if not len(counts):
@@ -126,12 +130,11 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
 
 
 def _may_be_up(losses: Vector, history: Matrix, limits: Thresholds) -> Integers:
-    """How many newest steps may lie above the usual of those `history` (longest, steps) the newest
-    1, 2, 3 ...; the most first.
+    """Return how many newest steps may be above the usual loss, the largest counts first.
 
-    Above the usual by whatever noise, all lie above the usual that must: the first of them, and the
-    newest three. Above the median lies only what is above half of the others. So medians are
-    taken, and the noise is measured, of few, or none.
+    `history` (longest, steps) holds the losses before the newest 1, 2, 3 ... steps. In a jump, the
+    first step and the newest three must be above the usual loss by any noise, and a loss above the
+    median is above half of the others. This limits medians and noise to few rows, or none.
     """
     newest = losses[: -len(history) - 1 : -1]
     lowest = np.minimum.accumulate(newest)
@@ -146,7 +149,7 @@ def _may_be_up(losses: Vector, history: Matrix, limits: Thresholds) -> Integers:
 
 
 def _is_up(tail: Vector, history: Vector, usual: float, noise: float, limits: Thresholds) -> bool:
-    """Whether the newest steps lie above the usual, and above what was reached there lately."""
+    """Return whether the newest steps are above the usual loss, and above its recent maximum."""
     few = len(tail) < limits.spike_steps
     errors = limits.huge_errors if few else limits.spike_errors
     ratio = limits.huge_ratio if few else limits.spike_ratio
@@ -158,7 +161,7 @@ def _is_up(tail: Vector, history: Vector, usual: float, noise: float, limits: Th
 
 
 def _noise(rows: Matrix) -> Vector:
-    """Spread of single steps in each row: around its median or between neighbours."""
+    """Return the spread of single steps in each row: around its median, or between neighbours."""
     around = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1)
     changes = np.median(np.abs(np.diff(rows, axis=1)), axis=1) / math.sqrt(2)
     noise: Vector = TO_DEVIATION * np.maximum(around, changes)
@@ -166,7 +169,7 @@ def _noise(rows: Matrix) -> Vector:
 
 
 def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
-    """Blocks that rise without exception to far above the best one."""
+    """Return a rise in which block after block rises to far above the best one."""
     length = limits.block_steps
     count = len(losses) // length
     if count < limits.least_blocks:
@@ -209,7 +212,7 @@ def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
 
 
 def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
-    """A loss that fell and falls no more."""
+    """Return the finding on a loss that fell and no longer falls."""
     length = limits.plateau_steps
     if len(losses) < 2 * length:
         return []

@@ -1,4 +1,4 @@
-"""Inputs of the loss detector."""
+"""Inputs for the loss detector."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from stepwatch.signals.clock import NANOSECONDS
 from . import detector
 
 HISTORY_STEPS = 16_384
-"""Steps of a job, over all attempts, whose losses are looked at."""
+"""Number of a job's steps, over all attempts, whose losses are evaluated."""
 LATELY_SECONDS = 15
-"""How long a spike that is over is still found: longer than from one evaluation to the next, or
-until what an agent reports late is there."""
+"""How long a completed spike is still found, in seconds.
+
+This is longer than the interval between two evaluations, and than the delay of late agent reports.
+"""
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A loss that jumps, rises or stops falling."""
+    """Return findings on a loss that jumps, rises or stops falling."""
     lately = _ended_lately(context.job)
     findings = detector.detect(*losses_of(context.job), detector.LIMITS, lately)
     return [context.dated(finding) for finding in findings]
 
 
 def _ended_lately(job: LiveJob) -> int | None:
-    """The first step of the newest attempt of those that ended in the last `LATELY_SECONDS` of it.
+    """Return the first step that ended in the newest attempt's last `LATELY_SECONDS`.
 
     Many steps may end between two evaluations, and with them a whole spike.
     """
@@ -42,9 +44,9 @@ def _ended_lately(job: LiveJob) -> int | None:
 
 
 def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
-    """Steps and losses of a job, without steps that a later attempt redid.
+    """Return a job's steps and losses, without steps that a later attempt repeated.
 
-    The loss of a step that some rank has not reported is unknown yet.
+    A step's loss is unknown until all ranks have reported it.
     """
     steps, losses = [], []
     for attempt, lost_from in job.ordered():
@@ -58,7 +60,7 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
         steps.append(np.arange(first + newest_rows.start, first + newest_rows.stop))
         expected = attempt.expected_ranks(steps[-1])
         losses.append(np.where(rows["reported"] >= expected, rows["loss"], np.nan))
-    if len(steps) == 1:  # nearly always: nothing to put together
+    if len(steps) == 1:  # nearly always: nothing to concatenate
         return steps[0], losses[0]
     newest = slice(-HISTORY_STEPS, None)
     return np.concatenate(steps)[newest], np.concatenate(losses)[newest]

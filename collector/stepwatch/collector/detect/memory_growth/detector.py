@@ -1,6 +1,6 @@
-"""Memory growth: a rank, or all of them, on the way out of memory.
+"""Memory growth: a rank, or all ranks, will run out of memory.
 
-The trend is that of the lower envelope of a history: it must rise in every piece, and evenly.
+The trend follows the lower envelope of a history: it must rise in every piece, and evenly.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from stepwatch.signals.thresholds import load
 
 
 class History(NamedTuple):
-    """Readings of one kind of memory.
+    """Readings of one memory kind.
 
     `seconds`, `bytes` and `steps` are planes (ranks, readings) in rising time, NaN where a rank has
-    fewer; `room` (ranks,) bytes left until the limit, NaN where unknown; `share` (ranks,) numbers
-    the memory that ranks with the same number share, such as a node's. `cause` tells host and
-    device apart; `children` (ranks,) is the part of the newest `bytes` by which the processes that
-    each rank started grew.
+    fewer readings. `room` (ranks,) are the bytes left until the limit, NaN if unknown. `share`
+    (ranks,) numbers shared memory: ranks with the same number share it, for example a node's.
+    `cause` separates host and device. `children` (ranks,) is the growth of each rank's child
+    processes within the newest `bytes`.
     """
 
     seconds: Matrix
@@ -37,7 +37,7 @@ class History(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Of each rank: bytes a second, bytes gained, and whether it grew all the time and evenly."""
+    """Each rank's bytes a second, bytes gained, and whether it grew steadily and evenly."""
 
     rate: Vector
     gained: Vector
@@ -45,7 +45,7 @@ class Growth(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """When growth is one; see `thresholds.toml`."""
+    """Thresholds for growth; see `thresholds.toml`."""
 
     pieces: int
     steady_ratio: float
@@ -58,16 +58,16 @@ class Thresholds(NamedTuple):
 
 
 _MOSTLY = 0.5
-"""Share of the growth from which the finding says that children hold it."""
+"""Growth share from which the finding attributes the growth to child processes."""
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 
 def detect(history: History, first_step: int, limits: Thresholds) -> list[Finding]:
-    """A finding for each rank that will run out, or one for the job where most ranks grow.
+    """Return a finding for each rank that will run out, or one for the job if most ranks grow.
 
-    `first_step` is the attempt's first. A rank without a full history is unknown and no finding.
-    Where the limit is unknown, only a rank that grows unlike its peers is a finding.
+    `first_step` is the attempt's first. A rank without a full history is unknown and no finding. If
+    the limit is unknown, only a rank that grows unlike its peers is a finding.
     """
     if not history.bytes.size:
         return []
@@ -107,7 +107,10 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
 
 
 def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
-    """How each rank's lower envelope rises; NaN where its history is short or in the warm-up."""
+    """Return the growth of each rank's lower envelope.
+
+    It is NaN for a rank with a short history or in the warm-up.
+    """
     ranks, readings = history.bytes.shape
     width = readings // limits.pieces
     shape = (ranks, limits.pieces, width)
@@ -126,7 +129,10 @@ def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
 
 
 def seconds_left(history: History, growth: Growth) -> Vector:
-    """Seconds until the memory that each rank shares is full at the rate of all who grow in it."""
+    """Return the seconds until the memory that each rank shares is full.
+
+    The rate is the sum over all ranks that grow in it.
+    """
     total = np.bincount(history.share, weights=np.where(growth.steady, growth.rate, 0.0))
     rate = total[history.share]
     remaining_s = np.full(len(rate), np.nan)
@@ -135,7 +141,7 @@ def seconds_left(history: History, growth: Growth) -> Vector:
 
 
 def _stands_out(growth: Growth, has_rate: Mask, limits: Thresholds) -> Mask:
-    """Ranks that grow unlike the median rank; none where there are no peers."""
+    """Return which ranks grow unlike the median rank; none if there are no peers."""
     if has_rate.sum() < 2:
         return np.zeros(len(has_rate), dtype=bool)
     usual = max(float(np.median(growth.rate[has_rate])), 0.0)

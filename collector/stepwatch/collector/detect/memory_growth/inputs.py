@@ -1,4 +1,4 @@
-"""Inputs of the memory-growth detector."""
+"""Inputs for the memory-growth detector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Ranks on the way out of host or device memory, in seconds or in hours."""
+    """Return findings on ranks that will exhaust host or device memory, in seconds or in hours."""
     memory, first = context.attempt.tracker(MemoryHistory), context.attempt.step_history.first
     if not len(context.attempt.step_history):
         return []
@@ -54,15 +54,17 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
 
 
 def _children(attempt: Attempt, ranks: int, cause: Cause) -> Vector:
-    """Bytes that the children of each rank grew by; on a device they have none of their own."""
+    """Return each rank's child-process growth in bytes; on a device it is 0."""
     if cause is Cause.DEVICE_MEMORY:
         return np.zeros(ranks)
     return attempt.ranks.rows["children_bytes"][:ranks].astype(np.float64)
 
 
 def _in_groups(attempt: Attempt, room: Vector, share: Integers) -> tuple[Vector, Integers]:
-    """The same where the control group of a rank has less left than its node: then ranks share the
-    memory of that group."""
+    """Return the room and share numbers, limited by control groups.
+
+    If a rank's control group has less room than its node, ranks share the group's memory.
+    """
     rows = attempt.ranks.rows[: len(room)]
     group_room = rows["group_room_bytes"].astype(np.float64)
     is_group_limit = (group_room > 0) & ~(room <= group_room)
@@ -73,7 +75,7 @@ def _in_groups(attempt: Attempt, room: Vector, share: Integers) -> tuple[Vector,
 
 
 def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:
-    """Memory that each rank's node has left, and a number for the node."""
+    """Return the memory left on each rank's node, and a number for the node."""
     hosts = attempt.tracker(NodeFacts).hosts
     available = [
         float(hosts[node]["memory_available_bytes"]) if node in hosts else 0.0

@@ -1,4 +1,4 @@
-"""Node fault: a probe found hardware, kernel, disk or network of a node of the job at fault."""
+"""Node fault: a probe detected faulty hardware, kernel, disk or network on a node of the job."""
 
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind

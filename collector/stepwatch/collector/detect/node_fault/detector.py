@@ -1,4 +1,4 @@
-"""Node fault: what probes found wrong, as findings of their own. Pure."""
+"""Node fault: faults that probes detected, as separate findings. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
 class Thresholds(NamedTuple):
-    """When faults are one; see `thresholds.toml`."""
+    """Thresholds for node faults; see `thresholds.toml`."""
 
     together_nodes: int
     together_ratio: float
@@ -36,30 +36,30 @@ LIMITS = load(__package__, Thresholds)
 
 
 SHARED_WORDS = "look for what they share before draining any"
-"""What to do where many nodes have one fault at once."""
+"""The action if many nodes have one fault at once."""
 
 
 class FaultFact(Protocol):
-    """What says how bad a fact is."""
+    """The properties that determine a fact's severity."""
 
     @property
     def fact(self) -> NodeFact:
-        """What was found."""
+        """Return the detected fact."""
         ...
 
     @property
     def code(self) -> int:
-        """The number of an XID error."""
+        """Return the number of an XID error."""
         ...
 
     @property
     def text(self) -> str:
-        """The line that shows it."""
+        """Return the line that shows it."""
         ...
 
 
 class Fault(NamedTuple):
-    """A fact that is present, since which step, and how long ago that was in seconds."""
+    """A present fault, the step since which it is present, and its age in seconds."""
 
     node_fault: NodeFault
     since_step: int
@@ -67,9 +67,9 @@ class Fault(NamedTuple):
 
 
 def detect(faults: Iterable[Fault], nodes: int, limits: Thresholds = LIMITS) -> list[Finding]:
-    """A finding for each fault, the worst first; one for all nodes that have the same at once.
+    """Return a finding for each fault, the worst first; one for all nodes with the same fault.
 
-    `nodes` is how many the job has. What is evidence only is no finding of its own.
+    `nodes` is the job's node count. A fault that is only evidence is no separate finding.
     """
     by_fact: dict[tuple[NodeFact, int], list[Fault]] = defaultdict(list)
     for fault in faults:
@@ -89,33 +89,33 @@ def detect(faults: Iterable[Fault], nodes: int, limits: Thresholds = LIMITS) -> 
 
 
 def is_together(having: int, nodes: int, limits: Thresholds = LIMITS) -> bool:
-    """Whether so many of `nodes` have one fault at once that it is none of their own."""
+    """Return whether `having` of `nodes` nodes is enough for one common fault."""
     return having >= max(limits.together_nodes, limits.together_ratio * nodes)
 
 
 def severity_of(fault: FaultFact) -> Severity:
-    """How bad a fact is by itself."""
+    """Return a fact's own severity."""
     if fault.fact is NodeFact.XID:
         return xid_of(fault.code, fault.text).severity
     return CATALOGUE[fault.fact].severity
 
 
 def title(fault: FaultFact) -> str:
-    """A fact in few words."""
+    """Return a fact's short title."""
     if fault.fact is NodeFact.XID:
         return xid_of(fault.code, fault.text).because
     return CATALOGUE[fault.fact].name.replace("-", " ")
 
 
 def action_of(fault: FaultFact) -> Action:
-    """What to do about it."""
+    """Return the recommended action for a fact."""
     if fault.fact is NodeFact.XID:
         return xid_of(fault.code, fault.text).action
     return CATALOGUE[fault.fact].action
 
 
 def advice(fault: NodeFault) -> list[Evidence]:
-    """What each authority says to do about an XID error; they disagree, so all are shown."""
+    """Return each authority's advice on an XID error; they disagree, so all are shown."""
     if fault.fact is not NodeFact.XID:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Inputs of the node-fault detector."""
+"""Inputs for the node-fault detector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """What is wrong with the nodes of the job, as their agents report it."""
+    """Return findings on the faults that the job's agents report for its nodes."""
     attempt = context.attempt
     faults = [
         detector.Fault(
@@ -28,9 +28,9 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
-    """The facts that are present at monotonic `now_s`.
+    """Return the facts that are present at monotonic `now_s`.
 
-    Those of a node of which nothing is received stay: that they are over is not known.
+    A stale node's facts stay: their end is not known.
     """
     tracker = attempt.tracker(NodeFaults)
     if not tracker:
@@ -40,7 +40,7 @@ def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
 
 
 def step_at(attempt: Attempt, moment_s: float) -> int:
-    """The step of `attempt` that ran at Unix time `moment_s`: the newest if none did later."""
+    """Return the step that ran at Unix time `moment_s`: the newest if no later step did."""
     history = attempt.step_history
     ends = history.rows["end_wall_ns"]
     return history.held_from + int(np.searchsorted(ends, round(moment_s * NANOSECONDS)))

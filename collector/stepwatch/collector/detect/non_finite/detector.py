@@ -1,8 +1,7 @@
 """Non-finite: the rank that first held NaN or infinity, before a reduction gave it to all.
 
-A detector of the first step only: from the next one on every rank holds it. Gradients of a scaled
-loss overflow now and then, and the scaler leaves such a step out: only one that goes on is a
-finding.
+Only the first step counts: from the next step every rank holds it. Gradients of a scaled loss
+overflow occasionally, and the scaler skips these steps: only a lasting overflow is a finding.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _SOURCES = {
     NumericsSource.LOSS: ("its loss", "their losses"),
     NumericsSource.GRAD_NORM: ("its gradient norm", "their gradient norm"),
 }
-"""Words for one rank and for several; sources that tell ranks apart best come first."""
+"""Words for one rank and for several; sources that separate ranks best come first."""
 
 
 class Thresholds(NamedTuple):
-    """When the first step is known; see `thresholds.toml`."""
+    """Thresholds for when the first step is known; see `thresholds.toml`."""
 
     settle_steps: int
     recovered_steps: int
@@ -48,11 +47,11 @@ LIMITS = load(__package__, Thresholds)
 def detect(
     rows: Rows, complete_step: int, newest_step: int, limits: Thresholds, *, over: bool = False
 ) -> list[Finding]:
-    """One finding about the first step in which a rank held values that are not finite.
+    """Return one finding about the first step in which a rank held non-finite values.
 
-    `rows` are NUMERICS rows of any step, some marked `LOSS_SCALED`; `complete_step` is the newest
-    step that every rank reported, `newest_step` that of any rank. There is no finding before the
-    first step is complete, unless the job went on for a while or is `over`.
+    `rows` are NUMERICS rows from any step, some marked `LOSS_SCALED`. `complete_step` is the newest
+    step that every rank reported, `newest_step` any rank's newest step. There is no finding before
+    the first step is complete, unless the job continued for a while or is `over`.
     """
     rows = _unhealthy(rows[rows["nonfinite"] > 0])
     if not len(rows):
@@ -84,7 +83,7 @@ def detect(
 
 
 def _unhealthy(rows: Rows) -> Rows:
-    """Rows without `LOSS_SCALED`, and those with it of a run of steps that no scaler explains."""
+    """Return rows without `LOSS_SCALED`, and scaled rows from runs too long for a scaler."""
     scaled = rows["source"] & LOSS_SCALED > 0
     steps = np.unique(rows["step"][scaled])
     run = np.cumsum(np.diff(steps, prepend=steps[:1]) > 1)

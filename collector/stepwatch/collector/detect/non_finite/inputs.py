@@ -1,4 +1,4 @@
-"""Inputs of the non-finite detector."""
+"""Inputs for the non-finite detector."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LOOKED_BACK_STEPS = 4096
 
 
 def _got_over(attempt: Attempt) -> int:
-    """Newest step whose successors, enough of them, were all finite on every rank.
+    """Return the newest step that was followed by enough finite steps on every rank.
 
-    A trainer that leaves the step out goes on unharmed: parameters that hold NaN do not give a
-    finite loss again. -1 where the loss is not recorded.
+    A trainer that skips the step continues unharmed: parameters that hold NaN do not give a finite
+    loss again. The result is -1 if the loss is not recorded.
     """
     step_history, needed = attempt.step_history, detector.LIMITS.recovered_steps
     newest = step_history.steps[-LOOKED_BACK_STEPS:]
@@ -35,7 +35,7 @@ def _got_over(attempt: Attempt) -> int:
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """The rank that first held NaN or infinity; found until the attempt ends or recovers."""
+    """Return the rank that first held NaN or infinity; found until the attempt ends or recovers."""
     attempt = context.attempt
     numerics = attempt.tracker(Numerics)
     if len(numerics.bad) or len(numerics.scaled):

@@ -1,4 +1,4 @@
-"""Pause: no rank makes progress, but what holds the job up runs, or nobody waits for it."""
+"""Pause: no rank makes progress, but the blocking ranks run, or no rank waits for them."""
 
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind

@@ -1,8 +1,8 @@
 """Pause: no rank makes progress, and nothing proves a hang: a wait that may be legal.
 
-A rank waits for a download, a database or a lock, or it evaluates or saves in what no hook
-recognises. It becomes a hang, which pages, once it has lasted longer than `hang` explains; until
-then it is a ticket.
+A rank waits for a download, a database or a lock, or it evaluates or saves without a hook that
+recognises it. A pause becomes a hang, which pages, once it has lasted longer than `hang` explains.
+Until then it is a ticket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from . import words
 
 
 class Thresholds(NamedTuple):
-    """When a pause is worth a ticket; see `thresholds.toml`."""
+    """Thresholds for a pause that is worth a ticket; see `thresholds.toml`."""
 
     quiet_seconds: float
     least_seconds: float
@@ -41,29 +41,29 @@ LIMITS = load(__package__, Thresholds)
 
 
 def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
-    """At most one finding: a stall that was no hang from its beginning, and is worth a ticket.
+    """Return at most one finding: a stall that did not begin as a hang, and is worth a ticket.
 
-    It stays a finding beyond `Stall.hang_seconds`: the hang that is found then explains it.
+    It stays a finding beyond `Stall.hang_seconds`: the hang found then explains it.
     """
     if stall is None or stall.hang_seconds <= stall.allowed_seconds:
         return []
     if not stall.outside and stall.answer.unobserved:
-        return []  # who holds the job up is not observed
+        return []  # the blocking rank is not observed
     if stall.seconds < max(_least_seconds(stall, limits), stall.usual_seconds):
         return []
     return [_finding(stall)]
 
 
 def _least_seconds(stall: Stall, limits: Thresholds) -> float:
-    """How long a stall lasts until it is worth a ticket, if no wait so far took longer."""
+    """Return the stall duration that is worth a ticket, if no earlier wait took longer."""
     quiet = stall.activity is Activity.IDLE
-    if stall.marked:  # what takes as long as it likes, unless those before tell how long
+    if stall.marked:  # it may take any time, unless earlier pauses give a limit
         return HANG.held_seconds if stall.usual_seconds else HANG.pause_seconds
     if stall.over:
         return HANG.legal_seconds if quiet else limits.least_seconds
     if not stall.waiting:
         return limits.quiet_seconds if quiet and len(stall.ranks) > 1 else limits.least_seconds
-    # What uses a CPU computes for the job, most often: an evaluation that is not marked.
+    # A rank that uses a CPU usually computes for the job: an evaluation without a mark.
     computes = bool(stall.outside) and all(
         item.work is None or Work.CPU in item.work for item in stall.outside
     )
@@ -89,9 +89,9 @@ def _finding(stall: Stall) -> Finding:
 
 
 def _lost_ratio(stall: Stall) -> float:
-    """Share of the devices that idle; unknown where all ranks may be at what they are to do.
+    """Return the share of idle devices; unknown if all ranks may be doing their work.
 
-    One that waits outside, for a download or a lock, idles as those do that wait for it.
+    An outside rank that waits, for a download or a lock, idles like the ranks that wait for it.
     """
     if stall.activity is Activity.IDLE:
         return 1.0
@@ -99,10 +99,10 @@ def _lost_ratio(stall: Stall) -> float:
 
 
 def holding(stall: Stall) -> list[RankSituation]:
-    """The ranks that hold the job up: those that are not at work, where others wait for all.
+    """Return the ranks that block the job: idle ranks, if others wait for all.
 
-    None does where all are inside collectives. In a marked pause, and where nobody waits, one that
-    does not run may wait for one that does.
+    There are none if all are inside collectives. In a marked pause, or if no rank waits, an idle
+    rank may wait for one that runs.
     """
     if stall.activity is Activity.IDLE:
         return stall.idle or stall.outside
@@ -110,7 +110,7 @@ def holding(stall: Stall) -> list[RankSituation]:
 
 
 def _cause(stall: Stall, holders: list[RankSituation]) -> Cause:
-    """Busy where a rank is at work; why it does not arrive where one is known not to be."""
+    """Return busy if a rank is at work, or why it does not arrive if it is known to be idle."""
     if not holders:
         return Cause.UNKNOWN
     if stall.activity is Activity.UNKNOWN or (not stall.waiting and not stall.over):

@@ -1,4 +1,4 @@
-"""Inputs of the pause detector."""
+"""Inputs for the pause detector."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from .detector import LIMITS, detect
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job that makes no progress for long without the shape of a hang."""
+    """Return findings on a job without progress for long that is not shaped like a hang."""
     return detect(context.once(hang.stalled), LIMITS)

@@ -1,4 +1,4 @@
-"""What a pause says: who holds the job up, what that rank does, where it is, what it costs."""
+"""The words for a pause: the blocking rank, its activity, its position and the cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMED = 4
 
 
 def summary(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> str:
-    """One line: how long, in which step, who, what it does, and what the wait costs."""
+    """Return one line: duration, step, ranks, their activity and the wait's cost."""
     step = min(item.step for item in stall.ranks)
     stands = f"the job has made no step for {in_words(stall.seconds)}, in step {step}"
     if not holders:
@@ -44,7 +44,7 @@ def summary(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> s
 
 
 def _inside(stall: Stall) -> str:
-    """`all ranks are inside broadcast of group 0-3, and bytes move`."""
+    """Return for example `all ranks are inside broadcast of group 0-3, and bytes move`."""
     places = stall.answer.complete
     where = f"inside {places[0].words}" if len(places) == 1 else "inside collectives or exchanges"
     carry = any(Work.BYTES in (item.work or Work.NONE) for item in stall.waiting)
@@ -71,22 +71,24 @@ def _is_doing(stall: Stall, holders: list[RankSituation], limits: Thresholds) ->
 
 
 def _work_words(work: Work) -> str:
-    """`bytes move and its children are at work`."""
+    """Return for example `bytes move and its children are at work`."""
     parts = ["bytes move"] * (Work.BYTES in work)
     parts += ["its children are at work"] * (Work.CHILDREN in work)
     return " and ".join(parts)
 
 
 def _does(item: RankSituation, limits: Thresholds) -> str:
-    """What the last rank of a training does, in words of its own."""
+    """Return the activity of a training's last rank."""
     if item.work:
         return "it uses a CPU" if Work.CPU in item.work else _work_words(item.work)
     return "what it does is unknown" if item.work is None else cause_of(item, None, limits)[1]
 
 
 def _phase_words(ranks: list[RankSituation]) -> str:
-    """What the ranks that hold the job up are in; a pause that is marked is one of these once it
-    takes longer than those before."""
+    """Return the phase of the blocking ranks.
+
+    A marked pause is named as such once it takes longer than earlier ones.
+    """
     phases = {item.phase for item in ranks}
     if phases <= _MARKED.keys():
         marked = [name for phase, name in _MARKED.items() if phase in phases]
@@ -97,7 +99,7 @@ def _phase_words(ranks: list[RankSituation]) -> str:
 
 
 def _place(stall: Stall, rank: RankSituation) -> str:
-    """Where a rank is in the user's code, if the agent could ask it."""
+    """Return a rank's position in the user's code, if its agent could read it."""
     diagnosis = stall.diagnostics.diagnoses.get(rank.rank)
     return (
         f" ({diagnosis.line} in {diagnosis.function})"
@@ -107,7 +109,7 @@ def _place(stall: Stall, rank: RankSituation) -> str:
 
 
 def _cost(stall: Stall) -> str:
-    """What it costs so far."""
+    """Return the cost so far."""
     if not stall.waiting:
         return "no rank waits for another"
     inside = next((item for item in stall.waiting if item.in_collective), None)
@@ -122,7 +124,7 @@ def _cost_of_end(stall: Stall) -> str:
 
 
 def evidence(stall: Stall) -> list[Evidence]:
-    """How long, who waits, what ranks outside do, and their Python lines."""
+    """Return rows on the duration, the waiting ranks, and outside ranks' work and Python lines."""
     until = f"beyond {stall.hang_seconds:.0f} s it counts as a hang"
     rows = [
         Evidence("time without progress of any rank", stall.seconds, "seconds", until),
@@ -138,7 +140,7 @@ def evidence(stall: Stall) -> list[Evidence]:
 
 
 def _used(item: RankSituation) -> list[Evidence]:
-    """What a rank does by its counters; unknown is said, never taken for none."""
+    """Return a rank's work by its counters; unknown is reported, never taken for none."""
     name = f"CPU time of rank {item.rank}"
     if math.isnan(item.cpu_ratio):
         against = "its agent does not see its process, or reads rarely"

@@ -1,4 +1,4 @@
-"""Pipeline bubble: ranks idle because of one slow stage, or of too few microbatches."""
+"""Pipeline bubble: ranks idle because one stage is slow, or because microbatches are few."""
 
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind

@@ -1,8 +1,9 @@
 """Pipeline bubble: ranks idle because one stage works longer, or because microbatches are few.
 
-The work of a stage is its forward and backward, the low median of its ranks: a single slow rank
-among peers does not raise it (that is a straggler), all of them do. A rank alone in its stage that
-becomes slow is a straggler, too; here it counts only if it was so from the first steps.
+A stage's work is its forward and backward time, the low median over its ranks: a single slow rank
+among peers does not raise it (that is a straggler), all ranks together do. A rank alone in its
+stage that becomes slow is a straggler, too; it counts here only if it was slow from the first
+steps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .report import Excess, Stages, bubble_evidence, imbalance
 
 
 class Thresholds(NamedTuple):
-    """When a bubble is too large; see `thresholds.toml`."""
+    """Thresholds for a bubble that is too large; see `thresholds.toml`."""
 
     window_steps: int
     least_steps: int
@@ -66,12 +67,12 @@ def detect(
     lasting: Sequence[GrownStage] = (),
     rare: Sequence[RareStage] = (),
 ) -> list[Finding]:
-    """At most one finding on the newest steps of `window`.
+    """Return at most one finding on the newest steps of `window`.
 
     `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
-    there is no finding. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
-    Of `lasting` stages it is known that they are slower than they were, however little, and of
-    `rare` ones that they are slow now and then.
+    there is no finding. `ideal` is the bubble that the schedule cannot avoid, None if unknown.
+    `lasting` stages are known to be slower than before, however little. `rare` stages are known to
+    be slow occasionally.
     """
     chosen = np.flatnonzero(usable_steps(window))
     if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
@@ -91,7 +92,7 @@ def detect(
             slow |= slow.any() & _is_like_the_worst(stages)
         named = np.flatnonzero(slow)
         if beyond and len(named):
-            worst = int(named[0])  # the same one each time, where several are
+            worst = int(named[0])  # the same one each time, if there are several
             all_stages = _stages(window.at(chosen), baseline)
             excess = excess_of(all_stages, limits)
             slow = excess.slow[:, worst]
@@ -129,7 +130,7 @@ def _lasting(
     baseline: Mapping[str, Vector],
     ideal: float | None,
 ) -> Finding:
-    """A stage whose work has grown by a little, for minutes."""
+    """Return the finding on a stage whose work has grown slightly, for minutes."""
     stages = _stages(window, baseline)
     column = stages.numbers.index(grown.stage)
     since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
@@ -150,8 +151,8 @@ def _lasting(
 def _now_and_then(
     rare: Sequence[RareStage], baseline: Mapping[str, Vector], ideal: float | None
 ) -> Finding:
-    """Stages that are slow in some steps, as they look in these."""
-    first = min(rare, key=lambda stage: stage.stage)  # the same one each time, where several are
+    """Return the finding on stages that are slow in some steps, from these steps."""
+    first = min(rare, key=lambda stage: stage.stage)  # the same one each time, if there are several
     part = first.window.at(first.hits)
     stages = _stages(part, baseline)
     against = stages.other_work * np.maximum(stages.usual, 1.0)
@@ -188,7 +189,7 @@ def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
 
 
 def _median_of_other_stages(work: Matrix) -> Matrix:
-    """For each (step, stage) the low median of the other stages: half of all may be slow.
+    """Return for each (step, stage) the low median of the other stages: half of all may be slow.
 
     Work 7, 7, 1, 1 -> 1, 1, 7, 7.
     """
@@ -199,14 +200,14 @@ def _median_of_other_stages(work: Matrix) -> Matrix:
 
 
 def _grown(stages: Stages, limits: Thresholds) -> Excess:
-    """A stage of several ranks works longer than the others, and than in its baseline."""
+    """Return where a multi-rank stage works longer than the others, and than its baseline."""
     against = stages.other_work * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio, limits)
     return Excess(slow & (stages.size > 1), against)
 
 
 def _built_in(stages: Stages, limits: Thresholds) -> Excess:
-    """A stage works far longer than the others, and did from the beginning."""
+    """Return where a stage works far longer than the others, and did so from the beginning."""
     ratio = limits.built_in_ratio
     slow = _exceeds(stages, stages.other_work, ratio, limits.built_in_excess_ratio, limits)
     return Excess(
@@ -218,7 +219,7 @@ def _exceeds(
     stages: Stages, against: Matrix, ratio: float, excess_ratio: float, limits: Thresholds
 ) -> MaskMatrix:
     excess = stages.work - against
-    # Several may be, those of one node: which of them works longest is chance.
+    # One node's stages may all be limiting: the longest one among them is chance.
     limiting = stages.work >= limits.limiting_ratio * stages.work.max(axis=1, keepdims=True)
     return np.asarray(
         limiting
@@ -229,7 +230,10 @@ def _exceeds(
 
 
 def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
-    """Stages that are far slower than they were in the newest few steps, where these are long."""
+    """Return the stages that are far slower than before in the newest few steps.
+
+    These steps must be long enough together.
+    """
     against = stages.other_work * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
     is_certain = np.zeros(len(stages.numbers), dtype=np.bool_)
@@ -243,7 +247,7 @@ def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
 
 
 def _is_like_the_worst(stages: Stages) -> Mask:
-    """Stages that exceed the others by half of what the worst one does, or more."""
+    """Return the stages whose excess over the others is at least half of the worst stage's."""
     excess = (stages.work - stages.other_work * np.maximum(stages.usual, 1.0)).mean(axis=0)
     return np.asarray((excess >= excess.max() / 2) & (excess > 0) & (stages.size > 1))
 
@@ -255,7 +259,7 @@ def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
 def _few_microbatches(
     recent: Window, measured: float, ideal: float | None, limits: Thresholds
 ) -> list[Finding]:
-    """The schedule itself wastes much, and what is measured is that."""
+    """Return the finding that the schedule itself wastes much, and the measurement agrees."""
     if ideal is None or ideal < limits.few_ideal_ratio:
         return []
     if abs(measured - ideal) > limits.few_close_ratio:

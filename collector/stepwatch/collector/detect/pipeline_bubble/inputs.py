@@ -1,4 +1,4 @@
-"""Inputs of the pipeline-bubble detector."""
+"""Inputs for the pipeline-bubble detector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A stage that limits the pipeline, or a schedule that wastes too much."""
+    """Return findings on a stage that limits the pipeline, or a schedule that wastes too much."""
     attempt, window = context.attempt, context.window
     if not context.compares_ranks:
         return []
@@ -31,14 +31,14 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def grown(context: DetectionContext) -> list[GrownStage]:
-    """Stages that are slower than they were, by what ten minutes show."""
+    """Return the stages that are slower than before, according to ten minutes."""
     if context.course is None:
         return []
     return grown_stages(context.course, context.window.stage)
 
 
 def with_node(finding: Finding, stage: SmallIntegers, nodes: Mapping[int, str]) -> Finding:
-    """The finding, and the node of stages whose ranks all run there, and no other rank does."""
+    """Return the finding, with the node if it runs all ranks of these stages and no others."""
     named = np.isin(stage, [int(number) for number in re.findall(r"\d+", finding.subject)])
     stage_nodes = {nodes.get(rank, "") for rank in np.flatnonzero(named).tolist()}
     elsewhere = {nodes.get(rank, "") for rank in np.flatnonzero(~named).tolist()}

@@ -1,4 +1,4 @@
-"""A stage that limits the pipeline, in words and numbers."""
+"""The finding on a stage that limits the pipeline, in words and numbers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from stepwatch.signals.phrases import numbers_text, ranks_text
 
 
 class Stages(NamedTuple):
-    """Work of stages `numbers` in planes (steps, stages) of seconds, beside that of the others.
+    """Work of stages `numbers` in planes (steps, stages) of seconds, with the other stages' work.
 
-    `usual` (stages,) is each stage's work over that of the others in the run's first steps; `size`
-    (stages,) counts the ranks.
+    `usual` (stages,) is the ratio between a stage's work and the others' in the run's first steps.
+    `size` (stages,) counts the ranks.
     """
 
     numbers: list[int]
@@ -33,7 +33,7 @@ class Stages(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Where (steps, stages) a stage is too slow, and beyond what seconds."""
+    """Where (steps, stages) a stage is too slow, and the reference seconds."""
 
     slow: MaskMatrix
     against: Matrix
@@ -100,7 +100,7 @@ def imbalance(
 
 
 def _worst_phase(part: Window, members: Integers, baseline: Mapping[str, Vector]) -> str:
-    """The phase in which the members grew most; the longer one where neither did."""
+    """Return the phase in which the members grew most, or the longer one if neither grew."""
     now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
     grown = {name: now[name] - float(np.median(baseline[name][members])) for name in STAGE_WORK}
     chosen = grown if max(grown.values()) > max(now.values()) / 4 else now
@@ -108,6 +108,6 @@ def _worst_phase(part: Window, members: Integers, baseline: Mapping[str, Vector]
 
 
 def bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
-    """A row on the bubble, beside the one that the schedule cannot avoid."""
+    """Return a row on the bubble, with the bubble that the schedule cannot avoid."""
     against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
     return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)

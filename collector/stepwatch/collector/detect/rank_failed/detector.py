@@ -1,8 +1,8 @@
 """Rank failed: the first rank that died or raised in an attempt that did not finish.
 
-A failure spreads: the others lose their connections and raise, and torchrun ends what is left with
-SIGTERM. Only what came first, and is no such symptom, is the cause. An attempt that was asked to
-stop (a preemption, SIGTERM to all, Ctrl-C) has not failed.
+A failure spreads: the other ranks lose their connections and raise, and torchrun ends the remaining
+ranks with SIGTERM. Only the first end that is no such symptom is the cause. An attempt that was
+asked to stop (a preemption, SIGTERM to all, Ctrl-C) has not failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from . import words
 
 
 class Thresholds(NamedTuple):
-    """When ends have an order; see `thresholds.toml`."""
+    """Thresholds for the order between ends; see `thresholds.toml`."""
 
     together_seconds: float
     settle_seconds: float
@@ -52,16 +52,16 @@ LIMITS = load(__package__, Thresholds)
 
 _NODES_NAMED = 4
 INTERRUPT = "KeyboardInterrupt"
-"""What a rank reports that Ctrl-C ended."""
+"""The exception that a rank ended by Ctrl-C reports."""
 _ORDERLY = (INTERRUPT, "SystemExit: 0", "SystemExit: 75")
 
 
 class SilentNode(NamedTuple):
-    """A node of which nothing was received since before the first rank failed.
+    """A node from which nothing was received since before the first rank failed.
 
-    `ranks` are those of its ranks that did not end; `before_seconds` is how long it was last seen
-    before the ranks that failed made no progress any more. `node` is empty for ranks that never
-    reported, on whatever nodes; nobody saw these, so `before_seconds` is infinite.
+    `ranks` are its ranks that did not end. `before_seconds` is the time between its last report and
+    the moment at which the failed ranks stopped making progress. `node` is empty for ranks that
+    never reported, on any node; their `before_seconds` is infinite.
     """
 
     node: str
@@ -70,10 +70,10 @@ class SilentNode(NamedTuple):
 
 
 class RankEnd(NamedTuple):
-    """How one rank ended. Moments are Unix seconds, NaN where it did not happen or is not known.
+    """How one rank ended. Times are Unix seconds, NaN if an event did not happen or is unknown.
 
-    `exit_code` is -1 where unknown; `failure` the exception it reported, empty if none; `lines`
-    what it wrote to stderr at last, and `no_lines` why that is not known.
+    `exit_code` is -1 if unknown. `failure` is the reported exception, empty if none. `lines` are
+    its last stderr lines, and `no_lines` is the reason if they are unknown.
     """
 
     rank: int
@@ -89,7 +89,7 @@ class RankEnd(NamedTuple):
 
     @property
     def ended_s(self) -> float:
-        """When it was first seen to end; infinite if never."""
+        """Return when it was first seen to end; infinite if never."""
         moments = [moment for moment in (self.gone_at, self.failed_at) if not math.isnan(moment)]
         return min(moments, default=math.inf)
 
@@ -102,10 +102,10 @@ def detect(
     limits: Thresholds,
     silent: Sequence[SilentNode] = (),
 ) -> list[Finding]:
-    """At most one finding: the first failure; `now` in Unix seconds dates it.
+    """Return at most one finding: the first failure; `now` in Unix seconds dates it.
 
-    Where all that failed lost a peer, who left in an orderly way before that is the cause, or
-    else a node that fell `silent`.
+    If all failed ranks lost a peer, the cause is a rank that left cleanly before that, or else a
+    node that fell `silent`.
     """
     if preempted:
         return []
@@ -127,12 +127,12 @@ def detect(
         if len(other_ends) == world - 1 and max(other_ends, default=math.inf) - first.ended_s < (
             limits.together_seconds
         ):
-            return []  # all at once, and no rank reported why: somebody asked them to stop
+            return []  # all at once without a reason: they were asked to stop
     return [_finding(first, ends, now)]
 
 
 def only_symptoms(ends: list[RankEnd]) -> bool:
-    """Whether nothing of how ranks ended says why: they lost another one, or were asked to stop."""
+    """Return whether no end gives a reason: ranks lost a peer, or were asked to stop."""
     failed = [end for end in ends if _has_failed(end)]
     return bool(ends) and all(_is_symptom(end) for end in failed)
 
@@ -140,12 +140,12 @@ def only_symptoms(ends: list[RankEnd]) -> bool:
 def _may_hide_a_failure(
     ends: list[RankEnd], world: int, silent: Sequence[SilentNode], limits: Thresholds
 ) -> bool:
-    """Whether all observed ranks got SIGTERM while others have long not been observed.
+    """Return whether all observed ranks got SIGTERM while others have long been unobserved.
 
-    A launcher ends the rest so when one rank has failed; somebody who stops the job, too. Where
-    all ranks are observed, that none has failed tells the two apart.
+    A launcher ends the remaining ranks this way when one has failed, and so does a person who stops
+    the job. If all ranks are observed, the absence of a failure separates the two cases.
     """
-    # Who stops a job that starts may be quicker than its last ranks: these hide nothing.
+    # A job may be stopped during start-up before its last ranks report: they hide no failure.
     silent = [node for node in silent if node.node]
     unseen = sum(len(node.ranks) for node in silent)
     terminated = all(end.exit_code == TERMINATED and not end.finished for end in ends)
@@ -154,9 +154,9 @@ def _may_hide_a_failure(
 
 
 def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
-    """Ranks that ended without an error around the first failure: the others lost them.
+    """Return the ranks that ended without an error around the first failure: the others lost them.
 
-    Where most have ended so, the job came to its end, and who fails then does so by itself.
+    If most ranks have ended this way, the job came to its end, and a failing rank fails by itself.
     """
     first = min(end.ended_s for end in failed)
     orderly = [
@@ -171,9 +171,9 @@ def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) 
 
 
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
-    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else.
+    """Return the one rank that SIGTERM ended while the others lived and failed later, if any.
 
-    One that reports that it lost a peer did so because of that peer, whatever ended it then.
+    A rank that reports a lost peer ended because of that peer, whatever ended its process.
     """
     began = min((end.ended_s for end in failed), default=-math.inf)
     stopped = [
@@ -192,10 +192,10 @@ def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds)
 def finding_on_node(
     silent: Sequence[SilentNode], failed: list[RankEnd], now: float, limits: Thresholds
 ) -> Finding:
-    """The finding on ranks that lost peers on nodes of which nothing is received.
+    """Return the finding on ranks that lost peers on nodes that send nothing.
 
-    A node that fell silent just then is lost itself; one that was silent before lacks its agent,
-    and what its ranks did is not known.
+    A node that fell silent at the same time is lost itself. A node that was silent before lacks its
+    agent, and its ranks' state is unknown.
     """
     first = min(failed, key=lambda end: end.ended_s)
     lost = [
@@ -257,9 +257,9 @@ def _has_failed(end: RankEnd) -> bool:
 
 
 def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
-    """Whether a Ctrl-C had ended a rank before the first of `failed` lost its connections to it.
+    """Return whether a Ctrl-C had ended a rank before the first of `failed` lost connections.
 
-    One rank alone may get SIGTERM, so SIGTERM does not count here.
+    SIGTERM does not count here, since one rank alone may get it.
     """
     first = min((end.ended_s for end in failed), default=math.inf)
     return any(end.ended_s < first for end in ends if _is_interrupted(end))
@@ -309,7 +309,7 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
 
 
 def _cause(first: RankEnd, explanation: Explained | None) -> Cause:
-    """What it says itself; a symptom's words are about another rank."""
+    """Return the cause that the rank reports itself; a symptom's words are about another rank."""
     if explanation is not None and explanation.pattern.weight is not Weight.SYMPTOM:
         return explanation.pattern.cause
     return Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE

@@ -1,4 +1,4 @@
-"""Inputs of the rank-failed detector."""
+"""Inputs for the rank-failed detector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_FINISHED = (LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """The first rank that failed, once no earlier one can turn up."""
+    """Return the first rank that failed, once no earlier end can arrive."""
     attempt = context.attempt
     on_theirs = rank_ends(attempt)
     ends = [_on_our_clock(context, end) for end in on_theirs]
@@ -40,9 +40,10 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _age(context: DetectionContext, end: detector.RankEnd) -> float:
-    """Seconds since a rank ended: by its node's clock until its agent looked last, then by ours.
+    """Return the seconds since a rank ended.
 
-    No two clocks are compared, and it does not matter how often an agent reports the end.
+    They count by its node's clock until its agent's last poll, then by the collector's clock. No
+    two clocks are compared, and an agent's report frequency does not matter.
     """
     moment_s = end.ended_s - _clock_error(context, end.rank)
     seen_age = (
@@ -53,34 +54,36 @@ def _age(context: DetectionContext, end: detector.RankEnd) -> float:
 
 
 def _looked_at(context: DetectionContext, rank: int) -> float:
-    """When the agent of a rank looked last, Unix seconds by its node's clock."""
+    """Return when a rank's agent last polled, in Unix seconds by its node's clock."""
     view = context.attempt.states[rank]
     offset = context.attempt.offsets.get(view.node, 0)
     return (int(view.row["time_ns"]) + offset) / NANOSECONDS
 
 
 def _clock_error(context: DetectionContext, rank: int) -> float:
-    """By how much the clock of a rank's node is off ours, 0 as long as it may be the way from there
-    to here: what an agent sends is late by that, and never early."""
+    """Return the error of a node clock relative to the collector's clock, in seconds.
+
+    It is 0 if the network delay explains it: reports arrive late by that delay, and never early.
+    """
     delay_s = _delivery_delay(context, rank)
     allowed = detector.LIMITS.way_seconds
     return 0.0 if -detector.LIMITS.clock_seconds <= delay_s <= allowed else delay_s
 
 
 def _delivery_delay(context: DetectionContext, rank: int) -> float:
-    """How long after its agent looked at a rank that was received, if their clocks agree."""
+    """Return how long after its agent's poll a rank's row was received, if the clocks agree."""
     received = context.attempt.states[rank].received_monotonic_s
     return context.wall_s - (context.now_s - received) - _looked_at(context, rank)
 
 
 def _on_our_clock(context: DetectionContext, end: detector.RankEnd) -> detector.RankEnd:
-    """`end` with its moments as our clock would have them: those of two nodes are compared."""
+    """Return `end` with its times on the collector's clock, since two nodes' ends are compared."""
     error = _clock_error(context, end.rank)
     return end._replace(gone_at=end.gone_at + error, failed_at=end.failed_at + error)
 
 
 def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
-    """How long the ranks that ended had made no progress by then, at least 0."""
+    """Return for how long the ended ranks had made no progress when they ended, at least 0."""
     rows = attempt.ranks.rows[[end.rank for end in ends]]
     moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
     offsets = [attempt.offsets.get(attempt.states[end.rank].node, 0) for end in ends]
@@ -89,10 +92,10 @@ def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
 
 
 def _may_be_silent(context: DetectionContext, began: float) -> bool:
-    """Whether of a node that is not stale nothing is known yet that came after the first end was.
+    """Return whether a node that is not stale has sent nothing newer than the first end.
 
-    One that sends is seen again within a flush or two; then none of its ranks are lost. What an
-    agent is late with says how its ranks were before.
+    A node that sends is seen again within a flush or two; then none of its ranks are lost. An
+    agent's late report shows its ranks' earlier state.
     """
     delays_s = dict.fromkeys(context.staleness, 0.0)
     for rank, view in context.attempt.states.items():
@@ -107,11 +110,11 @@ def _may_be_silent(context: DetectionContext, began: float) -> bool:
 def _silent_nodes(
     context: DetectionContext, began: float, stood: float
 ) -> tuple[detector.SilentNode, ...]:
-    """Nodes of which nothing was received since the first rank ended, `began`, with their ranks.
+    """Return the nodes that sent nothing since the first rank ended at `began`, with their ranks.
 
-    Those that ended `stood` before, and waited for them: a connection says late that its peer is
-    gone. A node that is lost before the first step was perhaps never received from: then its ranks
-    are among those that never reported.
+    The ended ranks had waited for them for `stood` seconds: a connection reports late that its peer
+    is lost. A node that is lost before the first step may never have reported: then its ranks are
+    among the ranks that never reported.
     """
     ranks: dict[str, list[int]] = {}
     node_of = context.attempt.ranks.node_of
@@ -131,19 +134,19 @@ def _silent_nodes(
 
 
 def _last_seen(context: DetectionContext, node: str) -> float:
-    """Monotonic seconds of the collector when a node was received from last."""
+    """Return when a node was last received from, in the collector's monotonic seconds."""
     return context.now_s - context.staleness[node]
 
 
 def _is_preempted(attempt: Attempt) -> bool:
-    """Whether a notice of preemption still held when the newest step ended."""
+    """Return whether a preemption notice was still valid when the newest step ended."""
     oldest = attempt.newest_s - detector.LIMITS.preempted_seconds
     stops = (fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.PREEMPTION)
     return any(fact.at >= oldest for fact in stops)
 
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
-    """Ranks of `attempt` that ended in any way."""
+    """Return the ranks of `attempt` that ended in any way."""
     failures = {fact.rank: fact for fact in attempt.lifecycle if fact.event in _NOT_FINISHED}
     gone_ranks = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     written = attempt.tracker(LastLines).of
@@ -171,6 +174,9 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
 
 
 def _words(end: Lifecycle) -> str:
-    """The exception that a rank reported; earlier versions call an interruption a failure."""
+    """Return the exception that a rank reported.
+
+    Earlier versions report an interruption as a failure.
+    """
     interrupted = end.event is LifecycleEvent.INTERRUPT
     return detector.INTERRUPT if interrupted else end.text or "an exception"

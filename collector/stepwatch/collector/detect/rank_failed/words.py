@@ -1,4 +1,4 @@
-"""What a rank's exception and its last lines say of its end, and how a finding says it. Pure."""
+"""How a rank's exception and last lines explain its end, and the finding's words. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _EXITS = "SystemExit"
 
 
 def explained(failure: str, lines: Sequence[str]) -> Explained | None:
-    """What the exception says, or without one the last lines; None if nothing known.
+    """Return the explanation in the exception, or else in the last lines; None if unknown.
 
-    A rank that reported its exception ended by it, whatever else it wrote. The report is cut, so
-    the line that holds it is read where there is one.
+    A rank that reported its exception ended by it, whatever else it wrote. The report is truncated,
+    so the full line is read if there is one.
     """
     if not failure or failure.startswith(_EXITS):
         return explain(lines)
@@ -24,13 +24,13 @@ def explained(failure: str, lines: Sequence[str]) -> Explained | None:
 
 
 def is_symptom(failure: str, lines: Sequence[str]) -> bool:
-    """Whether they say that the rank lost another one, and no more."""
+    """Return whether the failure and lines only report that another rank was lost."""
     explanation = explained(failure, lines)
     return explanation is not None and explanation.pattern.weight is Weight.SYMPTOM
 
 
 def named_end(explanation: Explained | None, otherwise: str) -> str:
-    """How the rank ended, in words: those of a specific pattern, or `otherwise`, with its line."""
+    """Return how the rank ended, in words: a specific pattern's, or `otherwise`, with its line."""
     if explanation is None:
         return otherwise
     line = (
@@ -44,8 +44,10 @@ def named_end(explanation: Explained | None, otherwise: str) -> str:
 
 
 def evidence(explanation: Explained | None, lines: Sequence[str], reason: str) -> list[Evidence]:
-    """The line that shows why, with what to do; the last line where none does; or the `reason`
-    why there is none."""
+    """Return the line that shows the reason, with the recommended action.
+
+    Without one, the row holds the last line, or the `reason` why there is no line.
+    """
     if explanation is not None:
         action = explanation.pattern.action
         return [text_evidence("it wrote at last", explanation.line, action)]

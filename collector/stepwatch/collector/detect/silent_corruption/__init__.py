@@ -1,4 +1,4 @@
-"""Silent corruption: a replica whose parameters differ from those of its peers."""
+"""Silent corruption: a replica whose parameters differ from its peers' parameters."""
 
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind

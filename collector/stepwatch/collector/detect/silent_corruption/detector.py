@@ -1,8 +1,8 @@
-"""Silent corruption: a replica whose parameters are no longer those of the others.
+"""Silent corruption: a replica whose parameters differ from the other replicas'.
 
-Replicas under data parallelism hold the same bits, and a flipped one stays flipped: what differs in
-two comparisons of a part is proof. Where more than two replicas have no majority they are none that
-should agree (local SGD, ranks that number steps differently).
+Data-parallel replicas hold the same bits, and a flipped bit stays flipped: a part that differs in
+two comparisons is proof. If more than two replicas have no majority, they are not meant to agree
+(local SGD, ranks that number steps differently).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RANKS_NAMED = 8
 
 
 class Thresholds(NamedTuple):
-    """Who is right; see `thresholds.toml`."""
+    """Thresholds for the majority; see `thresholds.toml`."""
 
     majority_ratio: float
 
@@ -31,9 +31,9 @@ LIMITS = load(__package__, Thresholds)
 
 
 def detect(disputes: Iterable[Comparison], limits: Thresholds) -> list[Finding]:
-    """One finding per wrong rank, from the first of its parts that differs twice.
+    """Return one finding per wrong rank, from its first part that differs twice.
 
-    Of two replicas nobody knows which is right: the finding names no rank.
+    With two replicas it is unknown which one is right: the finding names no rank.
     """
     findings: dict[tuple[int, str], Finding] = {}
     for dispute in sorted(disputes, key=lambda item: (item.first_step, item.part)):
@@ -53,7 +53,7 @@ def _wrong(dispute: Comparison, limits: Thresholds) -> list[int]:
 
 
 def minority(dispute: Comparison, limits: Thresholds) -> list[int]:
-    """Ranks that hold other bits than the majority; none where there is no majority."""
+    """Return the ranks whose bits differ from the majority; none without a majority."""
     values, counts = np.unique(dispute.digests, return_counts=True)
     most = int(np.argmax(counts))
     if counts[most] <= limits.majority_ratio * len(dispute.digests):

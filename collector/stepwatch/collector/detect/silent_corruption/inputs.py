@@ -1,4 +1,4 @@
-"""Inputs of the silent-corruption detector."""
+"""Inputs for the silent-corruption detector."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Replicas that hold other bits than their peers; found until they agree again.
+    """Return findings on replicas that differ from their peers; found until they agree again.
 
-    From the first step with values that are not finite on, NaN explains what differs.
+    From the first step with non-finite values, NaN explains any difference.
     """
     attempt = context.attempt
     disputes = attempt.tracker(Numerics).compare(attempt.collective_records.groups)

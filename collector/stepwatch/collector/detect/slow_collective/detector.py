@@ -1,7 +1,7 @@
 """Slow collective: an operation in a group whose transfer takes clearly longer than its baseline.
 
-Transfer is what the last arriver is blocked for, so waiting for a straggler is none of it. Messages
-may grow: a transfer may take as much longer as there are more bytes or more calls.
+The transfer is the last arriver's blocked time, so waiting for a straggler is not part of it.
+Messages may grow: a transfer may grow in proportion to its bytes or calls.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def detect(
     steps: Steps,
     limits: Thresholds,
 ) -> list[Finding]:
-    """At most one finding, about the operation that passed most bytes of those that are slow now.
+    """Return at most one finding, about the slow operation that passed the most bytes.
 
-    It names a rank where the slow groups have one in common that no healthy group has.
+    It names a rank if the slow groups share one rank that no healthy group has.
     """
     if len(steps.numbers) < limits.certain_few_steps or not len(waits.rows):
         return []
@@ -49,8 +49,8 @@ def detect(
         return []
     related = min(limits.related_steps, int(counts[proven].max()))
     slow_keys = [moved.keys[index] for index in np.flatnonzero(counts >= related)]
-    # Chosen by a fact that does not change from step to step, of all that are slow now and then: so
-    # the finding keeps its subject, whichever of them proves it.
+    # The choice uses a fact that is stable from step to step, over all occasionally slow
+    # operations: the finding keeps its subject, whichever operation proves it.
     worst = max(slow_keys, key=lambda key: (baseline[key].bytes, key))
     rank = common_rank(waits, moved, slow_keys, baseline, limits)
     worst_index = moved.keys.index(worst)
@@ -71,11 +71,11 @@ def detect(
 def is_slow_now(
     waits: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps, limits: Thresholds
 ) -> bool:
-    """Whether an operation is slow in the newest of `steps`; without one there is no finding.
+    """Return whether an operation is slow in the newest of `steps`; if not, there is no finding.
 
-    Whether a step is slow depends on no other step, so the newest alone are enough to look at.
+    A step's slowness does not depend on other steps, so the newest step is enough.
     """
-    if not len(waits.rows):  # the step made no collective, or they are not here yet
+    if not len(waits.rows):  # the step has no collective, or its records have not arrived
         return False
     slow = is_slow(transfers(waits, baseline, steps), steps, limits)
     return bool(slow[:, -1:].any())
@@ -84,8 +84,11 @@ def is_slow_now(
 def may_be_slow(
     waits: Waits, baseline: Mapping[Key, BaselineCollective], seconds: float, limits: Thresholds
 ) -> bool:
-    """Whether `is_slow_now` may say yes of a step of so many `seconds`: a transfer is a large
-    enough part of it, and longer by enough than its baseline, the least that is expected."""
+    """Return whether `is_slow_now` may be true for a step that takes `seconds`.
+
+    A transfer must be a large enough part of the step, and longer than its baseline, the minimum
+    expectation, by enough.
+    """
     part = min(limits.least_excess_ratio, limits.certain_excess_ratio)
     ratio = min(limits.least_ratio, limits.certain_ratio)
     transfer_s = waits.transfer[waits.first]
@@ -101,11 +104,14 @@ def may_be_slow(
 
 
 _FEW = 64
-"""Beyond so many operations to look at each takes longer than at all of them together."""
+"""With more operations than this, checking each one costs more than evaluating all together."""
 
 
 def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
-    """Operations (keys,) that take far longer in the newest few steps, where these are long."""
+    """Return the operations (keys,) that take far longer in the newest few steps.
+
+    These steps must be long enough together.
+    """
     fewest = fewest_long(steps.seconds, limits)
     if fewest is None:
         return np.zeros(len(moved.keys), dtype=np.bool_)
@@ -116,7 +122,10 @@ def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
 
 
 def fewest_long(seconds: Vector, limits: Thresholds) -> int | None:
-    """How many of the newest steps, of these `seconds`, are enough; None where they are short."""
+    """Return how many of the newest steps, given their `seconds`, are enough.
+
+    The result is None if they are short.
+    """
     for steps, least in (
         (limits.certain_few_steps, limits.certain_few_seconds),
         (limits.certain_long_steps, limits.certain_long_seconds),

@@ -1,8 +1,8 @@
-"""Transfers that take longer than in an earlier attempt of the job, or in others of its class.
+"""Transfers that take longer than in an earlier attempt of the job, or in other jobs of its class.
 
-A link that is slow from the first step on has no past in the attempt itself: what it takes there
-may be what the job is made for. Only runs that do the same say more: as many ranks, stages, nodes
-and tokens per step, and as many calls of as many bytes in groups of one size.
+A link that is slow from the first step has no healthy baseline in the attempt: the job may be built
+that way. Only runs with the same work tell more: as many ranks, stages, nodes and tokens per step,
+and as many calls and bytes in groups of the same size.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from .thresholds import Thresholds
 
 
 class Elsewhere(NamedTuple):
-    """What the first steps took in another run that does the same, in words which one (`attempt
-    0`), and what those of the attempt itself took."""
+    """The waits in the first steps of another run with the same work, and the attempt's own waits.
+
+    `where` names the other run in words (`attempt 0`).
+    """
 
     usual: UsualWaits
     where: str
@@ -34,8 +36,10 @@ class Elsewhere(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Seconds per step that are waited `now`, `ratio` times what is expected and by `excess` more,
-    which costs a share `lost` of the time."""
+    """Seconds per step waited `now`: `ratio` times the expectation, and `excess` above it.
+
+    The excess costs a share `lost` of the time.
+    """
 
     now: float
     ratio: float
@@ -44,17 +48,18 @@ class Grown(NamedTuple):
 
 
 def may_be_slower(course: Course, waited: Vector, limits: Thresholds) -> bool:
-    """Whether what is `waited` (buckets,) takes long enough that it is worth a comparison."""
+    """Return whether the `waited` seconds (buckets,) are enough to be worth a comparison."""
     seconds = float(course.seconds.sum())
     enough = seconds >= limits.elsewhere_seconds
     return bool(enough and waited.sum() >= limits.lasting_lost_ratio * seconds)
 
 
 def detect_elsewhere(course: Course, reference: Elsewhere, limits: Thresholds) -> list[Finding]:
-    """At most one finding, on all collectives together.
+    """Return at most one finding, on all collectives together.
 
-    Nothing where ranks work longer than elsewhere by as much as they wait longer, or one of them
-    longer than the others do: that is what they wait for. Nor where transfers became slow later.
+    There is none if ranks work longer than elsewhere by as much as they wait longer, or if one rank
+    works longer than the others: then that explains the wait. There is none either if transfers
+    became slow later.
     """
     usual = reference.usual.least_wait
     if reference.own_waits.least_wait < limits.lasting_ratio * usual:
@@ -67,8 +72,8 @@ def detect_elsewhere(course: Course, reference: Elsewhere, limits: Thresholds) -
     more = float(work.mean()) - reference.usual.work
     if abs(more) > limits.elsewhere_work_ratio * reference.usual.work:
         return []
-    # Where ranks are late in turns, each wait is as long as the latest of them is late: beyond the
-    # mean by the logarithm of their number, where lateness is exponential.
+    # If ranks are late in turns, each wait is as long as the latest rank is late: beyond the mean
+    # by the logarithm of their number, for exponential lateness.
     in_turns = max(0.0, more) * (1.0 + math.log(len(work)))
     if grown.excess < max(in_turns, float(work.max() - np.median(work))):
         return []
@@ -87,7 +92,7 @@ def detect_elsewhere(course: Course, reference: Elsewhere, limits: Thresholds) -
 def detect_stages_elsewhere(
     course: Course, stage: SmallIntegers, reference: Elsewhere, limits: Thresholds
 ) -> Finding | None:
-    """The same of waits between pipeline stages, of a job with these (ranks,)."""
+    """Return the same for waits between the pipeline stages in `stage` (ranks,)."""
     usual = reference.usual.neighbours
     if reference.own_waits.neighbours < limits.lasting_ratio * usual:
         return None
@@ -96,7 +101,7 @@ def detect_stages_elsewhere(
         return None
     if course.work.shape[2] != len(stage):
         return None
-    # All stages together, each by its slowest rank: what one works longer, the others wait.
+    # All stages together, each by its slowest rank: the other stages wait for its excess work.
     longest = float(longest_work(course, stage).mean())
     more = longest - len(np.unique(stage)) * reference.usual.work
     if abs(more) > limits.elsewhere_work_ratio * longest:
@@ -117,8 +122,10 @@ def detect_stages_elsewhere(
 
 
 def _observed(course: Course, limits: Thresholds) -> Course:
-    """The buckets in which all ranks reported nearly all steps that ever are compared with others:
-    who waits least of the others may wait for one of whom nobody knows."""
+    """Return the buckets in which all ranks that are ever compared reported nearly all steps.
+
+    In other buckets, the rank that waits least may wait for an unobserved rank.
+    """
     seen_steps = course.seen[:, : course.work.shape[2]]
     seen_steps = seen_steps[:, seen_steps.any(axis=0)]
     complete = (seen_steps >= limits.elsewhere_seen_share * course.steps[:, None]).all(axis=1)
@@ -128,8 +135,11 @@ def _observed(course: Course, limits: Thresholds) -> Course:
 def _grown(
     course: Course, waited: Vector, usual: float, usual_step: float, limits: Thresholds
 ) -> Grown | None:
-    """What is `waited` (buckets,) in all but a few stretches beyond the `usual` seconds per step,
-    if it is long enough and costs enough; a step takes `usual_step` elsewhere."""
+    """Return the growth of `waited` (buckets,) over the `usual` seconds per step.
+
+    It must hold in all but a few buckets, be long enough and cost enough. `usual_step` is the
+    step's duration elsewhere.
+    """
     if course.seconds.sum() < limits.elsewhere_seconds or not usual > 0:
         return None
     waits = waited / course.steps

@@ -1,4 +1,4 @@
-"""Which groups a finding is about, and the rank that the slow ones have in common."""
+"""The groups that a finding is about, and the slow groups' common rank."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 
 
 def subject_of(key: Key, groups: Mapping[int, Group], sizes: Mapping[Key, float]) -> str:
-    """What a finding is about: `ranks 0-7`, or, where other ranks in groups of that size pass about
-    as many bytes by the same operation, `groups of 8 ranks`.
+    """Return a finding's subject: `ranks 0-7`, or `groups of 8 ranks`.
 
-    On a slow network the tensor groups of a job are slow in turns, and this is one incident,
-    whichever of them proves it; its summary names that one. `sizes` are the bytes of all that are.
+    The second form applies if other groups with that size pass about as many bytes by the same
+    operation. On a slow network a job's tensor groups are slow in turns, and this is one incident,
+    whichever group proves it; the summary names that group. `sizes` holds the bytes of all groups.
     """
     size = groups[key[0]].size
     alike = {
@@ -35,7 +35,7 @@ _AS_MANY_BYTES = 2.0
 
 
 def bytes_of(baseline: Mapping[Key, BaselineCollective]) -> dict[Key, float]:
-    """Bytes that a rank passes in each group and operation."""
+    """Return the bytes that a rank passes in each group and operation."""
     return {key: call.bytes for key, call in baseline.items()}
 
 
@@ -46,9 +46,9 @@ def common_rank(
     baseline: Mapping[Key, BaselineCollective],
     limits: Thresholds,
 ) -> int:
-    """The only rank that all slow groups have and no healthy one of the same operation; -1: none.
+    """Return the only rank in all slow groups and in no healthy one with the same operation, or -1.
 
-    One group alone, with nothing to compare it with, names no rank.
+    A single group without a comparison names no rank.
     """
     members = _members(waits)
     suspects = set.intersection(*(members[group] for group, _ in slow_keys))

@@ -1,4 +1,4 @@
-"""Inputs of the slow-collective detector."""
+"""Inputs for the slow-collective detector."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .thresholds import LIMITS
 from .transfers import Key, Steps
 
 RECENT_STEPS = 12
-"""Steps that are looked at each time; only a finding is worth looking back further."""
+"""Number of steps evaluated each time; only a finding justifies reading further back."""
 ROWS_BACK = 1 << 18
-"""(step, rank) cells looked back over."""
+"""Number of (step, rank) cells read to date a finding."""
 
 
 class _Inputs(NamedTuple):
@@ -40,12 +40,12 @@ class _Inputs(NamedTuple):
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Operations whose transfer takes longer than their baseline, clearly or for long."""
+    """Return findings on operations whose transfer exceeds their baseline, clearly or for long."""
     findings = _find_clear(context)
     if findings or context.course is None:
         return findings
     course, lasting = context.course, list[Finding]()
-    # Before the look at transfers that always take most of each step: that one knows less.
+    # This runs before the check for transfers that always dominate steps: that check knows less.
     if may_be_slower(course, course.least_wait, LIMITS):
         references = context.once(known_elsewhere)
         found_there = (detect_elsewhere(course, reference, LIMITS) for reference in references)
@@ -56,10 +56,10 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
-    """What an earlier attempt of the job waited in its first steps, and the longest of what other
-    jobs of its class did, of those that do the same.
+    """Return the initial waits of an earlier attempt, and the longest ones of comparable jobs.
 
-    Both: an earlier attempt may have had the same slow link.
+    Both are from runs with the same work. Both are needed: an earlier attempt may have had the same
+    slow link.
     """
     first, clock = context.first_steps, context.window.clock
     beginning = beginning_of(context.attempt, clock)
@@ -89,9 +89,11 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
 
 
 def _largest(context: DetectionContext) -> str:
-    """The group that passes most bytes, by what it was in the first steps: a clear look names it,
-    too, as long as it is slow, so an incident keeps its subject. Before they are known, by the
-    newest ones: a link may be slow from the beginning."""
+    """Return the group that passes most bytes, by its first steps.
+
+    The clear check also names this group while it is slow, so an incident keeps its subject. Before
+    the first steps are known, the newest steps count: a link may be slow from the beginning.
+    """
     calls, groups = context.baseline.calls, context.attempt.collective_records.groups
     sizes = bytes_of(calls) or _newest_bytes(context)
     sizes = {key: size for key, size in sizes.items() if key[0] in groups}
@@ -102,7 +104,7 @@ def _largest(context: DetectionContext) -> str:
 
 
 def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
-    """Bytes that a rank passed in each group and operation, median over the newest steps."""
+    """Return the bytes a rank passed in each group and operation, median over the newest steps."""
     window = context.window
     steps = window.steps[usable_steps(window)][-RECENT_STEPS:]
     if not len(steps):
@@ -117,8 +119,10 @@ def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
 
 
 def _is_slow_now(context: DetectionContext) -> bool:
-    """Whether an operation is slow in the newest step: a look at a twelfth of the rows, which is
-    nearly always enough."""
+    """Return whether an operation is slow in the newest step.
+
+    This reads a twelfth of the rows, which is nearly always enough.
+    """
     chosen = np.flatnonzero(usable_steps(context.window))[-1:]
     if not len(chosen):
         return False
@@ -143,7 +147,10 @@ def _over(context: DetectionContext, newest: int) -> list[Finding]:
 
 
 def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:
-    """What is known of the `newest` usable steps; None without any, or without a baseline."""
+    """Return the inputs from the `newest` usable steps.
+
+    The result is None without steps, or without a baseline.
+    """
     window = context.window
     chosen = np.flatnonzero(usable_steps(window))[-newest:]
     baseline = context.baseline.work_of(len(window.stage))

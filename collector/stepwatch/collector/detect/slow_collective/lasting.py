@@ -1,7 +1,7 @@
-"""Collectives that take a little longer on all ranks, for minutes: too little for any one step.
+"""Collectives that take slightly longer on all ranks, for minutes: too little for any one step.
 
-What is looked at is the wait of the rank that waits least: nobody can be waited for then, but the
-transfer.
+The detector evaluates the least waiting rank: it can only wait for the transfer, not for another
+rank.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from .thresholds import Thresholds
 
 
 def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
-    """At most one finding, on all collectives together: a transfer that has grown for good, by
-    enough, while ranks work as long as before. Waits for neighbours in a pipeline are none."""
+    """Return at most one finding, on all collectives together.
+
+    The transfer has grown permanently and by enough, while ranks work as long as before. Waits for
+    pipeline neighbours do not count.
+    """
     wait = course.least_wait / np.maximum(course.steps, 1)
     change = lasting_change(wait) if len(wait) else None
     if change is None or not change.after >= limits.lasting_ratio * change.before:
@@ -86,10 +89,10 @@ def _most_grown(course: Course, start: int, limits: Thresholds) -> float:
 
 
 def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
-    """Transfers that take most of each step, whatever they were before."""
+    """Return findings on transfers that take most of each step, whatever they took before."""
     seconds = float(course.seconds.sum())
     shares = course.least_wait / course.seconds
-    if shares.max(initial=0.0) < limits.always_share:  # nearly always, and no quantile is more
+    if shares.max(initial=0.0) < limits.always_share:  # nearly always, and no quantile is larger
         return []
     nearly_all = float(np.quantile(shares, 1.0 - limits.always_buckets))
     least = (limits.always_share, limits.always_seconds)

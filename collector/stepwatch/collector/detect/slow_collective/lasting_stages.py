@@ -1,7 +1,7 @@
-"""Waits between pipeline stages that have grown by a little, for minutes, and no stage's work.
+"""Waits between pipeline stages that have grown slightly, for minutes, without more stage work.
 
-What one stage works longer is what the others wait longer. What all stages together, each by its
-slowest rank, work longer is taken off; what is left is the way between them.
+If one stage works longer, the others wait longer by the same time. The work growth of all stages
+together, each by its slowest rank, is subtracted; the remainder is the transfer between them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from .thresholds import Thresholds
 
 
 class GrownWait(NamedTuple):
-    """The wait for pipeline neighbours per step has changed; `more` seconds of it are what stages
-    work longer, and `lost` is the share of the time that the rest costs."""
+    """The wait for pipeline neighbours per step has changed.
+
+    `more` seconds are explained by longer stage work, and `lost` is the time share that the
+    remainder costs.
+    """
 
     change: Change
     more: float
@@ -35,7 +38,10 @@ class GrownWait(NamedTuple):
 
 
 def grown_wait(course: Course, stage: SmallIntegers, limits: Thresholds) -> GrownWait | None:
-    """The wait of a pipeline with these stages (ranks,), if it has grown for good, at a cost."""
+    """Return the wait in a pipeline with stages `stage` (ranks,), if it has grown for good.
+
+    The growth must cost enough.
+    """
     if course.work.shape[2] != len(stage) or not len(course.seconds):
         return None
     work, wait = longest_work(course, stage), course.pipeline_wait / course.steps
@@ -46,7 +52,7 @@ def grown_wait(course: Course, stage: SmallIntegers, limits: Thresholds) -> Grow
     more = float(np.median(work[change.at :]) - np.median(work[: change.at]))
     excess = change.after - change.before - max(0.0, more) * (1.0 - follows)
     lost = lost_ratio(course, change, excess)
-    # What is left must be beyond chance by itself, and more than what the work explains.
+    # The remainder must be beyond chance by itself, and larger than the explained part.
     sure = change.sure * excess / max(change.after - change.before, 1e-9)
     if lost < limits.lasting_lost_ratio or sure < limits.lasting_rest_sure or excess < more:
         return None
@@ -55,10 +61,10 @@ def grown_wait(course: Course, stage: SmallIntegers, limits: Thresholds) -> Grow
 
 
 def _follows(wait: Vector, work: Vector) -> float:
-    """Seconds that the wait grows by with each second of work, from one bucket to the next: the
-    bubble of longer sequences is longer. A change for good is one difference of many.
+    """Return by how many seconds the wait grows with each second of work, between buckets.
 
-    Wait 1, 2, 1, 3 beside work 4, 6, 4, 8: differences 1, -1, 2 beside 2, -2, 4 -> 0.5.
+    The bubble grows with the sequences. A permanent change is one difference among many. Wait 1, 2,
+    1, 3 with work 4, 6, 4, 8: differences 1, -1, 2 against 2, -2, 4 -> 0.5.
     """
     more, longer = np.diff(work), np.diff(wait)
     power = float(more @ more)
@@ -66,15 +72,17 @@ def _follows(wait: Vector, work: Vector) -> float:
 
 
 def longest_work(course: Course, stage: SmallIntegers) -> Vector:
-    """Seconds per step (buckets,) that all stages together work, each by its slowest rank."""
+    """Return the seconds per step (buckets,) that all stages work, each by its slowest rank."""
     work = course.work.sum(axis=1, dtype=np.float64) / course.steps[:, None]
     slowest = [work[:, stage == number].max(axis=1) for number in np.unique(stage).tolist()]
     return np.asarray(np.sum(slowest, axis=0))
 
 
 def finding_of(grown: GrownWait, pair: Pair | None, ranks: Mapping[int, list[int]]) -> Finding:
-    """The finding on a wait that has grown, between a pair of stages or, where it is None, some;
-    `ranks` holds the ranks of each stage."""
+    """Return the finding on a grown wait, between a pair of stages, or between some if it is None.
+
+    `ranks` holds each stage's ranks.
+    """
     subject, place = names_of(pair, ranks)
     wait_before, wait_after = grown.change.before, grown.change.after
     summary = (

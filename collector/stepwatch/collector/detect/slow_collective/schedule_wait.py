@@ -1,9 +1,9 @@
-"""What stages of a pipeline may wait for each other, by their work and their schedule alone.
+"""The wait between pipeline stages that their work and their schedule alone explain.
 
-A job that was slow from its first step on has no other past to be compared with. A schedule has:
-with `m` microbatches a step takes no longer than the slowest stage works, and what each of the
-others works on one microbatch, until the first has come through and after the last has. What ranks
-wait beyond it is the way between them.
+A job that was slow from its first step has no other baseline. A schedule has one: with `m`
+microbatches a step takes no longer than the slowest stage's work, plus each other stage's work on
+one microbatch, for the first to pass through and for the last to follow. A longer wait is the
+transfer between stages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NOT_IN_STAGES = tuple(name for name in WORK if name not in STAGE_WORK)
 
 
 def schedule_wait(window: Window, stages: Sequence[int], microbatches: float) -> Vector:
-    """Seconds (steps,) that ranks wait for other stages on average where transfers take none.
+    """Return the seconds (steps,) that ranks wait for other stages on average without transfers.
 
-    Stages count by their slowest rank. What some rank does between its passes longer than another,
-    loading data for example, the others may wait for, too.
+    Stages count by their slowest rank. The other ranks may also wait for work between one rank's
+    passes that takes longer than on another, such as loading data.
 
-    Worked example: four stages of 0.2 s each, eight microbatches: a step of
-    0.2 + 3 * 0.2 / 8 = 0.275 s, of which a rank waits 0.075 s.
+    Worked example: four stages of 0.2 s each, eight microbatches: a step takes 0.2 + 3 * 0.2 / 8 =
+    0.275 s, in which a rank waits 0.075 s.
     """
     work, outside = self_time(window, STAGE_WORK), self_time(window, _NOT_IN_STAGES)
     slowest = np.stack([work[:, window.stage == number].max(axis=1) for number in stages], axis=1)
@@ -38,10 +38,11 @@ def schedule_wait(window: Window, stages: Sequence[int], microbatches: float) ->
 
 
 def microbatches_by(ideal_bubble_ratio: float | None, stages: int, sends: Rows) -> float:
-    """Microbatches of a step: by the bubble that the schedule cannot avoid, where that is known,
-    else as many as a rank sends to another; 1 without either, as if stages worked in turn.
+    """Return the microbatches per step.
 
-    A bubble of 3/11 in four stages is that of eight.
+    They follow from the unavoidable bubble if it is known, else from the number of sends from one
+    rank to another; 1 without either, as if stages worked in turn. A bubble of 3/11 in four stages
+    gives eight.
     """
     if ideal_bubble_ratio is not None and 0.0 < ideal_bubble_ratio < 1.0:
         return (stages - 1) * (1.0 - ideal_bubble_ratio) / ideal_bubble_ratio

@@ -1,4 +1,4 @@
-"""Inputs of the look at transfers between pipeline stages."""
+"""Inputs for the check of transfers between pipeline stages."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ from .stage_transfers import (
 from .thresholds import LIMITS
 
 _AROUND = tuple(name for name in WORK if name not in STAGE_WORK)
-"""What all stages do at the same time, before and after the microbatches pass through them: they
-wait for the last to begin, so all together what it takes longer than the mean of them."""
+"""Phases that all stages run at the same time, before and after the microbatches pass.
+
+The stages wait for the last one to begin, so for all together the wait is its excess over the mean.
+"""
 
 
 def find_between_stages(context: DetectionContext) -> list[Finding]:
-    """Pipeline stages that wait for transfers, not for each other's work."""
+    """Return findings on pipeline stages that wait for transfers, not for each other's work."""
     findings = _clear(context) or _beyond_schedule(context) or _lasting(context)
     return [context.dated(with_clock(context, finding)) for finding in findings]
 
@@ -52,15 +54,17 @@ def _clear(context: DetectionContext) -> list[Finding]:
     if waiting is None:
         return []
     findings = detect_between_stages(waiting, LIMITS)
-    if findings:  # only a finding is worth a look at every pair of ranks
+    if findings:  # only a finding justifies a look at every pair of ranks
         sends = _sends(context, waiting.numbers, waiting.ranks)
         findings = detect_between_stages(waiting._replace(sends=sends), LIMITS)
     return findings
 
 
 def _beyond_schedule(context: DetectionContext) -> list[Finding]:
-    """Waits that are longer than the work and the schedule make them, whatever they were before:
-    ranks that are blocked in sends meanwhile show that it is the way."""
+    """Return findings on waits beyond the work and the schedule, whatever they were before.
+
+    Ranks that are blocked in sends meanwhile show that the transfer is the cause.
+    """
     window = context.window
     stages = known_stages(window)
     chosen = np.flatnonzero(usable_steps(window))
@@ -85,7 +89,7 @@ def _beyond_schedule(context: DetectionContext) -> list[Finding]:
 
 
 def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting:
-    """What ranks wait in some steps, beside what their schedule makes of the work in these."""
+    """Return the waits in some steps, with the wait that the schedule derives from their work."""
     may = schedule_wait(part, stages, microbatches)
     usual = float(np.median(may[-LIMITS.window_steps :]))
     wait = part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64)
@@ -93,7 +97,7 @@ def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting
 
 
 def _lasting(context: DetectionContext) -> list[Finding]:
-    """Waits that have grown too little for any one step, for minutes."""
+    """Return findings on waits that have grown too little for any one step, for minutes."""
     window = context.window
     stages = known_stages(window)
     if context.course is None or len(stages) < 2 or not context.compares_ranks:
@@ -114,7 +118,7 @@ def _lasting(context: DetectionContext) -> list[Finding]:
 
 
 def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
-    """Waits that are longer than in an earlier attempt, or in other jobs of the class."""
+    """Return the finding on waits that exceed an earlier attempt's, or other jobs' in the class."""
     if not may_be_slower(course, course.pipeline_wait, LIMITS):
         return None
     stage, references = context.window.stage, context.once(known_elsewhere)
@@ -125,14 +129,14 @@ def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
 
 
 def _ranks_of(window: Window) -> dict[int, list[int]]:
-    """The ranks of each stage."""
+    """Return each stage's ranks."""
     return {
         number: np.flatnonzero(window.stage == number).tolist() for number in known_stages(window)
     }
 
 
 def _waiting(context: DetectionContext) -> Waiting | None:
-    """What ranks wait for neighbours; None without stages, or without a baseline."""
+    """Return the ranks' waits for neighbours; None without stages, or without a baseline."""
     window = context.window
     stages = known_stages(window)
     if len(stages) < 2 or not context.compares_ranks:
@@ -164,20 +168,25 @@ def _waiting(context: DetectionContext) -> Waiting | None:
 
 
 def _longer(part: Window, phases: tuple[str, ...], baseline: Mapping[str, Vector]) -> Matrix:
-    """Seconds (steps, ranks) that each rank works longer than in the run's first steps."""
+    """Return the seconds (steps, ranks) each rank works longer than in the run's first steps."""
     baseline_work = np.sum([baseline[name] for name in phases], axis=0)[None, :]
     return np.asarray(np.maximum(self_time(part, phases) - baseline_work, 0.0))
 
 
 def _longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
-    """That of the slowest rank of each stage (steps, stages), for which the other stages wait."""
+    """Return the excess of each stage's slowest rank (steps, stages).
+
+    The other stages wait for this rank.
+    """
     slowest = [longer[:, stage == number].max(axis=1) for number in stages]
     return np.stack(slowest, axis=1)
 
 
 def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
-    """That of the rank of each stage (steps, stages) that is slowest in the newest steps: of many
-    ranks another one is long in each step, by chance."""
+    """Return the excess of each stage's slowest rank in the newest steps (steps, stages).
+
+    The maximum over many ranks would pick a different rank in each step, by chance.
+    """
     usual = np.median(longer[-LIMITS.window_steps :], axis=0)
     members = [np.flatnonzero(stage == number) for number in stages]
     return longer[:, [int(ranks[np.argmax(usual[ranks])]) for ranks in members]]
@@ -186,10 +195,10 @@ def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]
 def _sends(
     context: DetectionContext, numbers: Integers, ranks: Mapping[int, list[int]]
 ) -> dict[Pair, float]:
-    """Seconds per step that ranks of each pair of stages were blocked in sends to each other, in
-    the newest of the steps `numbers`.
+    """Return for how long ranks of each stage pair were blocked in sends, in seconds per step.
 
-    Who sends over a slow way is blocked until it is over; who only receives late data is not.
+    The newest of the steps `numbers` count. A sender on a slow link is blocked until the transfer
+    is over; a receiver of late data is not.
     """
     stage_of = {rank: stage for stage, members in ranks.items() for rank in members}
     calls = collectives_on(context.attempt, context.window.clock)
@@ -211,7 +220,7 @@ def _sends(
 
 
 def _send_rows(context: DetectionContext, numbers: Integers) -> Rows:
-    """What ranks sent in the newest of the steps `numbers`."""
+    """Return the sends in the newest of the steps `numbers`."""
     calls = collectives_on(context.attempt, context.window.clock)
     newest = numbers[-LIMITS.window_steps :]
     rows = calls.of_steps(int(newest[0]), int(newest[-1]))

@@ -1,7 +1,7 @@
-"""Slow sends and receives between pipeline stages: ranks wait for neighbours that work no longer.
+"""Slow sends and receives between pipeline stages: ranks wait although no stage works longer.
 
-What stages wait for each other grows with their work, and with the way between them. The wait that
-is left after taking off all that stages work longer than in the run's first steps is the way.
+The wait between stages grows with their work, and with the transfer time. The wait that remains
+after subtracting all growth in stage work since the run's first steps is the transfer.
 
     stage 0 works 0.2 s as before, stage 1 too; each waits 0.9 s instead of 0.1 s: 0.8 s transfer
 """
@@ -27,18 +27,18 @@ Pair = tuple[int, int]
 """Two neighbouring stages, the lower first."""
 BASELINE = "baseline"
 SUBJECT = "pipeline"
-"""Of the one finding that there is at a time."""
+"""The subject of the single finding that can exist at a time."""
 
 
 class Waiting(NamedTuple):
-    """How long the ranks of a pipeline wait for neighbours; arrays (steps,) in seconds.
+    """How long a pipeline's ranks wait for neighbours; arrays (steps,) in seconds.
 
-    `numbers` are the evaluated steps, `seconds` their lengths, `wait` the mean over ranks, `usual`
-    that in the run's first steps, `more` what they may wait longer because stages, each by its
-    slowest rank, work longer than in those. `sends` maps a pair of stages to what its ranks were
-    blocked in sends per step, empty where the trainer's sends are not seen; `ranks` a stage to its
-    ranks. Where `against` is not the baseline, `usual` and `more` are what that makes of the work
-    of the steps.
+    `numbers` are the evaluated steps, `seconds` their durations and `wait` the mean over ranks.
+    `usual` is the mean wait in the run's first steps. `more` is the wait growth explained by longer
+    stage work since then, each stage by its slowest rank. `sends` maps a pair of stages to the
+    blocked send seconds per step, empty if the trainer's sends are not visible. `ranks` maps a
+    stage to its ranks. If `against` is not the baseline, `usual` and `more` are that reference's
+    results for the steps' work.
     """
 
     numbers: Integers
@@ -52,7 +52,7 @@ class Waiting(NamedTuple):
 
 
 def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]:
-    """At most one finding, about the transfers between stages; it names the pair if one is slow."""
+    """Return at most one finding, about stage transfers; it names the pair if one is slow."""
     if len(waiting.numbers) < limits.certain_few_steps:
         return []
     excess = waiting.wait - waiting.usual - waiting.more
@@ -68,7 +68,7 @@ def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]
 
 
 def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
-    """Whether the waits of the newest few steps are far longer, where these steps are long."""
+    """Return whether the newest few steps' waits are far longer, if these steps are long."""
     fewest = fewest_long(waiting.seconds, limits)
     if fewest is None:
         return False
@@ -80,7 +80,7 @@ def _is_certain(waiting: Waiting, excess: Vector, limits: Thresholds) -> bool:
 
 
 def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
-    """The pair of stages whose sends block far longer than those of any other pair."""
+    """Return the pair of stages whose sends block far longer than any other pair's."""
     if not sends:
         return None
     worst = max(sends, key=lambda pair: (sends[pair], pair))
@@ -90,10 +90,10 @@ def slow_pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
 
 
 def names_of(pair: Pair | None, ranks: Mapping[int, list[int]]) -> tuple[str, str]:
-    """The subject of a finding on transfers between stages, and what a summary says of them.
+    """Return the subject of a finding on stage transfers, and the place words for its summary.
 
-    The subject is the same for all pairs: which one it is may be known late, and then it is the
-    same incident.
+    The subject is the same for all pairs: the pair may become known late, and the incident stays
+    the same.
     """
     if pair is None:
         return SUBJECT, "between stages of the pipeline (which pair is not known)"
@@ -102,7 +102,7 @@ def names_of(pair: Pair | None, ranks: Mapping[int, list[int]]) -> tuple[str, st
 
 
 def confidence_in(pair: Pair | None) -> Confidence:
-    """What is said of a pair, or of one of them."""
+    """Return the confidence for a known pair, or for an unknown one."""
     return Confidence.ONE_OF if pair is None else Confidence.LIKELY
 
 

@@ -1,4 +1,4 @@
-"""Thresholds of the slow collective detector, as `thresholds.toml` holds them."""
+"""Thresholds of the slow-collective detector, loaded from `thresholds.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a transfer is slow; see `thresholds.toml`."""
+    """Thresholds for a slow transfer; see `thresholds.toml`."""
 
     window_steps: int
     least_steps: int

@@ -1,7 +1,7 @@
-"""What operations transfer in each step, beside what their baseline gives, and where that is slow.
+"""The transfers of operations in each step, their baseline, and where they are slow.
 
-Where members are late in turns a transfer is too high (see `collectives`): all of them then work
-longer, too, and that much is taken off.
+If members are late in turns, the transfer is overestimated (see `collectives`): all members then
+work longer, too, and that excess is subtracted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Key = tuple[int, int]
 
 
 class Steps(NamedTuple):
-    """The evaluated steps, in rising order, and how much longer each rank works than its baseline.
+    """The evaluated steps, in rising order, and each rank's excess work over its baseline.
 
-    `seconds` (steps,) is the length of each; `more_work` (steps, ranks) own seconds beyond those of
-    the run's first steps, NaN where unknown; `slowdown` (steps,) what most ranks work longer by, at
-    least 1: on a busy host transfers take longer, too.
+    `seconds` (steps,) are the durations. `more_work` (steps, ranks) is the excess over the run's
+    first steps in seconds, NaN where unknown. `slowdown` (steps,) is the factor by which most ranks
+    work longer, at least 1: on a busy host transfers take longer, too.
     """
 
     numbers: Integers
@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 class Transfers(NamedTuple):
     """Operations by step: planes (keys, steps) of seconds and bytes, NaN where unknown.
 
-    `expected` is what the baseline gives, for these bytes and calls; `keys` names (group, op).
+    `expected` is the baseline for these bytes and calls; `keys` names (group, op).
     """
 
     keys: list[Key]
@@ -48,7 +48,7 @@ class Transfers(NamedTuple):
 
 
 def transfers(waits: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
-    """The operations of `steps`, beside what their baseline gives."""
+    """Return the operations in `steps`, with their baseline."""
     heads, seconds = waits.rows[waits.first], waits.transfer[waits.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
     names, key = np.unique(numbers, return_inverse=True)
@@ -74,11 +74,11 @@ NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
 
 
 def _more_work(waits: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
-    """Per (group, op, step) the most that lateness in turns adds to the least wait.
+    """Return per (group, op, step) the most that lateness in turns adds to the least wait.
 
-    The member that works most longer waits for the others only, each of which may be the last in
-    one call. Of four members that work 1, 1, 0, 0 s longer, in two calls or more, it is 1 s; where
-    one alone does, it is nothing: all others wait for it.
+    The member with the largest excess work waits only for the others, each of which may be the last
+    in one call. With four members that work 1, 1, 0, 0 s longer, in two calls or more, the result
+    is 1 s. If only one does, the result is 0: all others wait for it.
     """
     if not len(waits.first):
         return np.zeros(0)
@@ -93,7 +93,7 @@ def _more_work(waits: Waits, steps: Steps, step: Integers, inside: Mask) -> Vect
 
 
 def is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
-    """Where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
+    """Return where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
     expected = moved.expected * steps.slowdown
     excess = moved.seconds - expected
     with np.errstate(invalid="ignore"):

@@ -15,8 +15,8 @@ from stepwatch.signals.records import OP_NAMES
 def with_arrival_skew(finding: Finding, waits: Waits) -> Finding:
     """Add to `finding` how long its rank made another one wait in a collective since it began.
 
-    It is the mean of the ranks that waited: of thousands the sum is hours within a step.
-    The finding stays as it is where its rank did not, or where that is unknown.
+    It is the mean over the waiting ranks: for thousands of ranks the sum is hours within a step.
+    The finding stays as it is if its rank caused no wait, or if this is unknown.
     """
     heads, (ranks, seconds) = waits.rows[waits.first], caused(waits)
     is_attributed = (ranks >= 0) & (heads["step"] >= finding.began_step)

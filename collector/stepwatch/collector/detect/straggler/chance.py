@@ -1,8 +1,8 @@
-"""Whether a slow rank may be chance: work that differs by nature is nobody's fault.
+"""Whether a slow rank may be chance: naturally varying work is no rank's fault.
 
-Lengths of two values, or anything else that makes a rank's steps long now and then, makes those of
-the other ranks long as often. How often they exceed their peers says how likely it is that this
-rank does so in all of its newest steps.
+If sequence lengths, or anything else, make a rank's steps long occasionally, they do so as often on
+the other ranks. The rate at which those exceed their peers gives the probability that this rank
+does so in all its newest steps.
 """
 
 from __future__ import annotations
@@ -21,20 +21,25 @@ from stepwatch.signals.arrays import FloatMatrix, Floats
 _FEW_RANKS = 64
 _LEAST_KNOWN = 0.05
 _MAY_BE_HIDDEN = 0.2
-"""Share of the steps of a slow rank that may not be long: a long one of its peer hides it. Where
-more are not, it may draw lengths that nobody has drawn before: how long a step is says nothing."""
+"""Share of a slow rank's steps that may be short: a peer's long step may hide its own.
+
+If more are short, it may draw lengths that no other rank has drawn before: the step duration then
+shows nothing.
+"""
 LOOK_SECONDS = 1.0
-"""A job is looked at no more often (`runtime.service`), however short its steps are: a day has as
-many chances of a false alarm as it has looks, or steps where those are fewer."""
+"""Minimum interval between evaluations (`runtime.service`), however short the steps are.
+
+A day has as many chances for a false alarm as evaluations, or as steps if those are fewer.
+"""
 
 
 def beyond_chance(
     slow: SlowRank, steps: EvaluatedSteps, limits: Thresholds, named: Collection[int] = ()
 ) -> bool:
-    """Whether other ranks are so far above their peers too rarely for chance to explain `slow`.
+    """Return whether other ranks exceed their peers too rarely for chance to explain `slow`.
 
-    Those `named` with it do not count as long as they are the fewer: a node may be slow as a whole.
-    A rank alone in its stage has nobody to be exchanged with: it exceeds its own baseline.
+    The `named` ranks do not count as long as they are a minority: a node may be slow as a whole. A
+    rank alone in its stage has no interchangeable peer: it exceeds its own baseline.
     """
     if slow.rank in steps.stages.single_ranks:
         return True
@@ -64,19 +69,18 @@ def beyond_chance(
 
 
 def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
-    """Whether the tokens that `slow` reports explain more than half of what it takes longer than
-    its peers: a rank that has more to do is not slow.
+    """Return whether the reported tokens explain more than half of the excess over the peers.
 
-    2.2 times as long for 1.9 times the tokens, of which 0.3 of 1.2 are left, is not; 3 times for
-    1.5 times the tokens is. Fewer tokens make nobody slower, and more than `_MOST_TOKENS` times as
-    many are a lie.
+    A rank with more work is not slow. 2.2 times as long for 1.9 times the tokens leaves 0.3 of 1.2,
+    and is not slow; 3 times as long for 1.5 times the tokens is. Fewer tokens make no rank slower,
+    and more than `_MOST_TOKENS` times as many are invalid.
     """
     if slow.phase not in _OF_TOKENS:
         return False
     stage = steps.window.stage
     peers = np.flatnonzero((stage == stage[slow.rank]) & (np.arange(len(stage)) != slow.rank))
     tokens = steps.window.plane("tokens", steps.rows[slow.shows]).astype(np.float64)
-    peer_tokens = np.median(tokens[:, peers], axis=1)  # NaN where one of them is
+    peer_tokens = np.median(tokens[:, peers], axis=1)  # NaN if one of them is NaN
     more = np.divide(
         tokens[:, slow.rank], peer_tokens, out=np.ones(len(tokens)), where=peer_tokens > 0
     )
@@ -86,37 +90,38 @@ def more_tokens_explain(slow: SlowRank, steps: EvaluatedSteps) -> bool:
 
 
 _OF_TOKENS = frozenset({"forward", "backward"})
-"""Phases that grow with the tokens."""
+"""Phases whose time grows with the tokens."""
 _MOST_TOKENS = 4.0
-"""Lengths of sequences in one step differ by a factor of three where they are drawn evenly."""
+"""Sequence lengths in one step differ by a factor of three if drawn evenly."""
 
 
 def _usual_seconds(slow: SlowRank, steps: EvaluatedSteps) -> float:
-    """Seconds of a step without what the slow rank works longer than its peers.
+    """Return the step's duration in seconds, less the slow rank's excess work over its peers.
 
-    A job that is young may have no step without, and noise grows with what ranks work, not with how
-    long they wait for another: of steps of 5 s of which one rank makes 4.5 s, it is half a second.
+    A young job may have no step without a slow rank. Noise grows with the ranks' work, not with
+    their wait for another rank: in 5 s steps with one rank working 4.5 s longer, the result is half
+    a second.
     """
     return float(np.median(seconds_without(slow.rank, steps)))
 
 
 def _log_rarer(level: float, most: float, step_seconds: float) -> float:
-    """Logarithm of how many times more rarely a step is far by `level` than by the `most` that was
-    seen, where that is less: as in the heaviest tails that have been seen, half as often by twice
-    as much. Nothing is known of less than a twentieth of a step.
+    """Return the log factor by which excesses of `level` are rarer than the largest one seen.
 
-    Of steps of a second that were up to 0.2 s longer, those of 2 s are ten times as rare.
+    The factor is that of the heaviest tails seen so far: twice the excess is half as frequent. It
+    is at least 1. `most` counts as at least a twentieth of a step, as nothing is known about
+    smaller excesses. Worked example: in 1 s steps that were up to 0.2 s longer, an excess of 2 s is
+    ten times as rare.
     """
     return math.log(max(1.0, level / max(most, _LEAST_KNOWN * step_seconds)))
 
 
 def far_alone(excess: FloatMatrix, level: float, limits: Thresholds) -> tuple[int, Floats]:
-    """How often ranks are above their peers by `level`, and by how much in all other steps and in
-    these (cells,), given the `excess` (steps, ranks).
+    """Return how often ranks exceed their peers by `level`, and the counted excesses (cells,).
 
-    Work that differs by nature makes a rank's steps long one by one. A rank whose steps are in a
-    row was slow itself for a while: slowness that moves from rank to rank is no chance. Such a row
-    of `least_steps` and more is left out.
+    `excess` is an array (steps, ranks). Naturally varying work makes a rank's steps long one by
+    one. A rank with consecutive long steps was slow itself for a while: slowness that moves from
+    rank to rank is no chance. Runs with `least_steps` or more steps are therefore left out.
     """
     is_far = excess >= level
     rows = np.zeros_like(is_far)
@@ -128,8 +133,10 @@ def far_alone(excess: FloatMatrix, level: float, limits: Thresholds) -> tuple[in
 
 
 def _other_excess(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> FloatMatrix:
-    """How far the other ranks are above their peers in the phase (steps, ranks): all ranks where
-    they are few, else those of its stage, which are enough."""
+    """Return how far the other ranks are above their peers in the phase (steps, ranks).
+
+    If the job has few ranks, all of them count, else only those in the stage, which are enough.
+    """
     part = steps if len(steps.ranks) <= _FEW_RANKS else steps.around(np.array([slow.rank]))
     self_seconds = part.self_time(slow.phase)
     excess = self_seconds - part.peers(self_seconds, slow.phase)
@@ -140,11 +147,11 @@ def _other_excess(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int])
 
 
 def log_chance(hits: int, steps: int, far_cells: int, cells: int) -> float:
-    """Logarithm of the chance that a rank is far above its peers in `hits` of its `steps`, where
-    the others are in `far_cells` of their `cells`.
+    """Return the log probability that a rank is far above its peers in `hits` of its `steps`.
 
-    How often that happens is known from those cells only: of none in 16, seven in a row are no
-    wonder of 17**-7 but one of 1/18 * 2/19 * ... * 7/24.
+    The others are far above theirs in `far_cells` of their `cells`, and only those cells show the
+    rate. With none in 16, the probability of seven in a row is not 17**-7 but 1/18 * 2/19 * ... *
+    7/24.
     """
     draws = np.arange(hits)
     chance = float(np.log((far_cells + 1.0 + draws) / (cells + 2.0 + draws)).sum())

@@ -1,10 +1,10 @@
 """Straggler: a rank whose self time is longer than that of ranks with the same work.
 
-Self time excludes every wait, so the slow rank is the one with more of it, while the ranks it
-delays show wait. Peers are the other ranks of its pipeline stage; a rank without peers is compared
-with its own baseline. A rank that is far slower than its peers, persistently or intermittently, is
-found within seconds, if that is not by chance, given how often the other ranks have such steps.
-Whatever is smaller or rarer is found by the evidence that all steps leave (`costly`).
+Self time excludes every wait, so the slow rank has more of it, while the ranks that it delays show
+wait. Peers are the other ranks in its pipeline stage; a rank without peers is compared with its own
+baseline. A rank that is far slower than its peers, persistently or intermittently, is found within
+seconds, unless the other ranks' rate of such steps makes chance a possible reason. Smaller or rarer
+slowness is found by the evidence from all steps (`costly`).
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ def detect(
     numbers: Integers | None = None,
     partners: Partners | None = None,
 ) -> list[Finding]:
-    """Findings on the newest steps of `window`, the worst first, and those on `costly` ranks.
+    """Return findings on the newest steps of `window`, the worst first, and on `costly` ranks.
 
-    `window` may hold more steps than are evaluated: they show since when. `baseline` maps a phase
-    to the seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older
-    half of the window is the baseline. There are no findings with more stages than a pipeline has.
-    Where `window` has some ranks of the job only, `numbers` (ranks,) says which; all else that is
-    given speaks of its columns, but `partners`, which knows ranks by their numbers.
+    `window` may hold more steps than are evaluated: they date the beginning. `baseline` maps a
+    phase to the seconds per step (ranks,) in the run's first steps, NaN where unknown; in that case
+    the older half of the window is the baseline. There are no findings with more stages than a
+    pipeline can have. If `window` holds only some of the job's ranks, `numbers` (ranks,) lists
+    them. All other arguments refer to its columns, except `partners`, which identifies ranks by
+    number.
     """
     usable = usable_steps(window)
     stages = peers_of(window.stage)
     if usable.sum() < limits.certain_few_steps or stages is None:
         return []
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
-    # A single process that waits for data is a job that does: there is no rank to compare it with.
+    # A single process that waits for data is a waiting job: there is no rank for a comparison.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
     looked_at = worth_a_look(steps, phases, limits)
     slow = [rank for phase in looked_at for rank in persistent(steps, phase, limits)]
@@ -69,7 +70,7 @@ def detect(
             remaining.setdefault(costly_rank.rank, costly_rank)
     unsteady += [accumulated(costly_rank, steps) for costly_rank in remaining.values()]
     reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in unsteady]
-    # What costs too little to be reported leaves nobody out, either.
+    # A finding that costs too little to be reported does not exclude others, either.
     reported = [
         (rank, finding) for rank, finding in reported if rank.rank in costs or is_worth_it(finding)
     ]
@@ -80,7 +81,7 @@ def detect(
 
 
 def is_worth_it(finding: Finding, limits: Thresholds = LIMITS) -> bool:
-    """Whether it costs enough to be reported before evidence says how much."""
+    """Return whether it costs enough to be reported before evidence gives its cost."""
     return not finding.lost_ratio < limits.least_lost_unsure
 
 
@@ -90,8 +91,11 @@ def _beyond_partners(
     partners: Partners,
     numbers: Integers | None,
 ) -> list[tuple[SlowRank, Finding]]:
-    """Those of `slow` that are not chance because a partner is left out: `named` before, or one of
-    the `partners` that are. A node as a whole has no partner."""
+    """Drop ranks from `slow` that may be chance because a partner is left out.
+
+    A left-out partner is one `named` before, or one that `partners` leaves out. A whole node has no
+    partner.
+    """
     unexplained = []
     left_out = [_number(column, numbers) for column in named]
     for slow_rank, finding in slow:
@@ -104,12 +108,12 @@ def _beyond_partners(
 
 
 def _number(column: int, numbers: Integers | None) -> int:
-    """The number of the rank in a column of the window."""
+    """Return the rank number for a column of the window."""
     return column if numbers is None else int(numbers[column])
 
 
 def _worst_phase(findings: list[Finding]) -> list[Finding]:
-    """One finding per rank: the phase with the largest excess; the others follow from it."""
+    """Return one finding per rank: the phase with the largest excess; the others follow from it."""
     worst: dict[int, Finding] = {}
     for finding in findings:
         worst_so_far = worst.get(finding.rank)

@@ -1,4 +1,4 @@
-"""What a slow rank's device did in its phase: its work, and its wait for the host."""
+"""A slow rank's device in its phase: its work, and its wait for the host."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepwatch.collector.state.trackers.steps.step_window import DEVICE
 
 
 class DeviceTimes(NamedTuple):
-    """Medians over the steps that a slow rank shows in, in seconds per step, NaN where unknown.
+    """Medians over the steps that show a slow rank, in seconds per step, NaN where unknown.
 
-    `idle` is the part of its phase in which its device had nothing enqueued ahead, `peers_idle`
-    that of its peers; `lead` how far its host was ahead at the end of a step, `usual_lead` that of
-    the median rank.
+    `idle` is the part of its phase in which its device had nothing enqueued ahead, and `peers_idle`
+    that of its peers. `lead` is its host's lead at the end of a step, and `usual_lead` the median
+    rank's.
     """
 
     idle: float
@@ -27,7 +27,7 @@ class DeviceTimes(NamedTuple):
 
 
 def device_times(slow: SlowRank, steps: EvaluatedSteps) -> DeviceTimes | None:
-    """What the device of `slow` did; None where the hosts' clock timed the steps."""
+    """Return the device times for `slow`; None if the hosts' clock timed the steps."""
     if steps.window.clock != DEVICE:
         return None
     part = steps.around(np.array([slow.rank]))

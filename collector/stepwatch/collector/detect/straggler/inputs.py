@@ -1,4 +1,4 @@
-"""Inputs of the straggler detector."""
+"""Inputs for the straggler detector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Ranks whose self time is longer than that of their peers."""
+    """Return findings on ranks whose self time is longer than their peers' self time."""
     attempt = context.attempt
     if not context.compares_ranks:
         return []
@@ -42,7 +42,7 @@ def find(context: DetectionContext) -> list[Finding]:
             context.window, rank_facts(attempt), LIMITS, baseline, costly, partners=partners
         )
     elif len(ranks):
-        costly = [rank for rank in costly if rank.node < 0]  # the other nodes cannot be seen
+        costly = [rank for rank in costly if rank.node < 0]  # the other nodes are not visible
         findings = _among(context, ranks, costly)
     else:
         return []
@@ -61,7 +61,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _costly(context: DetectionContext) -> list[CostlyRank]:
-    """Ranks that accumulated evidence names."""
+    """Return the ranks named by accumulated evidence."""
     stage = context.window.stage
     rarely = alone_and_rarely_slow(context.once(rare_stages), stage, LIMITS)
     evidence, course = evidence_of(context), context.course
@@ -74,7 +74,7 @@ def _costly(context: DetectionContext) -> list[CostlyRank]:
 def _among(
     context: DetectionContext, ranks: Integers, costly: Sequence[CostlyRank]
 ) -> list[Finding]:
-    """Findings where `ranks` alone are compared, as steps of the others are missing."""
+    """Return findings from a comparison of `ranks` alone, as the others' steps are missing."""
     place = {rank: column for column, rank in enumerate(ranks.tolist())}
     columns = [rank._replace(rank=place[rank.rank]) for rank in costly if rank.rank in place]
     attempt = context.attempt
@@ -100,7 +100,7 @@ def _among(
 
 
 def partners_in(context: DetectionContext) -> Partners:
-    """Who meets whom most often, and whom evidence does not know well enough to compare with."""
+    """Return which ranks meet most often, and which ranks have too little evidence to compare."""
     groups = context.attempt.collective_records.groups
     left_out = context.left_out
     if context.course is not None:
@@ -109,13 +109,13 @@ def partners_in(context: DetectionContext) -> Partners:
 
 
 def evidence_of(context: DetectionContext) -> RankEvidence | None:
-    """The evidence on each rank; None where it is on another clock than the window."""
+    """Return the evidence on each rank; None if its clock differs from the window's."""
     evidence = context.attempt.tracker(RankEvidence)
     return evidence if evidence.clock == context.window.clock else None
 
 
 def rank_facts(attempt: Attempt) -> RankFacts:
-    """CPU and run-queue shares of each rank over the newest readings."""
+    """Return each rank's CPU and run-queue shares over the newest readings."""
     nanoseconds, cpu, queue = attempt.ranks.usage.growth()
     seconds = np.where(nanoseconds > 0, nanoseconds / NANOSECONDS, np.nan)
     with np.errstate(invalid="ignore", over="ignore"):

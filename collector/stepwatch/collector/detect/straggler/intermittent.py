@@ -1,4 +1,4 @@
-"""Ranks that are slow in some steps only, again and again, and far more often than by chance."""
+"""Ranks that are slow only in some steps, again and again, and far more often than by chance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stepwatch.signals.arrays import FloatMatrix, Integers, Mask, MaskMatrix
 
 
 def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> list[SlowRank]:
-    """Ranks that are far slower than their peers and than themselves, in some steps, repeatedly.
+    """Return ranks that are repeatedly far slower than their peers and themselves in some steps.
 
-    All work counts, whatever the phase: a rank that loses its processor loses it anywhere. Ranks
-    that are `named` already are left out.
+    All work counts, whatever the phase: a rank that loses its processor loses it anywhere. Ranks in
+    `named` are left out.
     """
     longest = max(limits.intermittent_spans)
     if len(steps.rows) < min(limits.intermittent_spans):
@@ -32,9 +32,10 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
 
 
 def _often_far(self_seconds: FloatMatrix, limits: Thresholds) -> Integers:
-    """Ranks that often work far longer than they usually do; the others cannot be slow.
+    """Return ranks that often work far longer than they usually do; the others cannot be slow.
 
-    Few ranks are ever so far from their shortest step, and only of these the usual one is sought.
+    Few ranks are ever so far from their shortest step, and the usual time is computed only for
+    them.
     """
     ratio = limits.intermittent_ratio
     ranks = np.flatnonzero(self_seconds.max(axis=0) >= ratio * self_seconds.min(axis=0))
@@ -44,7 +45,7 @@ def _often_far(self_seconds: FloatMatrix, limits: Thresholds) -> Integers:
 
 
 def _all_work(steps: EvaluatedSteps, newest: int) -> FloatMatrix:
-    """Self time (steps, ranks) in all phases together."""
+    """Return the self time (steps, ranks) in all phases together."""
     total = steps.self_time(WORK[0], newest).copy()
     for phase in WORK[1:]:
         total += steps.self_time(phase, newest)
@@ -55,13 +56,13 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def _usual(self_seconds: FloatMatrix, limits: Thresholds) -> FloatMatrix:
-    """What the self time of each rank usually is, (1, ranks): a low quantile of its steps."""
+    """Return each rank's usual self time, (1, ranks): a low quantile over its steps."""
     index = int(limits.intermittent_usual_quantile * (len(self_seconds) - 1))
     return np.partition(self_seconds, index, axis=0)[index : index + 1]
 
 
 def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> MaskMatrix:
-    """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
+    """Return where (step, rank) works far longer than its peers, and than in its other steps."""
     self_seconds = _all_work(steps, newest)
     peers = steps.peers(self_seconds, *WORK)
     longest = steps.step_seconds[-newest:]
@@ -74,7 +75,7 @@ def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> MaskM
 
 
 def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
-    """Ranks with more slow steps than chance gives at the other ranks' rate, spread and recent."""
+    """Return ranks with more slow steps than the other ranks' rate explains, spread and recent."""
     span, ranks = slow.shape
     counts = slow.sum(axis=0)
     began = slow.copy()
@@ -93,7 +94,7 @@ def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
 def _repeated(
     steps: EvaluatedSteps, ranks: Integers, span: int, limits: Thresholds
 ) -> list[SlowRank]:
-    """Each rank with the phase that its slow steps lose most in."""
+    """Return each rank with the phase in which its slow steps lose most."""
     part = steps.around(ranks)
     slow = _stands_out(part, 0, limits)
     owns = [part.self_time(phase) for phase in WORK]

@@ -13,20 +13,20 @@ from stepwatch.collector.state.trackers.steps.step_window import DEVICE
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
 
 _MAY_COME_TWICE = frozenset({"data", "other"})
-"""Phases in which a rank may be long in two steps in a row for a reason of its own."""
+"""Phases in which a rank may be long in two consecutive steps for an unrelated reason."""
 _FEWEST_BEFORE = 4
-"""Steps before the first slow one, from which on its usual ones are known."""
+"""Minimum number of steps before the first slow one for its usual duration to be known."""
 
 
 def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
-    """The phases in which `persistent` may find anybody, from a look at all of them together.
+    """Return the phases in which `persistent` may find a rank, from one check for all phases.
 
-    All of them on the devices' clock, or where a rank is alone in its stage: then each phase is
-    compared with more than the same steps of other ranks.
+    On the devices' clock, or if a rank is alone in its stage, the result is all phases: each phase
+    then has more references than the other ranks' same steps.
     """
     if steps.window.clock == DEVICE or len(steps.stages.single_ranks) or not phases:
         return phases
-    # Whoever is slow in most of the newest steps, or certainly in few, is so in the last of them.
+    # A rank that is slow in most of the newest steps, or certainly in few, is slow in the last one.
     phases = _slow_last(steps, phases, limits)
     if not phases:
         return phases
@@ -45,8 +45,10 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
 
 
 def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
-    """The phases in which a rank exceeds its peers in the newest step, by the usual limits or by
-    those of certain ones."""
+    """Return the phases in which a rank exceeds its peers in the newest step.
+
+    The usual limits count, or the limits for certain findings.
+    """
     self_seconds = np.concatenate([steps.self_time(phase, 1) for phase in phases])
     peers, seconds = steps.peers(self_seconds), np.tile(steps.step_seconds[-1:], len(phases))
     certain = limits.certain_ratio, limits.certain_excess_ratio
@@ -56,7 +58,7 @@ def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds)
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
-    """Ranks that exceed their peers in `phase` in most of the newest steps, or certainly in few."""
+    """Return ranks that exceed their peers in `phase` in most newest steps, or certainly in few."""
     newest = max(limits.window_steps, limits.certain_steps)
     self_seconds = steps.self_time(phase, newest)
     peers = steps.peers(self_seconds, phase)
@@ -96,7 +98,7 @@ def _named(
     peers: FloatMatrix,
     limits: Thresholds,
 ) -> Mask:
-    """Ranks that are slow in most of the newest steps, or certainly in few."""
+    """Return ranks that are slow in most of the newest steps, or certainly in few."""
     least = [
         (limits.certain_steps, 0.0),
         (limits.certain_long_steps, limits.certain_long_seconds),
@@ -105,7 +107,7 @@ def _named(
         least.append((limits.certain_few_steps, limits.certain_few_seconds))
     seconds = steps.step_seconds[-len(self_seconds) :]
     certain = _is_certain(self_seconds, peers, seconds, least, limits)
-    if len(steps.stages.single_ranks):  # nobody says whether it is chance
+    if len(steps.stages.single_ranks):  # no peer shows whether it is chance
         least = [least[0], (limits.certain_long_steps, limits.certain_alone_seconds)]
         certain_limits = limits._replace(
             certain_ratio=limits.certain_alone_ratio,
@@ -145,7 +147,7 @@ def _is_slow(
 
 
 def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
-    """Ranks that are slow in the newest step and in most of the window."""
+    """Return ranks that are slow in the newest step and in most of the window."""
     recent = slow[-limits.window_steps :]
     return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
 
@@ -157,8 +159,10 @@ def _is_certain(
     least: Sequence[tuple[int, float]],
     limits: Thresholds,
 ) -> Mask:
-    """Ranks that are very slow in each of the newest few steps: so many that take so many seconds
-    together."""
+    """Return ranks that are very slow in each of the newest few steps.
+
+    Each pair in `least` is a step count and the seconds that these steps must take together.
+    """
     very = exceeds(
         self_seconds, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio
     )
@@ -170,10 +174,10 @@ def _is_certain(
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:
-    """Index of the first slow step: going back until two steps in a row are not.
+    """Return the index of the first slow step: going back until two steps in a row are not slow.
 
-    A step counts if it is slow by at least half of what the newest steps are slow by, so
-    that a noisy step just before does not move the beginning.
+    A step counts if its excess is at least half of the newest steps' median excess, so a noisy step
+    just before does not move the beginning.
     """
     excess = self_seconds - peers
     level = float(np.median(excess[-limits.window_steps :])) / 2
@@ -181,10 +185,11 @@ def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) 
 
 
 def _with_delayed_peers(self_seconds: Floats, since: int, level: float) -> int:
-    """`since`, or the step before, where the rank took as long as after it, and its peers had a
-    long step by chance: they hide the first slow step, but not from the rank's own steps before.
+    """Return `since`, or the step before if the peers' chance delay hid it.
 
-    Own 1, 1, 1, 5, 5 beside peers 1, 1, 1, 4, 1 and level 2: since 4 becomes 3.
+    This applies if the rank took as long there as afterwards: the peers' long step hides the first
+    slow step, but not from the rank's own earlier steps. Own 1, 1, 1, 5, 5 next to peers 1, 1, 1,
+    4, 1 and level 2: since 4 becomes 3.
     """
     if since < _FEWEST_BEFORE:
         return since

@@ -1,4 +1,4 @@
-"""What slow ranks have in common: the node that all of them run on, and nobody else."""
+"""The slow ranks' common node, if all its ranks are slow and no others are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stepwatch.collector.detect.straggler.evidence.costly import NEARLY_ALL
 def with_node(
     findings: list[Finding], nodes: Mapping[int, str], slow_nodes: Collection[str] = ()
 ) -> list[Finding]:
-    """The findings, and where their ranks are those of one node, its name in each of them.
+    """Return the findings, with the node's name in each if their ranks share one node.
 
-    `nodes` names the node of each rank. There must be two slow ranks, and another node. Of
-    `slow_nodes` it is known already that they are slow as a whole.
+    `nodes` maps each rank to its node. At least two slow ranks and a second node are required.
+    `slow_nodes` are already known to be slow as a whole.
     """
     if slow_nodes:
         return [

@@ -1,4 +1,4 @@
-"""From a slow rank to its finding: what it costs, the evidence, and the words."""
+"""The finding on a slow rank: its cost, the evidence, and the words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from stepwatch.signals.names import Cause, FindingKind
 def finding_of(
     slow: SlowRank, steps: EvaluatedSteps, facts: RankFacts, limits: Thresholds
 ) -> Finding:
-    """The finding on `slow`, with the `facts` of all ranks as evidence."""
+    """Return the finding on `slow`, with the `facts` for all ranks as evidence."""
     rank, phase, since, shows = slow.rank, slow.phase, slow.since, slow.shows
     number = int(steps.numbers[rank])
     first = int(steps.steps[since])
@@ -72,8 +72,11 @@ def finding_of(
 
 
 def _usual_step(slow: SlowRank, steps: EvaluatedSteps) -> float:
-    """Step seconds without the slow rank: between its slow steps, or before them, where no other
-    rank is as slow; where there are none, its slow steps without what it works longer."""
+    """Return the step seconds without the slow rank.
+
+    The source is steps between or before its slow steps in which no other rank is as slow. Without
+    any, it is its slow steps less the rank's excess work.
+    """
     seconds, without = steps.step_seconds, np.zeros(len(steps.step_seconds), dtype=np.bool_)
     if slow.step_count:
         without[-slow.step_count :] = True
@@ -92,14 +95,14 @@ def _usual_step(slow: SlowRank, steps: EvaluatedSteps) -> float:
 
 
 _FEWEST_BEFORE = 3
-"""Steps from which on the usual one is known."""
+"""Minimum number of steps for a known usual one."""
 
 
 def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
-    """Share of the throughput that the slow rank costs.
+    """Return the throughput share that the slow rank costs.
 
-    Stretches of time include steps before it began: where the steps themselves name the rank, and
-    show since when, they say it, within the interval that accumulated evidence gives.
+    Time buckets include steps before it began. If the steps themselves name and date the rank, they
+    give the share, within the interval from accumulated evidence.
     """
     cost = slow.cost
     if cost is not None and not (slow.by_steps and slow.since):
@@ -113,7 +116,7 @@ def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
 
 
 def _peers(slow: SlowRank, steps: EvaluatedSteps) -> str:
-    """What it is compared with: the other ranks of its stage, or where it has none, itself."""
+    """Return the reference's name: the other ranks in its stage, or itself without any."""
     return "baseline" if slow.rank in steps.stages.single_ranks else "peers"
 
 
@@ -132,7 +135,7 @@ def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float,
 
 def _until_words(slow: SlowRank) -> str:
     if slow.cost is None or slow.cost.until < 0 or slow.step_count:
-        return ""  # now and then goes on between two times
+        return ""  # occasional slowness continues between two occurrences
     return f"; not any more since step {slow.cost.until}"
 
 
@@ -150,7 +153,7 @@ def _evidence(
     lengths: tuple[float, float],
     facts: RankFacts,
 ) -> tuple[Evidence, ...]:
-    """Rows on self time (of the rank, of its peers), step time (now, usual), wait and CPU."""
+    """Return rows on self time (rank, peers), step time (now, usual), wait and CPU."""
     rank, queue = slow.rank, facts.run_queue_ratio
     against = f"{_peers(slow, steps)} {in_words(work[1])}"
     waits = steps.collective(slow.since)
@@ -165,13 +168,13 @@ def _evidence(
 
 
 ROUGHLY_LOST = f"{LOST_SHARE}, from few stretches"
-"""The same while its interval is wider than it is large: no better than what a few steps say."""
+"""The label while the interval is wider than the share: no better than a few steps' estimate."""
 _POWERS_FROM = 3.0
-"""Smaller odds are said as a number: 10^2 may be 32 or 316."""
+"""Smaller odds are printed as a number: 10^2 may be 32 or 316."""
 
 
 def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
-    """Rows on what accumulated evidence says: the share of the time lost, and how sure it is."""
+    """Return rows on the accumulated evidence: the lost time share, and its certainty."""
     if slow.cost is None:
         return ()
     lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_odds / math.log(10)

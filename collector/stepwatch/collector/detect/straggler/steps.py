@@ -1,4 +1,4 @@
-"""The evaluated steps: self time of each phase, and that of the peers it is compared with."""
+"""The evaluated steps: each phase's self time, and the reference from its peers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from stepwatch.signals.arrays import (
 
 
 class SlowRank(NamedTuple):
-    """A slow rank: its self time and its peers' per evaluated step, where it began, when it shows.
+    """A slow rank: its self time and its peers' per evaluated step, its start, and its slow steps.
 
-    `shows` are the evaluated steps (indices) that it is slow in; `of` how many were looked at for
-    a rank that is slow intermittently, 0 for one that is slow persistently. `cost` is what
-    accumulated evidence says of it, None where that names it not, or not yet. `by_steps` is whether
-    the evaluated steps alone name it.
+    `shows` are the evaluated steps (indices) in which it is slow. `step_count` is the number of
+    steps evaluated for an intermittently slow rank, 0 for a persistently slow one. `cost` is its
+    accumulated evidence, None if that does not name it (yet). `by_steps` is whether the evaluated
+    steps alone name it.
     """
 
     rank: int
@@ -45,10 +45,10 @@ class SlowRank(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluatedSteps:
-    """The evaluated steps of `ranks`: numbers and seconds (steps,), and their rows of `window`.
+    """The evaluated steps of `ranks`: numbers and seconds (steps,), and their rows in `window`.
 
-    `stages` says who is compared with whom; `baseline` maps a phase to seconds per step (ranks,).
-    Ranks are columns of the window that `detect` was given; `numbers` says which ranks these are.
+    `stages` defines the comparison groups; `baseline` maps a phase to seconds per step (ranks,).
+    Ranks are columns of the window passed to `detect`; `numbers` holds their rank numbers.
     """
 
     steps: Integers
@@ -61,28 +61,28 @@ class EvaluatedSteps:
     numbers: Integers
 
     def collective(self, since: int) -> Matrix32:
-        """Collective wait (steps, ranks) from evaluated step `since` on."""
+        """Return the collective wait (steps, ranks) from evaluated step `since`."""
         return self.window.plane("collective", self.rows[since:])
 
     def self_time(self, phase: str, newest: int = 0) -> FloatMatrix:
-        """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
+        """Return self seconds (steps, ranks) in the `newest` evaluated steps; 0 means all."""
         return self.window.plane(phase, self.rows[-newest:])
 
     def busy(self, phase: str, newest: int = 0) -> FloatMatrix | None:
-        """The part of `own` in which the device had work enqueued; None on the host's clock."""
+        """Return the part of self time with device work enqueued; None on the host's clock."""
         if self.window.clock != DEVICE:
             return None
         return self.self_time(phase, newest) - self.self_time(f"{phase}_idle", newest)
 
     def peers(self, self_seconds: FloatMatrix, *phases: str) -> FloatMatrix:
-        """What `self_seconds`, the seconds in all of these phases, is compared with."""
-        if not len(self.stages.single_ranks):  # nobody is compared with a baseline
+        """Return the reference for `self_seconds`, the seconds in all given phases."""
+        if not len(self.stages.single_ranks):  # no rank needs a baseline
             return peer_seconds(self_seconds, self.stages, _NO_BASELINE)
         usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)
         return peer_seconds(self_seconds, self.stages, usual)
 
     def around(self, ranks: Integers) -> EvaluatedSteps:
-        """The same over the ranks that `ranks` are compared with: those of their stages."""
+        """Return the same steps for the ranks in the stages of `ranks`."""
         stage = self.window.stage
         if np.isin(ranks, self.stages.single_ranks).any():
             return self  # they are compared with all others
@@ -98,7 +98,7 @@ class EvaluatedSteps:
         )
 
     def _usual(self, phase: str) -> Vector:
-        """The baseline (ranks,), or where it is unknown the median of the older evaluated steps."""
+        """Return the baseline (ranks,), or the older evaluated steps' median where unknown."""
         plane, single_ranks = self.window.planes[phase], self.stages.single_ranks
         usual = self.baseline.get(phase, np.full(plane.shape[1], np.nan))
         if np.isnan(usual[single_ranks]).any():
@@ -117,8 +117,10 @@ def evaluated_steps(
     baseline: Mapping[str, Vector],
     numbers: Integers | None = None,
 ) -> EvaluatedSteps:
-    """The `usable` steps (steps,) of all ranks of `window`; `numbers` (ranks,) where they are not
-    all ranks of the job."""
+    """Return the `usable` steps (steps,) for all ranks in `window`.
+
+    `numbers` (ranks,) are the rank numbers if these are not all ranks of the job.
+    """
     every = np.arange(len(window.stage))
     return EvaluatedSteps(
         steps=window.steps[usable],
@@ -133,7 +135,7 @@ def evaluated_steps(
 
 
 def seconds_without(rank: int, steps: EvaluatedSteps) -> Vector:
-    """Seconds (steps,) that each step takes without what `rank` works longer than its peers."""
+    """Return each step's seconds (steps,), less the excess work of `rank` over its peers."""
     part = steps.around(np.array([rank]))
     column = int(np.searchsorted(part.ranks, rank))
     excess = np.zeros(len(steps.step_seconds))

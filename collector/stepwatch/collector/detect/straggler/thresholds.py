@@ -1,4 +1,4 @@
-"""Thresholds of the straggler detector, as `thresholds.toml` holds them."""
+"""Thresholds of the straggler detector, loaded from `thresholds.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a rank is slow; see `thresholds.toml`."""
+    """Thresholds for a slow rank; see `thresholds.toml`."""
 
     window_steps: int
     least_steps: int

@@ -22,16 +22,16 @@ from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
 RING_BYTES = HEADER_SIZE + DEFAULT_CAPACITY * SLOT_SIZE
-"""Size of a ring as ranks make it by default."""
+"""Default size of a rank's ring, in bytes."""
 
 
 class ReportingNodes(NamedTuple):
-    """What the nodes that report show: `unobserved` are the ranks of which they show nothing.
+    """The facts from nodes that report; they show nothing about the `unobserved` ranks.
 
-    `still_seconds` is how long the observed ranks have made no progress, None while they do;
-    `proven` whether they complete collectives with those that nobody observes. `ended` are the
-    ranks of which it is known that they have ended, `never` those that never reported;
-    `ring_free_bytes` is the room for rings on the nodes whose agents say it.
+    `still_seconds` is how long the observed ranks have made no progress, None while they progress.
+    `proven` is whether they complete collectives with the unobserved ranks. `ended` ranks are known
+    to have ended, `never` ranks never reported. `ring_free_bytes` is the ring space on nodes whose
+    agents report it.
     """
 
     unobserved: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class ReportingNodes(NamedTuple):
 
     @property
     def trains_without(self) -> bool:
-        """Whether the ranks that report train, although some never reported."""
+        """Return whether the reporting ranks train although some ranks never reported."""
         return bool(self.never) and self.still_seconds is None and not self.ended
 
 
@@ -51,7 +51,7 @@ NOTHING_OBSERVED = ReportingNodes()
 
 
 class Thresholds(NamedTuple):
-    """When telemetry is missing; see `thresholds.toml`."""
+    """Thresholds for missing telemetry; see `thresholds.toml`."""
 
     least_seconds: float
     least_flushes: float
@@ -68,12 +68,12 @@ def detect(
     flush_seconds: Mapping[str, float] = MappingProxyType({}),
     reporting: ReportingNodes = NOTHING_OBSERVED,
 ) -> list[Finding]:
-    """One finding if a node of a job that has not ended is stale for too long.
+    """Return one finding if a node is stale for too long in a job that has not ended.
 
-    `staleness` holds the seconds since something was received from each node, on the collector's
-    clock; `step` is the newest step known of all ranks; `flush_seconds` how often the agent of a
-    node sends, where it reports that; `reporting` what the other nodes show. No node known is no
-    finding.
+    `staleness` holds the seconds since each node was last received from, on the collector's clock.
+    `step` is the newest known step over all ranks. `flush_seconds` is the flush interval of a
+    node's agent, if reported. `reporting` holds the facts from the other nodes. Without known nodes
+    there is no finding.
     """
     every = {node: flush_seconds.get(node, DEFAULT_FLUSH_SECONDS) for node in staleness}
     stale = {
@@ -91,7 +91,7 @@ def detect(
 
 
 def _not_watched(seconds: float, step: int, reporting: ReportingNodes) -> Finding:
-    """The finding on ranks that never reported while the others train: what they lack, once."""
+    """Return the finding on ranks that never reported while others train, with the cause, once."""
     full = sorted(node for node, free in reporting.ring_free_bytes.items() if free < RING_BYTES)
     ranks_label = ranks_text(reporting.never)
     if full:
@@ -132,7 +132,7 @@ def _stale(
     every: Mapping[str, float],
     reporting: ReportingNodes,
 ) -> list[Finding]:
-    """The finding on nodes that reported and do no longer, or on a job of which nothing is seen."""
+    """Return the finding on nodes that no longer report, or on a job without any telemetry."""
     worst = max(stale.values())
     # A node whose ranks have all ended has nothing to send.
     is_whole_job = len(stale) == len(staleness) and not reporting.ended
@@ -174,7 +174,7 @@ def _newest_words(step: int) -> str:
 
 
 def _reporting_words(reporting: ReportingNodes) -> str:
-    """What the nodes that report show of the job, and of the ranks that nobody observes."""
+    """Return words on the reporting nodes' view of the job and of the unobserved ranks."""
     unseen, does = ranks_text(reporting.unobserved), do_text(reporting.unobserved)
     if reporting.ended:
         have = "has" if len(reporting.ended) == 1 else "have"

@@ -1,4 +1,4 @@
-"""Inputs of the telemetry detector."""
+"""Inputs for the telemetry detector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Nodes that should send and are stale."""
+    """Return findings on nodes that should send and are stale."""
     attempt = context.attempt
     if max(context.staleness.values(), default=0.0) < detector.LIMITS.least_seconds:
         return []
@@ -26,7 +26,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _reporting_nodes(context: DetectionContext) -> detector.ReportingNodes:
-    """What the ranks that report show of the job."""
+    """Return the job's state according to the reporting ranks."""
     stall = context.once(hang.stalled)
     unobserved = tuple(sorted(context.unobserved))
     over = context.attempt.ended.keys() | context.attempt.ranks.gone
@@ -34,7 +34,7 @@ def _reporting_nodes(context: DetectionContext) -> detector.ReportingNodes:
         return detector.ReportingNodes(unobserved, ended=tuple(sorted(over)))
     if stall is not None:
         return detector.ReportingNodes(unobserved, stall.seconds)
-    if not len(context.attempt.step_history.rows):  # a first step is given minutes
+    if not len(context.attempt.step_history.rows):  # a first step may take minutes
         still = context.attempt.ranks.moved_ages(context.now_s)
         finite = still[~np.isnan(still)]
         return detector.ReportingNodes(unobserved, float(finite.min()) if len(finite) else None)
@@ -47,9 +47,9 @@ def _reporting_nodes(context: DetectionContext) -> detector.ReportingNodes:
 
 
 def _share_groups(context: DetectionContext) -> bool:
-    """Whether each unobserved rank is in a group with one that is observed.
+    """Return whether each unobserved rank shares a group with an observed one.
 
-    A collective of all of them ends only when all have arrived.
+    A collective with all of them ends only when all have arrived.
     """
     unproven, observed = set(context.unobserved), set(context.attempt.states) - context.unobserved
     for group in context.attempt.collective_records.groups.values():

@@ -1,8 +1,8 @@
-"""Throughput regression: the whole job makes clearly less of its time than its baseline.
+"""Throughput regression: the whole job uses its time clearly worse than its baseline.
 
-Where steps grew because they hold more tokens, only tokens per second count. No rank is named: a
-straggler, starving loader or slow collective explains it, where one is found. A job is also
-compared with others of its class, size and tokens per step, if those agree among themselves.
+If steps grew because they hold more tokens, only tokens per second count. No rank is named: a
+straggler, starving loader or slow collective explains it, if one is found. A job is also compared
+with others of its class, size and tokens per step, if those agree with each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):
-    """When a job is slow; see `thresholds.toml`."""
+    """Thresholds for a slow job; see `thresholds.toml`."""
 
     least_ratio: float
     baseline_quantile: float
@@ -41,20 +41,22 @@ class Thresholds(NamedTuple):
 
     @property
     def least_wait(self) -> Limits:
-        """Those on who waits least."""
+        """Return the thresholds for the least waiting rank."""
         return Limits(*self[-len(Limits._fields) :])
 
 
 _MORE_TOKENS = 1.05
-"""Steps that grew by this much more than they slowed down per token hold more tokens."""
+"""Steps hold more tokens if they grew by more than this factor over the per-token slowdown."""
 
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 
 class Shift(NamedTuple):
-    """The part of a step that grew most: phase, seconds per step and rank now and in the
-    baseline."""
+    """The part of a step that grew most.
+
+    `now` and `baseline` are the phase's seconds per step and rank.
+    """
 
     phase: str
     now: float
@@ -64,9 +66,9 @@ class Shift(NamedTuple):
 def detect(
     course: Course, baseline: Course, peers: list[float], shift: Shift | None, limits: Thresholds
 ) -> list[Finding]:
-    """At most one finding on the newest steps of `course`.
+    """Return at most one finding on the newest steps of `course`.
 
-    `baseline` holds the run's first steps, `peers` tokens per second of the other jobs of its
+    `baseline` holds the run's first steps, `peers` the tokens per second of other jobs in its
     class.
     """
     recent = _recent(course, limits)
@@ -86,14 +88,14 @@ def detect(
 
 
 def _recent(course: Course, limits: Thresholds) -> slice | None:
-    """The newest steps over which it must last; None where the run is too young."""
+    """Return the newest steps over which it must last; None if the run is too young."""
     count = len(course.steps)
     if count < limits.least_steps:
         return None
     start = int(np.searchsorted(course.end_s, course.end_s[-1] - limits.least_seconds))
     start = min(start, count - limits.least_steps)
     span = course.end_s[-1] - course.end_s[start] + course.seconds[start]
-    # The step that straddles the start of the time asked for is not among them.
+    # The step across the start of the required time is excluded.
     return slice(start, count) if start > 0 and span >= 0.8 * limits.least_seconds else None
 
 
@@ -103,7 +105,7 @@ def _lasts(slow: Mask, limits: Thresholds) -> bool:
 
 
 def _class_ratio(course: Course, recent: slice, peers: list[float], limits: Thresholds) -> float:
-    """Tokens per second over the median of the class; NaN where there is no such class."""
+    """Return tokens per second over the class median; NaN without a comparable class."""
     if len(peers) < limits.class_jobs:
         return math.nan
     low, usual, high = np.quantile(peers, (0.25, 0.5, 0.75))
@@ -120,12 +122,12 @@ def _slower_than(course: Course, peers: list[float], limits: Thresholds) -> Mask
 def _own_past(
     course: Course, baseline: Course, slow: Mask, behind: float, shift: Shift | None
 ) -> Finding:
-    # One step in five may be fast all the same.
+    # One step in five may still be fast.
     since = first_of_run(slow, gap=5)
     part = course.part(slice(since, None))
     first, times = int(course.steps[since]), float(np.median(part.slowdown(baseline)))
     now, usual = float(np.median(part.seconds)), float(np.median(baseline.seconds))
-    # Steps that hold more tokens grew by more than they slowed down.
+    # Steps with more tokens grew by more than they slowed down.
     per_token = " per token" if now / usual > _MORE_TOKENS * times else ""
     summary = (
         f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the "

@@ -1,4 +1,4 @@
-"""Inputs of the throughput regression detector."""
+"""Inputs for the throughput regression detector."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .detector import LIMITS, Shift, detect
 from .least_wait import LeastWaiting, least_waiting, with_least_waiting, with_unobserved
 
 HISTORY_STEPS = 4096
-"""Newest steps looked back over for the first slow one."""
+"""Number of newest steps searched for the first slow one."""
 PAUSES = ("checkpoint", "eval")
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job that is slower than it was, or than others of its class."""
+    """Return findings on a job that is slower than before, or than others in its class."""
     newest = slice(max(0, len(context.attempt.step_history) - HISTORY_STEPS), None)
     # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
     clock = HOST if context.window.clock == HOST else context.first_steps.clock
@@ -34,7 +34,7 @@ def find(context: DetectionContext) -> list[Finding]:
     findings = detect(course, baseline, peers, None, LIMITS)
     if (
         findings
-    ):  # only a finding says what part of the step grew: it takes all planes of the window
+    ):  # only a finding needs the grown part of the step: it reads all planes of the window
         findings = detect(course, baseline, peers, _shift(context), LIMITS)
     least = _least_waiting(context) if findings else None
     if least is not None:
@@ -45,7 +45,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
-    """Who waits least in the newest steps; None while that is unknown."""
+    """Return the least waiting ranks in the newest steps; None while unknown."""
     ranks = observed_ranks(context)
     window = window_of(context.window, ranks)
     rows = np.flatnonzero(usable_steps(window))
@@ -54,7 +54,7 @@ def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
     waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
     step = float(np.median(step_seconds(window)[rows]))
     waiters = least_waiting(waits, step, LIMITS.least_wait)
-    # One that waits all the same waits for a rank that nobody observes.
+    # A rank that waits all the same waits for an unobserved rank.
     hidden = context.unobserved and waiters and waiters.waits > LIMITS.least_wait_gap * step
     if waiters is None or hidden:
         return None
@@ -62,7 +62,7 @@ def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
 
 
 def _shift(context: DetectionContext) -> Shift | None:
-    """What part of a step grew most over the baseline; None while that is unknown."""
+    """Return the part of a step that grew most over the baseline; None while unknown."""
     attempt, window = context.first_steps.attempt, context.window
     baseline = early_baseline_on(attempt, window.clock).seconds(attempt.world)
     window = window_of(window, observed_ranks(context))

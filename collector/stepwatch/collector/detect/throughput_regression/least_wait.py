@@ -1,6 +1,6 @@
-"""Who the others wait for, where a job spends more time waiting: the rank that waits least itself.
+"""The awaited rank in a job that spends more time waiting: the rank that waits least itself.
 
-No two clocks are compared, and no phase has to show what it does meanwhile.
+No two clocks are compared, and no phase has to show the rank's activity meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WAITS = ("collective", "pipeline_wait")
 
 
 class Limits(NamedTuple):
-    """When a rank waits clearly least; shares of the step, of the gap and of the steps."""
+    """Thresholds for clearly the least wait; shares of the step, of the gap and of the steps."""
 
     least_wait_gap: float
     least_wait_near: float
@@ -30,8 +30,10 @@ class Limits(NamedTuple):
 
 
 class LeastWaiting(NamedTuple):
-    """Ranks that wait least, how sure it is that the others wait for them, and median seconds per
-    step that they and the others wait."""
+    """The least waiting ranks, with the confidence that the others wait for them.
+
+    `waits` and `other_waits` are their and the other ranks' median wait seconds per step.
+    """
 
     ranks: tuple[int, ...]
     confidence: str
@@ -40,12 +42,11 @@ class LeastWaiting(NamedTuple):
 
 
 def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> LeastWaiting | None:
-    """Who waits clearly least; None where nobody does, or more than a quarter of the ranks.
+    """Return the ranks that wait clearly least, at most a quarter of the ranks.
 
-    `waits` (steps, ranks) is the wait in collectives and for other stages.
-
-    Four ranks that wait 50, 50, 51, 4 ms of 200 -> rank 3, where it waits least in all steps
-    `certain`.
+    The result is None without any. `waits` (steps, ranks) is the wait in collectives and for other
+    stages. Worked example: four ranks that wait 50, 50, 51, 4 ms in 200 ms steps -> rank 3, and
+    `certain` if it waits least in all steps.
     """
     steps, ranks = waits.shape
     if ranks < 2 or not steps:
@@ -66,7 +67,7 @@ def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> Le
 
 
 def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
-    """`finding`, which says that all are slower, with who makes them wait."""
+    """Return `finding`, which reports that all ranks are slower, with the ranks that cause it."""
     names = ", ".join(map(str, waiters.ranks))
     ranks_label = f"one of ranks {names}" if waiters.confidence == ONE_OF else f"rank {names}"
     sure = "" if waiters.confidence == ONE_OF else f", {waiters.confidence}"
@@ -87,7 +88,7 @@ def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
 
 
 def with_unobserved(finding: Finding, unobserved: Collection[int]) -> Finding:
-    """`finding` with the ranks of which nothing is known: the others may wait for one of them."""
+    """Return `finding` with the unobserved ranks: the others may wait for one of them."""
     unseen = ranks_text(unobserved)
     words = f"; nothing is known of {unseen}"
     if finding.rank == NO_RANK and finding.phase in _WAITS:

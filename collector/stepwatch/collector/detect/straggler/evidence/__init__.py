@@ -1,1 +1,1 @@
-"""What accumulated evidence says of ranks: which are slow beyond chance, and at what cost."""
+"""Evidence accumulated on ranks: which are slow beyond chance, and their cost."""

@@ -1,4 +1,4 @@
-"""A rank that accumulated evidence names, as it looks in the newest steps."""
+"""A rank named by accumulated evidence, in terms of the newest steps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stepwatch.signals.arrays import Floats, Integers
 
 
 def accumulated(costly: CostlyRank, steps: EvaluatedSteps) -> SlowRank:
-    """`costly` with its work and its peers' in the evaluated steps that show it.
+    """Return `costly` with its work and its peers' work in the evaluated steps that show it.
 
-    Where most of its steps are not slow by half of what the slow ones are, it is slow now and then:
-    it shows in those that are. Where none is, what its stretches of time say of a step stands for
-    the first one.
+    If most of its steps are slow by less than half of the slow steps' excess, it is slow
+    occasionally, and only its slow steps count. If none is slow, the per-step work from its buckets
+    replaces the first one.
     """
     part = steps.around(np.array([costly.rank]))
     column = int(np.searchsorted(part.ranks, costly.rank))
@@ -46,26 +46,31 @@ def accumulated(costly: CostlyRank, steps: EvaluatedSteps) -> SlowRank:
 
 
 def _level(costly: CostlyRank, excess: Floats) -> float:
-    """Seconds of a step from which it is slow: half of what its stretches show, where they are
-    known."""
+    """Return the excess in seconds from which a step is slow.
+
+    It is half of the bucket excess, if known.
+    """
     rank_work, peer_work = costly.work
     usual = float(excess.mean()) if math.isnan(rank_work) else rank_work - peer_work
     return max(0.0, usual / 2)
 
 
 def _shows(excess: Floats, level: float) -> tuple[Integers, int]:
-    """The steps (indices) that it is slow in, and of how many these are if it is slow now and then:
-    all and 0 where most of them are."""
+    """Return the slow steps (indices), and the number of steps if it is slow occasionally.
+
+    If most steps are slow, the result is all indices and 0.
+    """
     if float(np.median(excess)) >= level:
         return np.arange(len(excess)), 0
     return np.flatnonzero(excess >= 2 * level), len(excess)
 
 
 def _since(steps: Integers, excess: Floats, costly: CostlyRank) -> int:
-    """The step (index) from which on it exceeds its peers by what it does on average, within the
-    span in which it began: where the sum of what exceeds half of that is the largest.
+    """Return the step (index) from which its excess reaches its average.
 
-    Excess 0, 0, 1, 1 -> less a half -0.5, -0.5, 0.5, 0.5, sums from the end 0, 0.5, 1, 0.5 -> 2.
+    The step is within the span in which it began, and maximises the sum of the excess less half of
+    its average. Excess 0, 0, 1, 1 -> less a half -0.5, -0.5, 0.5, 0.5, sums from the end 0, 0.5, 1,
+    0.5 -> 2.
     """
     first = min(int(np.searchsorted(steps, costly.since)), len(steps) - 1)
     low, high = np.searchsorted(steps, costly.span)

@@ -1,5 +1,7 @@
-"""Ranks alone in their pipeline stage that are slower than they were, or slow now and then: they
-have no peers."""
+"""Ranks alone in their pipeline stage that are slower than before, or slow occasionally.
+
+They have no peers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _SHARE_95 = 1.6449
 
 
 def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
-    """Ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
+    """Return ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
     single_stages = _alone_in(stage)
     if not single_stages:
         return []
@@ -38,7 +40,7 @@ def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -
 
 
 def _alone_in(stage: SmallIntegers) -> frozenset[int]:
-    """Stages of one rank."""
+    """Return the stages with one rank."""
     return frozenset(stage[alone_in_stage(stage)].tolist())
 
 
@@ -59,7 +61,7 @@ def _costly(grown: GrownStage, rank: int) -> CostlyRank:
 def alone_and_rarely_slow(
     rare: Sequence[RareStage], stage: SmallIntegers, limits: Thresholds
 ) -> list[CostlyRank]:
-    """Ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
+    """Return ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
     if not rare:  # nearly always
         return []
     single_stages = _alone_in(stage)

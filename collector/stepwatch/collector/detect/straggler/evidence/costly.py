@@ -1,10 +1,9 @@
-"""Ranks that accumulated evidence names: slow beyond chance, and at what cost since when.
+"""Ranks named by accumulated evidence: slow beyond chance, with their cost and start.
 
-Two questions, both must be answered with yes. Is it beyond chance, by bets on all of its steps
-(`state/evidence/bets.py`), by how rare its long ones are (`rare`), or as its batches come late
-(`stalled_loads`)? Does it cost enough: the share
-of the time that the rank held its stage up since the excess began, less what its peers did, as the
-mean over stretches of time with its interval.
+Two conditions must hold. First, the slowness is beyond chance: by bets on all its steps
+(`state/evidence/bets.py`), by the rarity of its long steps (`rare`), or by late batches
+(`stalled_loads`). Second, it costs enough: the time share for which the rank delayed its stage
+since the excess began, less its peers' share, as the mean over time buckets with its interval.
 """
 
 from __future__ import annotations
@@ -41,19 +40,18 @@ DAY_SECONDS = 86_400.0
 NEARLY_ALL = 0.75
 """Share of a node's ranks that must be slow: one may hide behind the others for a while."""
 _NODES = -2
-"""The stage that nodes have among units; ranks of an unknown stage have -1."""
+"""The stage number of nodes among units; ranks in an unknown stage have -1."""
 
 
 class CostlyRank(NamedTuple):
-    """A rank that costs time: which share of it since step `since`, lately (`now`), and the phase
-    it loses most in.
+    """A rank that costs time: its share since step `since` and lately (`now`), and its worst phase.
 
-    It began somewhere in the steps `span[0]` to `span[1]`. `log_odds` is the logarithm of one over
-    the chance that this is nobody's fault, `counts` what became of the tokens that ranks report.
-    `node` is the place of the node that is slow as a whole, of which the rank is the first, -1
-    where it is the rank. `until` is the first of the newest steps in which nothing shows any more,
-    -1 where it goes on; `work` are seconds of a step in that phase, its own and its peers', in the
-    stretches that show it.
+    It began within the steps `span[0]` to `span[1]`. `log_odds` is the logarithm of one over the
+    probability that no rank is at fault. `counts` describes the use of the reported tokens. `node`
+    is the index of a node that is slow as a whole, with `rank` as its first rank, or -1 for a
+    single rank. `until` is the first of the newest steps that no longer show it, or -1 while it
+    lasts. `work` holds the seconds per step in that phase, its own and its peers', in the buckets
+    that show it.
     """
 
     rank: int
@@ -75,9 +73,9 @@ def costly_ranks(
     limits: Thresholds,
     course: Course | None = None,
 ) -> list[CostlyRank]:
-    """Ranks that are slow beyond chance and cost enough, the costliest first.
+    """Return the ranks that are slow beyond chance and cost enough, the costliest first.
 
-    `stage` (ranks,) is the stage of each, `course` that of the evidence, where somebody has it.
+    `stage` (ranks,) is each rank's stage; `course` is the evidence's course, if already computed.
     """
     course = evidence.buckets.course() if course is None else course
     capital = evidence.log_capital.max(axis=0, initial=0.0)
@@ -113,10 +111,10 @@ _MOST_HIDDEN = 3
 def _with_rare(
     course: Course, evidence: RankEvidence, units: Integers, sure: Mask, limits: Thresholds
 ) -> tuple[Vector, Mask]:
-    """The rarity of each unit's long steps (units,), and who is slow beyond chance by that or by
-    bets, which name those that are `sure` (units,).
+    """Return each unit's rarity of long steps (units,), and which units are slow beyond chance.
 
-    Whoever is found is no peer of the others any more, so one that is slow more rarely shows, too.
+    A unit is slow by its rarity or by bets, which name the `sure` units (units,). A slow unit is no
+    longer a peer of the others, so a unit that is slow more rarely becomes visible, too.
     """
     least = least_log_rarity(len(units), limits)
     for _ in range(_MOST_HIDDEN):
@@ -129,8 +127,10 @@ def _with_rare(
 
 
 class _Excess:
-    """By how much the work of a rank in each phase exceeds that of the median rank of its stage,
-    over buckets; that of a node likewise exceeds the median node's."""
+    """The work excess of a rank over the median rank in its stage, by phase and bucket.
+
+    A node's excess is relative to the median node in the same way.
+    """
 
     def __init__(self, course: Course, stage: SmallIntegers, members: IntegerMatrix) -> None:
         self.work = course.work.astype(np.float64)
@@ -139,7 +139,7 @@ class _Excess:
         self._usual: dict[int, Matrix] = {}
 
     def seconds_of(self, unit: int) -> Matrix:
-        """Seconds (buckets, phases) of a rank, or of a node behind the ranks."""
+        """Return the seconds (buckets, phases) of a rank; node numbers follow the rank numbers."""
         ranks = len(self._stage)
         if unit < ranks:
             return self._of_rank(unit)
@@ -154,8 +154,10 @@ class _Excess:
 
 
 def _of_node(course: Course, costly: CostlyRank, excess: _Excess, node: int) -> CostlyRank | None:
-    """`costly` as that of a node, with its first rank; None where it is a few of its ranks that
-    are slow: nearly all exceed the median rank by half of what they do on average, or more."""
+    """Return `costly` for a node, with its first rank; None if only a few ranks are slow.
+
+    Nearly all ranks must exceed the median rank by at least half of their average excess.
+    """
     since = course.first_step >= costly.since
     ranks = excess.members[node].tolist()
     excesses = np.array([excess.seconds_of(rank)[since].sum() for rank in ranks])
@@ -165,17 +167,17 @@ def _of_node(course: Course, costly: CostlyRank, excess: _Excess, node: int) -> 
 
 
 def beyond_peers(course: Course, rank: int, members: Integers, named: Integers) -> Vector:
-    """Seconds (buckets,) that a rank held its stage up, less what a peer that is not named did in
-    as many steps: what a peer costs that nobody observes is unknown, not nothing. Without any that
-    is observed nothing is known to be lost.
+    """Return the seconds (buckets,) that a rank delayed its stage, less an unnamed peer's.
 
-    Of ten steps the rank, of which all are known, costs 3 s; of two peers one costs 2 s, the other,
-    of which five are known, 1 s: a fifth of a second a step, so 1 s beyond them.
+    The peer's delay is scaled to the same number of steps: an unobserved peer's cost is unknown,
+    not zero. Without an observed peer, no loss is known. Worked example: in ten steps the rank,
+    fully known, costs 3 s. One peer costs 2 s; the other, known in five steps, costs 1 s: a fifth
+    of a second per step, so the rank costs 1 s beyond them.
     """
     healthy = np.setdiff1d(members, named)
     cost, seen_steps = (plane[:, healthy].sum(axis=1) for plane in (course.cost, course.seen))
     unknown = seen_steps == 0
-    if unknown.any():  # then those that are named are all there is to compare with
+    if unknown.any():  # then only named ranks remain for the comparison
         cost[unknown] = course.cost[unknown][:, members].sum(axis=1)
         seen_steps[unknown] = course.seen[unknown][:, members].sum(axis=1)
     mean_cost = np.divide(cost, seen_steps, out=np.zeros(len(cost)), where=seen_steps > 0)
@@ -186,11 +188,10 @@ def beyond_peers(course: Course, rank: int, members: Integers, named: Integers) 
 def _costly(
     course: Course, rank: int, net: Vector, excess: Matrix, limits: Thresholds
 ) -> CostlyRank | None:
-    """What a rank with this `excess` (buckets, phases) costs since that rose, if it is enough and
-    goes on.
+    """Return the cost of a rank with this `excess` (buckets, phases) since it rose.
 
-    It may have exceeded the median rank before: until both are suspected, two slow ranks hide each
-    other.
+    The result is None if it costs too little or has ended. The rank may have exceeded the median
+    rank before: until both are suspected, two slow ranks hide each other.
     """
     loss_episode = episode(net, course.seconds)
     while_it_lasts = slice(loss_episode.begin, loss_episode.end)
@@ -219,14 +220,16 @@ def _costly(
 
 
 def _first_shown(begin: int, excess: Vector, loss_episode: Episode) -> int:
-    """The first bucket from `begin` on in which `excess` (buckets,) is as far as it shows: of what
-    comes now and then, the time before it came first is not slow yet."""
+    """Return the first bucket from `begin` in which `excess` (buckets,) reaches its shown level.
+
+    For occasional slowness, the time before its first occurrence is not slow yet.
+    """
     least = float(excess[loss_episode.shows].mean()) / 2
     return begin + int(np.argmax(excess[begin:] >= least))
 
 
 def _now(net: Vector, seconds: Vector) -> float:
-    """The share of the newest bucket, together with the one before where that has just begun."""
+    """Return the newest bucket's share, with the previous bucket if it has just begun."""
     newest = slice(-1 if seconds[-1] >= BUCKET_SECONDS else -2, None)
     return float(net[newest].sum() / seconds[newest].sum())
 
@@ -234,10 +237,13 @@ def _now(net: Vector, seconds: Vector) -> float:
 def _work(
     course: Course, rank: int, excess: Vector, phase: int, shows: Mask
 ) -> tuple[float, float]:
-    """Seconds of a step that a rank works in a phase where it `shows` (buckets,), and its peers."""
+    """Return the seconds per step in a phase: the rank's and its peers'.
+
+    The buckets are the ones in which it `shows` (buckets,).
+    """
     steps = int(course.steps[shows].sum())
     more = float(excess[shows].sum()) / steps
-    if rank >= course.work.shape[2]:  # a node: its first rank stands for it
+    if rank >= course.work.shape[2]:  # a node unit: its finding reads its first rank's steps
         return math.nan, math.nan
     rank_work = float(course.work[shows, phase, rank].sum(dtype=np.float64)) / steps
     return rank_work, rank_work - more

@@ -1,7 +1,7 @@
-"""From when until when a rank costs time, and which share of it, from what it cost in each stretch
-of time.
+"""The period in which a rank costs time, and the share, from its cost in each time bucket.
 
-All arrays are (buckets,), oldest first: `net` seconds that the rank cost, of `seconds` of steps.
+All arrays are (buckets,), oldest first: `net` seconds that the rank cost, out of `seconds` of
+steps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from stepwatch.signals.arrays import Mask, Vector
 
 _RAMP_BUCKETS = 8
 _RAMP_BETTER = 0.6
-"""A line must leave so much less than a change does, of so many buckets at least."""
+"""A line must leave this much less residual than a change, over at least this many buckets."""
 _MAY_BE_OVER_LOG = 1.0
-"""A tail without cost that is so improbable while it goes on is left out of what it costs."""
+"""A tail without cost that is this improbable during slowness is excluded from the cost."""
 
 
 class Share(NamedTuple):
-    """A share of the time, with the ends of its interval."""
+    """A share of the time, with the bounds of its interval."""
 
     share: float
     low: float
@@ -29,9 +29,11 @@ class Share(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """The buckets `begin` to `end`, without it, in which a rank costs time, and those that `shows`
-    (buckets,) it; behind `end` nothing shows. `log_over` is the logarithm of one over the chance
-    that nothing would show for so long if it went on."""
+    """The buckets from `begin` up to `end`, exclusive, in which a rank costs time.
+
+    `shows` (buckets,) marks buckets that show it; none from `end` do. `log_over` is the logarithm
+    of one over the probability of this silence if it still lasted.
+    """
 
     begin: int
     end: int
@@ -40,15 +42,16 @@ class Episode(NamedTuple):
 
 
 def episode(net: Vector, seconds: Vector) -> Episode:
-    """When it began, and until when it shows.
+    """Return the period in which a rank costs time.
 
-    Net 0, 0, 5, 5, 5, 0, 0 of buckets of 10 s: three of three buckets show it, so the next one
-    would with a chance of 7/8 (Krichevsky, Trofimov 1981), and two that do not have one of 1/64.
+    Worked example: net 0, 0, 5, 5, 5, 0, 0 in buckets of 10 s. Three of three buckets show it, so
+    the next one would with a probability of 7/8 (Krichevsky, Trofimov 1981), and two that do not
+    have a probability of 1/64.
     """
     begin = began(net, seconds)
-    # The newest bucket has just begun: it counts as far as it is full, and shows nothing alone.
+    # The newest bucket has just begun: it counts by its filled part, and shows nothing alone.
     share = net[begin:] / np.maximum(seconds[begin:], seconds.mean() / 2)
-    if share.max() <= 0.0:  # a rank that its peers outlast in every bucket costs nothing
+    if share.max() <= 0.0:  # a rank that its peers exceed in every bucket costs nothing
         return Episode(begin, len(net), np.zeros(len(net), dtype=np.bool_), 0.0)
     is_far = share >= min(float(share.mean()), float(share.max()))
     shows = share >= float(share[is_far].mean()) / 2
@@ -66,17 +69,17 @@ def episode(net: Vector, seconds: Vector) -> Episode:
 
 
 def _log_over(shows: Mask, tail: float) -> float:
-    """Logarithm of one over the chance that `tail` more buckets do not show what these do or do
-    not, if it went on."""
+    """Return the log odds against `tail` more buckets without a sign, if the slowness lasted."""
     often = (int(shows.sum()) + 0.5) / (len(shows) + 1.0)
     return -math.log1p(-often) * tail
 
 
 def _fall(net: Vector, seconds: Vector) -> tuple[int, float]:
-    """From which bucket on `net` is nothing rather than what it was, where noise goes on to show
-    now and then, and the logarithm of how much more probable that is.
+    """Return the bucket from which `net` is nothing rather than its earlier level.
 
-    Net 3, 1, 3, 2, 0, 1, -1, 0: less half of the mean its sum is the largest after the first four.
+    Noise may still show occasionally. The second value is the logarithm of how much more probable
+    the fall is. Net 3, 1, 3, 2, 0, 1, -1, 0: less half of the mean its sum is the largest after the
+    first four.
     """
     end = len(net)
     for _ in range(_FALL_ROUNDS):
@@ -93,14 +96,15 @@ def _fall(net: Vector, seconds: Vector) -> tuple[int, float]:
 _FALL_ROUNDS = 3
 """The mean follows from the end, and the end from the mean."""
 _FEWEST_BUCKETS = 3
-"""Of fewer it is not known how much they differ."""
+"""With fewer buckets their scatter is unknown."""
 
 
 def began(net: Vector, seconds: Vector) -> int:
-    """The bucket from which on `net` is more than it was: where the sum of what exceeds the mean is
-    the largest, counted from the end. The first one where it was as much before.
+    """Return the bucket from which `net` exceeds its earlier level.
 
-    Net 0, 0, 1, 1 of equal buckets: less the mean -0.5, -0.5, 0.5, 0.5, sums 0, 0.5, 1, 0.5 -> 2.
+    There the sum of the excess over the mean, from the end, is the largest. The result is the first
+    bucket if it was as large before. Net 0, 0, 1, 1 in equal buckets: less the mean -0.5, -0.5,
+    0.5, 0.5, sums 0, 0.5, 1, 0.5 -> 2.
     """
     usual = net.sum() / seconds.sum()
     sums = np.cumsum((net - usual * seconds)[::-1])[::-1]
@@ -115,10 +119,10 @@ def began(net: Vector, seconds: Vector) -> int:
 
 
 def _rises_from(share: Vector, begin: int) -> int | None:
-    """The bucket from which `share` (buckets,) grows ever more, where that fits clearly better than
-    a change at `begin`; None where it does not.
+    """Return the bucket from which `share` (buckets,) grows steadily.
 
-    Shares 0, 0, 1, 2, 3, 4: a straight line from bucket 1 on fits exactly.
+    The result is None unless that fits clearly better than a change at `begin`. Shares 0, 0, 1, 2,
+    3, 4: a straight line from bucket 1 fits exactly.
     """
     count = len(share)
     if count < _RAMP_BUCKETS:
@@ -138,8 +142,10 @@ def _rises_from(share: Vector, begin: int) -> int | None:
 
 
 def share_of(net: Vector, seconds: Vector) -> Share:
-    """The share of the time with its 90 % interval, from how much buckets differ; -inf and inf
-    below three of them."""
+    """Return the time share with its 90 % interval, from the scatter between buckets.
+
+    The bounds are -inf and inf with fewer than three buckets.
+    """
     count, total = len(net), float(seconds.sum())
     share = float(net.sum()) / total
     if count < 3:
@@ -150,7 +156,7 @@ def share_of(net: Vector, seconds: Vector) -> Share:
 
 
 def _t_quantile(freedom: int) -> float:
-    """The 95 % quantile of Student's t: the first terms of its expansion about the normal one."""
+    """Return Student's t 95 % quantile: the first terms of its expansion about the normal one."""
     z = 1.6449
     first = (z**3 + z) / (4 * freedom)
     return z + first + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

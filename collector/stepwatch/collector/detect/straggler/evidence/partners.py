@@ -1,9 +1,9 @@
-"""Partners: ranks that work on the same sequences, as those of a tensor group do.
+"""Partners: ranks that work on the same sequences, as the ranks in a tensor group do.
 
-They hide each other: when their sequence is the longest, neither works longer than all others.
-Where one of them is left out of the comparison, slow itself or not observed, nobody hides the
-other, which seems to cost what chance makes of its sequences. So it is named only if it clearly
-works longer than ranks of other groups, whatever the sequences are.
+They hide each other: if their sequence is the longest, neither works longer than all others. If one
+of them is left out of the comparison, because it is slow itself or not observed, no rank hides the
+other, whose cost then includes the chance from its sequences. So it is named only if it clearly
+works longer than ranks in other groups, whatever the sequences are.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import FloatMatrix, Floats, Integers, Mask
 
 LEAST_SURE = 5.0
-"""Standard errors by which the work of a rank must exceed that of other groups."""
+"""Standard errors by which a rank's work must exceed that of other groups."""
 _FEWEST_STEPS = 32
 _MOST_RANKS, _MOST_GROUPS = 64, 16
-"""Ranks of other groups that are compared with at most, and groups."""
+"""Maximum number of compared ranks in other groups, and of groups."""
 _ALIKE = 0.5
-"""Members of a group differ by so much less than ranks of different groups, or they have other
-reasons to meet: where nobody shares sequences they differ as much."""
+"""Members of one group must differ by this factor less than ranks in different groups.
+
+Otherwise the group has another purpose: without shared sequences they differ as much.
+"""
 _WELL_SEEN = 0.9
 
 Calls = Mapping[tuple[int, int], BaselineCollective]
 
 
 class Partners:
-    """The partners of each rank of `window`, by the `calls` of the job's `groups`; looked up when
-    somebody asks, which is rarely.
+    """The partners of each rank in `window`, from the `calls` in the job's `groups`.
 
-    `left_out` are ranks that are not observed, or were not for a part of what evidence holds.
+    They are looked up on request, which is rare. `left_out` ranks are unobserved, or were so for a
+    part of the evidence.
     """
 
     def __init__(
@@ -54,8 +56,11 @@ class Partners:
         self.left_out = frozenset(left_out)
 
     def may_be_chance(self, rank: int, named: Collection[int] = ()) -> bool:
-        """Whether a partner of `rank` is `named` or left out, and `rank` itself does not clearly
-        work longer than ranks of other groups."""
+        """Return whether the slowness of `rank` may be chance because a partner is excluded.
+
+        A partner is excluded if it is `named` or left out. The slowness is not chance if `rank`
+        clearly works longer than ranks in other groups.
+        """
         if not self.left_out and not named:  # nearly always
             return False
         partners = self._partner_group(rank)
@@ -69,7 +74,7 @@ class Partners:
 
     @cached_property
     def _often(self) -> dict[frozenset[int], float]:
-        """How often the members of each group meet in a step."""
+        """Return how often each group's members meet in a step."""
         meetings: defaultdict[frozenset[int], float] = defaultdict(float)
         for (number, _), call in self._calls.items():
             members = _members(self._groups[number].ranks) if number in self._groups else None
@@ -87,15 +92,17 @@ class Partners:
 
     @cached_property
     def _observed(self) -> Mask:
-        """Which ranks (ranks,) are not left out."""
+        """Return which ranks (ranks,) are not left out."""
         ranks = len(self._window.stage)
         is_observed = np.ones(ranks, dtype=np.bool_)
         is_observed[[rank for rank in self.left_out if rank < ranks]] = False
         return is_observed
 
     def _partner_group(self, rank: int) -> frozenset[int]:
-        """The group that `rank` meets most often, of those that are a part of its stage, itself
-        included; empty without one."""
+        """Return the group within its stage that `rank` meets most often, itself included.
+
+        The result is empty without one.
+        """
         peers = self._peers(rank)
         size = int(peers.sum())
         candidates = [
@@ -108,22 +115,23 @@ class Partners:
         )
 
     def _peers(self, rank: int) -> Mask:
-        """Which ranks (ranks,) are in the stage of `rank`."""
+        """Return which ranks (ranks,) are in the stage of `rank`."""
         stage = self._window.stage
         return np.asarray(stage == stage[rank])
 
     def _compared(self, rank: int, partners: frozenset[int], named: Collection[int]) -> Mask:
-        """Which ranks (ranks,) of the stage are of other groups, and not left out."""
+        """Return which ranks (ranks,) in the stage are in other groups, and not left out."""
         is_compared = self._peers(rank) & self._observed
         is_compared[[*partners, *named]] = False
         return is_compared
 
     def _share_sequences(self, rank: int, partners: frozenset[int], compared: Mask) -> bool:
-        """Whether members of other groups of that kind differ clearly less from each other, step by
-        step, than ranks of different groups do. Where no whole one is known they may.
+        """Return whether members of other groups of that kind share their sequences.
 
-        Lengths 1 1 | 2 2 and 2 2 | 1 1 of two groups: 0 within, 1 between them. Of one group alone
-        the others' difference is that from `rank`, less by how much it is slower all the time.
+        They do if they differ clearly less from each other, step by step, than ranks in different
+        groups do. If no complete group is known, they may. Lengths 1 1 | 2 2 and 2 2 | 1 1 in two
+        groups: 0 within, 1 between them. With one group only, the difference between groups is that
+        from `rank`, less its constant slowness.
         """
         kind = (
             sorted(group)[:_MOST_RANKS]
@@ -146,10 +154,10 @@ class Partners:
         return bool(_mean(within) <= _ALIKE * _mean(apart))
 
     def _sureness(self, rank: int, other_ranks: Integers) -> float:
-        """By how many standard errors the work of `rank` exceeds the mean of `other_ranks`.
+        """Return by how many standard errors the work of `rank` exceeds the mean of `other_ranks`.
 
-        Infinite where there are none: it was compared with its partners alone. Minus infinity where
-        too few steps are known to say.
+        The result is infinite without other ranks: the rank was compared with its partners alone.
+        It is minus infinity if too few steps are known.
         """
         if not len(other_ranks):
             return math.inf
@@ -160,38 +168,41 @@ class Partners:
         rank_work, other_work = work[complete, 0], work[complete, 1:]
         other_work = other_work[:, ~np.isnan(other_work).all(axis=0)]
         excess = rank_work - np.nanmean(other_work, axis=1)
-        # By chance its own sequences may all have been of one length.
+        # By chance its own sequences may all have had one length.
         spread = max(float(excess.std(ddof=1)), _median(np.nanstd(other_work, axis=0)))
         return float(excess.mean()) / max(spread / math.sqrt(len(excess)), 1e-12)
 
     def _work(self, ranks: Integers) -> FloatMatrix:
-        """Self time (steps, ranks) of some ranks in all phases; NaN where nothing was received."""
+        """Return the self time (steps, ranks) in all phases; NaN where nothing was received."""
         planes = self._window.planes
         work = np.sum([planes[name][:, ranks] for name in WORK], axis=0, dtype=np.float64)
         return np.where(np.isnan(planes["duration"][:, ranks]), np.nan, work)
 
 
 def rarely_seen(course: Course, ranks: int) -> frozenset[int]:
-    """Which of the first `ranks` units were compared with others in clearly fewer steps of `course`
-    than the one that was in most: evidence on their partners is from a time without them."""
+    """Return which of the first `ranks` units were compared in clearly fewer steps of `course`.
+
+    The reference is the unit compared most often: evidence on their partners is from a time without
+    them.
+    """
     step_counts = course.seen[:, :ranks].sum(axis=0, dtype=np.int64)
     return frozenset(np.flatnonzero(step_counts < _WELL_SEEN * step_counts.max(initial=0)).tolist())
 
 
 def _are_all(group: frozenset[int], chosen: Mask) -> bool:
-    """Whether all of `group` are among the `chosen` (ranks,)."""
+    """Return whether all ranks in `group` are among the `chosen` (ranks,)."""
     ranks = np.fromiter(group, dtype=np.int64, count=len(group))
     return bool(ranks.max() < len(chosen) and chosen[ranks].all())
 
 
 def _mean(values: Floats) -> float:
-    """Of those that are known; 0 where none is."""
+    """Return the mean of the finite values; 0 without any."""
     finite = values[~np.isnan(values)]
     return float(finite.mean()) if len(finite) else 0.0
 
 
 def _median(values: Floats) -> float:
-    """Of those that are known; 0 where none is."""
+    """Return the median of the finite values; 0 without any."""
     finite = values[~np.isnan(values)]
     return float(np.median(finite)) if len(finite) else 0.0
 

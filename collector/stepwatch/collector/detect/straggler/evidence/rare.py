@@ -1,9 +1,9 @@
-"""How improbable the long steps of each rank are, given how often its peers have such steps.
+"""How improbable each rank's long steps are, given its peers' rate of such steps.
 
-Two questions, over the newest minutes and at each level of how long a step is. Do so many come at
-the rate of the peers, or at that of healthy ranks where the peers have had none? And may those that
-came have hit this rank rather than a peer by chance? Large and rare excess is beyond chance by
-both long before bets on it, which know no usual rate, are.
+Two conditions count, over the newest minutes and at each level of step duration. Do so many long
+steps occur at the peers' rate, or at the healthy rate if the peers had none? And may they have hit
+this rank rather than a peer by chance? Large and rare excess meets both conditions long before the
+bets, which know no usual rate.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from stepwatch.signals.arrays import (
 
 _DAY_SECONDS = 86_400.0
 _WINDOWS = (BUCKETS // 4, BUCKETS // 2, BUCKETS)
-"""Newest buckets looked at."""
+"""Numbers of newest buckets evaluated."""
 _FEWEST = 3
-"""Long steps that are looked at: fewer show nothing."""
+"""Minimum number of long steps: fewer show nothing."""
 
 
 def log_rarity(
     course: Course, long: LongSteps, groups: Integers, faulty: Mask, limits: Thresholds
 ) -> Vector:
-    """Logarithm of one over how often a day each unit has such long steps by chance (units,), 0
-    where there are none. Nobody is named who may be hit by chance.
+    """Return the log odds against each unit's long steps by chance (units,), 0 without any.
 
-    `groups` (units,) says who is compared with whom. Those that are `faulty` (units,) are nobody's
-    peers: a rank whose steps are long shows beside another whose steps are long more often.
+    The odds are one over the expected number per day. A unit that chance may have hit is not named.
+    `groups` (units,) defines the comparison groups. `faulty` units (units,) are excluded as peers:
+    a slow rank must stay visible next to one with more long steps.
     """
     rarities = np.zeros(len(groups))
     most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
-    if not len(course.seconds) or most < _FEWEST:  # in no window there are more than in all
+    if not len(course.seconds) or most < _FEWEST:  # all buckets hold the most
         return rarities
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     compared = _Compared(groups, faulty)
@@ -89,8 +89,10 @@ def log_rarity(
 
 
 def least_log_rarity(units: int, limits: Thresholds) -> float:
-    """What rarity must exceed, so that `units` raise as many false alarms a day as are allowed, at
-    all windows and levels together."""
+    """Return the rarity above which `units` raise at most the allowed false alarms a day.
+
+    It covers all windows and levels together.
+    """
     return math.log(max(1.0, units * len(_WINDOWS) * len(LEVELS) / limits.false_alarms_a_day))
 
 
@@ -115,12 +117,13 @@ _ABOUT_AS_MANY = 0.75
 
 
 class _Peers(NamedTuple):
-    """What was seen of the healthy peers of each unit, arrays (units,): their steps, how many long
-    ones they had, at which `rate` such steps come, and the chance that such a one hits the unit
-    where nobody is to blame.
+    """The healthy peers of each unit, arrays (units,).
 
-    Of four ranks two were seen in all of 100 steps, the others in 50: a long step of the first 50
-    hits each of them with a chance of a quarter, one of the last 50 each of two with a half.
+    `steps` are the peers' steps, `total` their long steps, and `rate` the rate at which these
+    occur. `chance` is the probability that a long step hits the unit without any fault. Worked
+    example: two of four ranks were seen in all 100 steps, the others in 50. A long step in the
+    first 50 hits each of the four with a probability of a quarter, one in the last 50 each of two
+    with a half.
     """
 
     steps: Integers
@@ -129,14 +132,14 @@ class _Peers(NamedTuple):
     chance: Vector
 
     def log_among(self, counts: Integers) -> Vector:
-        """Logarithm of one over the chance that so many of all long steps hit this unit."""
-        # Where chances differ, fewer extremes come than at their mean (Hoeffding 1956,
+        """Return the log odds against so many long steps hitting this unit by chance."""
+        # With unequal probabilities, extremes are rarer than at their mean (Hoeffding 1956,
         # https://doi.org/10.1214/aoms/1177728178).
         return log_among(counts, self.total + counts, self.chance)
 
 
 class _Compared:
-    """Which units are compared with each other, and which are nobody's peers."""
+    """The comparison groups of units, and the units excluded as peers."""
 
     def __init__(self, groups: Integers, faulty: Mask) -> None:
         self._places = np.unique(groups, return_inverse=True)[1]
@@ -145,14 +148,14 @@ class _Compared:
         self._healthy = ~faulty
 
     def of_others(self, values: IntegerMatrix) -> IntegerMatrix:
-        """The sum over the healthy peers of each unit, of values (parts, units)."""
+        """Return the sum over each unit's healthy peers for values (parts, units)."""
         healthy = values * self._healthy
         sums = np.add.reduceat(healthy[:, self._order], self._starts, axis=1)
         return np.asarray(sums[:, self._places] - healthy)
 
 
 class _Seen:
-    """In how many steps units, and the peers of each, were compared: `seen` (parts, units)."""
+    """How many steps each unit, and its peers, were compared in: `seen_steps` (parts, units)."""
 
     def __init__(self, compared: _Compared, seen_steps: IntegerMatrix) -> None:
         self._compared, self._of_others = compared, compared.of_others(seen_steps)
@@ -163,8 +166,10 @@ class _Seen:
         )
 
     def peers(self, counts: IntegerMatrix, usual: float) -> _Peers:
-        """Of `counts` long steps (parts, units); `usual` is the share of steps that healthy ranks
-        have, which counts as one long step."""
+        """Return the peers for `counts` long steps (parts, units).
+
+        `usual` is the step share in healthy ranks, which counts as one long step.
+        """
         long = self._compared.of_others(counts)
         together, peer_counts = long + counts, long.sum(axis=0)
         total = together.sum(axis=0)

@@ -1,9 +1,9 @@
-"""Ranks whose batches come late again and again, while those of their peers hardly ever do.
+"""Ranks whose batches come late again and again, while their peers' batches hardly ever do.
 
-How long a rank computes varies with its sequences and with its host, so long steps that are few may
-be noise of both (`rare`). A batch for which a rank works a usual step longer than the median of its
-stage, of two ranks two steps, was waited for: that is no noise, and what it costs is lost. Left to
-ask is only whether it is the loader of this rank alone.
+A rank's compute time varies with its sequences and with its host, so a few long steps may be noise
+from both (`rare`). A batch that makes a rank work a usual step longer than its stage's median, or
+two steps with two ranks, was waited for: that is no noise, and its cost is lost. The remaining
+condition is whether this rank's loader is the only one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _DATA = WORK.index("data")
 
 
 def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thresholds) -> Vector:
-    """Logarithm of one over the chance that so many of the late batches of a stage hit one rank,
-    here this one (ranks,); 0 where they are too few, or peers ever had too many of them.
+    """Return the log odds against so many late batches in a stage hitting one rank (ranks,).
 
-    Six of six, of two ranks: each hits one of them with a chance of a half, and one of two ranks
-    has them, so 6 * log(2) - log(2).
+    The result is for this rank, and is 0 if there are too few, or if peers ever had too many.
+    Worked example: six of six with two ranks. Each hits one rank with a probability of a half, and
+    either rank could be the one, so 6 * log(2) - log(2).
     """
     ranks = len(stage)
     begun, seen_steps = course.begun[:, _LEVEL, :ranks], course.seen[:, :ranks].astype(np.float64)
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
-    # As if all of its stage loaded, and had been observed in every step: the most that can be.
+    # As if its whole stage loaded, and had been observed in every step: the maximum possible.
     may_be = log_among(counts, _per_stage(counts, place), 1.0 / size[place])
     may_be[counts < limits.fewest_stalls] = 0.0
     log_odds_by_rank = np.zeros(ranks)
@@ -46,7 +46,7 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
         excess = course.work[:, :, rank] - np.median(course.work[:, :, peers], axis=-1)
         if _of_data(excess) < limits.stalls_of_data:
             continue
-        # A peer that was observed for half of the time would have had half of them.
+        # A peer observed for half of the time would have had half of them.
         peers_per_step = seen_steps[:, peers].sum(axis=1) / np.maximum(seen_steps[:, rank], 1.0)
         together = begun[:, rank].astype(np.float64) + begun[:, peers].sum(axis=1, dtype=np.int64)
         chance = together @ (1.0 / (1.0 + peers_per_step)) / together.sum()
@@ -59,22 +59,21 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
 
 
 def _loads(course: Course, ranks: Integers, limits: Thresholds) -> Mask:
-    """Which of `ranks` load batches at all: a rank that does it for the others has no peers."""
+    """Return which of `ranks` load batches: a rank that loads for the others has no peers."""
     data = course.work[:, _DATA, ranks].sum(axis=0, dtype=np.float64)
     return np.asarray(data >= limits.loader_share * course.seconds.sum())
 
 
 def _per_stage(counts: Integers, place: Integers) -> Vector:
-    """The sum over the stage of each rank (ranks,), given the `place` of that among stages."""
+    """Return the sum over each rank's stage (ranks,), given its `place` among stages."""
     return np.asarray(np.bincount(place, weights=counts)[place], dtype=np.float64)
 
 
 def lost_to_stalls(course: Course, rank: int, net: Vector) -> float:
-    """Share of the time since the first late batch that the job lost to a rank, given the `net`
-    seconds (buckets,); the first one only says when that was.
+    """Return the job's time share lost to a rank since its first late batch, from `net` (buckets,).
 
-    Four of eight seconds in 100 s: three of them, 24 %. Where only newer ones counted, the shares
-    of those that came close together would be large.
+    The first one only dates the start. Worked example: four times eight seconds in 100 s: three of
+    them, 24 %. If only newer ones counted, batches close together would give large shares.
     """
     begun = course.begun[:, _LEVEL, rank]
     first, count = int(np.argmax(begun > 0)), int(begun.sum(dtype=np.int64))
@@ -83,9 +82,9 @@ def lost_to_stalls(course: Course, rank: int, net: Vector) -> float:
 
 
 def _of_data(excess: Matrix) -> float:
-    """Which share of what a rank works longer than its peers, `excess` (buckets, phases), is data.
+    """Return which share of a rank's excess over its peers, `excess` (buckets, phases), is data.
 
-    What sequences differ by goes both ways, and is nearly nothing in sum.
+    Differences from sequences go both ways, and nearly cancel in the sum.
     """
     more = np.maximum(excess.sum(axis=0, dtype=np.float64), 0.0)
     return float(more[_DATA] / max(float(more.sum()), 1e-9))
