@@ -77,8 +77,7 @@ class DetectionContext:
         return frozenset(
             node
             for node, seconds in self.staleness.items()
-            if seconds
-            > STALE_AFTER_SECONDS  # true for most nodes, whatever their interval
+            if seconds > STALE_AFTER_SECONDS  # rarely true, whatever the interval
             and seconds > self.attempt.stale_after(node, STALE_AFTER_SECONDS)
         )
 
