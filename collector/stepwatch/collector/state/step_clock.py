@@ -1,7 +1,7 @@
-"""Which clock times the steps of an attempt: the ranks' devices, or the hosts.
+"""Which clock times an attempt's steps: the ranks' devices, or the hosts.
 
-On an accelerator the host enqueues work and returns, so its clock books the work to whatever waits
-for the device next. Times of two clocks are never compared: all ranks are on one.
+With an accelerator, the host enqueues work and returns, so its clock charges the work to the next
+call that waits for the device. Times on two clocks are never compared: all ranks use one.
 """
 
 from __future__ import annotations
@@ -29,27 +29,31 @@ from stepwatch.signals.arrays import Integers, MaskMatrix, Vector
 from stepwatch.signals.phrases import ranks_text
 
 SPAN_STEPS = 64
-"""Newest steps of the devices that are looked at."""
+"""Number of newest device steps that are examined."""
 ARRIVING_STEPS = 8
-"""Of them, those whose rows may still be on their way from some rank."""
+"""Newest device steps whose rows may still be on their way."""
 LEAST_WHOLE_STEPS = 4
-"""Of the steps of which devices timed the length alone, some must lie beside that were timed whole.
-"""
+"""Least number of fully timed steps, if other steps have only their length timed."""
 LEAST_SHARE = 0.9
-"""Of a rank's steps that its device must have timed."""
+"""Least share of a rank's steps that its device must have timed."""
 
 
 class StepTiming(NamedTuple):
-    """The clock that times the steps, and why it is not the device's; empty where it is, or where
-    no rank says why."""
+    """The clock that times the steps.
+
+    `reason` tells why it is not the device's clock; empty if it is, or if no rank reports a reason.
+    """
 
     clock: StepClock
     reason: str
 
 
 def step_timing(attempt: TrackedAttempt) -> StepTiming:
-    """The device's clock where the device of every rank that reports steps times nearly all of
-    them, and some of them whole: the windows hold these."""
+    """Return the device clock if it covers the steps, else the host clock with the reason.
+
+    Every rank that reports steps needs device times for nearly all its steps, and some steps must
+    be fully timed: only these are in the windows.
+    """
     steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
     timing = attempt.tracker(DeviceTiming)
     if not devices.ring.world or not steps.ring.world:
@@ -75,43 +79,43 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
 
 
 def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
-    """Whether devices time, or timed, the steps of some rank.
+    """Return whether devices time, or timed, the steps of some rank.
 
-    Then the hosts' first steps are no baseline: a host returns when it has enqueued a step, at once
-    until the queue of its device is full.
+    Then the first host steps are no baseline: a host returns at once after it enqueues a step,
+    until its device's queue is full.
     """
     timed_now = attempt.tracker(DeviceTiming).timed_ranks > 0
     return timed_now or attempt.tracker(DeviceSteps).lengths.any
 
 
 def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
-    """Whether times of one rank can be compared with those of another on that clock.
+    """Return whether times of different ranks are comparable on that clock.
 
-    Not on the hosts' where some ranks say that devices time their steps and others do not: a host
-    that waits for its device shows where the time goes, one that runs ahead does not.
+    On the host clock they are not if only some ranks have device timing: a host that waits for its
+    device shows where the time goes, a host that runs ahead does not.
     """
     return clock == DEVICE or attempt.tracker(DeviceTiming).timed_ranks in (0, attempt.world)
 
 
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
-    """Medians of the attempt's first steps by rank, on that clock; empty where they say nothing."""
+    """Return the medians of the attempt's first steps by rank; empty if they say nothing."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return Baseline() if silent else _steps_on(attempt, clock).baseline
 
 
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
-    """Sums over ranks of the attempt's first steps, on that clock; none where they say nothing."""
+    """Return the sums over ranks of the attempt's first steps; empty if they say nothing."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return EarlyBaseline() if silent else _steps_on(attempt, clock).early_baseline
 
 
 def rank_seconds_on(attempt: TrackedAttempt, clock: StepClock) -> dict[str, Vector]:
-    """Seconds so far (world,) by column of a step, on that clock."""
+    """Return the seconds so far (world,) by step column, on that clock."""
     return _steps_on(attempt, clock).rank_seconds
 
 
 def collectives_on(attempt: TrackedAttempt, clock: StepClock) -> Calls:
-    """The newest collectives of the attempt and their exposed time, on that clock."""
+    """Return the attempt's newest collectives and their exposed time, on that clock."""
     host = attempt.tracker(CollectiveRecords)
     return DeviceCalls(host, attempt.tracker(DeviceCollectives)) if clock == DEVICE else host
 
@@ -121,7 +125,7 @@ def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
 
 
 def _has_whole(devices: DeviceSteps, span: Integers, reported: MaskMatrix) -> bool:
-    """Whether enough of the steps were timed whole on every rank that reports them."""
+    """Return whether enough steps were fully timed on every rank that reports them."""
     in_part = devices.ring.in_part(span)
     timed = devices.ring.holds(span)
     is_whole = ~in_part.any(axis=1) & (timed >= reported).all(axis=1) & timed.any(axis=1)
@@ -134,9 +138,9 @@ def _missing(devices: DeviceSteps) -> str:
 
 
 def _is_late(steps: Steps, devices: DeviceSteps, ranks: Ranks) -> bool:
-    """Whether device rows have stopped while steps go on.
+    """Return whether device rows have stopped while steps continue.
 
-    A host may be far ahead while rows arrive, and in a hang neither goes on.
+    A host may be far ahead while rows arrive, and in a hang both stop.
     """
     received = ranks.received_monotonic_s
     if (

@@ -1,9 +1,9 @@
-"""The steps of an attempt that count, each on the clock on which it counts: for SLIs and figures.
+"""The counted steps of an attempt, each on its clock, for SLIs and figures.
 
-Of a long attempt these are the newest; `drop_steps` lets the others go.
+In a long attempt these are the newest steps; `drop_steps` releases the older ones.
 
-Clocks are never compared: what is usual is known for each apart. Where devices time the steps of a
-rank, nothing says what is usual on the hosts, which return when they have enqueued a step.
+Clocks are never compared: each clock has its own usual step time. Once devices time a rank's steps,
+the hosts have no usual step time, because they return as soon as a step is enqueued.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 MIXED = "mixed"
-"""What is said of a figure over steps of both clocks."""
+"""Clock label for figures over steps on both clocks."""
 
 
 class StepLengths(NamedTuple):
-    """Seconds of steps on their slowest rank, all on one clock, and how many count on each."""
+    """Step times in seconds on the slowest rank, all on one clock, and the step count per clock."""
 
     seconds: Vector
     clock: StepClock
@@ -45,9 +45,9 @@ class StepLengths(NamedTuple):
 
 
 def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
-    """The steps held that count; those from `resumed_at` on are lost to a later attempt.
+    """Return the counted steps in memory; steps from `resumed_at` on are lost to a later attempt.
 
-    A step on the hosts' clock between two on the devices' ends between them: a host is ahead.
+    A host-timed step between two device-timed steps ends between them: a host is ahead.
     """
     history = attempt.step_history
     began_ns = attempt.tracker(LifecycleEvents).began_wall_ns
@@ -77,7 +77,7 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
 
 
 def _parts(hosts: Rows, devices: Rows, on_device: Mask) -> Rows:
-    """Columns `PARTS` of each step, on its clock."""
+    """Return columns `PARTS` for each step, on its clock."""
     parts: Rows = hosts.copy()
     for name in PARTS:
         parts[name][on_device] = devices[name][on_device]
@@ -85,8 +85,11 @@ def _parts(hosts: Rows, devices: Rows, on_device: Mask) -> Rows:
 
 
 class LastStep(NamedTuple):
-    """When the last step that counts ended, Unix seconds by the wall clock, by how much clocks were
-    set by then since the attempt began, and a usual step on its clock (NaN while unknown)."""
+    """The last counted step.
+
+    `end_s` is its end (Unix seconds by the wall clock), `set_s` how far clocks were set since the
+    attempt began, `usual_s` the usual step time on its clock (NaN while unknown).
+    """
 
     end_s: float
     set_s: float
@@ -94,7 +97,10 @@ class LastStep(NamedTuple):
 
 
 def last_step(attempt: Attempt, ends_s: Vector) -> LastStep | None:
-    """The last step of an attempt, of which those held end at `ends_s`; None before the first."""
+    """Return the last step of an attempt; None before the first.
+
+    `ends_s` are the ends of the steps in memory.
+    """
     history, on_device = attempt.step_history, _on_device(attempt)
     dropped = history.dropped
     if len(ends_s):
@@ -110,9 +116,9 @@ def last_step(attempt: Attempt, ends_s: Vector) -> LastStep | None:
 
 
 def usual_seconds(attempt: Attempt) -> Vector:
-    """For each step that counts the median of the attempt's first steps on its clock (steps,).
+    """Return each counted step's baseline: the median first step on its clock (steps,).
 
-    NaN while there are too few of these.
+    NaN while there are too few first steps.
     """
     on_device = _on_device(attempt)
     usual = np.where(on_device, _usual_on_devices(attempt, on_device), _usual_on_hosts(attempt))
@@ -120,8 +126,11 @@ def usual_seconds(attempt: Attempt) -> Vector:
 
 
 def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
-    """Steps held after the attempt's first one that ranks reported, or the `newest` of them, on the
-    clock on which most of them count: the other one's would be figures of something else."""
+    """Return step times after the attempt's first step, or its `newest` ones, on the main clock.
+
+    The main clock is the one with most steps: times on the other clock measure something else. Only
+    steps in memory that ranks reported are included.
+    """
     history, on_device = attempt.step_history, _on_device(attempt)
     rows = history.rows[: len(on_device)]
     positions = np.flatnonzero(rows["longest"] > 0)
@@ -138,7 +147,7 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
 
 
 def tokens_per_second(attempt: Attempt) -> float | None:
-    """Tokens after the first step over the time after it; None where no rank reports tokens."""
+    """Return tokens after the first step per second; None if no rank reports tokens."""
     history = attempt.step_history
     if len(history) < 2:
         return None
@@ -152,7 +161,7 @@ def tokens_per_second(attempt: Attempt) -> float | None:
 
 
 def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | None:
-    """Losses of the first and the newest step that has one; None where none has."""
+    """Return the losses of the first and the newest step with a loss; None without any."""
     histories = [attempt.step_history for attempt in attempts]
     parts = [
         part
@@ -165,8 +174,10 @@ def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | No
 
 
 def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: float) -> None:
-    """Let the first `count` of the steps held go, whose `facts` are in slices that end by
-    `closed_before_s` (Unix seconds)."""
+    """Drop the first `count` steps in memory.
+
+    Their `facts` are in slices that end by `closed_before_s` (Unix seconds).
+    """
     history = attempt.step_history
     timed = _first_timed(attempt, _on_device(attempt)[:count])
     history.drop(count)
@@ -177,13 +188,13 @@ def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: 
 
 
 def clock_of(steps_on: dict[StepClock, int]) -> str | None:
-    """The clock of a figure over so many steps on each; None where there is no step."""
+    """Return the clock for a figure from its step count per clock; None without steps."""
     clocks = [clock for clock, count in steps_on.items() if count]
     return (clocks[0] if len(clocks) == 1 else MIXED) if clocks else None
 
 
 def _on_device(attempt: Attempt) -> Mask:
-    """Whether each step that counts does so on its devices' clock (steps,)."""
+    """Return which counted steps use the device clock (steps,)."""
     count = attempt.tracker(SettledSteps).count(attempt)
     return np.asarray(attempt.step_history.rows["clock"][:count] == ON_DEVICE)
 
@@ -196,7 +207,7 @@ def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
 
 
 def _first_timed(attempt: Attempt, on_device: Mask) -> Vector:
-    """Seconds of the first steps after the warm-up that count on the devices' clock."""
+    """Return the times in seconds of the first device-timed steps after the warm-up."""
     history = attempt.step_history
     wanted = BASELINE_STEPS - len(history.dropped.timed)
     timed = history.held_from + np.flatnonzero(on_device)
@@ -210,13 +221,13 @@ def _usual_on_hosts(attempt: Attempt) -> float:
 
 
 def _between(ends: Integers, fixed: Mask, earlier: int = NEVER) -> Integers:
-    """`ends` (steps,), with each that is not `fixed` clipped to the fixed ends before and after it.
+    """Clip each end in `ends` (steps,) that is not `fixed` to the neighbouring fixed ends.
 
-    `earlier` is the fixed end before all of them. Fixed at 10 and 20, between them 8 and 15 -> 10,
-    10, 15, 20.
+    `earlier` is a fixed end before all others. Fixed at 10 and 20, between them 8 and 15 -> 10, 10,
+    15, 20.
     """
     positions = np.flatnonzero(fixed)
-    place = np.searchsorted(positions, np.arange(len(ends)))  # of the next fixed one, or itself
+    place = np.searchsorted(positions, np.arange(len(ends)))  # the next fixed one, or itself
     upper = np.append(ends[positions], np.iinfo(np.int64).max)[place]
     lower = np.append(earlier, ends[positions])[place]
     moved: Integers = np.where(fixed, ends, np.minimum(np.maximum(ends, lower), upper))

@@ -1,8 +1,8 @@
-"""What the counters of a job export: accumulators that only rise, whatever its state forgets.
+"""A job's exported counters: accumulators that only rise, whatever state is dropped.
 
-Attempts are replaced, released and evicted, and a late rank changes what is known of a step. So
-nothing here is derived from state that may change: a row counts when it is stored, a step when it
-is settled (`settled_steps`), a checkpoint when its outcome is decided.
+Attempts are replaced, released and evicted, and a late rank changes a step's facts. So nothing here
+is derived from state that may change: a row counts when it is stored, a step when it is settled
+(`settled_steps`), a checkpoint when its outcome is decided.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
 STEP_SECONDS_BOUNDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)
-"""Upper bounds of step time in seconds, from a debug model to a long pipeline step."""
+"""Upper bounds for step time in seconds, from a debug model to a long pipeline step."""
 VERIFIED, FAILED = "verified", "failed"
-"""Outcomes of a checkpoint; a verified one that is rejected later counts as failed, too."""
+"""Checkpoint outcomes; a verified checkpoint that is rejected later counts as failed, too."""
 
 
 class Totals:
-    """Accumulators of one job over all its attempts.
+    """One job's accumulators over all its attempts.
 
-    `rows` and `tokens` count STEP rows and their tokens; `steps` (bounds + 1,) counts steps by the
-    duration of their slowest rank, the last entry those above every bound; `steps_on` counts them
-    by the clock that timed them; `checkpoints` counts by outcome. Times are summed in whole
-    nanoseconds: the sum is the same in whatever parts it is taken, so a restart continues exactly
-    where it was.
+    `rows` and `tokens` count STEP rows and their tokens. `steps` (bounds + 1,) counts steps by
+    their slowest rank's time; the last entry is for steps above every bound. `steps_on` counts
+    steps by clock, `checkpoints` by outcome. Times are summed in whole nanoseconds: the sum does
+    not depend on the split, so a restart continues exactly where it was.
     """
 
     def __init__(self) -> None:
@@ -44,12 +43,12 @@ class Totals:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Each of `COLUMNS` summed over all STEP rows."""
+        """Each of `COLUMNS` summed over all STEP rows, seconds."""
         return {name: spent / NANOSECONDS for name, spent in self._nanoseconds.items()}
 
     @property
     def step_seconds(self) -> float:
-        """Sum of the durations of the steps counted."""
+        """Total time of the counted steps, seconds."""
         return self._step_nanoseconds / NANOSECONDS
 
     def add_rows(self, rows: Rows) -> None:
@@ -62,26 +61,27 @@ class Totals:
     def add_steps(
         self, durations: np.ndarray[Any, np.dtype[np.float64]], clock: StepClock = HOST
     ) -> None:
-        """Count steps by the seconds of their slowest rank on `clock`; 0 is a step that no rank
-        reported."""
+        """Count steps by their slowest rank's seconds on `clock`; 0 is a step that no rank
+        reported.
+        """
         reported = durations[durations > 0]
         self.steps_on[clock] += len(reported)
-        places = np.searchsorted(STEP_SECONDS_BOUNDS, reported)  # a bound itself lies in its bucket
+        places = np.searchsorted(STEP_SECONDS_BOUNDS, reported)  # a bound itself is in its bucket
         self.steps += np.bincount(places, minlength=len(self.steps))
         self._step_nanoseconds += sum(map(round, (reported * NANOSECONDS).tolist()))
 
     def add_checkpoints(self, decided: Mapping[str, int]) -> None:
-        """Count checkpoints whose outcome was decided just now."""
+        """Count newly decided checkpoints by outcome."""
         for outcome, count in decided.items():
             self.checkpoints[outcome] += count
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts of steps by upper bound, as a histogram exports them."""
+        """Return cumulative step counts by upper bound, in histogram format."""
         bounds = [*map(str, STEP_SECONDS_BOUNDS), "+Inf"]
         return list(zip(bounds, np.cumsum(self.steps).astype(float).tolist(), strict=True))
 
     def add(self, totals: Totals) -> None:
-        """Count what another one counted, too."""
+        """Add another job's counts."""
         self.rows, self.tokens = self.rows + totals.rows, self.tokens + totals.tokens
         for name, spent in totals._nanoseconds.items():
             self._nanoseconds[name] += spent
@@ -92,7 +92,7 @@ class Totals:
         self.add_checkpoints(totals.checkpoints)
 
     def raise_to(self, totals: Totals) -> None:
-        """Make no accumulator lower than that of `totals`."""
+        """Raise each accumulator to at least its value in `totals`."""
         self.rows, self.tokens = max(self.rows, totals.rows), max(self.tokens, totals.tokens)
         self._nanoseconds = {
             name: max(spent, totals._nanoseconds[name]) for name, spent in self._nanoseconds.items()

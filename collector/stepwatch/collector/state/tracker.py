@@ -1,7 +1,7 @@
-"""What every tracker of an attempt shares: the batches it is given and the face it has.
+"""The common interface of an attempt's trackers, and their input batches.
 
-A tracker follows one signal of an attempt. It names the kinds of records it takes, applies their
-rows, says how many cells it holds, and gives them back when the attempt is released.
+A tracker follows one signal of an attempt. It names its kinds of records, applies their rows,
+reports its number of cells, and releases them with the attempt.
 """
 
 from __future__ import annotations
@@ -33,76 +33,76 @@ T = TypeVar("T", bound="Tracker")
 
 
 class Tracker(ABC):
-    """One signal of one attempt; a subclass in `trackers/` is found by the registry.
+    """One signal in one attempt; the registry finds subclasses in `trackers/`.
 
-    Trackers of an attempt are given batches in rising `order`: those that size others come first.
-    Each is given all batches of a group before the next tracker is given the first, so what it
-    reads of another tracker is of the end of the group. `grouping` ends a group where that matters.
+    Trackers receive batches in rising `order`: trackers that size other trackers come first. Each
+    receives all batches in a group before the next tracker starts, so it sees another tracker's
+    state at the end of the group. `grouping` ends a group where that matters.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset()
-    """Kinds of records it takes; it is not given a batch without any of them."""
+    """Kinds of records it takes; batches without any of them are skipped."""
     order: ClassVar[int] = 50
     of_all_nodes: ClassVar[bool] = False
-    """Whether it is given rows of every node, not only of the one that speaks for their rank."""
+    """Whether it receives rows from every node, not only from each rank's owner."""
     given_back: ClassVar[bool] = False
-    """Whether a released attempt drops what it holds, and gives it no more rows."""
+    """Whether a released attempt drops its state and sends it no more rows."""
 
     @abstractmethod
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Fold the rows of a batch in."""
+        """Fold in one batch's rows."""
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold batches in: what comes out is what `apply` makes of one after the other."""
+        """Fold in batches, with the same result as one `apply` call per batch."""
         for batch in batches:
             if not self.kinds.isdisjoint(batch.tables):
                 self.apply(batch, attempt)
 
     # Most trackers need no room for ranks.
     def resize(self, world: int) -> None:  # noqa: B027
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state: a cell is about `CELL_BYTES`."""
+        """Number of cells, for the live-state limit; a cell is about `CELL_BYTES`."""
         return 0
 
     def released(self) -> Self:
-        """What is left of it once the attempt is released: itself, or an empty one."""
+        """Return the tracker after the attempt's release: itself, or an empty one."""
         return type(self)() if self.given_back else self
 
 
 class JoinedTracker(Tracker):
-    """A tracker of frequent records: it takes many batches as cheaply as one."""
+    """A tracker for frequent records: many batches cost as little as one."""
 
     @abstractmethod
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold batches in; how they are cut into calls makes no difference."""
+        """Fold in batches; the split into calls makes no difference."""
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Fold the rows of a batch in."""
+        """Fold in one batch's rows."""
         self.fold(Batches([batch]), attempt)
 
 
 class TrackedAttempt:
-    """What a tracker sees of its attempt: identity, size, and the other trackers."""
+    """A tracker's view of its attempt: identity, size, and the other trackers."""
 
     def __init__(self, number: int, totals: Totals, trackers: tuple[type[Tracker], ...]) -> None:
         self.number = number
         self.totals = totals
-        """Those of the job; they keep what this attempt counted when it is gone."""
+        """The job's totals; they outlive this attempt."""
         self.world = 0
         self.job_class = ""
         self.refused_records = 0
         self.offsets: dict[str, int] = {}
-        """Wall minus monotonic nanoseconds of each node, of at most `MAX_NODES`."""
+        """Wall minus monotonic nanoseconds by node, for at most `MAX_NODES`."""
         self.first_offsets: dict[str, int] = {}
-        """The first that was received of each; a later one differs where somebody set the clock."""
+        """First received offset by node; a later one differs if a clock was set."""
         self.is_released = False
         self._trackers: dict[type[Tracker], Tracker] = {kind: kind() for kind in trackers}
 
     def tracker(self, wanted: type[T]) -> T:
-        """The attempt's tracker of that type.
+        """Return the attempt's tracker with that type.
 
         Raises:
             KeyError: the registry holds none.
@@ -112,7 +112,7 @@ class TrackedAttempt:
         return tracker
 
     def grow(self, world: int) -> None:
-        """Make room for more ranks; a number that no job has is left out."""
+        """Make room for more ranks; an impossible number is ignored."""
         if not self.world < world <= MAX_WORLD:
             return
         self.world = world
@@ -120,11 +120,11 @@ class TrackedAttempt:
             tracker.resize(world)
 
     def release(self) -> None:
-        """Give cells back; steps that still arrive are refused, the step history stays."""
+        """Release the cells; later steps are refused, the step history stays."""
         self._trackers = {kind: tracker.released() for kind, tracker in self._trackers.items()}
         self.is_released = True
 
     @property
     def cells(self) -> int:
-        """Cells held, all of which `release` gives back."""
+        """Number of cells, all released by `release`."""
         return sum(tracker.cells for tracker in self._trackers.values())

@@ -1,12 +1,12 @@
-"""Snapshots of a job's state: what a restart loads instead of folding the whole log again.
+"""Snapshots of a job's state: a restart loads them instead of folding the whole log again.
 
     document = taken_apart(job)     while nothing changes the job; then, whenever there is time,
     data = packed(document, About(job.name, position, monotonic_s))
     about, document = unpacked(data)
     job = put_together(document, now_s - about.monotonic_s)
 
-A snapshot describes itself, holds no code and is read by the version of the state that wrote it
-only: what another version, or damage, makes unreadable is folded from the log.
+A snapshot describes itself and holds no code. Only the state version that wrote it can read it: a
+snapshot with another version, or a damaged one, is replaced by folding the log.
 """
 
 from stepwatch.collector.state.snapshot.frame import FORMAT, STATE_VERSION, About, packed, unpacked

@@ -1,6 +1,6 @@
-"""Which classes a snapshot may name: those of the state, and the enumerations of the records.
+"""Classes that a snapshot may name: the state's classes and the enumerations of the records.
 
-Nothing else is ever made from a snapshot, whatever it says.
+No other object is ever created from a snapshot, whatever its content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INSIDE = f"{__package__}."
 
 @cache
 def known_classes() -> Mapping[str, type]:
-    """Classes by the name under which a snapshot holds them."""
+    """Return the classes by their snapshot names."""
     classes: dict[str, type] = {}
     for module in (*_modules_of(state), records):
         for value in vars(module).values():
@@ -30,7 +30,7 @@ def known_classes() -> Mapping[str, type]:
 
 
 def name_of(kind: type) -> str:
-    """The name of a class in snapshots."""
+    """Return a class's name in snapshots."""
     return f"{kind.__module__.rpartition('stepwatch.')[2]}:{kind.__qualname__}"
 
 

@@ -33,16 +33,16 @@ STATE_VERSION = 24
 """Rises when the classes of the state change; `tests/data/state_shape.txt` shows when they do."""
 MAGIC = b"SWSN"
 MAX_BYTES = 1 << 31
-"""What a snapshot may unfold to: the bound on live state with room to spare."""
+"""Maximum unpacked size of a snapshot: the live-state limit with room to spare."""
 PART_BYTES = 8 << 20
 _PREFIX = struct.Struct("<4sHHII")
 _CHECKED_FROM = 12
 _CODEC = Codec(1, dictionary=False)
-"""At the fastest level: arrays of random times hardly shrink at any."""
+"""The fastest level: arrays of random times hardly shrink at any level."""
 
 
 class About(NamedTuple):
-    """Whose state it is, after which position of its log, and the monotonic seconds then."""
+    """The job, its log position at the snapshot, and the monotonic seconds then."""
 
     job: str
     position: int
@@ -50,7 +50,7 @@ class About(NamedTuple):
 
 
 def packed(document: Document, about: About) -> bytes:
-    """The document as bytes.
+    """Return the document as bytes.
 
     Raises:
         SnapshotError: it is larger than any state may be.
@@ -75,11 +75,11 @@ def packed(document: Document, about: About) -> bytes:
 
 
 def _cut(tree: bytes, arrays: list[Array]) -> Iterator[bytes]:
-    """The tree and the arrays as one stream of bytes, in parts of `PART_BYTES`.
+    """Yield the tree and the arrays as one byte stream, in parts with `PART_BYTES`.
 
-    Only one part is held at a time: a second copy of the whole state would double the memory of a
-    collector with large jobs. With parts of 4 bytes, b"abcde" and an array of bytes 1 2 3 give
-    b"abcd", b"e" 1 2 3.
+    Only one part is in memory at a time: a second copy of the whole state would double the memory
+    for large jobs. With parts of 4 bytes, b"abcde" and an array of bytes 1 2 3 give b"abcd", b"e" 1
+    2 3.
     """
     part = bytearray()
     for piece in (np.frombuffer(tree, np.uint8), *arrays):
@@ -96,10 +96,10 @@ def _cut(tree: bytes, arrays: list[Array]) -> Iterator[bytes]:
 
 
 def unpacked(data: bytes) -> tuple[About, Document]:
-    """The document in `data`, and what it is about; its arrays may be written to.
+    """Return the document in `data` and its description; its arrays are writable.
 
     Raises:
-        SnapshotError: the bytes are damaged, or of another version of the state.
+        SnapshotError: the bytes are damaged, or have another state version.
     """
     header, offset = _header(data)
     try:
@@ -147,14 +147,14 @@ def _parts(data: bytes, offset: int, sizes: list[list[int]]) -> Iterator[bytes]:
 
 
 class _Stream:
-    """The bytes of decompressed parts, read in order; it holds one part at a time."""
+    """Decompressed parts, read in order; one part is in memory at a time."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
         self._rest = memoryview(b"")
 
     def read(self, size: int) -> bytearray:
-        """The next `size` bytes.
+        """Return the next `size` bytes.
 
         Raises:
             SnapshotError: the parts hold fewer. No memory is allocated for a claimed size.
@@ -176,12 +176,12 @@ def _arrays(stream: _Stream, described: list[Any]) -> Iterator[Array]:
         dtype = np.lib.format.descr_to_dtype(_tuples(descr))
         if dtype.hasobject or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise SnapshotError("it describes an array that no state holds")
-        # A bytearray is the array's own memory, so it may be written to.
+        # The bytearray is the array's own memory, so the array is writable.
         yield np.frombuffer(stream.read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
 
 def _tuples(descr: Any) -> Any:
-    """A description of a dtype as numpy wants it: JSON has made lists of its tuples."""
+    """Convert a dtype description from JSON lists to the tuples that numpy expects."""
     if isinstance(descr, str):
         return descr
     return [tuple(_field(part) for part in field) for field in descr]

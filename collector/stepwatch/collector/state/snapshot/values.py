@@ -1,6 +1,6 @@
-"""Python values and numpy arrays as a document of plain lists, and back; never code.
+"""Python values and numpy arrays as a document with plain lists, and back; never code.
 
-A document holds numbers, texts and lists whose first element says what they are:
+A document holds numbers, texts and lists whose first element is a type tag:
 
     ["tuple", 1, 2]             ["bytes", "AAE="]
     ["array", 3]                array 3
@@ -8,9 +8,9 @@ A document holds numbers, texts and lists whose first element says what they are
     ["list", 5, 1, 2]           a list of 1 and 2, which has number 5
     ["map", 6, "a", 1, "b", 2]
     ["object", 7, "collector.state.job:LiveJob", "name", "llama", ...]
-    ["same", 5]                 the list once more
+    ["same", 5]                 the list a second time
 
-Arrays lie beside it, as they are.
+Arrays are stored beside the document, unchanged.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What reading a document can raise where it holds anything but what was written."""
+"""Errors raised by reading a damaged document."""
 _MONOTONIC = "monotonic_s"
-"""Fields whose names end so hold moments of the collector's monotonic clock."""
+"""Suffix of field names with moments on the collector's monotonic clock."""
 
 
 class Document(NamedTuple):
-    """A value taken apart: its structure, and the arrays that it names by number."""
+    """A serialised value: its structure, and the arrays that it names by number."""
 
     tree: Any
     arrays: list[Array]
 
 
 def taken_apart(value: Any) -> Document:
-    """The document of a value; what becomes of the value afterwards does not change it.
+    """Serialise a value; later changes to the value do not affect the document.
 
     Raises:
-        SnapshotError: it holds something that no document can, or two arrays that share memory.
+        SnapshotError: it holds a value that no document can, or two arrays that share memory.
     """
     writer = _Writer()
     tree = writer.tree(value)
@@ -62,7 +62,7 @@ def taken_apart(value: Any) -> Document:
 
 
 def put_together(document: Document, monotonic_shift_s: float = 0.0) -> Any:
-    """The value of a document; moments of the monotonic clock are moved by `monotonic_shift_s`.
+    """Restore the value in a document; monotonic moments move by `monotonic_shift_s`.
 
     Raises:
         SnapshotError: it is damaged, or names a class that this version does not know.
@@ -74,16 +74,16 @@ def put_together(document: Document, monotonic_shift_s: float = 0.0) -> Any:
 
 
 class _Writer:
-    """Takes one value apart; an object met again is named by its number."""
+    """Serialises one value; a repeated object is referenced by its number."""
 
     def __init__(self) -> None:
         self._arrays: list[Array] = []
         self._places: dict[int, int] = {}
-        """Of each array in `_arrays`, by id."""
+        """Index in `_arrays` by array id."""
         self._numbers: dict[int, int] = {}
         self._rows: dict[np.dtype[Any], tuple[int, list[bytes]]] = {}
         self._kept: list[Any] = []
-        """Everything with a number: an object that is gone might lend its id to another."""
+        """All numbered objects: a deleted object could pass its id to another one."""
 
     def tree(self, value: Any) -> Any:
         kind = type(value)
@@ -106,10 +106,10 @@ class _Writer:
         return self._object(value)
 
     def finished(self) -> list[Array]:
-        """Copies of all arrays, rows of one type together in one.
+        """Return copies of all arrays, with rows of equal dtype combined in one array.
 
         Raises:
-            SnapshotError: two of them share memory: apart they would no longer change together.
+            SnapshotError: two arrays share memory: as copies they would no longer change together.
         """
         _refuse_shared(self._arrays)
         for dtype, (number, rows) in self._rows.items():
@@ -117,7 +117,7 @@ class _Writer:
         return [array.copy() for array in self._arrays]
 
     def container(self, name: str, value: Any, content: Iterable[Any]) -> Any:
-        """A container with its number; met again, only that."""
+        """Return a container with its number, or a reference if it is repeated."""
         number = self._numbers.get(id(value))
         return ["same", number] if number is not None else [name, self._number(value), *content]
 
@@ -179,7 +179,7 @@ _WRITERS: dict[type, Callable[[_Writer, Any], Any]] = {
 
 
 class _Reader:
-    """Puts one value together."""
+    """Restores one value."""
 
     def __init__(self, arrays: list[Array], shift_s: float) -> None:
         self._arrays = arrays
@@ -225,7 +225,7 @@ class _Reader:
         return array
 
     def row(self, content: list[Any]) -> Any:
-        # A copy of its own: as a part of its array it would keep all of them.
+        # A copy: a view would keep the whole array in memory.
         array, index = self._arrays[content[0]], int(content[1])
         if not 0 <= index < len(array):
             raise SnapshotError("it names a row that is not there")
@@ -309,7 +309,7 @@ def _refuse_shared(arrays: list[Array]) -> None:
 
 
 def _span(array: Array) -> tuple[int, int]:
-    """Addresses of the first byte and behind the last one."""
+    """Return the addresses of the first byte and behind the last byte."""
     steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
     start = int(array.__array_interface__["data"][0])
     low = start + sum(step for step in steps if step < 0)

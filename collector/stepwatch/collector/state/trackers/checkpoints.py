@@ -1,4 +1,4 @@
-"""What is known of one checkpoint, folded together from the records of its ranks."""
+"""Checkpoint facts, folded together from the ranks' records."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stepwatch.signals.records import CheckpointEvent, Kind, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_CHECKPOINTS = 10_000
-"""Checkpoints held of one attempt; the first to be spoken of are forgotten first."""
+"""Maximum number of checkpoints per attempt; the first recorded ones are dropped first."""
 
 
 class Checkpoint(NamedTuple):
-    """What is known of one checkpoint; None where no rank said it yet."""
+    """Facts about one checkpoint; None until a rank reports the value."""
 
     step: int
     stall_seconds: float | None = None
@@ -34,7 +34,7 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints(Tracker):
-    """`known` maps a step to its checkpoint; `in_flight` holds who is still held up in one."""
+    """Checkpoints by step in `known`, and saves under way in `in_flight`."""
 
     kinds = frozenset({Kind.CHECKPOINT, Kind.RANK_STATE})
     order = 40
@@ -44,14 +44,14 @@ class Checkpoints(Tracker):
         self.in_flight = CheckpointsInFlight()
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold batches in, of those with RANK_STATE rows only where a rank stands in a save."""
+        """Fold in batches; batches with only RANK_STATE rows count if a rank is in a save."""
         saves, states = batches.table(Kind.CHECKPOINT), batches.table(Kind.RANK_STATE)
         inside = states.origin[states.rows["phase"] == Phase.CHECKPOINT]
         for number in np.union1d(np.flatnonzero(saves.counts), inside).tolist():
             self.apply(batches[number], attempt)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply CHECKPOINT rows, and how far RANK_STATE rows say that ranks have come in one."""
+        """Apply CHECKPOINT rows, and the ranks' progress within a save from RANK_STATE rows."""
         if (rows := batch.rows(Kind.CHECKPOINT)) is not None:
             began_ns = attempt.tracker(LifecycleEvents).began_ns.get(batch.node, 0)
             valid = validation.checkpoints(rows, began_ns)
@@ -62,9 +62,9 @@ class Checkpoints(Tracker):
 
 
 def fold(by_step: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
-    """Fold CHECKPOINT rows, as `validation.checkpoints` left them, into `by_step` by step.
+    """Fold validated CHECKPOINT rows (`validation.checkpoints`) into `by_step`.
 
-    Returns how many checkpoints reached each outcome of `totals` with these rows.
+    Returns the number of checkpoints that reached each outcome in `totals` with these rows.
     """
     decided: Counter[str] = Counter()
     for row in rows:
@@ -79,7 +79,7 @@ def fold(by_step: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
 
 
 def merged(checkpoint: Checkpoint, row: np.void) -> Checkpoint:
-    """Fold one record in; the checkpoint is as slow as its slowest rank, as good as its worst."""
+    """Fold one record in; the slowest rank's time and the worst rank's outcome count."""
     event, text = int(row["event"]), bytes(row["text"]).decode("utf-8", "replace")
     stall, durable, size = int(row["stall_ns"]), int(row["durable_ns"]), int(row["bytes"])
     if stall not in (0, UNKNOWN):
@@ -100,9 +100,9 @@ def merged(checkpoint: Checkpoint, row: np.void) -> Checkpoint:
 
 
 def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | None:
-    """Checkpoints that failed or did not verify since one did, over attempts in their order.
+    """Return the number of failed or unverified checkpoints since a verified one.
 
-    None where none has come to its end. One that nobody verified counts neither way.
+    Attempts are in order. None before any outcome; an undecided checkpoint does not count.
     """
     ends = [item.verified for by_step in attempts for item in by_step.values()]
     reported = [verified for verified in ends if verified is not None]

@@ -1,4 +1,4 @@
-"""The newest saves of an attempt, rank by rank: who still holds the training loop up in one."""
+"""An attempt's newest saves by rank: the ranks that still block the training loop."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stepwatch.signals.records import CheckpointEvent, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_SAVES = 4
-"""Checkpoints kept per attempt, at 20 bytes a rank each."""
+"""Maximum number of checkpoints per attempt, at 20 bytes a rank each."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class CheckpointInFlight(NamedTuple):
-    """One save; arrays (ranks,). `began_ns` is monotonic on the rank's node, 0 while unknown.
+    """One save; arrays (ranks,).
 
-    `stall` is how long the loop stood still in seconds, NaN while it does and where that is not
-    known, `began_ns` then being 0; `own` how long the rank
-    itself was seen at work in it, without waiting for others at its end; `failed` marks ranks that
-    said so.
+    `began_ns` is monotonic on the rank's node, 0 while unknown. `stall` is the loop's blocked time
+    in seconds, NaN during the save and if unknown (then `began_ns` is 0). `own` is the rank's
+    observed work in the save, without its wait for other ranks at the end. `failed` marks ranks
+    that reported a failure.
     """
 
     step: int
@@ -35,12 +35,14 @@ class CheckpointInFlight(NamedTuple):
 
     @property
     def in_progress(self) -> bool:
-        """Whether the loop of some rank still stands in it."""
+        """Whether the save still blocks some rank's loop."""
         return bool(((self.began_ns > 0) & np.isnan(self.stall)).any())
 
 
 class CheckpointsInFlight:
-    """The newest saves by step, newest begun last; `ended_s` is when the last was released."""
+    """The newest saves by step, newest begun last; `ended_s` is the end of the last
+    finished one.
+    """
 
     def __init__(self) -> None:
         self.newest: dict[int, CheckpointInFlight] = {}
@@ -48,9 +50,9 @@ class CheckpointsInFlight:
         self._ended_step = -1
 
     def add(self, rows: Rows, world: int, to_wall_ns: int) -> None:
-        """Take CHECKPOINT rows, as `plausible.checkpoints` left them.
+        """Add validated CHECKPOINT rows (`validation.checkpoints`).
 
-        What is not about a save of a known rank is left out.
+        Rows that are not about a known rank's save are ignored.
         """
         about = np.isin(rows["event"], (CheckpointEvent.BEGIN, CheckpointEvent.FAILED))
         rows = rows[about & (rows["rank"] >= 0) & (rows["rank"] < world)]
@@ -59,7 +61,7 @@ class CheckpointsInFlight:
             self._fold(save, rows[rows["step"] == step], to_wall_ns)
 
     def add_states(self, states: Rows) -> None:
-        """Take RANK_STATE rows: how far the ranks that stand in a save have come."""
+        """Add RANK_STATE rows: the ranks' progress within a save."""
         if not self.newest:
             return
         save = list(self.newest.values())[-1]
@@ -88,12 +90,13 @@ class CheckpointsInFlight:
         is_known = ends["stall_ns"] != UNKNOWN
         save.stall[ends["rank"]] = np.where(is_known, ends["stall_ns"] / NANOSECONDS, np.nan)
         save.began_ns[ends["rank"][~is_known]] = 0
-        # What the hooks measured is exact; states are seen once a second.
+        # Hook measurements are exact; states are seen once a second.
         timed = ends[is_known & (ends["blocked_ns"] > 0) & (ends["blocked_ns"] <= ends["stall_ns"])]
         save.own[timed["rank"]] = (timed["stall_ns"] - timed["blocked_ns"]) / NANOSECONDS
         if len(ends):
             ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
-            # Of one save the last rank counts; of two the later save, however a clock was set.
+            # Within one save the last rank counts; between saves the later one, even if a clock was
+            # set.
             same_step = save.step == self._ended_step
             self.ended_s, self._ended_step = (
                 max(self.ended_s if same_step else ended, ended),

@@ -1,4 +1,4 @@
-"""What suspect ranks were found doing: the newest answer of each, with its flight recorder."""
+"""Diagnoses of suspect ranks: each rank's newest answer, with its flight recorder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwatch.signals.records import GilState, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_ENTRIES = 256
-"""Flight-recorder entries kept per rank: sixteen groups of sixteen."""
+"""Maximum flight-recorder entries per rank: sixteen groups of sixteen."""
 
 
 class FlightEntry(NamedTuple):
@@ -26,7 +26,7 @@ class FlightEntry(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """One rank's answer; `at_ns` is its node's monotonic time, counters are -1 where unknown."""
+    """One rank's answer; `at_ns` is its node's monotonic time, counters are -1 while unknown."""
 
     at_ns: int
     answered: bool
@@ -41,7 +41,7 @@ class Diagnosis(NamedTuple):
     flight: tuple[FlightEntry, ...] = ()
 
     def newest(self) -> dict[str, FlightEntry]:
-        """The newest collective of each group."""
+        """Return each group's newest collective."""
         newest: dict[str, FlightEntry] = {}
         for entry in self.flight:
             if entry.group not in newest or entry.number > newest[entry.group].number:
@@ -49,7 +49,7 @@ class Diagnosis(NamedTuple):
         return newest
 
     def age_seconds(self, now_ns: int) -> float:
-        """How long before `now_ns` of the same node it was made."""
+        """Return the diagnosis's age at `now_ns` on the same node's clock."""
         return (now_ns - self.at_ns) / NANOSECONDS
 
 
@@ -63,12 +63,12 @@ class Diagnoses(Tracker):
         self.of: dict[int, Diagnosis] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply DIAGNOSIS rows and the FLIGHT rows that came with them."""
+        """Apply DIAGNOSIS rows and their FLIGHT rows."""
         if (rows := batch.rows(Kind.DIAGNOSIS)) is not None:
             self.add(rows, batch.rows(Kind.FLIGHT), attempt.world)
 
     def add(self, rows: Rows, flights: Rows | None, world: int) -> None:
-        """Take DIAGNOSIS rows and the FLIGHT rows that came with them."""
+        """Add DIAGNOSIS rows and their FLIGHT rows."""
         newest = {int(row["rank"]): row for row in rows}
         recorded = _by_rank(flights)
         for rank, row in newest.items():
@@ -91,7 +91,7 @@ class Diagnoses(Tracker):
 
 
 def _by_rank(rows: Rows | None) -> dict[int, Rows]:
-    """The rows of each rank in their order, all ranks at once."""
+    """Return each rank's rows in order, for all ranks at once."""
     if rows is None or not len(rows):
         return {}
     ordered = rows[np.argsort(rows["rank"], kind="stable")]

@@ -1,4 +1,4 @@
-"""What ranks that ended wrote to stderr at last: the newest report of each."""
+"""The last stderr lines of ended ranks: each rank's newest report."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.records import Kind
 
 MAX_RANKS = 4096
-"""Ranks of which lines are kept: of more that end at once the later ones are symptoms."""
+"""Maximum number of ranks with lines: in a larger failure the later ranks are symptoms."""
 MAX_LINES = 8
 _CELLS_A_LINE = 6
 
 
 class LastWords(NamedTuple):
-    """Last lines of a rank, oldest first; where there are none, `reason` says why."""
+    """A rank's last lines, oldest first; without any, `reason` tells why."""
 
     lines: tuple[str, ...] = ()
     reason: str = ""
 
 
 class LastLines(Tracker):
-    """LAST_LINE rows of each rank that ended."""
+    """LAST_LINE rows from each ended rank."""
 
     kinds = frozenset({Kind.LAST_LINE})
 
@@ -32,7 +32,7 @@ class LastLines(Tracker):
         self.of: dict[int, LastWords] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Take the rows of a batch: what they say of a rank replaces what was known of it."""
+        """Apply a batch's rows: a rank's new report replaces its old one."""
         rows = batch.rows(Kind.LAST_LINE)
         if rows is None:
             return
@@ -44,12 +44,12 @@ class LastLines(Tracker):
 
     @property
     def cells(self) -> int:
-        """What it holds."""
+        """Number of cells."""
         return _CELLS_A_LINE * sum(1 + len(words.lines) for words in self.of.values())
 
 
 def _with(words: LastWords, row: np.void) -> LastWords:
-    # Whatever an agent may send.
+    # An agent may send any text.
     shown = plain_line(bytes(row["text"]).decode("utf-8", "replace"))
     if int(row["kept"]) != 1:
         return words._replace(reason=shown)

@@ -1,4 +1,4 @@
-"""What ranks report of their lives: starts, ends, resumes, and the pipeline schedule."""
+"""Lifecycle reports from ranks: starts, ends, resumes, and the pipeline schedule."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Lifecycle(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The pipeline schedule of an attempt; `ideal_bubble_ratio` is what it cannot avoid.
+    """An attempt's pipeline schedule; `ideal_bubble_ratio` is its unavoidable bubble.
 
-    None where the schedule tells no order.
+    None if the schedule defines no order.
     """
 
     name: str
@@ -39,15 +39,18 @@ class Schedule(NamedTuple):
 
 
 class LifecycleEvents(JoinedTracker):
-    """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
+    """Lifecycle facts; `events` are in arrival order, at most `MAX_EVENTS`.
 
-    `ended` maps a rank to how it ended; `began_wall_ns` is when the first rank began (Unix
-    nanoseconds, 0 while unknown), `began_ns` the same for each node, monotonic there;
-    `interrupted_s` is when the first rank reported that Ctrl-C ended it (infinite if none
-    did). `last_end_ns` is when the last rank reported its end, 0 before: Unix nanoseconds by
-    clocks as they were set at first; `over_s` when it was all over, once only that is kept.
-    `allocated_s` is since when the devices are held (Unix seconds, 0 while unknown).
-    Events of DEVICE_TIMING are for the tracker of that name.
+    Attributes:
+        ended: how each rank ended.
+        began_wall_ns: start of the first rank, Unix nanoseconds; 0 while unknown.
+        began_ns: start of the first rank per node, monotonic there.
+        interrupted_s: first report that Ctrl-C ended a rank; infinite without one.
+        last_end_ns: last reported end, Unix nanoseconds by the original clock settings; 0 before.
+        over_s: end of the attempt, once only that is kept.
+        allocated_s: start of the device allocation, Unix seconds; 0 while unknown.
+
+    DEVICE_TIMING events are for the tracker with that name.
     """
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -66,9 +69,9 @@ class LifecycleEvents(JoinedTracker):
         self.allocated_s = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold LIFECYCLE rows in; an event that is not known is left out.
+        """Fold in LIFECYCLE rows; unknown events are ignored.
 
-        Rows are taken as Python values of whole columns: 16,384 ranks start at once.
+        Columns are converted to Python values at once: 16,384 ranks may start together.
         """
         table = batches.table(Kind.LIFECYCLE)
         is_relevant = np.isin(table.rows["event"], _TAKEN)
@@ -98,7 +101,7 @@ class LifecycleEvents(JoinedTracker):
 
     @property
     def began_s(self) -> float:
-        """When the first rank began, Unix seconds; 0 while unknown."""
+        """Start of the first rank, Unix seconds; 0 while unknown."""
         return self.began_wall_ns / NANOSECONDS
 
     def _start(self, time_ns: int, wall_ns: int, node: str, attempt: TrackedAttempt) -> None:
@@ -107,12 +110,12 @@ class LifecycleEvents(JoinedTracker):
             self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
 
     def _hold(self, since_s: int, now_s: float) -> None:
-        """What cannot be is not believed."""
+        """Store the allocation's start; an impossible time is ignored."""
         if now_s - MOST_ALLOCATED_SECONDS < since_s <= now_s:
             self.allocated_s = since_s
 
     def _end(self, rank: int, event: LifecycleEvent, wall_s: float) -> None:
-        """A failure stays one whatever follows."""
+        """Store a rank's end; a failure stays a failure, whatever follows."""
         if event is LifecycleEvent.INTERRUPT:
             self.interrupted_s = min(self.interrupted_s, wall_s)
         if 0 <= rank < MAX_WORLD and self.ended.get(rank) is not LifecycleEvent.FAILURE:
@@ -120,6 +123,6 @@ class LifecycleEvents(JoinedTracker):
 
 
 def schedule_of(value: int, text: bytes) -> Schedule:
-    """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
+    """Return the schedule in a LIFECYCLE row: its name, and its ideal bubble in millionths."""
     ideal = value / 1e6
     return Schedule(text.decode("utf-8", "replace"), ideal if 0.0 <= ideal < 1.0 else None)

@@ -1,4 +1,4 @@
-"""Memory of each rank over time: histories of a quarter minute, four minutes and half an hour."""
+"""Each rank's memory over time: histories of a quarter minute, four minutes and half an hour."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
 SHORT_DEPTH, SHORT_SECONDS = 16, 0.9
-"""Readings of the short history and the least time between two: agents read every second."""
+"""Short history: number of readings, and the least spacing; agents read every second."""
 MIDDLE_DEPTH, MIDDLE_SECONDS = 16, 15.0
-"""Those of the middle one: four minutes show what fills a memory within hours."""
+"""Middle history: four minutes show a leak that fills memory within hours."""
 LONG_DEPTH, LONG_SECONDS = 64, 30.0
-"""Readings of the long history: half an hour shows what is slow."""
+"""Long history: half an hour shows a slow leak."""
 MANY_ROWS = 64
-"""Rows of one rank from which on it pays to look for those that stay before they are taken."""
+"""Rows per rank above which thinning before the update is faster."""
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 class Trend(NamedTuple):
-    """Readings in rising time, planes (ranks, readings): monotonic seconds, bytes and step.
+    """Readings in time order, planes (ranks, readings): monotonic seconds, bytes and step.
 
-    NaN where a rank has fewer readings.
+    NaN if a rank has fewer readings.
     """
 
     seconds: Matrix
@@ -37,7 +37,7 @@ class Trend(NamedTuple):
 
 
 class Readings:
-    """The newest `depth` readings of each rank, at least `spacing` seconds apart."""
+    """Each rank's newest `depth` readings, at least `spacing` seconds apart."""
 
     def __init__(self, depth: int, spacing: float) -> None:
         self.depth = depth
@@ -46,7 +46,7 @@ class Readings:
         self._count = np.zeros(0, dtype=np.int64)
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         grown = np.full((3, world, self.depth), np.nan)
         grown[:, : len(self._count)] = self._planes
         count = np.zeros(world, dtype=np.int64)
@@ -54,21 +54,21 @@ class Readings:
         self._planes, self._count = grown, count
 
     def add(self, rows: Rows, field: str) -> None:
-        """Take rows of ranks that exist, those of one rank in the order of their time."""
+        """Add rows for existing ranks, each rank's rows in time order."""
         if len(rows) > MANY_ROWS and int(np.bincount(rows["rank"]).max()) > MANY_ROWS:
             rows = self._thinned(rows)
         for turn in turns(rows["rank"]):
             self.add_one_each(chosen(rows, turn), field)
 
     def _thinned(self, rows: Rows) -> Rows:
-        """The rows that stay when all are taken, one after the other; the others are counted."""
+        """Return the rows that remain after sequential insertion; the others are only counted."""
         ranks, seconds = rows["rank"], rows["time_ns"] / NANOSECONDS
         present = np.unique(ranks)
         newest = self._planes[0, present, (self._count[present] - 1) % self.depth]
         last = dict(zip(present.tolist(), newest.tolist(), strict=True))
         due = np.zeros(len(rows), dtype=np.bool_)
         for index, (rank, moment) in enumerate(zip(ranks.tolist(), seconds.tolist(), strict=True)):
-            if not moment - last[rank] < self.spacing:  # also where nothing is known: NaN
+            if not moment - last[rank] < self.spacing:  # also true without a reading: NaN
                 due[index], last[rank] = True, moment
         rows = chosen(rows, due)
         positions, skipped = newest_of_each(rows["rank"], self.depth)
@@ -76,7 +76,7 @@ class Readings:
         return chosen(rows, positions)
 
     def add_one_each(self, rows: Rows, field: str) -> None:
-        """Take one row of each of some ranks that exist."""
+        """Add one row per rank, for existing ranks."""
         rank = rows["rank"]
         seconds = rows["time_ns"] / NANOSECONDS
         last = self._planes[0, rank, (self._count[rank] - 1) % self.depth]
@@ -94,14 +94,14 @@ class Readings:
         return bool((self._count >= self.depth).any())
 
     def spans(self, least: float) -> bool:
-        """Whether the readings of some rank that has all of them lie so many bytes apart."""
+        """Return whether a full rank's readings span at least `least` bytes."""
         sizes = self._planes[1]
         return bool((sizes.max(axis=1) - sizes.min(axis=1) >= least).any())
 
     def trend(self) -> Trend:
-        """What is known, oldest first."""
+        """Return the readings, oldest first."""
         oldest = self._count % self.depth
-        if len(oldest) and (oldest == oldest[0]).all():  # as long as no agent misses a reading
+        if len(oldest) and (oldest == oldest[0]).all():  # while no agent misses a reading
             return Trend(*np.roll(self._planes, -int(oldest[0]), axis=2))
         order = (oldest[:, None] + np.arange(self.depth)) % self.depth
         planes = np.take_along_axis(self._planes, order[None], axis=2)
@@ -117,7 +117,7 @@ def _histories() -> tuple[Readings, Readings, Readings]:
 
 
 class MemoryHistory(JoinedTracker):
-    """Host and device memory of the ranks of one attempt."""
+    """Host and device memory of one attempt's ranks."""
 
     kinds = frozenset({Kind.RANK_STATE, Kind.MEMORY})
     order = 5
@@ -125,13 +125,13 @@ class MemoryHistory(JoinedTracker):
 
     def __init__(self) -> None:
         self.host = _histories()
-        # Device readings come every five seconds: sixteen of them are the short history.
+        # Device readings arrive every five seconds: sixteen form the short history.
         self.device = _histories()
         self.device_limit = np.zeros(0)
         self._world = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold RANK_STATE and MEMORY rows in."""
+        """Fold in RANK_STATE and MEMORY rows."""
         if (rows := batches.rows(Kind.RANK_STATE)) is not None:
             self.add_states(rows)
         if (rows := batches.rows(Kind.MEMORY)) is not None:
@@ -139,7 +139,7 @@ class MemoryHistory(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state: a reading is three numbers."""
+        """Number of cells, for the live-state limit: a reading is three numbers."""
         return self._world * (SHORT_DEPTH + MIDDLE_DEPTH + LONG_DEPTH) * 2 // 4
 
     def resize(self, world: int) -> None:
@@ -152,7 +152,7 @@ class MemoryHistory(JoinedTracker):
         self._world = world
 
     def add_states(self, rows: Rows) -> None:
-        """Take RANK_STATE rows, a rank with its children; resident memory of 0 is unknown."""
+        """Add RANK_STATE rows, a rank with its children; resident memory 0 is unknown."""
         valid = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
         if valid["children_bytes"].any():
             valid = valid.copy()
@@ -161,7 +161,7 @@ class MemoryHistory(JoinedTracker):
             readings.add(valid, "resident_bytes")
 
     def add_device(self, rows: Rows) -> int:
-        """Take MEMORY rows; returns how many were refused as impossible."""
+        """Add MEMORY rows; returns the number of refused invalid rows."""
         valid = chosen(rows, self._exists(rows))
         limited = valid[valid["limit_bytes"] > 0]
         self.device_limit[limited["rank"]] = limited["limit_bytes"]

@@ -1,4 +1,4 @@
-"""What ranks said of their numbers: the first that were not finite, and replica digests."""
+"""Numerics reports from ranks: the first non-finite values, and replica digests."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
 MAX_BAD = 16_384
-"""Rows of values that are not finite, those of the lowest steps: only the first step tells."""
+"""Maximum rows with non-finite values, lowest steps first: only the first step is informative."""
 MAX_SCALED, MAX_SCALED_OF_STEP = 8192, 64
-"""Rows of scaled losses' gradients, the newest, and how many of one step: one rank or many."""
+"""Maximum rows for scaled losses' gradients, the newest, and per step: one rank or many."""
 MAX_PENDING = 1 << 18
-"""Digests that wait for those of the other replicas; beyond it those of the lowest steps go."""
+"""Maximum digests that wait for other replicas; above it the lowest steps' digests go."""
 MAX_PARTS = 1 << 16
-"""Parts of groups that are remembered; more than that are not compared."""
+"""Maximum remembered parts of groups; further ones are not compared."""
 _ROW = DTYPES[Kind.NUMERICS]
 
 
 class Comparison(NamedTuple):
-    """Digests of one part of the parameters by all replicas of a group, which do not agree.
+    """A disagreement between a group's replicas on one part of the parameters.
 
-    `ranks` and `digests` (replicas,): who sent what in `step`. `first_step` is the first comparison
-    that differed, `agreed_step` the last one before in which all agreed, -1 where none is known.
-    `members` is the group's ranks as text; `previous` the comparison of this part before, if it
+    `ranks` and `digests` (replicas,) are the reports in `step`. `first_step` is the first
+    comparison that differed, `agreed_step` the last earlier one with agreement, -1 if unknown.
+    `members` is the group's ranks as text, `previous` this part's previous comparison, if it
     differed too.
     """
 
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 class Numerics(Tracker):
-    """Keeps what detectors need of one attempt's NUMERICS rows, within bounds."""
+    """Keeps the NUMERICS rows that detectors need, within limits."""
 
     kinds = frozenset({Kind.NUMERICS})
     given_back = True
@@ -50,9 +50,9 @@ class Numerics(Tracker):
     def __init__(self) -> None:
         self.bad: Rows = np.zeros(0, dtype=_ROW)
         self.scaled: Rows = np.zeros(0, dtype=_ROW)
-        """Like `bad`, of gradients whose loss a scaler had scaled: healthy unless they go on."""
+        """Like `bad`, for gradients whose loss was scaled: healthy unless they persist."""
         self.disputes: dict[tuple[int, int], Comparison] = {}
-        """Newest comparison of each (group, part) whose replicas do not agree."""
+        """Newest comparison for each (group, part) whose replicas disagree."""
         self._pending: Rows = np.zeros(0, dtype=_ROW)
         self._fresh = False
         self._groups_known = 0
@@ -62,7 +62,7 @@ class Numerics(Tracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self.bad) + len(self.scaled) + len(self._pending)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
@@ -71,7 +71,7 @@ class Numerics(Tracker):
             attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
-        """Take NUMERICS rows; returns how many were refused as impossible."""
+        """Add NUMERICS rows; returns the number of refused invalid rows."""
         in_world = (rows["rank"] >= 0) & (rows["rank"] < world)
         usable = rows[in_world & (rows["source"] & ~np.uint16(LOSS_SCALED) <= max(NumericsSource))]
         digests = usable["source"] == NumericsSource.PARAMETERS
@@ -88,13 +88,13 @@ class Numerics(Tracker):
         return len(rows) - len(usable)
 
     def get_over(self, step: int) -> None:
-        """Drop the rows of values that are not finite up to `step`: the run goes on unharmed."""
+        """Drop non-finite rows up to `step`: the run continues unharmed."""
         self.bad = self.bad[self.bad["step"] > step]
         self.scaled = self.scaled[self.scaled["step"] > step]
 
     def compare(self, groups: dict[int, Group]) -> list[Comparison]:
-        """Compare digests that all replicas sent; returns the disputes there are now."""
-        # Digests may wait for ever for a replica that says nothing: only news are looked at.
+        """Compare digests that all replicas sent; returns the present disputes."""
+        # Digests may wait for ever for a silent replica: only new ones are compared.
         if len(self._pending) and (self._fresh or len(groups) != self._groups_known):
             self._compare(groups)
             self._fresh, self._groups_known = False, len(groups)
@@ -136,9 +136,10 @@ class Numerics(Tracker):
             self._dispute(key, Comparison(members, part, step, step, agreed, ranks, digests))
 
     def _are_replicas(self, group: int, size: int) -> bool:
-        """Whether those that differ now should not: others only average parameters now and then.
+        """Return whether ranks that differ now should agree.
 
-        Such never agreed or, where no third can vouch for one of two, differed before they did.
+        Ranks that only average parameters now and then never agreed, or, in a group of two,
+        differed before they agreed.
         """
         agreed = self._groups_agreed.get(group)
         return agreed is not None and (size > 2 or self._groups_differed[group] > agreed)
@@ -156,28 +157,28 @@ class Numerics(Tracker):
 
 
 def _lowest(rows: Rows) -> Rows:
-    """Rows of the lowest steps, at most `MAX_BAD`."""
+    """Return the lowest steps' rows, at most `MAX_BAD`."""
     if len(rows) <= MAX_BAD:
         return rows
     return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
 
 
 def _newest(rows: Rows) -> Rows:
-    """Rows of the highest steps, at most `MAX_PENDING`."""
+    """Return the highest steps' rows, at most `MAX_PENDING`."""
     if len(rows) <= MAX_PENDING:
         return rows
     return rows[np.argsort(rows["step"], kind="stable")[-MAX_PENDING:]]
 
 
 def _thinned(rows: Rows) -> Rows:
-    """The newest steps, of each at most `MAX_SCALED_OF_STEP` rows."""
+    """Return the newest steps' rows, at most `MAX_SCALED_OF_STEP` per step."""
     rows = rows[np.argsort(rows["step"], kind="stable")]
     place = np.arange(len(rows)) - np.searchsorted(rows["step"], rows["step"])
     return rows[place < MAX_SCALED_OF_STEP][-MAX_SCALED:]
 
 
 def _starts(rows: Rows, names: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where these fields change in rows that are sorted by them."""
+    """Return where these fields change in rows sorted by them."""
     changes = np.zeros(len(rows), dtype=bool)
     changes[0] = True
     for name in names:

@@ -1,4 +1,4 @@
-"""Whether the process of a rank that makes no progress is at work, from counters outside it."""
+"""Whether a stalled rank's process is at work, from counters outside it."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from stepwatch.signals.arrays import Integers, Mask, Matrix, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 CPU_RATIO = 0.1
-"""CPU seconds, used or waited for, per second: threads of loggers and of the hooks take 1 to 3 %, a
-rank that evaluates or serialises on a shared core takes more than a quarter."""
+"""CPU seconds, used or waited for, per second: threads for loggers and hooks take 1 to 3 %, a rank
+that evaluates or serialises on a shared core takes more than a quarter.
+"""
 BYTES_PER_SECOND = 1024.0
-"""Heartbeats of a store are a hundred bytes a second; the slowest download that is worth a wait
-carries more."""
+"""Store heartbeats are a hundred bytes a second; the slowest download worth waiting for carries
+more.
+"""
 BYTES_SHARE = 0.75
 """Share of a window's intervals in which bytes move: a logger's process reads and sends in bursts,
-one second in fifteen."""
+one second in fifteen.
+"""
 WINDOW_SECONDS = 3.0
-"""Shortest window that says whether a rank is at work: a clock tick is 10 ms, so a tenth of it is
-thirty."""
+"""Shortest window that shows work: a clock tick is 10 ms, so a tenth of the window is thirty."""
 WINDOW_INTERVALS = 3
-"""Fewest intervals of a window: between rare readings one burst is a whole interval."""
+"""Fewest intervals in a window: between rare readings one burst fills an interval."""
 
 
 class Work(IntFlag):
-    """What the process of a rank does, in the newest two windows since the rank moved.
+    """Activity of a rank's process in the newest two windows since the rank moved.
 
-    A logger, or a thread that looks after something once a minute, works in one window alone.
+    A logger, or a thread with a task once a minute, works in one window alone.
     """
 
     NONE = 0
     CPU = 1
     CHILDREN = 2
-    """Processes that it started use a CPU."""
+    """Child processes use a CPU."""
     BYTES = 4
-    """It, or a process that it started, reads, writes, receives or sends."""
+    """The process or a child process reads, writes, receives or sends."""
 
 
 class RankWork(NamedTuple):
-    """The work of one rank. `kinds` is None while no window is complete, or without CPU time.
+    """One rank's work.
 
-    `cpu_ratio` is in CPUs, NaN where unknown; `worked_ns` the monotonic moment at which the rank
-    was last seen at work, or moved; `carried_ns` that at which its bytes were last seen to move
-    since it moved, 0 without.
+    `kinds` is None while no window is complete, or without CPU time. `cpu_ratio` is in CPUs, NaN if
+    unknown. `worked_ns` is the last monotonic moment at which the rank worked or moved,
+    `carried_ns` the last moment since then at which its bytes moved, 0 without one.
     """
 
     kinds: Work | None
@@ -60,9 +62,9 @@ UNKNOWN_WORK = RankWork(None, float("nan"), 0, 0)
 _COUNTERS = ("cpu_seconds", "run_queue_seconds", "children_cpu_seconds", "file_bytes", "tcp_bytes")
 _COLUMNS = (
     *("time_ns", "moved_ns", *_COUNTERS),
-    *("cpu", "children", "moving", "intervals", "seconds"),  # of the window under way
-    *("worked_ns", "carried_ns", "kinds", "ratio"),  # as RankWork has them
-    "newest",  # kinds of the newest complete window alone, NaN before the first
+    *("cpu", "children", "moving", "intervals", "seconds"),  # of the open window
+    *("worked_ns", "carried_ns", "kinds", "ratio"),  # as in RankWork
+    "newest",  # kinds in the newest complete window alone, NaN before the first
 )
 _AT = {name: place for place, name in enumerate(_COLUMNS)}
 _READ = 2 + len(_COUNTERS)
@@ -71,34 +73,34 @@ _UNKNOWN = slice(_AT["kinds"], None)
 
 
 class WorkWindows:
-    """Windows of each rank's readings, one after the other; they begin anew when the rank moves.
+    """Consecutive windows over each rank's readings; they restart when the rank moves.
 
-    Readings of 0.9, 0.9 and 0.0 CPUs in three seconds are a window at 0.6 CPUs: the rank works if
-    it did so in the window before, or if there is none before.
+    Readings with 0.9, 0.9 and 0.0 CPUs in three seconds are a window at 0.6 CPUs: the rank works if
+    it also worked in the previous window, or if there is none.
     """
 
     def __init__(self) -> None:
         self._values = np.zeros((0, len(_COLUMNS)))
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         more = np.zeros((world - len(self._values), len(_COLUMNS)))
         more[:, _UNKNOWN] = np.nan
         self._values = np.concatenate([self._values, more])
 
     def add(self, rows: Rows) -> None:
-        """Take the readings of RANK_STATE rows, in their order."""
+        """Add the readings in RANK_STATE rows, in order."""
         readings = np.zeros((len(rows), _READ))
         readings[:, 0] = rows["time_ns"]
         readings[:, 1] = np.maximum(rows["since_ns"], rows["collective_since_ns"])
         for place, name in enumerate(_COUNTERS, 2):
             readings[:, place] = rows[name]
-        with np.errstate(all="ignore"):  # whatever an agent may send
+        with np.errstate(all="ignore"):  # an agent may send any value
             for turn in turns(rows["rank"]):
                 self._take(rows["rank"][turn], readings[turn])
 
     def of(self, rank: int) -> RankWork:
-        """The work of a rank; unknown of one that did not report."""
+        """Return a rank's work; unknown without a report."""
         if not 0 <= rank < len(self._values):
             return UNKNOWN_WORK
         values = self._values[rank]
@@ -121,7 +123,7 @@ class WorkWindows:
         self._values[ranks] = state
 
     def _grow(self, state: Matrix, grown: Matrix, passed: Vector) -> None:
-        """Add an interval to the windows under way; a counter that is not known adds nothing."""
+        """Add an interval to the open windows; an unknown counter adds nothing."""
         counts = {name: grown[:, place] for place, name in enumerate(_COUNTERS, 2)}
         state[:, _AT["cpu"]] += counts["cpu_seconds"] + np.nan_to_num(counts["run_queue_seconds"])
         state[:, _AT["children"]] += np.maximum(np.nan_to_num(counts["children_cpu_seconds"]), 0.0)
@@ -132,9 +134,9 @@ class WorkWindows:
         state[:, _AT["seconds"]] += passed
 
     def _close(self, state: Matrix, time_ns: Vector) -> None:
-        """End the windows that are long enough, and begin new ones.
+        """Close the windows that are long enough, and open new ones.
 
-        Work counts that this window and the one before it show; the first window counts alone.
+        Work counts if this window and the previous one show it; the first window counts alone.
         """
         seconds, intervals = state[:, _AT["seconds"]], state[:, _AT["intervals"]]
         over: Mask = (seconds >= WINDOW_SECONDS) & (intervals >= WINDOW_INTERVALS)

@@ -1,4 +1,4 @@
-"""What the agents said last of each rank of one attempt: its lines, its process, its node."""
+"""The agents' newest report on each rank in one attempt: its lines, its process, its node."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _TRAINS = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 PAUSES = (Phase.EVAL, Phase.CHECKPOINT)
 """Phases that trainers mark and that may rightly take long."""
 _DEAD = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
-"""States in which a process neither evaluates nor saves, whatever it began."""
+"""States in which a process neither evaluates nor saves."""
 USAGE_READINGS = 8
-"""Readings kept per rank; agents take one a second."""
+"""Readings per rank; agents take one a second."""
 
 
 class RankView(NamedTuple):
-    """Newest state of one rank, the node it is on, and the collector's monotonic time then."""
+    """A rank's newest state, its node, and the collector's monotonic receive time."""
 
     node: str
     received_monotonic_s: float
@@ -41,7 +41,7 @@ class RankView(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """One reading of a rank's cumulated CPU and run-queue seconds, at a monotonic moment in ns."""
+    """One reading: a rank's cumulative CPU and run-queue seconds, at a monotonic moment in ns."""
 
     time_ns: float
     cpu_seconds: float
@@ -49,21 +49,23 @@ class Usage(NamedTuple):
 
 
 class UsageReadings:
-    """The newest `USAGE_READINGS` of each rank."""
+    """Each rank's newest `USAGE_READINGS`."""
 
     def __init__(self) -> None:
         self._count = np.zeros(0, dtype=np.int64)
-        """Readings so far (world,); one lies at its number modulo `USAGE_READINGS`."""
+        """Number of readings so far (world,); a reading's slot is its number modulo
+        `USAGE_READINGS`.
+        """
         self._values = np.zeros((0, USAGE_READINGS, len(Usage._fields)))
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         more = world - len(self._count)
         self._count = np.append(self._count, np.zeros(more, dtype=np.int64))
         self._values = np.concatenate([self._values, np.zeros((more, *self._values.shape[1:]))])
 
     def add(self, rows: Rows) -> None:
-        """Take the readings of RANK_STATE rows, in their order."""
+        """Add the readings in RANK_STATE rows, in order."""
         newest, skipped = newest_of_each(rows["rank"], USAGE_READINGS)
         self._count[: len(skipped)] += skipped
         rows = chosen(rows, newest)
@@ -74,23 +76,23 @@ class UsageReadings:
             self._count[ranks] += 1
 
     def growth(self) -> tuple[Vector, Vector, Vector]:
-        """Nanoseconds, CPU seconds, run-queue seconds from each rank's first to its last reading.
+        """Return nanoseconds, CPU and run-queue seconds between each rank's first and last reading.
 
-        Arrays (world,), NaN where there are fewer than two.
+        Arrays (world,), NaN with fewer than two readings.
         """
         ranks = np.arange(len(self._count))
         last = self._values[ranks, (self._count - 1) % USAGE_READINGS]
         oldest = np.maximum(self._count - USAGE_READINGS, 0) % USAGE_READINGS
-        with np.errstate(invalid="ignore", over="ignore"):  # whatever an agent may send
+        with np.errstate(invalid="ignore", over="ignore"):  # an agent may send any value
             grown = last - self._values[ranks, oldest]
         grown[self._count < 2] = np.nan
         return grown[:, 0], grown[:, 1], grown[:, 2]
 
 
 class RankViews(Mapping[int, RankView]):
-    """The newest state of each rank that reported, in the order of the ranks.
+    """Newest state of each rank that reported, in rank order.
 
-    A view is made when it is read: to make one of each rank takes a second for 131,072.
+    A view is created on access: for 131,072 ranks, creating all takes a second.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -117,12 +119,12 @@ class RankViews(Mapping[int, RankView]):
 
 
 class Ranks(JoinedTracker):
-    """Newest RANK_STATE row of each rank.
+    """Newest RANK_STATE row per rank.
 
-    `gone` holds those whose process vanished, `nodes` numbers the nodes that reported. Arrays
-    (world,): `rows`, zeros where nothing was received; `received_monotonic_s`, NaN there;
-    `node_at`, the number of the rank's node, -1 there; `stage`, -1 while unknown. `paused_ns`
-    (`PAUSES`, world) is when each was last seen in such a phase, monotonic on its node, 0 before.
+    `gone` holds ranks whose process vanished, `nodes` numbers the reporting nodes. Arrays (world,):
+    `rows`, zeros without a report; `received_monotonic_s`, NaN without one; `node_at`, the node
+    number, -1 without one; `stage`, -1 while unknown. `paused_ns` (`PAUSES`, world) is the last
+    reading in each phase, monotonic on the rank's node, 0 before.
     """
 
     kinds = frozenset({Kind.RANK_STATE})
@@ -140,7 +142,7 @@ class Ranks(JoinedTracker):
         self.paused_ns = np.zeros((len(PAUSES), 0), dtype=np.int64)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold RANK_STATE rows in; they also say of which class the attempt is."""
+        """Fold in RANK_STATE rows, which also carry the attempt's job class."""
         rows, origin = batches.rows(Kind.RANK_STATE), batches.table(Kind.RANK_STATE).origin
         if rows is None:
             return
@@ -151,7 +153,7 @@ class Ranks(JoinedTracker):
             self._add(chosen(rows, in_world), origin[in_world], batches)
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         more = world - len(self.rows)
         self.usage.resize(world)
         self.work.resize(world)
@@ -174,15 +176,17 @@ class Ranks(JoinedTracker):
 
     @property
     def node_of(self) -> dict[int, str]:
-        """The node of each rank that reported."""
+        """Node name of each rank that reported."""
         names = [*self.nodes, UNKNOWN_NODE]
         ranks = np.flatnonzero(self.reported)
         places = self.node_at[ranks].tolist()
         return dict(zip(ranks.tolist(), map(names.__getitem__, places), strict=True))
 
     def received_by_node(self, without: Sequence[int]) -> dict[str, float]:
-        """When each node reported last, on the collector's monotonic clock, for its ranks other
-        than `without`; nodes of none of them are left out."""
+        """Return each node's newest report, on the collector's monotonic clock.
+
+        Ranks in `without` do not count; nodes with no other rank are left out.
+        """
         counted = self.reported
         left_out = np.array(without, dtype=np.int64)
         counted[left_out[(left_out >= 0) & (left_out < len(counted))]] = False
@@ -195,21 +199,25 @@ class Ranks(JoinedTracker):
         }
 
     def wall_ns(self, moments: Integers, offsets: Mapping[str, int]) -> Integers:
-        """Moments of each rank (world,), monotonic on its node, as Unix nanoseconds by `offsets` of
-        the nodes; 0 where there is none."""
+        """Convert each rank's moment (world,) on its node's clock to Unix nanoseconds.
+
+        `offsets` are the nodes' clock offsets; 0 if there is no moment.
+        """
         to_wall = np.array([*(offsets.get(node, 0) for node in self.nodes), 0], dtype=np.int64)
         to_wall = to_wall[self.node_at]
         is_known = (moments > 0) & (to_wall != 0)
         return np.where(is_known, moments.astype(np.int64) + to_wall, 0)
 
     def paused_s(self, offsets: Mapping[str, int]) -> tuple[float, ...]:
-        """When a rank was last seen in each of `PAUSES`, Unix seconds by `offsets` of the nodes; 0
-        where none was."""
+        """Return when a rank was last seen in each of `PAUSES`, Unix seconds; 0 if never.
+
+        `offsets` are the nodes' clock offsets.
+        """
         newest = (self.wall_ns(moments, offsets).max(initial=0) for moments in self.paused_ns)
         return tuple(float(moment) / NANOSECONDS for moment in newest)
 
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
-        """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
+        """Add rows for existing ranks, each from the batch at `origin`; the last one wins."""
         self.usage.add(rows)
         self.work.add(rows)
         rank = rows["rank"]
@@ -232,8 +240,11 @@ class Ranks(JoinedTracker):
                 np.maximum.at(self.paused_ns[place], rows["rank"][paused], moments)
 
     def trains_since_s(self) -> float | None:
-        """Since when, on the collector's monotonic clock, a rank has been where it can be only once
-        all ranks have met: inside a collective, or in the work of a step. None where none is."""
+        """Return since when a rank has been where all ranks must have met; None if none is.
+
+        That is inside a collective, or in a step's work. The time is on the collector's monotonic
+        clock.
+        """
         rows = self.rows
         inside, works = rows["in_collective"] != 0, np.isin(rows["phase"], _TRAINS)
         training = np.flatnonzero(self.reported & (inside | works))
@@ -246,10 +257,10 @@ class Ranks(JoinedTracker):
         return float((self.received_monotonic_s[training] - ages).min())
 
     def moved_ages(self, now_s: float) -> Vector:
-        """Seconds since the live or collective line of each rank changed, NaN where unknown.
+        """Return the seconds since each rank's live or collective line changed, NaN if unknown.
 
-        Shape (world,). They end when its agent looked last, but those of a rank that is gone: an
-        agent reports it once and no more, and it makes no progress until `now_s` (monotonic).
+        Shape (world,). The time ends at the agent's last reading. For a vanished rank, which an
+        agent reports only once, it ends at `now_s` (monotonic).
         """
         rows = self.rows
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
@@ -261,6 +272,6 @@ class Ranks(JoinedTracker):
 
 
 def _class_of(row: np.void) -> str:
-    """The job's class; what is no name, of which hooks send none, is no class but unknown."""
+    """Return the job's class; an invalid name, as from hooks without one, is unknown."""
     name = bytes(row["job_class"]).decode("ascii", "replace")
     return name if is_name(name) else ""

@@ -1,4 +1,4 @@
-"""What a run is made of: its configuration, code, data and environment, as rank 0 describes it."""
+"""A run's configuration, code, data and environment, as rank 0 describes them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from stepwatch.signals.records import LifecycleEvent, read_fact
 
 
 class RunFacts(PieceTracker):
-    """FACT pieces of each rank."""
+    """FACT pieces from each rank."""
 
     order = 19
     event = LifecycleEvent.FACT
     most = 1024
 
     def known(self) -> dict[str, str]:
-        """Values by name, sorted; of one that was described twice, the newer."""
+        """Return values by name, sorted; the newer one if a name is described twice."""
         newest = dict(map(read_fact, self._texts))
         return {name: newest[name] for name in sorted(newest) if name}

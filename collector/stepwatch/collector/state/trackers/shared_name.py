@@ -1,7 +1,7 @@
-"""Whether two runs report under one name: their agents say of one rank that it runs on each node.
+"""Whether two runs report under one name: their agents place one rank on two nodes.
 
-A rank that moves to another node leaves the first. Of two runs the reports alternate, and each is
-newer than the last one of the other.
+A rank that moves to another node leaves the first. With two runs the reports alternate, and each is
+newer than the other run's last one.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, ProcessState
 
 STAYS_SECONDS = 10.0
-"""A report of the node that a rank left counts only so long after the first of the node it went to:
-clocks of nodes differ, and an agent sends what it has kept."""
+"""Grace period: a report from a rank's old node counts only this long after the new node's first
+one: node clocks differ, and an agent sends spooled rows.
+"""
 RETURNS = 2
-"""Moves back to the node left last after which nobody moves a rank to and fro any more."""
+"""Moves to the previous node beyond which no operator moves a rank back and forth."""
 REMEMBERED_SECONDS = 300.0
-"""How long after the last such move two runs are still said to share the name."""
+"""How long after the last move two runs are still reported to share the name."""
 _NOWHERE = -1
 
 
 class SharedName(JoinedTracker):
-    """`nodes_of` maps each rank that runs on two nodes at once to those two, newest last.
+    """Ranks that run on two nodes at once: `nodes_of` maps each to these nodes, newest last.
 
-    Arrays (world,): the node that a rank was reported by, as an index of `_nodes`, and the one
-    before; when it came there (wall nanoseconds); how often it went back.
+    Arrays (world,): the rank's reporting node (index in `_nodes`) and the previous one; its arrival
+    there (wall nanoseconds); the number of returns.
     """
 
     kinds = frozenset({Kind.RANK_STATE})
@@ -46,7 +47,7 @@ class SharedName(JoinedTracker):
         self._returns = np.zeros(0, dtype=np.int64)
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         more = world - len(self._at)
         self._at = np.append(self._at, np.full(more, _NOWHERE))
         self._before = np.append(self._before, np.full(more, _NOWHERE))
@@ -54,7 +55,7 @@ class SharedName(JoinedTracker):
         self._returns = np.append(self._returns, np.zeros(more, dtype=np.int64))
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold RANK_STATE rows in; ranks that stay where they are cost nothing of their own."""
+        """Fold in RANK_STATE rows; ranks that stay on their node cost nothing extra."""
         rows = batches.rows(Kind.RANK_STATE)
         if rows is None:
             return
@@ -67,14 +68,14 @@ class SharedName(JoinedTracker):
         self._take(chosen(rows, in_world), places, batches.to_wall_ns[origin])
 
     def sharing(self, now_s: float) -> dict[int, tuple[str, str]]:
-        """Ranks that two nodes report, with the nodes; nothing once that is long ago."""
+        """Return the ranks that two nodes report, with the nodes; nothing after a long time."""
         return self.nodes_of if now_s - self.seen_s < REMEMBERED_SECONDS else {}
 
     def _take(self, rows: Rows, places: Integers, to_wall_ns: Integers) -> None:
-        """Follow ranks whose node changes, row after row; the others at once.
+        """Follow ranks whose node changes, row by row; process the others at once.
 
         Ranks [4, 5, 4] from nodes [0, 0, 1], both on node 0 so far: rank 4 changes, and its two
-        rows are followed in their order.
+        rows are followed in order.
         """
         ranks = rows["rank"].astype(np.int64)
         new = self._at[ranks] == _NOWHERE

@@ -1,1 +1,1 @@
-"""What ranks pass to each other, in which groups and over which links."""
+"""Communication between ranks: collectives, groups and links."""

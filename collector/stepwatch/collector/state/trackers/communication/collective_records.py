@@ -1,4 +1,4 @@
-"""The newest COLLECTIVE rows of one attempt, and what its group numbers stand for."""
+"""The newest COLLECTIVE rows of one attempt, and its process groups by number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 20
-"""Rows kept per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six each."""
+"""Maximum rows per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six rows each."""
 MAX_GROUPS = 1 << 16
 _TEXT_BYTES = DTYPES[Kind.GROUP]["text"].itemsize
 
@@ -36,7 +36,7 @@ CALL = np.dtype(
 
 
 class Group(NamedTuple):
-    """A process group: how many ranks it has (0: contradictory reports), which, and its name."""
+    """A process group: its size (0: contradictory reports), its ranks, and its name."""
 
     size: int
     ranks: str
@@ -44,9 +44,9 @@ class Group(NamedTuple):
 
 
 def group_texts(groups: Mapping[int, Group]) -> dict[int, str]:
-    """Ranks of each group by its number, with its name where another group has the same ranks.
+    """Return each group's ranks by number, with its name if another group has the same ranks.
 
-    Groups 0-3 without a name and 0-3 of name 1: `0-3` and `0-3 (name 1)`.
+    Groups 0-3 without a name and 0-3 with name 1: `0-3` and `0-3 (name 1)`.
     """
     alike = Counter(group.ranks for group in groups.values())
     return {
@@ -58,7 +58,7 @@ def group_texts(groups: Mapping[int, Group]) -> dict[int, str]:
 
 
 class CollectiveRecords(JoinedTracker):
-    """Keeps the rows that arrived last; older ones are overwritten."""
+    """Keeps the newest rows; older ones are overwritten."""
 
     kinds = frozenset({Kind.COLLECTIVE, Kind.GROUP})
     order = 20
@@ -70,16 +70,16 @@ class CollectiveRecords(JoinedTracker):
 
     @property
     def arrived(self) -> int:
-        """COLLECTIVE rows that ever came."""
+        """Number of COLLECTIVE rows ever received."""
         return self._rows.arrived
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self._rows) + len(self.groups)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold GROUP and COLLECTIVE rows in; of groups the order matters where they contradict."""
+        """Fold in GROUP and COLLECTIVE rows; the order matters for contradictory groups."""
         if Kind.GROUP in batches.kinds:
             for batch in batches:
                 if (groups := batch.rows(Kind.GROUP)) is not None:
@@ -88,14 +88,14 @@ class CollectiveRecords(JoinedTracker):
             attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
-        """Take COLLECTIVE rows; returns how many were refused as impossible."""
+        """Add COLLECTIVE rows; returns the number of refused invalid rows."""
         usable = chosen(rows, validation.collectives(rows, world))
         columns = {name: usable[name] for name in ("step", "rank", "group", "op", "count", "bytes")}
         self._rows.add({**columns, "exposed": usable["exposed_ns"] / NANOSECONDS})
         return len(rows) - len(usable)
 
     def add_groups(self, rows: Rows) -> None:
-        """Take GROUP rows; a number that two sizes claim stands for no group."""
+        """Add GROUP rows; a number with two claimed sizes is no valid group."""
         claims = rows["group"].astype(np.uint64) << np.uint64(32) | rows["size"]
         _, firsts = np.unique(claims, return_index=True)
         for row in rows[firsts]:
@@ -109,11 +109,11 @@ class CollectiveRecords(JoinedTracker):
                 self.groups[number] = group._replace(size=0)
 
     def of_steps(self, first: int, last: int) -> Rows:
-        """Rows of steps `first` to `last`, in the order they arrived."""
+        """Return the rows for steps `first` to `last`, in arrival order."""
         return self._rows.of_steps(first, last)
 
 
 def _ranks(text: bytes) -> str:
-    """The text of a GROUP row; one that fills its field was cut, perhaps within a number."""
+    """Return the text in a GROUP row; a full field was cut, perhaps within a number."""
     reported = text.decode("utf-8", "replace")
     return reported if len(text) < _TEXT_BYTES else reported.rpartition(",")[0] + ",..."

@@ -1,4 +1,4 @@
-"""Which ranks of one attempt exchange tensors step after step, and the stages that this shows."""
+"""Which ranks exchange tensors in every step, and the pipeline stages derived from that."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from stepwatch.signals.arrays import Integers, Rows, SmallIntegers
 from stepwatch.signals.records import Kind, Op
 
 LEAST_STEPS = 4
-"""Steps in which both ranks of a pair must have sent: one tensor now and then is no pipeline."""
+"""Steps in which both ranks in a pair must send: an occasional tensor is no pipeline."""
 MAX_PAIRS = 2 * MAX_WORLD
 
 Pair = tuple[int, int]
 
 
 class Exchanges(JoinedTracker):
-    """Pairs of ranks that send to each other; `stage` (world,) is None where they show none."""
+    """Rank pairs that send to each other; `stage` (world,) is None if they form no pipeline."""
 
     kinds = frozenset({Kind.COLLECTIVE, Kind.GROUP})
     order = 21
@@ -37,23 +37,23 @@ class Exchanges(JoinedTracker):
         self._steps: dict[tuple[int, int], set[int]] = {}
         self._known: set[Pair] = set()
         self._shown: set[int] = set()
-        """Ranks of the pairs that are known to exchange."""
+        """Ranks in the known exchanging pairs."""
         self._world = 0
-        """Of how many ranks `stage` is; 0 where the next rows show it anew."""
+        """World size for `stage`; 0 forces a new derivation with the next rows."""
         self._changes: list[tuple[int, SmallIntegers | None]] = []
-        """Batches of the group under way that changed `stage`, with what it was before each."""
+        """Batches in the current group that changed `stage`, with its previous value."""
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self._pairs) + len(self._steps)
 
     def resize(self, world: int) -> None:
-        """Forget the stages of another number of ranks; the next rows show them anew."""
+        """Discard the stages; the next rows derive them for the new world size."""
         self.stage, self._world = None, 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold GROUP rows of pairs in, and sends between them: batch by batch, if any is new."""
+        """Fold in GROUP rows for pairs, and sends within pairs: batch by batch, if any is new."""
         groups, calls = batches.table(Kind.GROUP), batches.table(Kind.COLLECTIVE)
         named = np.flatnonzero(groups.rows["size"] == 2)
         sent = np.flatnonzero(calls.rows["op"] == Op.SEND)
@@ -69,22 +69,22 @@ class Exchanges(JoinedTracker):
                 self._show(batch, attempt.world)
 
     def changes_within(self, first: int, last: int) -> bool:
-        """Whether `stage` differs between batches `first` to `last - 1` of the group."""
+        """Return whether `stage` differs between batches `first` to `last - 1` in the group."""
         return any(first < batch < last for batch, _ in self._changes)
 
     def stage_after(self, batch: int | None) -> SmallIntegers | None:
-        """What `stage` was after a batch of the group under way; as it is now for None."""
+        """Return `stage` after a batch in the current group; its present value for None."""
         for later, previous in self._changes:
             if batch is not None and later > batch:
                 return previous
         return self.stage
 
     def forget_changes(self) -> None:
-        """The group is taken by all."""
+        """Discard the changes once all trackers have seen the group."""
         self._changes = []
 
     def _are_new(self, rows: Rows) -> Integers:
-        """Sends of a rank in a group that is not known to send step after step: positions."""
+        """Return the positions of sends from ranks not yet known to send in every step."""
         keys = rows["group"].astype(np.int64) << 32 | rows["rank"].astype(np.int64)
         senders, positions = np.unique(keys, return_inverse=True)
         few = [
@@ -94,7 +94,7 @@ class Exchanges(JoinedTracker):
         return np.flatnonzero(np.array(few, dtype=np.bool_)[positions])
 
     def _name(self, rows: Rows) -> list[int]:
-        """Remember pairs; returns numbers of groups that are new or others now."""
+        """Store pairs; returns the numbers of new or changed groups."""
         touched = []
         for number, text in zip(rows["group"].tolist(), rows["text"].tolist(), strict=True):
             members = bytes(text).decode("ascii", "replace").split(",")
@@ -108,8 +108,10 @@ class Exchanges(JoinedTracker):
         return touched
 
     def _count(self, rows: Rows) -> list[int]:
-        """Remember the first steps in which a rank sent within a pair; returns numbers of groups in
-        which one did so often enough."""
+        """Store the first steps in which a rank sent within a pair.
+
+        Returns the numbers of groups in which a rank has now sent often enough.
+        """
         touched = []
         sent = np.unique(rows[["group", "rank", "step"]])
         for group, rank, step in islice(sent.tolist(), MAX_PAIRS):
@@ -123,7 +125,7 @@ class Exchanges(JoinedTracker):
         return touched
 
     def _exchange(self, touched: Iterable[int]) -> bool:
-        """Know the pairs of groups `touched` that exchange; whether one is new."""
+        """Add the exchanging pairs among the groups `touched`; return whether any is new."""
         pairs = {self._pairs[number] for number in touched if self._both_send(number)}
         fresh = pairs - self._known
         self._known |= fresh
@@ -137,7 +139,7 @@ class Exchanges(JoinedTracker):
         )
 
     def _show(self, batch: int, world: int) -> None:
-        """Find the stages anew, where the pairs have so many ranks at all."""
+        """Derive the stages again if the pairs cover all ranks."""
         previous, self._world = self.stage, world
         self.stage = stages_of(self._known, world) if len(self._shown) >= world else None
         if not _equal_stages(previous, self.stage):
@@ -145,8 +147,11 @@ class Exchanges(JoinedTracker):
 
 
 def stages_known(attempt: TrackedAttempt, batch: int | None = None) -> SmallIntegers:
-    """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where none
-    does, as their exchanges show it, after a batch of the group under way or now."""
+    """Return each rank's pipeline stage (world,), -1 while unknown.
+
+    Rank reports take precedence; else the exchanges show it, after a batch in the current group or
+    at present.
+    """
     reported, shown = attempt.tracker(Ranks).stage, attempt.tracker(Exchanges).stage_after(batch)
     if shown is None or len(shown) != attempt.world or bool((reported > 0).any()):
         return reported
@@ -154,7 +159,7 @@ def stages_known(attempt: TrackedAttempt, batch: int | None = None) -> SmallInte
 
 
 def _rows_of_batch(rows: Rows, origin: Integers, selection: Integers, batch: int) -> Rows:
-    """Those of rows `selection` that come from a batch."""
+    """Return the selected rows that come from a batch."""
     low, high = np.searchsorted(origin[selection], (batch, batch + 1))
     return rows[selection[low:high]]
 

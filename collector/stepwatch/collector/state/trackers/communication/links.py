@@ -1,4 +1,4 @@
-"""Runs of experiment trackers that a job names: where its losses and its configuration are."""
+"""Experiment-tracker runs that a job names: links to its losses and its configuration."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from stepwatch.signals.records import LifecycleEvent, Link, read_link
 
 
 class Links(PieceTracker):
-    """LINK pieces of each rank."""
+    """LINK pieces from each rank."""
 
     order = 13
     event = LifecycleEvent.LINK
     most = 64
 
     def known(self) -> list[Link]:
-        """Each link once, in the order in which they came."""
+        """Return each link once, in arrival order."""
         return list(dict.fromkeys(map(read_link, self._texts)))

@@ -1,4 +1,4 @@
-"""The newest sampled steps of one attempt's pipeline: MICROBATCH rows as they arrive."""
+"""The newest sampled pipeline steps in one attempt: MICROBATCH rows in arrival order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from stepwatch.signals.records import Kind, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 17
-"""Rows kept of one sample, 38 bytes each: 1,024 ranks with 128 chunks. What comes later is left
-out, and the ranks it belongs to are not reported."""
+"""Maximum rows per sample, 38 bytes each: 1,024 ranks with 128 chunks. Later rows are ignored, and
+their ranks are not reported.
+"""
 STEPS_AHEAD = 16
-"""A rank writes the chunks of a step before the step, and holds at most 8 steps back for a loss."""
+"""A rank writes a step's chunks before the step, and holds at most 8 steps back for a loss."""
 _MAX_PARTS = 32
 
 CHUNK = np.dtype(
@@ -36,7 +37,7 @@ CHUNK = np.dtype(
 
 
 class Sample:
-    """Rows of one sampled step, at most `MAX_ROWS`, in the order they arrived."""
+    """Rows for one sampled step, at most `MAX_ROWS`, in arrival order."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -45,7 +46,7 @@ class Sample:
         self._laid_out: tuple[int, MicrobatchTimeline | None] = (0, None)
 
     def add(self, rows: Rows) -> None:
-        """Take rows of this step."""
+        """Add rows for this step."""
         stored = np.zeros(min(len(rows), MAX_ROWS - self.count), dtype=CHUNK)
         for name in CHUNK.names or ():
             stored[name] = rows["time_ns" if name == "ended_ns" else name][: len(stored)]
@@ -56,26 +57,26 @@ class Sample:
 
     @property
     def rows(self) -> Rows:
-        """All that arrived."""
+        """All received rows."""
         joined: Rows = np.concatenate([np.zeros(0, dtype=CHUNK), *self._parts])
         return joined
 
     @property
     def microbatch_timeline(self) -> MicrobatchTimeline | None:
-        """The rows laid out, once for all readers while none is added."""
+        """The timeline, computed once until rows are added."""
         if self._laid_out[0] != self.count:
             self._laid_out = self.count, microbatch_timeline(self.rows)
         return self._laid_out[1]
 
     @property
     def ranks(self) -> int:
-        """How many ranks said that their part is whole."""
+        """Number of ranks that reported a complete part."""
         rows = self.rows
         return len(np.unique(rows["rank"][rows["phase"] == Phase.OTHER]))
 
 
 class Microbatches(Tracker):
-    """Keeps two samples: the newest, and the one before while the newest still arrives."""
+    """Keeps two samples: the newest, and the previous one while the newest still arrives."""
 
     kinds = frozenset({Kind.MICROBATCH})
     given_back = True
@@ -85,7 +86,7 @@ class Microbatches(Tracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return sum(sample.count for sample in self._samples)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
@@ -95,9 +96,9 @@ class Microbatches(Tracker):
             attempt.refused_records += self.add(rows, attempt.world, newest)
 
     def add(self, rows: Rows, world: int, newest_step: int) -> int:
-        """Take MICROBATCH rows while `newest_step` is the newest step known.
+        """Add MICROBATCH rows; `newest_step` is the newest known step.
 
-        Returns how many were refused as impossible; rows of older samples are left out.
+        Returns the number of refused invalid rows; rows for older samples are ignored.
         """
         usable = rows[validation.microbatches(rows, world)]
         usable = usable[usable["step"] <= newest_step + STEPS_AHEAD]
@@ -108,11 +109,11 @@ class Microbatches(Tracker):
         return len(rows) - len(usable)
 
     def sample(self) -> Sample | None:
-        """The newest sample, or the one before if more ranks reported that one."""
+        """Return the newest sample, or the previous one if more ranks reported it."""
         return max(reversed(self._samples), key=lambda sample: sample.ranks, default=None)
 
     def _sample(self, step: int) -> Sample | None:
-        """The sample of `step`, which is begun if it is newer than the others."""
+        """Return the sample for `step`, a new one if `step` is the newest."""
         for sample in self._samples:
             if sample.step == step:
                 return sample

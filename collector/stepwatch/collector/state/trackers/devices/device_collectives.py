@@ -1,6 +1,6 @@
-"""The newest DEVICE_COLLECTIVE rows of one attempt: how long compute streams stood at collectives.
+"""The newest DEVICE_COLLECTIVE rows: how long compute streams were blocked by collectives.
 
-They arrive after the COLLECTIVE rows of the same calls, or never.
+They arrive after the COLLECTIVE rows for the same calls, or never.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from stepwatch.signals.wire import Rows
 DEVICE_CALL = np.dtype(
     [("step", "<u4"), ("rank", "<i4"), ("group", "<u4"), ("op", "<u2"), ("exposed", "<f4")]
 )
-"""One rank's calls of one operation in one group within one step; `exposed` in seconds, of all
-calls, as the timed ones were."""
+"""One rank's calls of one operation in one group within one step.
+
+`exposed` is in seconds for all calls, extrapolated from the timed calls.
+"""
 _MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
 
 
 class DeviceCollectives(JoinedTracker):
-    """Keeps the rows that arrived last; older ones are overwritten."""
+    """Keeps the newest rows; older ones are overwritten."""
 
     kinds = frozenset({Kind.DEVICE_COLLECTIVE})
     order = 32
@@ -40,19 +42,19 @@ class DeviceCollectives(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self._rows)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold DEVICE_COLLECTIVE rows in."""
+        """Fold in DEVICE_COLLECTIVE rows."""
         rows = batches.rows(Kind.DEVICE_COLLECTIVE)
         if rows is not None:
             attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
-        """Take DEVICE_COLLECTIVE rows; returns how many were refused as impossible.
+        """Add DEVICE_COLLECTIVE rows; returns the number of refused invalid rows.
 
-        A row without a timed call is left out: nothing is known of it.
+        A row without a timed call carries no information and is ignored.
         """
         possible = chosen(rows, _possible(rows, world))
         timed = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
@@ -62,14 +64,14 @@ class DeviceCollectives(JoinedTracker):
         return len(rows) - len(possible)
 
     def of_steps(self, first: int, last: int) -> Rows:
-        """Rows of `DEVICE_CALL` of steps `first` to `last`, in the order they arrived."""
+        """Return `DEVICE_CALL` rows for steps `first` to `last`, in arrival order."""
         return self._rows.of_steps(first, last)
 
 
 class DeviceCalls:
-    """The collectives of an attempt with the exposed time of the devices in place of the host's.
+    """An attempt's collectives with the devices' exposed time in place of the host's.
 
-    A call whose device row is missing is left out: then a member is missing, and the transfer of
+    A call without a device row is left out: then a member is missing, and the transfer time for
     that collective is unknown.
     """
 
@@ -78,18 +80,18 @@ class DeviceCalls:
 
     @property
     def groups(self) -> dict[int, Group]:
-        """The process groups by number."""
+        """Process groups by number."""
         return self._host.groups
 
     def of_steps(self, first: int, last: int) -> Rows:
-        """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
+        """Return `CALL` rows for steps `first` to `last`, in arrival order."""
         host, device = (records.of_steps(first, last) for records in (self._host, self._device))
         groups = np.unique(device["group"])
         host = host[np.isin(host["group"], groups)]
         if not len(host) or not len(device):
             return host[:0]
         wanted, keys = _keys(host, first, groups), _keys(device, first, groups)
-        order = np.argsort(keys, kind="stable")  # of repeated rows the last one counts
+        order = np.argsort(keys, kind="stable")  # the last repeated row counts
         places = np.searchsorted(keys[order], wanted, side="right") - 1
         matches = (places >= 0) & (keys[order][places] == wanted)
         calls: Rows = host[matches].copy()
@@ -98,7 +100,7 @@ class DeviceCalls:
 
 
 def _possible(rows: Rows, world: int) -> Mask:
-    """Rows whose rank and operation exist and whose times are possible; NaN is unknown."""
+    """Return the rows with a valid rank, operation and time; NaN is unknown."""
     possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["op"] < len(OP_NAMES))
     seconds = rows["exposed_seconds"]
     possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
@@ -106,7 +108,7 @@ def _possible(rows: Rows, world: int) -> Mask:
 
 
 def _keys(rows: Rows, first: int, groups: Integers) -> Integers:
-    """One number for (step, rank, group, op): 25, 17, 17 and 4 bits; `groups` in rising order.
+    """Return one number per (step, rank, group, op): 25, 17, 17 and 4 bits; `groups` are sorted.
 
     Step 7 from step 5 on, rank 3, second group, op 1: 2 << 38 | 3 << 21 | 1 << 4 | 1.
     """

@@ -1,4 +1,4 @@
-"""How long each step of an attempt took on its slowest device: the steps that its history holds."""
+"""Each step's time on its slowest device, for the steps in the attempt's history."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ LENGTH = np.dtype(
         *((name, "<f4") for name in PARTS),
     ]
 )
-"""Devices that timed a step, the seconds of the slowest and of all together, both without
-checkpoint and evaluation, and the wall time at which the last one ended it. `PARTS` as in the
-history of the hosts, NaN where one of the devices did not take the step apart."""
+"""Step times on devices.
+
+`ranks` is the number of devices that timed the step. `longest` and `busy` are the slowest device's
+and all devices' seconds, both without checkpoint and evaluation. `end_wall_ns` is the wall time of
+the last device's end. `PARTS` are as in the host history, NaN if a device did not split the step.
+"""
 
 
 class DeviceLengths:
-    """Lengths of at most `MAX_STEPS` steps, from the attempt's first one on; some were dropped.
+    """Device times for at most `MAX_STEPS` steps from the attempt's first one; some were dropped.
 
-    `any` says whether a device timed a step, `late_rows` how many rows came for dropped steps.
+    `any` is whether a device timed a step, `late_rows` the number of rows for dropped steps.
     """
 
     def __init__(self) -> None:
@@ -50,11 +53,11 @@ class DeviceLengths:
         self._rows: Rows = _blank(0)
 
     def add(self, fresh: Fresh, first: int | None) -> None:
-        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step, None
-        while no host reported one: then it is the first that a device timed.
+        """Add DEVICE_STEP rows, each (rank, step) once.
 
-        Sums are taken row after row (`np.add.at`), so they do not depend on which rows come in one
-        call.
+        `first` is the attempt's first step, None until a host reports one: then it is the first
+        step that a device timed. Sums are added row by row (`np.add.at`), so the split into calls
+        makes no difference.
         """
         if first is None:
             first = int(fresh.steps.min())
@@ -80,19 +83,20 @@ class DeviceLengths:
         put(self._rows, touched, part)
 
     def baseline(self, world: int) -> float:
-        """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
+        """Return the median seconds of the first steps after the warm-up; NaN until enough are
+        known.
+        """
         begin = self._first + WARMUP_STEPS
         seconds = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
         finite = seconds[~np.isnan(seconds)]
         return float(np.median(finite)) if len(finite) >= LEAST_BASELINE_STEPS else float("nan")
 
     def longest(self) -> float:
-        """Seconds of the longest step of any device; NaN before the first."""
+        """Return the longest step on any device in seconds; NaN before the first."""
         return float(np.fmax(self._longest_dropped, _longest(self._rows)))
 
     def rows(self, steps: Integers) -> Rows:
-        """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one, or where they
-        are no longer held."""
+        """Return `LENGTH` rows for these steps (steps,); all 0 if untimed or dropped."""
         lengths = np.zeros(len(steps), dtype=LENGTH)
         for first, rows in ((self._first, self._beginning), (self._held_from, self._rows)):
             index = steps - first
@@ -101,8 +105,10 @@ class DeviceLengths:
         return lengths
 
     def drop(self, count: int, first: int) -> None:
-        """Let the first `count` steps held go, but for the `_beginning`; `first` is the attempt's
-        first step."""
+        """Drop the first `count` steps in memory, except the `_beginning`.
+
+        `first` is the attempt's first step.
+        """
         if not self._dropped:
             self._begin_at(first)
             self._beginning = self._rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
@@ -115,7 +121,7 @@ class DeviceLengths:
         return self._first + self._dropped
 
     def _begin_at(self, first: int) -> None:
-        """Let rows begin with the step `first`; those of earlier steps are none of the attempt's.
+        """Move the rows so that they begin with the step `first`; earlier steps are discarded.
 
         Begun with step 5, steps 5 and 6 known: from 4 on they are rows 1 and 2, from 6 on one is 0.
         """
@@ -136,7 +142,7 @@ class DeviceLengths:
             self._rows = grown
 
     def seconds(self, steps: Integers, world: int) -> Vector:
-        """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
+        """Return the seconds for each of `steps`; NaN if fewer than `world` devices timed it."""
         rows = self.rows(steps)
         timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
         return np.where(timed, rows["longest"].astype(np.float64), np.nan)
@@ -149,7 +155,7 @@ def _blank(count: int) -> Rows:
 
 
 def _length(used: int) -> int:
-    """A power of two: the same whether rows grow at once or little by little."""
+    """Return a power of two: the size is the same whether rows grow at once or in small steps."""
     return min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())) if used else 0
 
 

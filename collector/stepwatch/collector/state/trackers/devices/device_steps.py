@@ -1,6 +1,6 @@
-"""Steps of an attempt on the clock of the ranks' devices: what DEVICE_STEP rows say.
+"""An attempt's steps on the device clock, from DEVICE_STEP rows.
 
-A row arrives after the STEP row of the same rank and step, seconds later, or never.
+A row arrives seconds after the STEP row for the same rank and step, or never.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from stepwatch.signals.records import DeviceFlag, Kind
 from stepwatch.signals.wire import Rows
 
 STEPS_AHEAD = 16
-"""A device row comes after the STEP row of its rank: a step far beyond the newest is a mistake."""
+"""A device row follows its rank's STEP row: a step far beyond the newest is invalid."""
 _MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
 
 
 class DeviceSteps(JoinedTracker):
-    """What DEVICE_STEP rows say; nothing is held before the first.
+    """Facts from DEVICE_STEP rows; empty before the first.
 
-    `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
-    wall time of the newest row, 0 before the first, `received_monotonic_s` the collector's
-    monotonic time when one arrived last. `in_part` counts rows of steps in which boundaries went
-    untimed: of them the length is known, and no part.
+    `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,). `newest_s` is the
+    newest row's wall time, 0 before the first, `received_monotonic_s` the collector's monotonic
+    time for the newest arrival. `in_part` counts rows with untimed boundaries: only their length is
+    known.
     """
 
     kinds = frozenset({Kind.DEVICE_STEP})
@@ -59,11 +59,11 @@ class DeviceSteps(JoinedTracker):
         self.received_monotonic_s = 0.0
         self.in_part = 0
         self.fresh = Fresh.nothing(Kind.DEVICE_STEP)
-        """Rows of the group under way that were new; `settled_steps` takes them."""
+        """New rows in the current group; `settled_steps` takes them."""
         self._released = False
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold DEVICE_STEP rows in; those that no device can have made are refused."""
+        """Fold in DEVICE_STEP rows; invalid rows are refused."""
         rows, origin = batches.rows(Kind.DEVICE_STEP), batches.table(Kind.DEVICE_STEP).origin
         if rows is None:
             return
@@ -87,7 +87,7 @@ class DeviceSteps(JoinedTracker):
         self.newest_s = max(self.newest_s, int(self.fresh.ends_ns.max(initial=0)) / NANOSECONDS)
 
     def _sum_up(self, fresh: Rows, first: int, attempt: TrackedAttempt) -> None:
-        """Add rows of steps that were timed whole to the baselines and the sums by rank."""
+        """Add fully timed rows to the baselines and the sums by rank."""
         calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))
         self.baseline.add(fresh, first, self.ring.world, calls)
         self.early_baseline.add(fresh)
@@ -95,17 +95,17 @@ class DeviceSteps(JoinedTracker):
             np.add.at(sums, fresh["rank"], np.nan_to_num(seconds_of(fresh, name)))
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks, once there are rows; what is known stays."""
+        """Make room for `world` ranks, once there are rows; existing values stay."""
         if self.ring.world and not self._released:
             self._make_room(world)
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return self.ring.cells + self.baseline.cells
 
     def released(self) -> DeviceSteps:
-        """The lengths of its steps; rows that still arrive are refused."""
+        """Keep only the step lengths; later rows are refused."""
         self.ring, self.baseline = DeviceRing(0), self.baseline.released()
         self._released = True
         return self
@@ -120,7 +120,7 @@ class DeviceSteps(JoinedTracker):
 
 
 def _possible(rows: Rows, last_step: int) -> Mask:
-    """Rows whose step exists and whose durations are possible; NaN is unknown."""
+    """Return the rows with a valid step and valid durations; NaN is unknown."""
     possible: Mask = np.asarray(rows["step"] <= last_step)
     for name in DEVICE_COLUMNS:
         seconds = seconds_of(rows, name)
@@ -129,7 +129,9 @@ def _possible(rows: Rows, last_step: int) -> Mask:
 
 
 def _without_parts(rows: Rows, in_part: Mask) -> Rows:
-    """The rows; of those `in_part` only the length stays, as a phase may hold another's time."""
+    """Return the rows; rows `in_part` keep only the length, as a phase may include
+    another's time.
+    """
     if in_part.any():
         rows = rows.copy()
         for name in (*COLUMNS[1:], *IDLE):
@@ -138,7 +140,7 @@ def _without_parts(rows: Rows, in_part: Mask) -> Rows:
 
 
 def _fully_timed(rows: Rows) -> Mask:
-    """Rows of steps in which every boundary was timed: only there a phase holds no other's time."""
+    """Return the rows with all boundaries timed: only then a phase excludes other phases' time."""
     is_whole: Mask = np.asarray(rows["flags"] & DeviceFlag.INCOMPLETE == 0)
     for name in COLUMNS:
         is_whole &= ~np.isnan(seconds_of(rows, name))

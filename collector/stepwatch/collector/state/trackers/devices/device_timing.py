@@ -1,4 +1,4 @@
-"""Which ranks have their steps timed on a device, and why the others have not."""
+"""Which ranks have device-timed steps, and why the others have not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import Kind, LifecycleEvent
 
 SHOWN_REASONS = 2
-"""Reasons that are said; a job has one, or one for each kind of node."""
+"""Maximum number of reasons shown; a job has one, or one for each kind of node."""
 
 
 class Timed(NamedTuple):
-    """Whether a rank said that its device times its steps; `text` the device's type, or why not.
+    """A rank's report whether its device times its steps.
 
-    `at_ns` is when it said so, monotonic on its node.
+    `text` is the device type, or the reason why not; `at_ns` is the report time, monotonic on the
+    rank's node.
     """
 
     on_device: bool
@@ -26,7 +27,7 @@ class Timed(NamedTuple):
 
 
 class DeviceTiming(JoinedTracker):
-    """Newest DEVICE_TIMING event of each rank that sent one: `of` maps a rank below the world."""
+    """Newest DEVICE_TIMING event per rank: `of` maps a rank below the world to it."""
 
     kinds = frozenset({Kind.LIFECYCLE})
     order = 12
@@ -36,7 +37,7 @@ class DeviceTiming(JoinedTracker):
         self._timed = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold DEVICE_TIMING rows in; of two of one rank the later one counts, as it arrives."""
+        """Fold in DEVICE_TIMING rows; a rank's later event wins."""
         rows = batches.table(Kind.LIFECYCLE).rows
         rows = chosen(rows, rows["event"] == LifecycleEvent.DEVICE_TIMING)
         in_world = (rows["rank"] >= 0) & (rows["rank"] < attempt.world)
@@ -51,24 +52,24 @@ class DeviceTiming(JoinedTracker):
 
     @property
     def all_timed(self) -> bool | None:
-        """Whether each rank that said anything is timed on its device; None where none did."""
+        """Whether all reporting ranks are timed on devices; None without reports."""
         return self._timed == len(self.of) if self.of else None
 
     @property
     def timed_ranks(self) -> int:
-        """How many ranks say that they are timed on their devices now."""
+        """Number of ranks with device timing at present."""
         return self._timed
 
     def untimed(self, ranks: Iterable[int]) -> list[int]:
-        """Those of `ranks` that said that no device times their steps."""
+        """Return those `ranks` that reported no device timing."""
         return [rank for rank in ranks if rank in self.of and not self.of[rank].on_device]
 
     def devices(self) -> list[str]:
-        """Types of the devices that time steps, in order."""
+        """Return the types of timing devices, sorted."""
         return sorted({timed.text for timed in self.of.values() if timed.on_device and timed.text})
 
     def reason(self, ranks: Iterable[int]) -> str:
-        """Why the steps of these ranks are timed on the host: `ranks 0-3: no accelerator`."""
+        """Return why these ranks' steps are timed on the host: `ranks 0-3: no accelerator`."""
         by_reason: dict[str, list[int]] = {}
         for rank in ranks:
             if rank in self.of:
@@ -78,5 +79,5 @@ class DeviceTiming(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return len(self.of)

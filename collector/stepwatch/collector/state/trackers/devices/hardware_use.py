@@ -1,4 +1,4 @@
-"""How much devices and network interfaces were used, as means since the attempt began."""
+"""Use of devices and network interfaces, as means since the attempt began."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _TRAFFIC = ("received_bytes", "sent_bytes")
 
 
 class Traffic(NamedTuple):
-    """Of an interface: bytes per second, as the mean over its readings, in the busier direction,
-    and what its link carries in bytes per second, 0.0 where it does not say."""
+    """An interface's mean bytes per second in the busier direction.
+
+    `link_bytes_per_second` is its link's capacity, 0.0 if not reported.
+    """
 
     node: str
     interface: str
@@ -32,8 +34,9 @@ class Traffic(NamedTuple):
 
 
 class HardwareUse(JoinedTracker):
-    """Sums over the readings of each device and interface: their means do not depend on how often
-    somebody asks."""
+    """Sums over each device's and interface's readings: the means do not depend on the
+    query rate.
+    """
 
     kinds = frozenset({Kind.DEVICE, Kind.NIC})
 
@@ -42,42 +45,42 @@ class HardwareUse(JoinedTracker):
         self._interfaces = Subjects(MAX_INTERFACES)
         self._rates = Rates(len(_TRAFFIC), MAX_INTERFACES)
         self._busy = np.zeros((2, 0))
-        """Sum of the shares of time in which each device was busy, and how many these are."""
+        """Sum of each device's busy shares, and the number of readings."""
         self._tensor = np.zeros((2, 0))
-        """The same of the time in which its tensor cores worked."""
+        """Sum of each device's tensor-core shares, and the number of readings."""
         self._activity = np.zeros((2, 0))
-        """Newest `Activity` of each device, and whether it is divided (MIG)."""
+        """Each device's newest `Activity`, and whether it is divided (MIG)."""
         self._traffic = np.zeros((len(_TRAFFIC) + 1, 0))
-        """Sums of bytes per second received and sent, and how many these are."""
+        """Sums of received and sent bytes per second, and the number of readings."""
         self._link = np.zeros(0)
 
     @property
     def busy_ratio(self) -> Vector:
-        """The share of time in which each device was busy (devices,), of those that say so."""
+        """Busy share of time per device (devices,), only for devices that report it."""
         return _means(self._busy)
 
     @property
     def tensor_ratio(self) -> Vector:
-        """The share of time in which the tensor cores of each device worked, of those known."""
+        """Tensor-core share of time per device, only for devices that report it."""
         return _means(self._tensor)
 
     @property
     def activity(self) -> Counter[Activity]:
-        """How many devices have their activity measured by whom, or for which reason not."""
+        """Number of devices by source of their activity, or by the reason for none."""
         return Counter(map(_activity, self._activity[0].tolist()))
 
     @property
     def divided(self) -> int:
-        """How many devices are divided into instances (MIG)."""
+        """Number of devices divided into instances (MIG)."""
         return int(self._activity[1].sum())
 
     @property
     def devices(self) -> int:
-        """How many devices report at all."""
+        """Number of devices that report."""
         return len(self._devices)
 
     def traffic(self) -> list[Traffic]:
-        """Of each interface that was read twice."""
+        """Return the traffic of each interface with two readings."""
         traffic = []
         for index, (node, interface) in enumerate(self._interfaces):
             count = self._traffic[-1, index]
@@ -88,7 +91,7 @@ class HardwareUse(JoinedTracker):
         return traffic
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold DEVICE and NIC rows in."""
+        """Fold in DEVICE and NIC rows."""
         if Kind.DEVICE in batches.kinds:
             self._take_devices(batches)
         if Kind.NIC in batches.kinds:
@@ -107,12 +110,12 @@ class HardwareUse(JoinedTracker):
         reports = (places >= 0) & (table.rows["activity"] > 0)
         self._activity[0, places[reports]] = table.rows["activity"][
             reports
-        ]  # the last of a device stays
+        ]  # a device's last row wins
         reports = (places >= 0) & (table.rows["mig"] >= 0)
         self._activity[1, places[reports]] = table.rows["mig"][reports] == 1
 
     def _take_interfaces(self, batches: Batches) -> None:
-        """Take rows of interfaces; TCP's own counters come in a row without one."""
+        """Add interface rows; TCP's own counters come in a row without an interface."""
         table = batches.table(Kind.NIC)
         place = np.arange(len(table.rows)) - table.starts[table.origin]
         in_limit = (table.rows["interface"] != b"") & (place < MAX_ROWS)
@@ -136,8 +139,8 @@ class HardwareUse(JoinedTracker):
 
 
 def _add_shares(sums: _Sums, places: Places, shares: np.ndarray[Any, Any]) -> None:
-    """Add what lies between 0 and 1 to the sums of its device, row after row."""
-    with np.errstate(invalid="ignore"):  # a NaN that signals
+    """Add shares between 0 and 1 to their device's sums, row by row."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN
         shares = shares.astype(np.float64)
     valid = (places >= 0) & (shares >= 0.0) & (shares <= 1.0)
     np.add.at(sums[0], places[valid], shares[valid])
@@ -150,7 +153,7 @@ def _means(sums: _Sums) -> Vector:
 
 
 def _activity(number: float) -> Activity:
-    """One of a later version is unknown."""
+    """Return the activity; a later version's value is unknown."""
     return Activity(int(number)) if int(number) in set(Activity) else Activity.UNKNOWN
 
 

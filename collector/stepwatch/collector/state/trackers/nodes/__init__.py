@@ -1,1 +1,1 @@
-"""What agents report of nodes."""
+"""Agents' reports about nodes."""

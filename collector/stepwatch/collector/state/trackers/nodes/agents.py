@@ -1,4 +1,4 @@
-"""What the agents of an attempt say of themselves: how often they flush, what they lost."""
+"""Agents' reports about themselves: flush interval and lost records."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAtt
 from stepwatch.signals.records import UNKNOWN, Kind
 
 DEFAULT_FLUSH_SECONDS = 1.0
-"""How often an agent flushes that does not say: every version that does not flushes so."""
+"""Flush interval for agents that report none: all such versions use it."""
 UNKNOWN_NODE = "unknown"
-"""Stands for the nodes of an attempt that never reported."""
+"""Name for all nodes in an attempt that never reported."""
 _UNKNOWN_BYTES = UNKNOWN[Kind.AGENT]["ring_free_bytes"]
 MAX_FLUSH_SECONDS = 3600.0
-"""An agent that claims to flush less often is not believed: it would never be missed."""
+"""Maximum accepted flush interval: an agent with a longer one would never be missed."""
 
 
 class Agents(JoinedTracker):
-    """`lost_records` were overwritten in a ring, or dropped from a spool, before they were sent."""
+    """Agent facts; `lost_records` were overwritten in a ring, or dropped from a spool, before
+    sending.
+    """
 
     kinds = frozenset({Kind.AGENT, Kind.GAP})
 
@@ -26,10 +28,10 @@ class Agents(JoinedTracker):
         self.lost_records = 0
         self._flush_seconds: dict[str, float] = {}
         self.ring_free_bytes: dict[str, int] = {}
-        """Room for rings on each node whose agent says it."""
+        """Room for rings on each node that reports it."""
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold AGENT and GAP rows in; of the AGENT rows of a segment the last one counts."""
+        """Fold in AGENT and GAP rows; a segment's last AGENT row counts."""
         if (gaps := batches.rows(Kind.GAP)) is not None:
             self.lost_records += validation.lost_records(gaps)
         table = batches.table(Kind.AGENT)
@@ -48,10 +50,10 @@ class Agents(JoinedTracker):
                 self.ring_free_bytes[node] = free
 
     def flush_seconds(self, node: str) -> float:
-        """Seconds between two flushes of a node's agent.
+        """Return the seconds between two flushes of a node's agent.
 
-        The default while it does not say; for a node that never reported, what the slowest of
-        the others says, as one configuration starts them all.
+        The default if the agent reports none. A node that never reported gets the slowest other
+        agent's interval, as one configuration starts them all.
         """
         if node == UNKNOWN_NODE:
             return max(self._flush_seconds.values(), default=DEFAULT_FLUSH_SECONDS)

@@ -1,4 +1,4 @@
-"""Which network cards are nearest to the device of each rank, as the agents' `/sys` shows it."""
+"""The network cards nearest to each rank's device, from the agents' `/sys`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from stepwatch.signals.records import Kind, Nearness
 
 MAX_RANKS = 131_072
 MAX_CARDS = 16
-"""Of one rank; a node has no more cards than devices, as a rule."""
+"""Maximum cards per rank; a node usually has no more cards than devices."""
 MAX_ROWS = 1024
 _CELLS_A_CARD = 8
 
 
 class NearCard(NamedTuple):
-    """A card that is nearest to the device at PCI address `device`; `names` are those that a fault
-    may call it by: mlx5_0, ens5, 0000:5e:00.0."""
+    """A card nearest to the device at PCI address `device`.
+
+    `names` are the names that a fault may use: mlx5_0, ens5, 0000:5e:00.0.
+    """
 
     device: str
     nearness: Nearness
@@ -26,7 +28,7 @@ class NearCard(NamedTuple):
 
 
 class NearCards(Tracker):
-    """TOPOLOGY rows: the newest report of each rank."""
+    """TOPOLOGY rows: each rank's newest report."""
 
     kinds = frozenset({Kind.TOPOLOGY})
 
@@ -34,7 +36,7 @@ class NearCards(Tracker):
         self.of: dict[int, tuple[NearCard, ...]] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Take the rows of a batch: what they say of a rank replaces what was known of it."""
+        """Apply a batch's rows: a rank's new report replaces its old one."""
         rows = batch.rows(Kind.TOPOLOGY)
         cards_by_rank: dict[int, tuple[NearCard, ...]] = {}
         for row in () if rows is None else rows[:MAX_ROWS]:
@@ -48,12 +50,12 @@ class NearCards(Tracker):
 
     @property
     def cells(self) -> int:
-        """What it holds."""
+        """Number of cells."""
         return _CELLS_A_CARD * sum(map(len, self.of.values()))
 
 
 def _card(row: np.void) -> NearCard | None:
-    """The card of a row; None where it names none."""
+    """Return the card in a row; None if it names none."""
     names = frozenset(filter(None, (_text(row[name]) for name in ("port", "interface", "card"))))
     way = int(row["nearness"])
     if not names or way not in set(Nearness):

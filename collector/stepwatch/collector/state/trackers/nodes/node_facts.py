@@ -1,4 +1,4 @@
-"""What is known of the nodes and ranks of one attempt beside their steps."""
+"""Facts about an attempt's nodes and ranks, apart from their steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_NODES = 16_384
 MAX_RANKS = 131_072
 MAX_DEVICES = 131_072
 MAX_ROWS = 64
-"""Device or interface rows of one node taken from one segment."""
+"""Maximum device or interface rows of one node per segment."""
 
 NODE_FACTS = (
     "cpu_steal_ratio",
@@ -48,13 +48,13 @@ _DEVICE_COUNTERS = ("ecc_uncorrected", "xid_count")
 _HEAT = int(Throttle.THERMAL | Throttle.HARDWARE_THERMAL)
 _POWER = int(Throttle.POWER_CAP | Throttle.HARDWARE_POWER_BRAKE)
 BUSY_RATIO = 0.3
-"""Below this use a device lowers its clocks by itself, which says nothing."""
+"""Below this use a device lowers its clocks by itself, which means nothing."""
 
 
 class View(NamedTuple):
     """Facts over a finding's time, and before it: arrays (ranks,) or (nodes,) by fact name.
 
-    `node_at` is the index of each rank's node in `nodes`, -1 where it is not known.
+    `node_at` is each rank's node index in `nodes`, -1 if unknown.
     """
 
     now: Mapping[str, Values]
@@ -66,7 +66,7 @@ class View(NamedTuple):
 
 
 class NodeFacts(JoinedTracker):
-    """Keeps the readings of one attempt; fed with every segment."""
+    """Keeps one attempt's readings; receives every segment."""
 
     kinds = frozenset({Kind.HOST, Kind.DEVICE, Kind.RANK_STATE})
 
@@ -81,7 +81,7 @@ class NodeFacts(JoinedTracker):
         self._nic_rates = Rates(5, MAX_NODES * 4)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold HOST, NIC, DEVICE and RANK_STATE rows in."""
+        """Fold in HOST, NIC, DEVICE and RANK_STATE rows."""
         if Kind.HOST in batches.kinds:
             self._take_hosts(batches, attempt)
         if Kind.DEVICE in batches.kinds:
@@ -90,7 +90,7 @@ class NodeFacts(JoinedTracker):
             self._take_ranks(states)
 
     def view(self, node_of: Mapping[int, str], world: int, seconds: float) -> View:
-        """The facts over the newest `seconds`, and before, of every rank and its node."""
+        """Return the facts over the newest `seconds`, and before, for every rank and its node."""
         nodes = tuple(sorted(set(node_of.values())))
         index = {name: number for number, name in enumerate(nodes)}
         node_at = np.full(world, -1, dtype=np.int64)
@@ -110,14 +110,14 @@ class NodeFacts(JoinedTracker):
         return View(now, earlier, node_at, nodes, neighbours, self.devices_read)
 
     def _take_hosts(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Take the last HOST row of each batch that has one, and its NIC rows."""
+        """Add each batch's last HOST row, and its NIC rows."""
         table = batches.table(Kind.HOST)
         having = np.flatnonzero(table.counts)
         rows = chosen(table.rows, table.starts[having + 1] - 1)
         nodes = [batches[number].node for number in having.tolist()]
         values = np.empty((len(rows), len(NODE_FACTS)))
         for column, name in enumerate(NODE_FACTS[:4]):
-            # A share lies between 0 and 1; anything else is unknown.
+            # A share is between 0 and 1; any other value is unknown.
             share = rows[name].astype(np.float64)
             values[:, column] = np.where((share >= 0.0) & (share <= 1.0), share, np.nan)
         errors, retransmits = self._nic_facts(batches, table.counts > 0)
@@ -129,10 +129,10 @@ class NodeFacts(JoinedTracker):
         self.hosts.put(list(compress(nodes, is_tracked)), chosen(rows, is_tracked))
 
     def _nic_facts(self, batches: Batches, wanted: Mask) -> tuple[Values, Values]:
-        """Errors, drops and carrier changes per second of all interfaces; retransmits per segment.
+        """Return errors, drops and carrier changes per second on all interfaces; retransmit ratios.
 
-        Arrays (batches,), NaN where unknown or not `wanted`. A change of carrier is held for ten
-        errors: it costs seconds, not a packet. TCP's counters come in a row without an interface.
+        Arrays (batches,), NaN if unknown or not `wanted`. A carrier change counts as ten errors: it
+        costs seconds, not a packet. TCP's counters come in a row without an interface.
         """
         errors, retransmits = np.full(len(batches), np.nan), np.full(len(batches), np.nan)
         table = batches.table(Kind.NIC)
@@ -152,7 +152,9 @@ class NodeFacts(JoinedTracker):
         return errors, retransmits
 
     def _nic_growth(self, nodes: Sequence[str], rows: Rows) -> Table:
-        """Growth per second of each of `_NIC_COUNTERS` since its interface's row before."""
+        """Return the growth per second in each of `_NIC_COUNTERS` since the interface's
+        last row.
+        """
         counters = np.empty((len(rows), len(_NIC_COUNTERS)))
         for column, name in enumerate(_NIC_COUNTERS):
             counters[:, column] = rows[name]
@@ -164,7 +166,7 @@ class NodeFacts(JoinedTracker):
         return grown
 
     def _take_devices(self, batches: Batches) -> None:
-        """Take DEVICE rows, at most `MAX_ROWS` of each batch."""
+        """Add DEVICE rows, at most `MAX_ROWS` per batch."""
         table = batches.table(Kind.DEVICE)
         place = np.arange(len(table.rows)) - table.starts[table.origin]
         self.devices_read |= len(table.rows) > 0
@@ -194,8 +196,8 @@ class NodeFacts(JoinedTracker):
         ranks, times = rows["rank"].astype(np.int64), rows["time_ns"] / NANOSECONDS
         counters = np.empty((len(rows), 2))
         counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]
-        self.ranks.numbered(ranks)  # in the order in which they come
-        # The first one that is kept has a rate since an older one: nothing is left of it, either.
+        self.ranks.numbered(ranks)  # in arrival order
+        # The first kept row has a rate from an older one, which is also overwritten.
         newest, skipped = newest_of_each(ranks, KEPT + 1)
         many = np.flatnonzero(skipped)
         self.ranks.skip(self.ranks.numbered(many), skipped[many])
@@ -206,7 +208,7 @@ class NodeFacts(JoinedTracker):
 
 
 def _clock_loss(rows: Rows) -> Values:
-    """By how much the clock lies below its limit (rows,), NaN unless the device works."""
+    """Return the clock's shortfall below its limit (rows,), NaN unless the device works."""
     clock, limit, busy = (
         rows[name].astype(np.float64) for name in ("clock_hertz", "clock_limit_hertz", "busy_ratio")
     )

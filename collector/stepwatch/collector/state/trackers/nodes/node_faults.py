@@ -1,4 +1,4 @@
-"""What agents found wrong with the nodes of one attempt: the newest report of each fact."""
+"""Faults that agents found on an attempt's nodes: each fact's newest report."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, NodeFact
 
 MAX_FACTS = 4096
-"""Facts of all nodes of an attempt together; further ones are left out."""
+"""Maximum number of facts over all nodes; further ones are ignored."""
 MAX_ROWS = 256
-"""Rows of one segment: an agent keeps no more facts than that."""
+"""Maximum rows per segment: an agent keeps no more facts."""
 REPORTED_WITHIN_SECONDS = 90.0
-"""Agents report a fact that lasts every 30 s: after three times that it is over, as it is when the
-agent that knew of it was started anew."""
+"""Agents report a lasting fact every 30 s: after three missed reports it is over, as after a
+restart of the agent that knew it.
+"""
 _KNOWN = frozenset(NodeFact)
 
 
 class NodeFault(NamedTuple):
-    """One fact of a node. `rank` is the rank it is about, -1 if none; `began_s` Unix seconds;
-    `received_s` when the newest report came, on the collector's monotonic clock. `newest_ns` is
-    when it happened last as far as that is known, monotonic on its node; 0 where it is not."""
+    """One fact about a node.
+
+    `rank` is the affected rank, -1 if none, `began_s` in Unix seconds, `received_s` the newest
+    report's arrival on the collector's monotonic clock. `newest_ns` is the last known occurrence,
+    monotonic on its node; 0 if unknown.
+    """
 
     node: str
     fact: NodeFact
@@ -48,7 +52,7 @@ class NodeFaults(Tracker):
         self._of: dict[tuple[str, int, str, int], NodeFault] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Take NODE_FACT rows; those of a later version's facts are left out."""
+        """Apply NODE_FACT rows; a later version's facts are ignored."""
         rows = batch.rows(Kind.NODE_FACT)
         for row in () if rows is None else rows[:MAX_ROWS]:
             self._take(row, batch, attempt)
@@ -57,9 +61,9 @@ class NodeFaults(Tracker):
         return bool(self._of)
 
     def known(self, seen_s: Mapping[str, float]) -> list[NodeFault]:
-        """All facts as they stand, `present` only while they are reported.
+        """Return all facts, `present` only while they are reported.
 
-        `seen_s` is when each node was received from last, on the collector's monotonic clock.
+        `seen_s` is each node's newest arrival, on the collector's monotonic clock.
         """
         return [
             fault._replace(present=fault.present and not _is_old(fault, seen_s))
