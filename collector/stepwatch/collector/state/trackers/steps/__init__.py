@@ -1,1 +1,1 @@
-"""Steps: what ranks report of them, when each counts, and evidence on who is slow in them."""
+"""Steps of an attempt: history, window, baselines, evidence, and when each step is settled."""

@@ -1,8 +1,8 @@
-"""What the first steps of an attempt were like, kept for good: no degradation becomes the baseline.
+"""Medians of an attempt's first steps, kept for good: a degradation never becomes the baseline.
 
-Steps are taken after the warm-up and reduced to medians once they are over. Until then, and where
-the collector missed them, the past is unknown. It holds a number per rank, so it is given back with
-the window; `beginning` holds one per step, whatever the world, and stays for later attempts.
+The steps after the warm-up are collected, and reduced to medians once they are over. Until then,
+and if the collector missed them, the baseline is unknown. It holds a number per rank, so it is
+released with the window. `exchanged` is small whatever the world, and stays for later attempts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.wire import Rows
 
 GRACE_STEPS = 64
-"""Steps beyond the last one of the past after which it is closed, whoever did not report."""
+"""Steps beyond the last baseline step after which it closes, even with missing reports."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class BaselineCollective(NamedTuple):
-    """Medians of one operation in one group: transfer in seconds, bytes and calls of a rank."""
+    """Medians for one operation in one group: transfer in seconds, bytes and calls per rank."""
 
     transfer: float
     bytes: float
@@ -38,35 +38,37 @@ class BaselineCollective(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What a rank exchanges in a step by one operation in all of its groups of one size: medians
-    over ranks and steps."""
+    """A rank's exchange per step by one operation in all its groups with one size.
+
+    Values are medians over ranks and steps.
+    """
 
     calls: float
     bytes: float
 
 
 Exchanged = dict[tuple[int, int], Exchange]
-"""By operation and size of the groups."""
+"""Exchanges by operation and group size."""
 
 
 class Calls(Protocol):
-    """What collectives took, on one clock."""
+    """Collectives with their exposed time, on one clock."""
 
     @property
     def groups(self) -> Mapping[int, Group]:
-        """The process groups by number."""
+        """Process groups by number."""
         ...
 
     def of_steps(self, first: int, last: int) -> Rows:
-        """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
+        """Return `CALL` rows for steps `first` to `last`, in arrival order."""
         ...
 
 
 class Baseline:
     """Collects the first steps of an attempt's ranks, then holds their medians.
 
-    `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN where fewer than
-    `LEAST_BASELINE_STEPS` are known; `calls` maps (group, op) to its medians; `exchanged` is small
+    `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN if fewer than
+    `LEAST_BASELINE_STEPS` are known. `calls` maps (group, op) to its medians. `exchanged` is small
     whatever the world. All are empty until the steps are over.
     """
 
@@ -80,13 +82,13 @@ class Baseline:
 
     @property
     def cells(self) -> int:
-        """What it holds, for the bound on live state."""
+        """Number of cells, for the live-state limit."""
         return int(self._seconds[0].size) + len(self.calls)
 
     def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:
-        """Take STEP or DEVICE_STEP rows that were new to their ranks, all below `world`.
+        """Add new STEP or DEVICE_STEP rows, with ranks below `world`.
 
-        `first` is the attempt's first step, `calls` what its collectives took so far.
+        `first` is the attempt's first step, `calls` its collectives so far.
         """
         if self._closed or not len(rows):
             return
@@ -101,9 +103,10 @@ class Baseline:
             self._close(calls, first)
 
     def may_close(self, first: Integers, last: Integers, rows: Integers, world: int) -> Mask:
-        """Where it may close in a run of batches, if all their rows are new.
+        """Return where it may close in a run of batches, if all their rows are new.
 
-        Batch by batch: its first and last step, counted from the attempt's first, and its rows.
+        Arguments are per batch: first and last step, relative to the attempt's first step, and the
+        number of rows.
         """
         if self._closed:
             return np.zeros(len(rows), dtype=np.bool_)
@@ -114,7 +117,7 @@ class Baseline:
         return np.asarray(full | (last >= end + GRACE_STEPS))
 
     def work_of(self, world: int) -> dict[str, Vector]:
-        """`work`, or nothing where it is not about as many ranks."""
+        """Return `work`, or an empty mapping if it has another number of ranks."""
         return self.work if all(len(seconds) == world for seconds in self.work.values()) else {}
 
     def _grow(self, world: int) -> None:
@@ -139,7 +142,7 @@ class Baseline:
         self.exchanged = _exchanged(first_rows, calls.groups)
 
     def released(self) -> Baseline:
-        """What does not grow with the world."""
+        """Return a copy with only the data that does not grow with the world."""
         retained = Baseline()
         retained.exchanged = self.exchanged
         return retained
@@ -162,10 +165,10 @@ def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], B
 
 
 def _exchanged(rows: Rows, groups: Mapping[int, Group]) -> Exchanged:
-    """What most of `BASELINE_STEPS` steps consist of: a barrier now and then is left out, and what
-    groups of unknown size do.
+    """Return the exchanges that occur in most of `BASELINE_STEPS` steps.
 
-    A rank in a tensor and in a data group of two counts both together, whichever has more rows.
+    An occasional barrier is left out, and so are groups with unknown size. If a tensor group and a
+    data group both have two ranks, their exchanges are added.
     """
     numbers, places = np.unique(rows["group"], return_inverse=True)
     group_sizes = [groups[number].size if number in groups else 0 for number in numbers.tolist()]

@@ -1,7 +1,7 @@
-"""Ranks that are done while others go on: their data is over, so no step is expected of them.
+"""Ranks that are done while other ranks continue: their data is over, so no step is expected.
 
-With uneven inputs (DDP's join, loaders of unequal length) a rank that is out of data takes part in
-the collectives of the others, or has ended, and makes no step any more.
+With uneven inputs (DDP's join, loaders with unequal length) a rank without data takes part in the
+other ranks' collectives, or has ended, and makes no more steps.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
 
 LEAST_STEPS = 4
-"""So many steps ahead no rank is that meets the others in each step, with its last ones unsent."""
+"""A rank that meets its peers in each step is never this far behind, even with unsent steps."""
 LEAST_SECONDS, USUAL_STEPS = 5.0, 4.0
-"""A rank that trains without the others for a while changes its line more often than this."""
+"""A rank that trains alone for a while changes its line more often than this."""
 LATE_SECONDS, MISSED_FLUSHES = 5.0, 3
-"""An agent may be late by so much, on a busy host, and by so many flushes."""
+"""Permitted agent delay: seconds on a busy host, and a number of flushes."""
 _LIVES = (ProcessState.RUNNING, ProcessState.SLEEPING, ProcessState.UNINTERRUPTIBLE)
 
 
 def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
-    """The first step that is not expected of each rank that is done.
+    """Return the first step not expected from each rank that is done.
 
-    A rank is done that finished, or whose process lives and stands outside the phases of a step,
-    while others made `LEAST_STEPS` steps more. `received_s` is when the newest report of any agent
-    came, on the collector's monotonic clock: of a rank of which nothing came lately nothing is
-    known.
+    A rank is done if it finished, or if its process lives outside the step phases while other ranks
+    made `LEAST_STEPS` more steps. `received_s` is the newest agent report on the collector's
+    monotonic clock: a rank without a recent report is not evaluated.
     """
     ranks, history = attempt.tracker(Ranks), attempt.tracker(Steps).history
     rows = ranks.rows
@@ -46,7 +45,7 @@ def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
     ended = attempt.tracker(LifecycleEvents).ended
     finished = [rank for rank, event in ended.items() if event is LifecycleEvent.FINISH]
     over = np.isin(np.arange(len(rows)), finished)
-    # That an agent sends rarely makes none of its ranks unobserved.
+    # A slow flush interval does not make its ranks unobserved.
     delay_s = MISSED_FLUSHES * attempt.tracker(Agents).flush_seconds(UNKNOWN_NODE)
     seen_since_s = received_s - max(LATE_SECONDS, delay_s)
     done_ranks = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
@@ -54,7 +53,7 @@ def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
 
 
 def unwatched_ranks(attempt: TrackedAttempt) -> frozenset[int]:
-    """Ranks that never reported anything while others made steps."""
+    """Return the ranks that reported nothing while other ranks made steps."""
     reported = attempt.tracker(Ranks).reported
     if reported.all() or not reported.any() or not len(attempt.tracker(Steps).history):
         return frozenset()
@@ -63,15 +62,15 @@ def unwatched_ranks(attempt: TrackedAttempt) -> frozenset[int]:
 
 
 def expected_ranks(steps: Integers, watched: int, done_steps: dict[int, int]) -> Integers:
-    """How many of the `watched` ranks should report each of `steps`; shape (steps,).
+    """Return how many of the `watched` ranks should report each of `steps`; shape (steps,).
 
-    Of four ranks, of which one is done from step 80 on: 4 of step 79, 3 of step 80.
+    Four ranks, one done from step 80 on: 4 for step 79, 3 for step 80.
     """
     return np.asarray(watched - np.searchsorted(sorted(done_steps.values()), steps, side="right"))
 
 
 def _stands(ranks: Ranks, usual_seconds: float, seen_since_s: float) -> Mask:
-    """Ranks (world,) that live, are observed, and have been between steps for long."""
+    """Return the ranks (world,) that live, are observed, and have long been between steps."""
     rows = ranks.rows
     long = LEAST_SECONDS
     if not math.isnan(usual_seconds):

@@ -1,4 +1,4 @@
-"""What is kept of the steps that left the history of an attempt: sums, and where they ended."""
+"""Sums and end times of the steps dropped from an attempt's history."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from stepwatch.signals.arrays import Integers, Mask, Vector
 from stepwatch.signals.wire import Rows
 
 NEVER = -(1 << 63)
-"""Unix nanoseconds of what has not ended: before every time that a row holds."""
+"""Unix nanoseconds for "not ended": before every time in a row."""
 REDOABLE = np.dtype([("first_step", "<i8"), ("start_s", "<i8"), ("kept", "<f8"), ("redone", "<f8")])
-"""What steps from `first_step` to the next row's add to the good device-seconds of the slice that
-starts at `start_s` (Unix seconds): while they count, and once a later attempt redoes them."""
+"""Contribution of steps from `first_step` to the next row's to the good device-seconds of the slice
+that starts at `start_s` (Unix seconds): `kept` while they count, `redone` after a redo.
+"""
 SUMS = np.dtype(
     [
         ("start_s", "<i8"),
@@ -23,24 +24,30 @@ SUMS = np.dtype(
         ("expected", "<i8"),
     ]
 )
-"""What dropped steps add to the slice that starts at `start_s` (Unix seconds): device-seconds, and
-records that came and should have. `good` leaves out what is in rows of `REDOABLE`."""
+"""Contribution of dropped steps to the slice that starts at `start_s` (Unix seconds).
+
+Device-seconds, and records received and expected. `good` leaves out the part in `REDOABLE` rows.
+"""
 
 
 class DroppedSteps:
-    """The first `count` steps of an attempt, and what they add to the slices that they are in.
+    """The first `count` steps of an attempt, and their contribution to the slices.
 
-    The last of those slices ends at `closed_before_s`, Unix seconds. `end_ns` is when the last step
-    ended (Unix nanoseconds, `NEVER` before), `fixed_end_ns` when the last of those on the devices'
-    clock did, and `seen_step` with `seen_end_ns` the last that a rank reported; `clock_set_ns` is
-    by how much clocks were set then. `paused` are the device-seconds of evaluations and saves in
-    the last step.
-    `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
-    them; `timed` holds the seconds of the first ones on the devices' clock. `sums` holds rows of
-    `SUMS` by SLI, in the order of time, and `redoable` rows of `REDOABLE`, in step order.
-    `accounts` holds microseconds of device-time by the Unix time of the day, and by what they went
-    to, in the order of `slo.waste.CAUSES`.
-    `late_rows` counts rows of ranks that came after their step was dropped.
+    Attributes:
+        count: number of dropped steps.
+        closed_before_s: end of the last of their slices, Unix seconds.
+        end_ns: end of the last step, Unix nanoseconds; `NEVER` before.
+        fixed_end_ns: end of the last step on the device clock.
+        seen_step, seen_end_ns: the last step that a rank reported.
+        clock_set_ns: how far clocks were set at that step.
+        paused: device-seconds of evaluations and saves in the last step.
+        tokens, longest (seconds), newest_end_ns, loss_first, loss_last: over all dropped steps.
+        timed: seconds of the first steps on the device clock.
+        sums: rows of `SUMS` by SLI, in time order.
+        redoable: rows of `REDOABLE` by SLI, in step order.
+        accounts: microseconds of device time by the day's Unix time, in the order of
+            `slo.waste.CAUSES`.
+        late_rows: number of rank rows that arrived after their step was dropped.
     """
 
     def __init__(self) -> None:
@@ -61,7 +68,7 @@ class DroppedSteps:
         self.late_rows = 0
 
     def add(self, first_step: int, rows: Rows) -> None:
-        """Add up rows of the history, of the steps that follow: the first is `first_step`."""
+        """Add history rows for the next steps, from `first_step` on."""
         self.tokens += int(rows["tokens"].sum(dtype=np.uint64))
         self.longest = max(self.longest, float(rows["longest"].max(initial=0.0)))
         self.newest_end_ns = max(self.newest_end_ns, int(rows["end_wall_ns"].max(initial=0)))
@@ -80,8 +87,10 @@ class DroppedSteps:
     def end(
         self, ends_ns: Integers, on_device: Mask, pauses: Vector, closed_before_s: float
     ) -> None:
-        """Take up when those steps ended, each on its clock, which did so on the devices', and the
-        device-seconds of their pauses."""
+        """Record the steps' ends, each on its clock, the device-timed steps, and the pauses.
+
+        `pauses` are device-seconds.
+        """
         self.closed_before_s = max(self.closed_before_s, closed_before_s)
         if len(ends_ns):
             self.end_ns, self.paused = int(ends_ns[-1]), float(pauses[-1])

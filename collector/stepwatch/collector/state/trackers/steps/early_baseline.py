@@ -1,4 +1,4 @@
-"""What the first steps of an attempt were made of: the baseline of later attempts."""
+"""Composition of an attempt's first steps: the baseline for later attempts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from stepwatch.signals.wire import Rows
 
 KEPT_STEPS = WARMUP_STEPS + BASELINE_STEPS
 LEAST_STEPS = 8
-"""The fewest steps after the warm-up that say anything."""
+"""Fewest steps after the warm-up for a valid baseline."""
 PAUSE_TIMES = 4.0
-"""A step so many times as long as the median one holds a pause that nobody marked."""
+"""A step this many times the median length contains an unmarked pause."""
 PAUSES = ("checkpoint", "eval")
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class UsualWaits(NamedTuple):
-    """Seconds of a step, the mean of the first ones without pauses: its length and what ranks work
-    and wait for pipeline neighbours, on average over ranks, and what the rank that waits least
-    waits in collectives: nobody is waited for then, but the transfer."""
+    """Usual seconds per step: means over the first steps without pauses.
+
+    `step` is the length, `work` and `neighbours` the ranks' mean work and mean wait for pipeline
+    neighbours, `least_wait` the collective time of the rank that waits least, which is the transfer
+    alone.
+    """
 
     step: float
     work: float
@@ -37,18 +40,18 @@ class UsualWaits(NamedTuple):
 
 
 class EarlyBaseline:
-    """Sums over ranks for the first steps; at most `KEPT_STEPS` of them."""
+    """Sums over ranks for the first steps; at most `KEPT_STEPS`."""
 
     def __init__(self) -> None:
         self._sums: dict[int, list[int]] = {}
-        """By step, in rising order: nanoseconds of each of `COLUMNS`, then the ranks."""
+        """By step, in rising order: nanoseconds in each of `COLUMNS`, then the number of ranks."""
         self._least_waits: dict[int, int] = {}
         """By step: the fewest nanoseconds that a rank waited in collectives."""
 
     def add(self, steps: Rows) -> None:
-        """Take STEP or DEVICE_STEP rows, each (rank, step) once.
+        """Add STEP or DEVICE_STEP rows, each (rank, step) once.
 
-        A step beyond the first ones is left out.
+        Steps beyond the first ones are ignored.
         """
         if len(self._sums) >= KEPT_STEPS:
             steps = chosen(steps, steps["step"] <= max(self._sums))
@@ -65,9 +68,9 @@ class EarlyBaseline:
         self._least_waits = {number: self._least_waits[number] for number in self._sums}
 
     def seconds(self, world: int) -> dict[str, Vector]:
-        """For each of `COLUMNS` the mean over ranks, in seconds, of every step after the warm-up.
+        """Return for each of `COLUMNS` the mean over ranks, in seconds, per step after the warm-up.
 
-        Steps that not all of `world` ranks reported are left out; empty until there are enough.
+        Only steps that all `world` ranks reported count; empty until there are enough.
         """
         complete = [self._sums[number][:-1] for number in self._complete(world)]
         if len(complete) < LEAST_STEPS:
@@ -76,7 +79,7 @@ class EarlyBaseline:
         return {name: means[:, column] for column, name in enumerate(COLUMNS)}
 
     def usual_waits(self, world: int) -> UsualWaits | None:
-        """What those steps took and what ranks waited in them; None until there are enough."""
+        """Return the first steps' length and waits; None until there are enough."""
         complete = self._complete(world)
         if len(complete) < LEAST_STEPS:
             return None
@@ -84,7 +87,7 @@ class EarlyBaseline:
         return _usual_waits(sums, tuple(map(self._least_waits.__getitem__, complete)), world)
 
     def _complete(self, world: int) -> list[int]:
-        """The steps after the warm-up that all of `world` ranks reported."""
+        """Return the steps after the warm-up that all `world` ranks reported."""
         after_warmup = [*self._sums.items()][WARMUP_STEPS:]
         return [number for number, sums in after_warmup if sums[-1] == world]
 
@@ -93,7 +96,7 @@ class EarlyBaseline:
 def _usual_waits(
     sums: tuple[tuple[int, ...], ...], least_waits: tuple[int, ...], world: int
 ) -> UsualWaits | None:
-    """The same of these sums: nearly always they are those of before."""
+    """Return the usual waits; cached because the sums are nearly always unchanged."""
     means = np.array(sums, dtype=np.float64) / (world * NANOSECONDS)
     columns = dict(zip(COLUMNS, means.T, strict=True))
     usual = columns["duration"] <= PAUSE_TIMES * np.median(columns["duration"])

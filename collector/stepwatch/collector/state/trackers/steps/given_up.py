@@ -1,9 +1,10 @@
-"""How long a step waits for the ranks that have not reported it, and when it counts without them.
+"""How long a step waits for missing ranks, and when it counts without them.
 
-As soon as a later step is complete, since a rank reports in order. Where none is, as an agent is
-gone, once `GIVE_UP_STEPS` newer steps exist, or `GIVE_UP_FEW` and `GIVE_UP_SECONDS` have passed
-since the first row of it was received. By what the collector received: clocks of hosts differ, and
-what all agents kept while it was away comes at once.
+It ends as soon as a later step is complete, since a rank reports in order. Without a later complete
+step, as after the loss of an agent, it ends once `GIVE_UP_STEPS` newer steps exist, or once
+`GIVE_UP_FEW` newer steps exist and `GIVE_UP_SECONDS` have passed since its first row was received.
+The collector's receive times count: host clocks differ, and agents send all spooled rows at once
+after an outage.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from stepwatch.signals.wire import Rows
 Column = np.ndarray[tuple[int], np.dtype[Any]]
 
 GIVE_UP_STEPS = 64
-"""Newer steps after which a step counts as it stands, however short they are."""
+"""Newer steps after which a step counts as it is, however short they are."""
 GIVE_UP_FEW, GIVE_UP_SECONDS = 4, 6 * MOST_ASKED_SECONDS
-"""Fewer of them, and how long after its first row: six of the longest flushes, so that an agent may
-be cut off for as long and nothing is lost of what it kept."""
+"""Newer steps, and seconds after the first row: six times the longest flush interval, so an agent
+may be offline that long without losing spooled rows.
+"""
 
 
 def complete_or_given_up(rows: Rows, world: int, received_s: float) -> int:
-    """How many of the unsettled steps, rows of the history, need no longer wait for a host, when
-    the newest row was received at `received_s`, Unix time.
+    """Return how many of the unsettled history rows need no longer wait for a host.
 
-    Of four ranks 4 3 4 3 3 3 3 3 reported steps of 20 s each: the first three, as the third is
-    complete, and the fourth, after which four were made in 80 s.
+    `received_s` is the newest row's receive time (Unix). Four ranks; 4 3 4 3 3 3 3 3 reported steps
+    with 20 s each: the first three, as the third is complete, and the fourth, which four newer
+    steps followed within 80 s.
     """
     reported = rows["reported"]
     complete, present = np.flatnonzero(reported >= world), np.flatnonzero(reported)
@@ -48,12 +50,11 @@ def complete_or_given_up(rows: Rows, world: int, received_s: float) -> int:
 def newest_given_up(
     host: Fresh, rows: Rows, span: tuple[int, int], awaited: int, received_s: float
 ) -> Integers:
-    """The newest step that may count as it stands once so many batches of `span` came (batches +
-    1,), whatever ranks are missing; `rows` are those of the history from step `awaited` on, which
-    have room for the steps of `host` and not yet what it says of them.
+    """Return the newest step that may count with missing ranks, per number of batches received.
 
-    Each step may have had its first row before any of that was received, so none is given up
-    earlier than this.
+    The result has shape (batches in `span` + 1,). `rows` are the history rows from step `awaited`
+    on; they have room for the steps in `host` but not its values. A step's first row may be older
+    than these batches, so no step is given up earlier than this.
     """
     newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
     newest_steps: Integers = _so_far(newest, host.steps, host, span)
@@ -62,14 +63,16 @@ def newest_given_up(
     now = _so_far(received_s, host.received_s, host, span)
     first, index = rows["received_s"].copy(), host.steps - awaited
     np.minimum.at(first, index[index >= 0], host.received_s[index >= 0])
-    # Of first rows at 5, 7, 6, 9 the last step that had its own by 6 is the third: of 5, 6, 6, 9.
+    # First rows at 5, 7, 6, 9: the last step received by 6 is the third, with minima 5, 6, 6, 9.
     since = np.minimum.accumulate(first[::-1])[::-1]
     long_ago = awaited + np.searchsorted(since, now - GIVE_UP_SECONDS, side="right") - 1
     return np.asarray(np.maximum(newest_steps - GIVE_UP_STEPS, long_ago))
 
 
 def _so_far(start: float, values: Column, host: Fresh, span: tuple[int, int]) -> Column:
-    """The largest of `start` and the `values` of rows (rows,), once so many batches came."""
+    """Return the running maximum of `start` and `values` (rows,), per number of batches
+    received.
+    """
     running: Column = np.full(span[1] - span[0] + 1, start, dtype=values.dtype)
     np.maximum.at(running, host.origin - span[0] + 1, values)
     return np.maximum.accumulate(running)
@@ -78,11 +81,11 @@ def _so_far(start: float, values: Column, host: Fresh, span: tuple[int, int]) ->
 def newest_complete(
     fresh: Fresh, reported: Integers, span: tuple[int, int], world: int, previous: int
 ) -> Integers:
-    """Newest step that `world` ranks reported once so many batches of `span` came (batches + 1,).
+    """Return the newest step that `world` ranks reported, per number of batches received.
 
-    `reported` (rows,) is the number of ranks that reported each row's step earlier, `previous` the
-    newest complete step at that time. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 ->
-    previous, 5, 5.
+    The result has shape (batches in `span` + 1,). `reported` (rows,) is the number of ranks that
+    reported each row's step earlier, `previous` the newest complete step at that time. Two of two
+    ranks, batches 0, 0, 1: steps 5, 5, 4 -> previous, 5, 5.
     """
     steps = fresh.steps
     order = np.argsort(steps, kind="stable")

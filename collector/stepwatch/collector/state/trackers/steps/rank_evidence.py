@@ -1,6 +1,6 @@
-"""Evidence on each rank, accumulated: which ranks are slow, how surely, and what they cost.
+"""Accumulated evidence per rank: which ranks are slow, the confidence, and the cost.
 
-It takes no rows: `settled_steps` hands it each step once, when that is settled, as it stood then.
+It reads no rows: `settled_steps` passes in each step once, as known when it is settled.
 """
 
 from __future__ import annotations
@@ -52,20 +52,21 @@ from stepwatch.signals.arrays import (
 from stepwatch.signals.records import StepFlag
 
 USUAL_STEPS = 64
-"""About so many steps make the usual work of a stage."""
+"""Approximate number of steps that define a stage's usual work."""
 SUSPECT_LOG = 12.0
-"""Capital from which a rank is compared with those that are not suspected: a chance of e**-12 at
-one moment, and nothing but what it seems to cost depends on it."""
+"""Capital above which a rank is compared only with unsuspected ranks.
+
+The chance at one moment is e**-12, and only the apparent cost depends on it.
+"""
 _CELLS_AT_ONCE = 1 << 15
-"""(step, rank) cells worked on at once: what a processor has at hand. It changes no outcome."""
+"""(step, rank) cells processed at once, sized for the CPU cache; no effect on results."""
 
 
 class Settled(NamedTuple):
-    """Steps that come next, settled just now: their seconds, their flags, and which of them `clock`
-    timed (steps,).
+    """The next settled steps; arrays (steps,): seconds, flags, and which steps `clock` timed.
 
-    `stage` (ranks,) is what is known of stages then, `later` are rows that the rings hold already
-    though they come later; steps from `held_from` on have not left the rings yet.
+    `stage` (ranks,) is the stages known at that time, `later` are newer rows already in the rings.
+    Steps from `held_from` on are still in the rings.
     """
 
     clock: StepClock
@@ -79,26 +80,26 @@ class Settled(NamedTuple):
 
 
 class RankEvidence(Tracker):
-    """Capital of bets that a rank is slow, and what it cost over the newest ten minutes.
+    """Betting capital for the claim that a rank is slow, and its cost over the newest ten minutes.
 
-    `log_capital` (bets, units) is about all of its work together: a phase may differ surely, and
-    cost nothing. 1.9 KB a rank in all. The ranks are the first units; behind them stand the nodes,
-    `members` (nodes, size), with the mean of their ranks' work, where all ranks share one stage and
-    all nodes are of one size: a node that is slow as a whole shows long before each of its ranks.
+    `log_capital` (bets, units) is about a rank's total work: a single phase may differ surely and
+    cost nothing. 1.9 KB a rank in all. The ranks are the first units. Nodes follow, `members`
+    (nodes, size), with their ranks' mean work, if all ranks share one stage and all nodes have one
+    size: a slow node shows long before each of its ranks.
 
-    On a device only steps that all devices timed whole are taken, and no step before the agents
-    said of every rank where it runs, nor while some ranks count on devices and others on hosts.
+    With devices, only steps fully timed on all devices count. No step counts before the agents
+    reported every rank's node, nor while some ranks use devices and others hosts.
     """
 
     given_back = True
 
     def __init__(self) -> None:
         self.arrangement: Arrangement | None = None
-        """Another one begins anew; None before the first step."""
+        """A different arrangement resets the evidence; None before the first step."""
         self.log_capital: Matrix32 = _none_yet(0)
         self.buckets = Buckets(0, 0)
         self.long = LongSteps(0)
-        """How often each unit began a run of long steps, ever."""
+        """Total starts of long steps per unit."""
         self.counts = WorkCounts()
         self.members = np.zeros((0, 0), dtype=np.int64)
         self._stages: list[IntegerMatrix] = []
@@ -109,24 +110,24 @@ class RankEvidence(Tracker):
         self._world = 0
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Nothing: rows are not taken."""
+        """Do nothing: no rows are used."""
 
     def resize(self, world: int) -> None:
-        """Count the room for `world` ranks and their nodes."""
+        """Record the world size for the cell count."""
         self._world = world
 
     @property
     def cells(self) -> int:
-        """What it holds at most, for the bound on live state."""
+        """Maximum number of cells, for the live-state limit."""
         return 36 * self._world
 
     @property
     def clock(self) -> StepClock | None:
-        """The clock of its steps; None before the first."""
+        """The clock for its steps; None before the first."""
         return None if self.arrangement is None else self.arrangement.clock
 
     def settle(self, settled: Settled, attempt: TrackedAttempt) -> None:
-        """Take steps that are settled: how many come in one call makes no difference."""
+        """Add settled steps; the split into calls makes no difference."""
         warm = self._beyond_warmup(settled.steps, settled.flags)
         ranks, hosts = attempt.tracker(Ranks), attempt.tracker(Steps).ring
         on_device = settled.clock == DEVICE
@@ -147,7 +148,7 @@ class RankEvidence(Tracker):
             )
 
     def take(self, arrangement: Arrangement, cells: Cells) -> None:
-        """Take steps of ranks that are arranged like that."""
+        """Add steps in the given arrangement."""
         if not len(cells.steps):
             return
         if self.arrangement is None or not self.arrangement.is_like(arrangement):
@@ -156,7 +157,7 @@ class RankEvidence(Tracker):
             self._take(part, np.flatnonzero(part.reported[0]))
 
     def _beyond_warmup(self, steps: Integers, flags: Integers) -> Mask:
-        """Which steps are beyond the warm-up after the newest start of a rank until then."""
+        """Return which steps are beyond the warm-up after the newest rank start so far."""
         begins = np.where(flags & StepFlag.FIRST, steps + WARMUP_STEPS, 0)
         warm_from = np.maximum.accumulate(np.append(self._warm_from, begins))
         self._warm_from = int(warm_from[-1])
@@ -174,7 +175,7 @@ class RankEvidence(Tracker):
         self._stages = [] if self._too_many else stages_by_size(stage)
 
     def _take(self, cells: Cells, ranks: Integers) -> None:
-        """Take steps that `ranks` reported, and nobody else."""
+        """Add steps that exactly `ranks` reported."""
         assert self.arrangement is not None
         stage = self.arrangement.stage
         complete = len(ranks) == len(stage)
@@ -204,8 +205,10 @@ class RankEvidence(Tracker):
     def _excess(
         self, total_work: Matrix32, stages: list[IntegerMatrix], units: Integers
     ) -> tuple[Matrix32, Matrix32]:
-        """Work of `units` beyond the median one of their stage, in usual steps, and the seconds of
-        a usual step (steps, units); 0 where a unit has no stage."""
+        """Return the excess work of `units` and the seconds of a usual step (steps, units).
+
+        The excess is relative to the stage's median unit, in usual steps; 0 without a stage.
+        """
         excess, seconds = np.zeros_like(total_work), np.zeros_like(total_work)
         for members in stages:
             together = picked(total_work, members)
@@ -221,14 +224,14 @@ class RankEvidence(Tracker):
         return excess, seconds
 
     def _bet(self, excess: Matrix32, stages: list[IntegerMatrix], units: Integers) -> MaskMatrix:
-        """Bet on each of `units` by its `excess`; who is suspected before each step."""
+        """Bet on each of `units` by its `excess`; return the suspects before each step."""
         factors = np.zeros((len(BETS), *excess.shape), dtype=np.float32)
         for members in stages:
             factors[:, :, members] = log_factors(picked(excess, members))
         capital = self.log_capital[:, units]
         suspects = np.zeros(excess.shape, dtype=np.bool_)
-        if _most(capital, factors) < SUSPECT_LOG - 1.0:  # far more than sums are rounded by
-            for row in range(len(excess)):  # as `carried`, which bounds it far above
+        if _most(capital, factors) < SUSPECT_LOG - 1.0:  # a margin far above rounding errors
+            for row in range(len(excess)):  # as `carried`; the bound is far above
                 np.maximum(capital, 0.0, out=capital)
                 capital += factors[:, row]
             self.log_capital[:, units] = capital
@@ -236,7 +239,7 @@ class RankEvidence(Tracker):
         for row in range(len(excess)):
             if capital.max(initial=0.0) >= SUSPECT_LOG:
                 suspects[row] = capital.max(axis=0) >= SUSPECT_LOG
-                for members in stages:  # beside one that is slow another one shows
+                for members in stages:  # next to a slow rank another one becomes visible
                     factors[:, row, members] = log_factors_among(
                         excess[row][members], suspects[row][members]
                     )
@@ -245,15 +248,15 @@ class RankEvidence(Tracker):
         return suspects
 
     def _follow(self, ranks: IntegerMatrix, middle: Values) -> Matrix32:
-        """The usual work (steps, stages) at each step, of stages of these `ranks` (stages, size).
+        """Update and return the usual work (steps, stages) for stages with `ranks` (stages, size).
 
-        `middle` (steps, stages) is the work of the rank that others are compared with.
+        `middle` (steps, stages) is the median rank's work.
         """
         shares = [1.0 / min(self._usual_steps + row + 1, USUAL_STEPS) for row in range(len(middle))]
         usual_work: Matrix = np.empty((len(middle), len(ranks)))
         for stage, works in enumerate(middle.T.tolist()):
             usual = float(self._usual[ranks[stage, 0]])
-            # As plain numbers: stages are few, and numpy takes ten times as long to begin.
+            # Plain numbers: stages are few, and a numpy call takes ten times as long.
             usual_work[:, stage] = [
                 usual := usual + share * (now - usual)
                 for share, now in zip(shares, works, strict=True)
@@ -263,7 +266,7 @@ class RankEvidence(Tracker):
 
 
 def _most(capital: Matrix32, factors: Values) -> float:
-    """What no capital (bets, units) exceeds while these `factors` (bets, steps, units) are bet."""
+    """Return an upper bound on the capital (bets, units) with `factors` (bets, steps, units)."""
     gained = np.maximum(factors, 0.0).sum(axis=1)
     return float((np.maximum(capital, 0.0) + gained).max(initial=0.0))
 
@@ -276,7 +279,7 @@ def _none_yet(units: int) -> Matrix32:
 
 
 def _places(stages: list[IntegerMatrix]) -> Integers:
-    """Who has somebody to be compared with: all members of `stages`."""
+    """Return the positions of all units with peers: all members of `stages`."""
     return np.concatenate([np.zeros(0, np.int64), *(members.ravel() for members in stages)])
 
 
@@ -286,7 +289,9 @@ def _at_once(rows: Integers, world: int) -> list[Integers]:
 
 
 def _entered(steps: Integers, reported: MaskMatrix, later: Fresh) -> MaskMatrix:
-    """Cells (steps, ranks) that count: those `reported` to the host ring, without `later` rows."""
+    """Return the cells (steps, ranks) that count: `reported` in the host ring, without `later`
+    rows.
+    """
     if not len(later.rows):
         return reported
     place = np.minimum(np.searchsorted(steps, later.steps), len(steps) - 1)
@@ -296,7 +301,7 @@ def _entered(steps: Integers, reported: MaskMatrix, later: Fresh) -> MaskMatrix:
 
 
 def _sum_of_phases(work: Values) -> Matrix32:
-    """Work (steps, ranks) in all phases (phases, steps, ranks), in their order."""
+    """Return the work (steps, ranks) summed over all phases (phases, steps, ranks), in order."""
     total: Matrix32 = work[0].copy()
     for phase in work[1:]:
         total += phase

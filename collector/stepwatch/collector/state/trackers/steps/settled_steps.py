@@ -1,13 +1,13 @@
-"""On which clock each step of an attempt counts, decided once: its devices', or its hosts'.
+"""Which clock each step of an attempt counts on, decided once: the devices' or the hosts'.
 
-Where ranks say that devices time their steps, a step is settled when its DEVICE_STEP rows are in,
-or when they will not come: all devices have timed a later one, a rank says that its device no
-longer times, or the hosts are `LATE_SECONDS` further. Then it counts as the hosts have it. Where no
-rank is timed on a device, or one says that it is not, the hosts' clock counts for all at once.
+If ranks report device timing, a step is settled when its DEVICE_STEP rows are complete, or when
+they will not arrive: all devices have timed a later step, a rank reports the end of its device
+timing, or the hosts are `LATE_SECONDS` further. Then the host values count. If no rank has device
+timing, or one reports that it has none, the host clock counts at once.
 
-A step that some rank has not reported waits for it, but not for long (`given_up`). A step counts as
-it stood when it was settled, so that no counter falls. Steps are settled in their order; what the
-hosts did not report before a complete step is lost, since a rank reports in order.
+A step with missing ranks waits for them, but not for long (`given_up`). A step counts with its
+values at that time, so no counter falls. Steps are settled in order; host rows missing before a
+complete step are lost, since a rank reports in order.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
 LATE_SECONDS = 20.0
-"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
-device holds a second or two."""
+"""Seconds without a device row while steps continue, after which device times are considered lost.
+A device queue holds a second or two.
+"""
 
 
 class _Group(NamedTuple):
-    """New rows of a group of so many batches, of which the first `entered` are entered."""
+    """New rows in a group with `size` batches; the first `entered` batches are already entered."""
 
     host: Fresh
     device: Fresh
@@ -50,15 +51,15 @@ class _Group(NamedTuple):
 
     @classmethod
     def nothing(cls) -> _Group:
-        """A group that is taken."""
+        """Return an empty group."""
         return cls(_NOTHING, Fresh.nothing(Kind.DEVICE_STEP), 0)
 
     def later(self) -> Fresh:
-        """Rows of the hosts that are not entered yet."""
+        """Return the host rows not yet entered."""
         return self.host.in_batches(self.entered, self.size)
 
     def stage(self, attempt: TrackedAttempt) -> SmallIntegers:
-        """The stage of each rank (world,) after the batches that are taken."""
+        """Return each rank's stage (world,) after the entered batches."""
         return stages_known(attempt, self.entered - 1 if self.size else None)
 
 
@@ -66,27 +67,27 @@ _NOTHING = Fresh.nothing(Kind.STEP)
 
 
 class SettledSteps(JoinedTracker):
-    """Enters the rows of a group in the history and the devices' lengths, and settles steps.
+    """Enters a group's rows in the history and the device lengths, and settles steps.
 
     Steps before `awaited` are settled; it is None before the first step.
     """
 
     kinds = frozenset({Kind.STEP, Kind.DEVICE_STEP, Kind.COLLECTIVE, Kind.GROUP})
-    """Of the last two only the stages that `Exchanges` finds in them."""
+    """The last two are for the stages that `Exchanges` derives."""
     order = 45
 
     def __init__(self) -> None:
         self.awaited: int | None = None
         self._ended_ns = 0
-        """The latest end of the settled steps on any host, wall time."""
+        """Latest end of a settled step on any host, wall time."""
         self._received_s = 0.0
-        """When the newest row of a host was received, Unix time; it never falls."""
+        """Newest host row's receive time, Unix seconds; it never falls."""
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Take what `Steps` and `DeviceSteps` made of the group.
+        """Process the group's new rows from `Steps` and `DeviceSteps`.
 
-        Where a row may come after its step was settled, within the group, its batches are taken in
-        two halves, and these likewise: then it is late as it would be alone.
+        If a row may arrive after its step is settled, within the group, the batches are processed
+        in two halves, recursively: then the row is late exactly as with single batches.
         """
         steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
         host, device = steps.fresh, devices.fresh
@@ -96,14 +97,16 @@ class SettledSteps(JoinedTracker):
         attempt.tracker(Exchanges).forget_changes()
 
     def awaits_devices(self, attempt: TrackedAttempt) -> bool:
-        """Whether steps wait for rows of devices: some rank has one, and none says it has not."""
+        """Return whether steps wait for device rows: some rank has a device, and none
+        reports none.
+        """
         all_timed = attempt.tracker(DeviceTiming).all_timed
         return attempt.tracker(DeviceSteps).ring.world > 0 if all_timed is None else all_timed
 
     def count(self, attempt: TrackedAttempt) -> int:
-        """Rows of the history that count now, from its first one on.
+        """Return the number of history rows that count now, from the first one on.
 
-        Those that await their devices do not yet; on the hosts' clock all do.
+        Rows that await their devices do not count yet; on the host clock all rows count.
         """
         history = attempt.tracker(Steps).history
         row_count = len(history.rows)
@@ -112,14 +115,14 @@ class SettledSteps(JoinedTracker):
         return max(0, min(self.awaited - history.held_from, row_count))
 
     def give_up(self, attempt: TrackedAttempt) -> None:
-        """Settle every step as it stands: nothing is awaited any more."""
+        """Settle every step as it is: nothing is awaited any more."""
         rows = self._unsettled(attempt)
         if len(rows):
             timed = self._timed(rows, attempt) & (rows["reported"] > 0)
             self._settle(rows, timed, _Group.nothing(), attempt)
 
     def _take(self, group: _Group, span: tuple[int, int], attempt: TrackedAttempt) -> None:
-        """Enter and settle batches `span[0]` to `span[1] - 1` of the group."""
+        """Enter and settle batches `span[0]` to `span[1] - 1` in the group."""
         first, last = span
         host, device = group.host.in_batches(first, last), group.device.in_batches(first, last)
         if last - first > 1 and (
@@ -155,7 +158,7 @@ class SettledSteps(JoinedTracker):
         self._settle(rows[:due], timed[:due], group, attempt)
 
     def _settle(self, rows: Rows, timed: Mask, group: _Group, attempt: TrackedAttempt) -> None:
-        """Settle the steps that come next; `timed` (steps,) counts as the devices have it."""
+        """Settle the next steps; steps in `timed` (steps,) count with their device values."""
         if not len(rows):
             return
         history, lengths = attempt.tracker(Steps).history, attempt.tracker(DeviceSteps).lengths
@@ -183,24 +186,26 @@ class SettledSteps(JoinedTracker):
         attempt.tracker(RankEvidence).settle(settled, attempt)
 
     def _reach(self, attempt: TrackedAttempt) -> int:
-        """So far behind the newest step no ring has lost a step yet."""
+        """Return how far behind the newest step all rings still hold every step."""
         rings = (StepRing, DeviceRing) if self.awaits_devices(attempt) else (StepRing,)
         return min(ring.reach_for(attempt.world) for ring in rings)
 
     def _newest(self, attempt: TrackedAttempt) -> int:
-        """The newest step of which a row was entered; the one before the first without any."""
+        """Return the newest entered step, or the step before the first one."""
         reported = np.flatnonzero(self._unsettled(attempt)["reported"])
         return self._first_awaited(attempt) + int(reported.max(initial=-1))
 
     def oldest_kept(self, attempt: TrackedAttempt) -> int | None:
-        """The oldest step that evidence may still take, so that no ring may lose it before; None
-        before the first step."""
+        """Return the oldest step that evidence may still need from the rings.
+
+        None before the first step.
+        """
         if not len(attempt.tracker(Steps).history):
             return None
         return max(self._first_awaited(attempt), self._newest(attempt) - self._reach(attempt) + 1)
 
     def _unsettled(self, attempt: TrackedAttempt) -> Rows:
-        """The history from the first awaited step on; a view."""
+        """Return a view on the history from the first awaited step on."""
         history = attempt.tracker(Steps).history
         if self.awaited is None:
             return history.rows
@@ -208,12 +213,12 @@ class SettledSteps(JoinedTracker):
         return rows
 
     def _first_awaited(self, attempt: TrackedAttempt) -> int:
-        """The first step that is not settled, also before the first one was."""
+        """Return the first unsettled step, also before any was settled."""
         history = attempt.tracker(Steps).history
         return history.first + len(history) - len(self._unsettled(attempt))
 
     def _timed(self, rows: Rows, attempt: TrackedAttempt) -> Mask:
-        """Which of the unsettled steps every device timed; none where the hosts' clock counts."""
+        """Return which unsettled steps every device timed; none on the host clock."""
         lengths, history = attempt.tracker(DeviceSteps).lengths, attempt.tracker(Steps).history
         if not lengths.any or not self.awaits_devices(attempt):
             return np.zeros(len(rows), dtype=np.bool_)
@@ -225,7 +230,7 @@ class SettledSteps(JoinedTracker):
     def _may_be_late(
         self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
     ) -> bool:
-        """Whether a step may be settled before a row of it comes, by the batches of `span`."""
+        """Return whether a step may be settled before one of its rows in `span` arrives."""
         rows, awaited = self._unsettled(attempt), self._first_awaited(attempt)
         due = self._due(host, span, attempt)
         is_late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
@@ -242,8 +247,10 @@ class SettledSteps(JoinedTracker):
         return bool(is_late.any())
 
     def _may_be_far(self, host: Fresh, attempt: TrackedAttempt) -> bool:
-        """Whether a step, when it is settled, may be too far behind the newest one for evidence,
-        and would not be if it were settled before the last rows of `host`."""
+        """Return whether the last `host` rows may put a step out of evidence's reach.
+
+        A step settled before those rows would still be within reach.
+        """
         if not len(host.rows):
             return False
         newest, reach = self._newest(attempt), self._reach(attempt)
@@ -252,9 +259,8 @@ class SettledSteps(JoinedTracker):
         return later > newest and later - reach >= max(awaited, newest - reach + 1)
 
     def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
-        """The newest step that may need no host any more once so many batches came (batches + 1,).
-
-        That is complete, or is given up.
+        """Return the newest step complete or given up, per number of batches received (batches +
+        1,).
         """
         history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
@@ -266,8 +272,10 @@ class SettledSteps(JoinedTracker):
         )
 
     def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
-        """Whether steps at `index` of the unsettled `rows` end `LATE_SECONDS` before the newest,
-        with the rows of `host`, which are not entered yet."""
+        """Return whether steps at `index` in `rows` end `LATE_SECONDS` before the newest one.
+
+        `rows` are unsettled; the rows in `host`, which are not yet entered, are included.
+        """
         older = np.zeros(len(index), dtype=np.bool_)
         if not len(rows):
             return older

@@ -1,7 +1,6 @@
-"""One row per step of an attempt, the newest of them: what SLIs, quantiles and progress need.
+"""One row per step of an attempt, newest steps only, for SLIs, quantiles and progress.
 
-Steps that are complete and old leave it once the slices that they are in are stored; what is needed
-of them later is small (`dropped_steps`).
+Complete old steps leave it once their slices are stored; a small summary stays (`dropped_steps`).
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from stepwatch.signals.records import StepFlag
 from stepwatch.signals.wire import Rows
 
 MAX_STEPS = 1 << 20
-"""Steps held per attempt; a hostile step number cannot make the step_history grow beyond them."""
+"""Maximum steps per attempt; a hostile step number cannot make the history grow further."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
-"""Steps left out at the start of an attempt (compilation, allocation, caches, loader workers), by
-detectors too; steps of its own median; the fewest of those."""
+"""Warm-up steps at an attempt's start (compilation, allocation, caches, loader workers), which
+detectors skip, too; steps in its baseline median; the fewest valid ones.
+"""
 NEWEST_STEPS = 8
-"""Steps whose latest end is that of the newest."""
+"""Number of newest steps whose latest end counts as the newest end."""
 
 _Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 _Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 UNSETTLED, ON_HOST, ON_DEVICE = 0, 1, 2
-"""Which clock a step is counted on; unsettled until that is known."""
+"""Clock that a step counts on; unsettled until decided."""
 
 SPENT = ("data", "collective", "pipeline_wait", "checkpoint", "eval")
-"""Columns of which the seconds of all ranks of a step are summed."""
+"""Columns with seconds summed over all ranks in a step."""
 PARTS = (*SPENT, "least_collective")
-"""The same, and how long the rank was in collectives that was so for the shortest time, infinite
-before any reported."""
+"""`SPENT`, and the shortest collective time of any rank, infinite before a report."""
 ROW = np.dtype(
     [
         ("reported", "<u4"),
@@ -55,41 +54,46 @@ ROW = np.dtype(
         *((name, "<f4") for name in PARTS),
     ]
 )
-"""Seconds but for the ends; `longest` and `busy` exclude checkpoint and evaluation.
+"""Seconds except the ends; `longest` and `busy` exclude checkpoint and evaluation.
 
-`end_unset_ns` is what `end_wall_ns` would be if nobody had set a clock since the attempt began.
+`end_unset_ns` is `end_wall_ns` without the clock changes since the attempt began.
 
-`received_s` is when the collector received the first row, Unix time, infinite before it.
+`received_s` is the first row's receive time, Unix seconds, infinite before it.
 
-`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
-is their sum, so that the mean is the same however the rows came. `clock` is written by
-`settled_steps`; every other column is what the hosts said.
+`loss` is the mean over the `loss_ranks` with a finite loss, NaN without any; `loss_sum` is their
+sum, so the mean does not depend on the row order. `settled_steps` writes `clock`; all other columns
+are host values.
 """
 
 
 def no_rows(count: int) -> Rows:
-    """Rows of steps of which nothing was received."""
+    """Return rows for steps without any report."""
     rows = np.zeros(count, dtype=ROW)
     rows["loss"], rows["least_collective"], rows["received_s"] = np.nan, np.inf, np.inf
     return rows
 
 
 class StepFacts(NamedTuple):
-    """Per-step facts of one attempt, in step order; times in seconds, arrays of one length.
+    """Per-step facts about one attempt, in step order; times in seconds, arrays with equal length.
 
     Moments are whole nanoseconds: as a float, Unix time is rounded to 2.4e-7 s, which is 1.5e-5
-    device-seconds of 64 ranks. `began_ns` is when the attempt, or the first step held, began.
+    device-seconds for 64 ranks.
 
-    `end_ns` is Unix nanoseconds of the step's end on the last rank, `busy` the device-seconds of
-    all ranks in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
-    `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
-    steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
-    since the attempt began: also where somebody set the clock in between. `on_device` marks those
-    of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
-    `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
-    that is not known. `tokens` are those of all ranks. `unfinished` marks steps that some rank left
-    by an exception: nothing of them is kept, and who has not reported them never will. `expected`
-    is how many ranks should have reported: all but those that are done.
+    Attributes:
+        began_ns: start of the attempt, or of the first step in memory.
+        end_ns: the step's end on the last rank, Unix nanoseconds.
+        busy: all ranks' device-seconds in the step without checkpoint and evaluation.
+        longest: the slowest rank's step time.
+        observed: number of reporting ranks (0: the step is known from its neighbours only).
+        lost: steps that a later attempt redoes.
+        allocated: seconds since the previous step's end or the attempt's start; clock changes do
+            not count.
+        on_device: whether `end_s`, `busy` and `longest` are device values, else host values.
+        parts: columns `PARTS`, on the same clock, NaN while unknown.
+        tokens: all ranks' tokens.
+        unfinished: steps that a rank left by an exception: their work is not kept, and missing
+            ranks will never report.
+        expected: number of ranks that should report: all except ranks that are done.
     """
 
     world: int
@@ -108,20 +112,20 @@ class StepFacts(NamedTuple):
 
     @property
     def end_s(self) -> _Floats:
-        """When each step ended on the last rank, Unix seconds (steps,)."""
+        """End of each step on the last rank, Unix seconds (steps,)."""
         return np.asarray(self.end_ns / NANOSECONDS)
 
     @property
     def pauses(self) -> _Floats:
-        """Device-seconds of evaluations and saves in each step (steps,); 0 where unknown."""
+        """Device-seconds of evaluations and saves in each step (steps,); 0 while unknown."""
         parts = [self.parts[name].astype(np.float64) for name in ("eval", "checkpoint")]
         return np.asarray(np.nansum(parts, axis=0))
 
 
 class StepHistory:
-    """Steps `first` to `first + len - 1` of one attempt; those before `held_from` were dropped.
+    """Steps `first` to `first + len - 1` of one attempt; steps before `held_from` were dropped.
 
-    `beginning` are the rows of the first steps, from the first drop on.
+    `beginning` holds the first steps' rows, from the first drop on.
     """
 
     def __init__(self) -> None:
@@ -136,28 +140,28 @@ class StepHistory:
 
     @property
     def held_from(self) -> int:
-        """The first step of which there is a row."""
+        """First step with a row."""
         return self.first + self.dropped.count
 
     @property
     def rows(self) -> Rows:
-        """The rows held, oldest step first."""
+        """Rows in memory, oldest step first."""
         return self._rows[: self._used]
 
     @property
     def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Step number of each row held."""
+        """Step number of each row in memory."""
         return np.arange(self.held_from, self.held_from + self._used, dtype=np.int64)
 
     @property
     def longest(self) -> float:
-        """Seconds of the longest step; 0 before the first."""
+        """Longest step in seconds; 0 before the first."""
         return max(self.dropped.longest, float(self.rows["longest"].max(initial=0.0)))
 
     def part(self, steps: slice) -> tuple[Integers, Rows]:
-        """Numbers and rows of some steps, counted from the first one of the attempt.
+        """Return numbers and rows for some steps, relative to the attempt's first step.
 
-        Of those that were dropped only the `beginning` is known.
+        Among the dropped steps only the `beginning` is known.
         """
         start, stop, _ = steps.indices(len(self))
         if stop <= len(self.beginning):
@@ -168,7 +172,7 @@ class StepHistory:
         return np.arange(self.first + start, self.first + start + len(rows)), rows
 
     def drop(self, count: int) -> None:
-        """Let the first `count` rows go."""
+        """Drop the first `count` rows."""
         if not self.dropped.count:
             self.beginning = self.rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
         self.dropped.add(self.held_from, self.rows[:count])
@@ -181,11 +185,11 @@ class StepHistory:
         set_ns: int | Integers = 0,
         received_s: float | Vector = math.inf,
     ) -> None:
-        """Add STEP rows that `make_room` let through, each (rank, step) once.
+        """Add STEP rows that `make_room` accepted, each (rank, step) once.
 
-        `to_wall_ns` turns monotonic into wall time, `set_ns` is by how much the wall clock was set
-        by then, `received_s` when they were received: the same for all rows or one each. Sums are
-        taken row after row (`np.add.at`), so they do not depend on which rows come in one call.
+        `to_wall_ns` converts monotonic to wall time, `set_ns` is the clock change until then,
+        `received_s` the receive time: one value, or one per row. Sums are added row by row
+        (`np.add.at`), so the split into calls makes no difference.
         """
         index = steps["step"].astype(np.int64) - self.held_from
         rows = self._rows
@@ -206,7 +210,7 @@ class StepHistory:
         )
         for name in SPENT:
             spent = steps[f"{name}_ns"]
-            if spent.any():  # most are 0 in most steps
+            if spent.any():  # usually all zero
                 accumulate(np.add, part, name, places, spent / NANOSECONDS)
         waited = steps["collective_ns"] / NANOSECONDS
         accumulate(np.minimum, part, "least_collective", places, waited)
@@ -218,45 +222,43 @@ class StepHistory:
         put(rows, touched, part)
 
     def complete_until(self, expected: int | _Integers) -> int:
-        """Newest step that all `expected` ranks reported, as all steps before it; first - 1 if
-        none.
+        """Return the newest step up to which all `expected` ranks reported; first - 1 if none.
 
-        `expected` is the same for all steps, or (held,). What was dropped counts as reported.
+        `expected` is one value, or (held,). Dropped steps count as reported.
         """
         short = self.rows["reported"] < expected
         return self.held_from + (int(np.argmax(short)) if short.any() else self._used) - 1
 
     def baseline(self) -> float:
-        """Median step time in seconds of the attempt's first steps after its warm-up, on the hosts.
+        """Return the median host time of the first steps after the warm-up, in seconds.
 
-        It is fixed once they are over, so that a run that slows down later is compared with what it
-        was, and history does not change. NaN until there are enough.
+        It is fixed once these are over: a run that slows down is compared with its own start, and
+        history does not change. NaN until there are enough.
         """
         _, first = self.part(slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS))
         return _usual_of(first["longest"].tobytes())
 
     def newest_end_ns(self) -> int:
-        """Wall time in nanoseconds at which the newest steps ended; 0 before the first.
+        """Return the newest steps' latest end, wall nanoseconds; 0 before the first.
 
-        Of a few steps, as ranks report one after the other; not of all, so that a clock that was
-        set back is believed.
+        It covers a few steps, as ranks report one by one; not all, so a clock that was set back is
+        believed.
         """
         return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
 
     def set_s_of(self, place: int) -> float:
-        """By how much clocks were set since the attempt began when the step of a row ended."""
+        """Return how far clocks were set between the attempt's start and the step's end."""
         row = self.rows[place : place + 1]
-        if row["reported"].all():  # nearly always: then no step before it is asked
+        if row["reported"].all():  # nearly always: then no earlier step is needed
             return int((row["end_wall_ns"] - row["end_unset_ns"]).astype(np.int64)[0]) / NANOSECONDS
         return int(self._clock_set_ns()[place]) / NANOSECONDS
 
     def facts(self, world: int, began_ns: int, resumed_at: int | None) -> StepFacts:
-        """The steps held as the hosts have them; those from `resumed_at` on are lost to a later
-        attempt.
+        """Return the host facts for the steps in memory.
 
-        A step that no rank reported is expected all the same; its end is put between those of its
-        neighbours. `began_ns` (Unix nanoseconds) is 0 where the start was not received: then the
-        first step began it.
+        Steps from `resumed_at` on are lost to a later attempt. A step without reports is still
+        expected; its end is interpolated. `began_ns` (Unix nanoseconds) is 0 without a start
+        report: then the first step began the attempt.
         """
         rows, ends, began_known = self.rows, self._ends_ns(), bool(began_ns)
         lost = np.zeros(self._used, dtype=np.bool_)
@@ -283,8 +285,10 @@ class StepHistory:
         )
 
     def allocated(self, began_ns: int, ends_ns: _Integers, *, began_known: bool) -> _Floats:
-        """Seconds between steps that end at `ends_ns` (held,), the first since `began_ns`, without
-        changes of the clock. An unknown beginning is derived from the first end."""
+        """Return the seconds between step ends (held,), without clock changes.
+
+        The first interval starts at `began_ns`; an unknown start is derived from the first end.
+        """
         set_ns = self._clock_set_ns()[: len(ends_ns)]
         from_first = not began_known and not self.dropped.count and len(set_ns) > 0
         set_before_ns = int(set_ns[0]) if from_first else self.dropped.clock_set_ns
@@ -292,8 +296,10 @@ class StepHistory:
         return np.asarray(np.maximum(np.diff(ends), 0) / NANOSECONDS)
 
     def _clock_set_ns(self) -> _Integers:
-        """Nanoseconds by which clocks were set when the step of each row ended (held,). A step
-        without a report takes the value of the step before."""
+        """Return the clock change in nanoseconds at each step's end (held,).
+
+        A step without a report takes the previous step's value.
+        """
         rows = self.rows
         offsets = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64)
         if offsets.any():
@@ -303,8 +309,7 @@ class StepHistory:
         return np.asarray(offsets)
 
     def _ends_ns(self) -> _Integers:
-        """When the step of each row ended, Unix nanoseconds (held,): reported, or interpolated
-        between its neighbours."""
+        """Return each step's end, Unix nanoseconds (held,): reported, or interpolated."""
         is_reported = self.rows["reported"] > 0
         ends: _Integers = self.rows["end_wall_ns"].astype(np.int64)
         if is_reported.all():
@@ -315,28 +320,27 @@ class StepHistory:
             reported = np.concatenate([[self.dropped.seen_end_ns], reported])
         if not len(steps):
             return ends
-        # Relative to the first, so that the floats in between are exact to a nanosecond.
+        # Relative to the first, so the interpolated floats are exact to a nanosecond.
         offsets = np.rint(np.interp(self.steps, steps, reported - reported[0]))
         return np.asarray(reported[0] + offsets.astype(np.int64))
 
     def moves(self, first: Integers, last: Integers) -> Mask:
-        """Whether rows of steps `first` to `last` make it begin elsewhere, or have no place in it.
-
-        Element by element.
+        """Return whether steps `first` to `last` change its start or do not fit, element by
+        element.
         """
         if not len(self):
             return last >= first
         return (first < self.first) | (last >= self.held_from + MAX_STEPS)
 
     def make_room(self, steps: Rows) -> Rows:
-        """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
+        """Return the STEP rows that fit into `MAX_STEPS`, after making room for them."""
         fitting: Rows = steps[self.room_for(steps)]
         return fitting
 
     def room_for(self, steps: Rows) -> Mask:
-        """Which STEP rows fit into `MAX_STEPS`, after making room for them.
+        """Return which STEP rows fit into `MAX_STEPS`, after making room for them.
 
-        Not those of steps that were dropped: they are late.
+        Rows for dropped steps are late and do not fit.
         """
         numbers = steps["step"].astype(np.int64)
         if not len(self) and len(numbers):
@@ -350,7 +354,7 @@ class StepHistory:
             return fits
         used = max(self._used, int(numbers[fits].max()) - self.held_from + 1)
         if used > len(self._rows):
-            # A power of two: the same length whether it grows at once or little by little.
+            # A power of two: the length is the same whether it grows at once or in small steps.
             grown = no_rows(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())))
             grown[: self._used] = self.rows
             self._rows = grown
@@ -365,18 +369,17 @@ class StepHistory:
 
 @lru_cache(maxsize=1024)
 def _usual_of(seconds: bytes) -> float:
-    """Median of those of the first steps that ranks reported: asked for several times in each
-    evaluation, and nearly always they are those of before."""
+    """Return the median of the reported first steps; cached because it rarely changes."""
     longest = np.frombuffer(seconds)
     reported = longest[longest > 0]
     return float(np.median(reported)) if len(reported) >= LEAST_BASELINE_STEPS else float("nan")
 
 
 def _places(index: Integers) -> tuple[Integers, Integers]:
-    """Numbers of rows, rising, all of `index` among them, and where among these each of it is.
+    """Return sorted row numbers that include `index`, and each entry's position among them.
 
-    Rows come of a few neighbouring steps: then all between them are taken, without sorting.
-    7, 9, 7 -> (7, 8, 9), (0, 2, 0); 7, 1000, 7 -> (7, 1000), (0, 1, 0).
+    Rows usually cover a few neighbouring steps: then the full range is used, without sorting. 7, 9,
+    7 -> (7, 8, 9), (0, 2, 0); 7, 1000, 7 -> (7, 1000), (0, 1, 0).
     """
     if len(index):
         least, most = int(index.min()), int(index.max())

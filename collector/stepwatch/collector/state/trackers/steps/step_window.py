@@ -1,4 +1,4 @@
-"""The newest steps of one attempt as arrays over (step, rank): what detectors look at."""
+"""An attempt's newest steps as arrays over (step, rank), the input for detectors."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from stepwatch.signals.wire import Rows
 T = TypeVar("T")
 
 _SMALL = 1 << 14
-"""Cells of a window up to which to take out a whole plane, which is kept, costs less than to take
-out some steps of it each time that somebody asks."""
+"""Window size in cells up to which a whole cached plane costs less than repeated partial reads."""
 
 MAX_CELLS = 1 << 22
 MAX_STEPS, LEAST_STEPS = 512, 32
 COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
-"""Planes of a window in seconds; NaN where nothing was received."""
+"""Window planes in seconds; NaN without a report."""
 WORK = ("data", "forward", "backward", "optimizer", "other")
 """Phases of a rank's self time."""
 MAX_STAGES = 256
-"""Beyond any pipeline that is run; more are taken for a mistake."""
+"""Above any real pipeline; a larger number is invalid."""
 VALUES = ("tokens", "loss", "grad_norm")
-"""Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
+"""Window planes with recorded rank values, unchanged; NaN while unknown."""
 IDLE = tuple(f"{name}_idle" for name in PHASE_NAMES)
-"""Planes in seconds: the part of a phase in which the device had nothing enqueued ahead."""
+"""Planes in seconds: the part of a phase in which the device queue was empty."""
 DEVICE_COLUMNS = (*COLUMNS, *IDLE, "host_lead", "clock_error")
-"""Planes that the device's clock fills; those that are not among `COLUMNS` are NaN on the host's.
-"""
+"""Planes on the device clock; planes outside `COLUMNS` are NaN on the host clock."""
 _PLANES = (*COLUMNS, *VALUES)
 _ALL_PLANES = frozenset((*DEVICE_COLUMNS, *VALUES))
 
 StepClock = Literal["device", "host"]
-"""Which clock times the steps: timing events on the compute stream, or the host's."""
+"""Step clock: timing events on the compute stream, or the host's clock."""
 DEVICE: StepClock = "device"
 HOST: StepClock = "host"
 
@@ -46,13 +44,11 @@ Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class Window(NamedTuple):
-    """Steps in rising order; `planes` maps each of `DEVICE_COLUMNS` and `VALUES` to an array
-    (steps, ranks).
+    """Steps in rising order; `planes` maps each of `DEVICE_COLUMNS` and `VALUES` to (steps, ranks).
 
-    `flags` (steps, ranks) holds `records.StepFlag`; `stage` (ranks,) the pipeline stage, -1 while
-    unknown. All durations are on one `clock`; on the device's a step that the device of a rank has
-    not finished, or that it did not time, is NaN there. Steps of which a device timed the length
-    alone are not in it.
+    `flags` (steps, ranks) holds `records.StepFlag`, `stage` (ranks,) the pipeline stage, -1 while
+    unknown. All durations are on one `clock`. On the device clock, a step is NaN for a rank whose
+    device has not finished or not timed it; steps with only their length timed are left out.
     """
 
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -62,14 +58,14 @@ class Window(NamedTuple):
     clock: StepClock = HOST
 
     def plane(self, name: str, chosen: Integers) -> Matrix:
-        """Some of the steps of one plane: `planes[name][chosen]`, without the others."""
+        """Return some steps from one plane: `planes[name][chosen]`, without reading the others."""
         planes = self.planes
         if isinstance(planes, RingPlanes) and self.flags.size > _SMALL and not planes.is_read(name):
             return planes.select(chosen)[name]
         return planes[name][chosen]
 
     def at(self, chosen: Integers | Mask) -> Window:
-        """Some of the steps: positions of rows, or a mask (steps,)."""
+        """Return some steps: positions of rows, or a mask (steps,)."""
         planes = self.planes
         cut: Mapping[str, Matrix]
         if isinstance(planes, RingPlanes):
@@ -80,23 +76,22 @@ class Window(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Cells of some steps in planes of a ring: their slots (steps,), and what is not known of them
-    (steps, ranks), None where all is."""
+    """A selection in a ring's planes: slots (steps,), and missing cells (steps, ranks) or None."""
 
     slots: Integers
     missing: MaskMatrix | None
 
 
 class RingPlanes(Mapping[str, Matrix]):
-    """Planes (steps, ranks) by name, each taken out of its ring when it is read first.
+    """Planes (steps, ranks) by name, each read from its ring on first access.
 
-    A plane of 128 steps of 16,384 ranks has 8 MB, and most readers want a few planes of a few
-    steps. They are to be read before the ring takes more steps.
+    A plane for 128 steps and 16,384 ranks takes 8 MB, and most readers need a few planes for a few
+    steps. Read them before the ring takes more steps.
 
     Args:
-        sources: planes of a ring by name, with the cells that are wanted of them.
-        steps: how many steps they are.
-        ranks: how many ranks; names of `DEVICE_COLUMNS` without a source are unknown.
+        sources: ring planes by name, with the selected cells.
+        steps: number of steps.
+        ranks: number of ranks; `DEVICE_COLUMNS` names without a source are unknown.
     """
 
     def __init__(self, sources: Mapping[str, tuple[Matrix, Cut]], steps: int, ranks: int) -> None:
@@ -128,18 +123,18 @@ class RingPlanes(Mapping[str, Matrix]):
         return len(_ALL_PLANES)
 
     def is_read(self, name: str) -> bool:
-        """Whether all of a plane was taken out."""
+        """Return whether the whole plane was read."""
         return name in self._read
 
     def once(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` returns; it is asked the first time only. `key` tells it from others."""
+        """Return the result of `make`, cached under `key`."""
         if key not in self._made:
             self._made[key] = make()
         result: T = self._made[key]
         return result
 
     def select(self, chosen: Integers | Mask) -> RingPlanes:
-        """Some of the steps: positions of rows, or a mask (steps,)."""
+        """Return some steps: positions of rows, or a mask (steps,)."""
         cuts: dict[int, Cut] = {}
         for _, cut in self._sources.values():
             missing = None if cut.missing is None else cut.missing[chosen]
@@ -149,19 +144,22 @@ class RingPlanes(Mapping[str, Matrix]):
 
 
 def unknown(steps: int, ranks: int) -> Matrix:
-    """A plane of NaN that takes no room and cannot be written."""
+    """Return a read-only NaN plane that takes no memory."""
     return np.broadcast_to(np.float32(np.nan), (steps, ranks))
 
 
 def seconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.floating]]:
-    """Seconds (rows,) of one of `COLUMNS` in STEP or DEVICE_STEP rows."""
+    """Return the seconds (rows,) for one of `COLUMNS` in STEP or DEVICE_STEP rows."""
     if f"{name}_seconds" in (rows.dtype.names or ()):
         return np.asarray(rows[f"{name}_seconds"])
     return np.asarray(rows[f"{name}_ns"] / NANOSECONDS)
 
 
 def nanoseconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
-    """Nanoseconds (rows,) of one of `COLUMNS` in STEP or DEVICE_STEP rows that know it."""
+    """Return the nanoseconds (rows,) for one of `COLUMNS` in STEP or DEVICE_STEP rows.
+
+    Every row must have a value.
+    """
     if f"{name}_ns" in (rows.dtype.names or ()):
         return np.asarray(rows[f"{name}_ns"])
     return np.asarray(np.rint(rows[f"{name}_seconds"].astype(np.float64) * NANOSECONDS)).astype(
@@ -170,8 +168,10 @@ def nanoseconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 class CellRing:
-    """Keeps the newest steps of `world` ranks in preallocated planes `names`, at most `most_cells`
-    (step, rank) cells of each."""
+    """The newest steps of `world` ranks in preallocated planes `names`.
+
+    Each plane has at most `most_cells` (step, rank) cells.
+    """
 
     names: tuple[str, ...] = ()
     most_cells = MAX_CELLS
@@ -181,35 +181,37 @@ class CellRing:
         self.depth = self.depth_for(world)
         shape = (self.depth, world)
         self.newest = -1
-        """The newest step that any rank reported; -1 before the first."""
+        """Newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in self.names}
 
     @classmethod
     def depth_for(cls, world: int) -> int:
-        """Steps that it keeps of so many ranks."""
+        """Return the number of steps kept for `world` ranks."""
         return int(np.clip(cls.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
 
     @classmethod
     def reach_for(cls, world: int) -> int:
-        """How far behind the newest step a step may be when it is settled for evidence to take it:
-        less than it keeps, so that some steps can follow before one is lost."""
+        """Return how far behind the newest step evidence can still use a settled step.
+
+        It is less than the depth, so some steps can follow before one is lost.
+        """
         depth = cls.depth_for(world)
         return depth - depth // 4
 
     @property
     def cells(self) -> int:
-        """(step, rank) cells held."""
+        """Number of (step, rank) cells."""
         return self.depth * self.world
 
     def grown(self, world: int) -> Self:
-        """A ring for more ranks that knows what this one knows."""
+        """Return a larger ring with the same content."""
         larger = type(self)(world)
         larger.newest = self.newest
         slots, ranks = np.nonzero(self._step >= 0)
         steps = self._step[slots, ranks]
-        order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
+        order = np.argsort(steps, kind="stable")  # with two steps in one slot the newer one wins
         slots, ranks, steps = slots[order], ranks[order], steps[order]
         places = (steps % larger.depth, ranks)
         larger._step[places] = steps
@@ -219,18 +221,19 @@ class CellRing:
         return larger
 
     def add(self, rows: Rows) -> Rows:
-        """Take rows of ranks below `world`; returns those that were new to their rank.
+        """Add rows for ranks below `world`; returns the rows that were new to their rank.
 
-        A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
-        that is late, by however much, is new: a window leaves out what is too old for it.
+        A row `depth` steps older than its rank's newest counts as repeated. A late rank's rows are
+        new, however late: a window leaves out steps that are too old for it.
         """
         return chosen(rows, self.add_all(rows, np.zeros(len(rows), dtype=np.int64)))
 
     def add_all(self, rows: Rows, origin: Integers) -> Integers:
-        """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
+        """Add rows from several batches, `origin` (rows,) rising; returns the positions of new
+        rows.
 
-        These come batch by batch, in each by rank and step. The steps of several batches span less
-        than `depth`.
+        The result is in batch order, within a batch by rank and step. The steps must span less than
+        `depth`.
         """
         rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
@@ -246,23 +249,23 @@ class CellRing:
         return fresh
 
     def steps(self, count: int, last: int) -> Integers:
-        """The `count` steps up to `last`, as far as it reaches back."""
+        """Return up to `count` steps that end with `last`, limited by the depth."""
         return np.arange(max(0, last - min(count, self.depth) + 1), last + 1, dtype=np.int64)
 
     def holds(self, steps: Integers) -> MaskMatrix:
-        """Which (steps, ranks) it holds."""
+        """Return which (steps, ranks) it holds."""
         return np.asarray(self._step[steps % self.depth] == steps[:, None])
 
     def cells_of(
         self, steps: Integers, is_held: MaskMatrix, names: Iterable[str]
     ) -> dict[str, tuple[Matrix, Cut]]:
-        """The columns `names` with the cells of these steps, of which some are `is_held`."""
+        """Return the columns `names` with these steps' cells; `is_held` marks the valid ones."""
         cut = Cut(steps % self.depth, None if is_held.all() else ~is_held)
         return {name: (self._planes[name], cut) for name in names}
 
 
 class StepRing(CellRing):
-    """STEP rows: the host's clock, and what the ranks recorded."""
+    """STEP rows: the host clock, and recorded rank values."""
 
     names = _PLANES
 
@@ -272,9 +275,9 @@ class StepRing(CellRing):
         stage: np.ndarray[tuple[int], np.dtype[np.int16]],
         device: DeviceRing | None = None,
     ) -> Window:
-        """The newest `count` steps that any rank reported, on the host's clock.
+        """Return the newest `count` reported steps on the host clock.
 
-        With `device`, on the clock of the devices, up to the newest step that one has finished.
+        With `device` they are on the device clock, up to the newest step that one has finished.
         """
         last = self.newest if device is None else min(self.newest, device.newest)
         steps = self.steps(count, last) if device is None else device.whole_steps(count, last)
@@ -295,10 +298,10 @@ class DeviceRing(CellRing):
 
     names = DEVICE_COLUMNS
     most_cells = MAX_CELLS // 2
-    """A cell has half as many bytes more than one of a `StepRing`: 86."""
+    """A cell has 86 bytes, half as many more than in a `StepRing`."""
 
     def whole_steps(self, count: int, last: int) -> Integers:
-        """The newest `count` steps up to `last`, without those that a device timed in part."""
+        """Return the newest `count` steps up to `last`, without partially timed ones."""
         steps = self.steps(count, last)
         if not self.in_part(steps).any():
             return steps
@@ -306,15 +309,15 @@ class DeviceRing(CellRing):
         return steps[~self.in_part(steps).any(axis=1)][-count:]
 
     def in_part(self, steps: Integers) -> MaskMatrix:
-        """Of which (steps, ranks) it holds the length alone."""
+        """Return the (steps, ranks) with only the length timed."""
         is_held = self.holds(steps)
         return np.asarray(is_held & np.isnan(self._planes["other"][steps % self.depth]))
 
     def timed_whole(self, steps: Integers) -> Mask:
-        """Which of the steps (steps,) all devices timed, none in part."""
+        """Return which steps (steps,) all devices timed completely."""
         return np.asarray((self.holds(steps) & ~self.in_part(steps)).all(axis=1))
 
     @property
     def cells(self) -> int:
-        """What it holds, in cells of a `StepRing`."""
+        """Number of cells, in `StepRing` cells."""
         return super().cells * 3 // 2

@@ -1,4 +1,4 @@
-"""Steps of an attempt: the newest as a window, one row each for ever, and its baseline."""
+"""An attempt's steps: the newest as a window, one row each for ever, and its baseline."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stepwatch.signals.records import Kind
 
 
 class Steps(JoinedTracker):
-    """What STEP rows say.
+    """Facts from STEP rows.
 
-    `settled_steps` enters them in `history`, together with those of the devices. `newest_s` is the
-    wall time of the newest step, 0 before the first; `first_received_monotonic_s` the collector's
-    monotonic time at which the first came.
+    `settled_steps` enters them in `history`, together with the device rows. `newest_s` is the
+    newest step's wall time, 0 before the first, `first_received_monotonic_s` the collector's
+    monotonic time for the first arrival.
     """
 
     kinds = frozenset({Kind.STEP})
@@ -40,11 +40,11 @@ class Steps(JoinedTracker):
         self.newest_s = 0.0
         self.first_received_monotonic_s: float | None = None
         self.fresh = Fresh.nothing(Kind.STEP)
-        """Rows of the group under way that were new; `settled_steps` takes them."""
+        """New rows in the current group; `settled_steps` takes them."""
         self._released = False
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold STEP rows in; those that no rank can have made are refused."""
+        """Fold in STEP rows; invalid rows are refused."""
         rows, origin = batches.rows(Kind.STEP), batches.table(Kind.STEP).origin
         if rows is None:
             return
@@ -77,11 +77,11 @@ class Steps(JoinedTracker):
 
     @property
     def rank_seconds(self) -> dict[str, Vector]:
-        """Seconds so far (world,) by column of a step."""
+        """Seconds so far (world,) by step column."""
         return {name: spent / NANOSECONDS for name, spent in self._rank_nanoseconds.items()}
 
     def resize(self, world: int) -> None:
-        """Make room for `world` ranks; what is known stays."""
+        """Make room for `world` ranks; existing values stay."""
         if not self._released:
             self.ring = self.ring.grown(world)
         more = np.zeros(world - len(self._rank_nanoseconds["duration"]), dtype=np.int64)
@@ -90,11 +90,11 @@ class Steps(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """(step, rank) cells of the window, and those of the baseline."""
+        """Number of (step, rank) cells in the window and the baseline."""
         return self.ring.cells + self.baseline.cells
 
     def released(self) -> Steps:
-        """The history and what the first steps were; steps that still arrive are refused."""
+        """Keep the history and the first steps' facts; later steps are refused."""
         self.ring, self.baseline = StepRing(0), self.baseline.released()
         self._released = True
         return self

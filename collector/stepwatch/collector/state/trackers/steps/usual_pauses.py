@@ -1,4 +1,4 @@
-"""How long ranks of an attempt spent in each phase of a step at most: what they came out of."""
+"""Longest time that an attempt's ranks spent in each step phase before they left it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _COLUMNS = tuple(f"{phase_name(phase)}_ns" for phase in Phase)
 
 
 class UsualPauses:
-    """The longest time of a rank in each phase of one step; the first step counts for none.
+    """The longest time of a rank in each phase of one step; first steps do not count.
 
-    Only extremes are kept, so the order in which rows come makes no difference.
+    Only extremes are kept, so the row order makes no difference.
     """
 
     def __init__(self) -> None:
         self._longest_ns = np.zeros(len(_COLUMNS), dtype=np.int64)
 
     def add(self, steps: Rows) -> None:
-        """Add STEP rows that are new."""
+        """Add new STEP rows."""
         counted = (steps["flags"] & StepFlag.FIRST) == 0
         if not counted.any():
             return
@@ -30,5 +30,5 @@ class UsualPauses:
             self._longest_ns[place] = max(self._longest_ns[place], longest)
 
     def longest(self, phase: Phase) -> float:
-        """Seconds of the longest one, 0 before any."""
+        """Return the longest time in seconds, 0 before any."""
         return float(self._longest_ns[phase]) / NANOSECONDS
