@@ -1,1 +1,1 @@
-"""Segments arrive, are validated and stored."""
+"""Ingest of segments: validation and storage."""

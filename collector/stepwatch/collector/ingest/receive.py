@@ -1,4 +1,4 @@
-"""A request body of segments becomes stored segments and one verdict each."""
+"""Convert a request body into stored segments, with one verdict per segment."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from stepwatch.signals.wire import Segment
 
 ACCEPTED, DUPLICATE, REJECTED = "accepted", "duplicate", "rejected"
 UNSUPPORTED = "unsupported"
-"""Of a later format than this version reads; it is kept as it came, here or by its agent."""
+"""Verdict on a later segment format: the segment is kept unchanged, here or by its agent."""
 MAX_BODY_BYTES = 64 << 20
 MAX_SEGMENTS = 4096
 MAX_ROWS = 1 << 20
-"""Rows of one request, of kinds that are unknown as well: as many as four of the largest segments
-hold. Agents halve a request that is too large."""
+"""Maximum rows in one request, unknown kinds included: as many as four of the largest segments.
+Agents halve a request that is too large.
+"""
 DECODED_BYTES = 64 << 20
-"""Decoded rows held at once: a body that unfolds to more is stored in several transactions."""
+"""Maximum bytes of decoded rows in memory: a larger body is stored in several transactions."""
 MAX_KINDS, OTHER_KINDS = 64, -1
-"""Unknown kinds that are counted by their number; further ones count together."""
+"""Maximum number of unknown kinds counted by number; further ones share one counter."""
 MAX_QUARANTINED = 16
-"""Segments of one request that are kept for whoever looks into it."""
+"""Maximum segments per request that are kept for inspection."""
 
 Apply = Callable[[list[tuple[int, Segment]], int, str], None]
 
@@ -39,7 +40,7 @@ class TooManyRowsError(Exception):
 
 
 class Verdict(NamedTuple):
-    """What became of one segment; `sequence` is None where not even that could be read."""
+    """The result for one segment; `sequence` is None if it could not be read."""
 
     verdict: str
     sequence: int | None
@@ -47,9 +48,9 @@ class Verdict(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One piece of a body: its bytes, and the segment in it or the reason why there is none.
+    """One piece of a body: its bytes, and its segment or the reason for none.
 
-    `format` is that of a segment which a later version reads, else 0.
+    `format` is the format number if a later version can read the piece, else 0.
     """
 
     data: bytes
@@ -59,34 +60,34 @@ class Piece(NamedTuple):
 
 
 class Ingest:
-    """Stores segments, each exactly once, and hands the new ones to `apply` after the commit.
+    """Stores segments, each exactly once, and passes the new ones to `apply` after the commit.
 
-    Requests may run at the same time: no lock is held while segments are decoded or applied, and
-    the database puts what they store in order. `apply` is given each new segment with its position
-    in its job's log, the wall time, in nanoseconds, that was stored with them, and who sent them.
+    Requests may run concurrently: no lock is held while segments are decoded or applied, and the
+    database orders the writes. `apply` receives each new segment with its position in its job's
+    log, the stored wall time in nanoseconds, and the sender.
     """
 
     def __init__(self, store: Store, clock: Clock, apply: Apply) -> None:
         self.counts = {ACCEPTED: 0, DUPLICATE: 0, REJECTED: 0, UNSUPPORTED: 0}
         self.unknown_records: Counter[int] = Counter()
-        """Records of kinds that this version does not know, by the kind's number."""
+        """Records with unknown kinds, by kind number."""
         self.undecoded = store.undecoded.count()
-        """Segments that the store keeps for a later version."""
+        """Number of segments stored for a later version."""
         self._store = store
         self._apply = apply
         self._counting = threading.Lock()
         self._writes = WritesTogether(store, clock)
 
     def receive(self, body: bytes, source: str = "") -> list[Verdict]:
-        """Decode and store every segment of `body`, in order, with a verdict on each.
+        """Decode and store every segment in `body`, in order, with a verdict on each.
 
-        What follows the first `MAX_SEGMENTS` is rejected as one piece.
+        Data after the first `MAX_SEGMENTS` is rejected as one piece.
 
         Raises:
-            TooManyRowsError: it holds more than `MAX_ROWS`; what was stored before that showed is a
-                duplicate when it comes again.
-            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged, and what
-                was stored already is a duplicate when it comes again.
+            TooManyRowsError: it holds more than `MAX_ROWS`; segments stored before the error are
+                duplicates in the retry.
+            sqlalchemy.exc.SQLAlchemyError: the store is unavailable; nothing was acknowledged, and
+                segments already stored are duplicates in the retry.
         """
         verdicts: list[Verdict] = []
         for group in _grouped(_pieces(body)):
@@ -103,7 +104,8 @@ class Ingest:
         added, now = self._writes.add(good)
         placed = zip(good, added, strict=True)
         fresh = [(result.position, stored.segment) for stored, result in placed if result.new]
-        # Before anything else can fail: what is not handed over is read from the log, but later.
+        # First, because later calls may fail: without it the segments are read from the log, but
+        # later.
         if fresh:
             self._apply(fresh, now, source)
         verdicts = list(_verdicts(pieces, self._with_reports(segments, added, now)))
@@ -125,10 +127,10 @@ class Ingest:
     def _with_reports(
         self, segments: list[Segment], added: list[Added], now_ns: int
     ) -> Iterator[Added]:
-        """What became of all segments: those of jobs, and those of nodes in between.
+        """Yield the results for all segments, of jobs and of nodes, in order.
 
-        A repeated one of a job says again what it says of its node: the answer to the first may
-        have been lost before that was written. To join it twice changes nothing.
+        A repeated job segment repeats its node report: the first answer may have been lost before
+        the report was written. A second write changes nothing.
         """
         keyed_reports = [(segment.key, report_of(segment, now_ns)) for segment in segments]
         reports = [(key, report) for key, report in keyed_reports if report is not None]

@@ -1,4 +1,4 @@
-"""Requests that wait for each other store their segments in one transaction."""
+"""Group commit: concurrent requests store their segments in one transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stepwatch.collector.store.database import writer_lock
 from stepwatch.signals.clock import Clock
 
 MOST_SEGMENTS = 4096
-"""Segments of one transaction, unless one request alone has more."""
+"""Maximum segments per transaction, unless one request alone has more."""
 
 
 class _Request:
-    """Segments that wait; what became of each, and when (wall nanoseconds), once it is known."""
+    """Waiting segments; later their results, and the stored wall time in nanoseconds."""
 
     def __init__(self, segments: list[StoredSegment]) -> None:
         self.segments = segments
@@ -21,11 +21,11 @@ class _Request:
 
 
 class WritesTogether:
-    """Adds segments to a store, those of all requests that wait at a time.
+    """Adds segments to a store, for all concurrent requests at once.
 
-    SQLite lets one write at a time. To begin and end a transaction takes as much processor time as
-    forty segments do, and each waits for the disk; an agent sends one segment. PostgreSQL writes
-    for several connections at once: there nobody waits, and each request is stored alone.
+    SQLite allows one write at a time. A transaction costs as much processor time as forty segments,
+    and waits for the disk; an agent sends one segment. PostgreSQL writes on several connections at
+    once, so each request is stored alone and none waits.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -35,20 +35,20 @@ class WritesTogether:
         self._writing = writer_lock(store.engine)
         self._waiting: list[_Request] = []
         self._busy = False
-        """Whether one of them stores it and others."""
+        """Whether a request is storing its own and other requests' segments."""
         self._turn = threading.Condition()
 
     @property
     def waiting(self) -> int:
-        """Requests that are not stored yet."""
+        """Number of requests not yet stored."""
         return len(self._waiting)
 
     def add(self, segments: list[StoredSegment]) -> tuple[list[Added], int]:
-        """Store segments; returns what became of each, and the wall time stored with them.
+        """Store segments; returns the results and the stored wall time.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; none of them was stored. Others
-                that waited try for themselves.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; none was stored. Other
+                waiting requests retry by themselves.
         """
         if not segments:
             return [], self._clock.wall_ns()
@@ -75,7 +75,7 @@ class WritesTogether:
                 self._turn.notify_all()
 
     def _store_with(self, first: _Request) -> tuple[list[Added], int]:
-        """Store a request and whoever else waits, as long as there is room."""
+        """Store a request together with other waiting requests, up to the limit."""
         group, room = [first], MOST_SEGMENTS - len(first.segments)
         with self._turn:
             for request in self._waiting:

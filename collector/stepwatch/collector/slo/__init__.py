@@ -1,1 +1,1 @@
-"""SLIs, objectives and error budgets."""
+"""SLOs: slices of time, objectives over windows and runs, and waste by cause."""

@@ -1,4 +1,4 @@
-"""How fast a budget may go before somebody must look, as data, and one that goes as fast."""
+"""Burn pairs: the speed of budget loss that needs an operator, and pairs that exceed it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 
 class BurnPair(NamedTuple):
-    """`budget_share` of a budget gone within `long_seconds` is worth a `severity`, as long as it
-    burns as fast within `short_seconds`, too."""
+    """A burn alert: `budget_share` of a budget lost within `long_seconds` has a `severity`.
+
+    The budget must burn as fast within `short_seconds`, too.
+    """
 
     severity: str
     budget_share: Decimal
@@ -17,7 +19,7 @@ class BurnPair(NamedTuple):
 
 
 class Burning(NamedTuple):
-    """A pair that asks for somebody: the burn `rate` over its long window, beyond its `limit`."""
+    """A firing pair: the burn `rate` over its long window, above its `limit`."""
 
     pair: BurnPair
     rate: Decimal

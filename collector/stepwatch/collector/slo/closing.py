@@ -1,9 +1,9 @@
-"""Closes old slices: the steps in them leave the histories of a job, whatever its age.
+"""Closes old slices: their steps leave the job's histories, whatever its age.
 
-Steps go oldest first. What they add to their slices is kept, in `DroppedSteps.sums`, so that a
-slice of which some steps are gone is still the sum of all. Where it can be, all steps of a slice go
-together: then only the newest ones are ever summed again. What a later resume needs of each is kept
-in `DroppedSteps.redoable`; of the oldest it is kept by slice.
+Steps go oldest first. Their contributions to slices are kept in `DroppedSteps.sums`, so a slice
+without some steps is still the sum over all steps. If possible, all steps in a slice go together:
+then only the newest slices are ever summed again. Per-step data for a later resume is kept in
+`DroppedSteps.redoable`, for the oldest steps per slice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 
 def attempt_steps(job: LiveJob) -> dict[RunKey, AttemptSteps]:
-    """What SLIs are computed from, by attempt, in the order of the attempts."""
+    """Return the input for SLIs by attempt, in attempt order."""
     return {
         key: AttemptSteps(
             step_facts(attempt, lost),
@@ -60,9 +60,9 @@ def close_old(
     attempts: Mapping[RunKey, AttemptSteps],
     limits: Limits,
 ) -> None:
-    """Let old steps of `job` go, if there are enough.
+    """Drop the job's old steps if there are enough.
 
-    `attempts` are those of which `running` accepted the slices, or none while the job is read back.
+    `running` has accepted the slices for `attempts`, or none while the job is reloaded.
     """
     held_steps = sum(len(attempt.steps.end_s) for attempt in attempts.values())
     if held_steps < limits.retained + limits.more:
@@ -86,11 +86,11 @@ def close_old(
 def _cut(
     job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], limits: Limits
 ) -> Mapping[RunKey, int]:
-    """How many steps go: behind the newest one whose slice, and all before it, hold no later step.
+    """Return how many steps to drop per attempt, at a boundary between slices.
 
-    Ends 3, 12, 14, 11, 25 in slices 0, 1, 1, 1, 2: behind the first, or behind the fourth. Where a
-    clock was set there may be no such place; once more than `incomplete` steps may go any place
-    will do: the slice in which it lies holds steps of which only the sum is known, and others.
+    Ends 3, 12, 14, 11, 25 in slices 0, 1, 1, 1, 2: behind the first, or behind the fourth. After a
+    clock change there may be no boundary. If the droppable steps exceed `incomplete`, any position
+    is used: its slice then has steps with only a known sum, and others.
     """
     ends = np.concatenate([attempt.steps.end_s for attempt in attempts.values()])
     most = min(len(ends) - limits.retained, _may_go(job, attempts, len(ends) - limits.incomplete))
@@ -106,9 +106,9 @@ def _cut(
 
 
 def _may_go(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], too_old: int) -> int:
-    """How many steps may go, from the first one held on: settled ones that all ranks reported.
+    """Return how many steps may go, from the first one on: settled and fully reported.
 
-    Those before `too_old` may go whoever did not report.
+    Steps before `too_old` may go even with missing reports.
     """
     droppable, runs = 0, job.runs()
     for number, facts in attempts.items():
@@ -125,7 +125,7 @@ def _may_go(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], too_old: int)
 
 
 def _by_attempt(attempts: Mapping[RunKey, AttemptSteps], count: int) -> dict[RunKey, int]:
-    """How many of the first `count` steps are of each attempt, where any are."""
+    """Return how many of the first `count` steps are in each attempt, if any."""
     by_attempt = {}
     for number, attempt in attempts.items():
         part = min(count, len(attempt.steps.end_s))
@@ -138,8 +138,10 @@ def _by_attempt(attempts: Mapping[RunKey, AttemptSteps], count: int) -> dict[Run
 def _keep_sums(
     running: RunningSlices, attempts: Mapping[RunKey, AttemptSteps], counts: Mapping[RunKey, int]
 ) -> None:
-    """Keep what the first steps add to their slices; good seconds of each step where they are
-    others once it is redone."""
+    """Keep the first steps' contributions to slices.
+
+    Good seconds are kept per step if a redo changes them.
+    """
     sli, line = running.sli, running.line
     for number, count in counts.items():
         dropped = attempts[number].dropped
@@ -158,12 +160,12 @@ def _keep_sums(
         for name in ("total", "observed", "expected"):
             sums[name] = getattr(shares, name)[:count]
         stored_sums = dropped.sums.get(sli.name, sums[:0])
-        stored_sums["start_s"] = line.starts(stored_sums["start_s"])  # some are coarser by now
+        stored_sums["start_s"] = line.starts(stored_sums["start_s"])  # some are coarser now
         dropped.sums[sli.name] = _by_slice(np.concatenate([stored_sums, sums]))
 
 
 def _by_slice(sums: Rows) -> Rows:
-    """Rows of `SUMS`, those of a slice as one, in the order of time."""
+    """Return the rows of `SUMS` with one row per slice, in time order."""
     starts, where = np.unique(sums["start_s"], return_inverse=True)
     by_slice: Rows = np.zeros(len(starts), dtype=SUMS)
     by_slice["start_s"] = starts
@@ -173,7 +175,7 @@ def _by_slice(sums: Rows) -> Rows:
 
 
 def _redoable(sli: Sli, attempt: AttemptSteps, count: int) -> Rows:
-    """Rows of `REDOABLE` of the first steps, without their slices."""
+    """Return the first steps' rows of `REDOABLE`, without their slices."""
     facts = attempt.steps
     rows = np.zeros(count, dtype=REDOABLE)
     rows["first_step"] = attempt.first_step + np.arange(count)
@@ -185,7 +187,7 @@ def _redoable(sli: Sli, attempt: AttemptSteps, count: int) -> Rows:
 
 
 def _join_oldest(job: LiveJob, running: Sequence[RunningSlices], single: int) -> None:
-    """Join what the steps of a slice add, but of the newest `single` dropped steps."""
+    """Merge contributions within a slice, except for the newest `single` dropped steps."""
     for attempt, _ in job.runs().values():
         redoable = attempt.step_history.dropped.redoable
         for slices in running:
@@ -197,9 +199,9 @@ def _join_oldest(job: LiveJob, running: Sequence[RunningSlices], single: int) ->
 
 
 def joined(rows: Rows, starts: Integers) -> Rows:
-    """Rows of `REDOABLE` that follow each other in one slice, which starts at `starts`, as one.
+    """Return rows of `REDOABLE` with consecutive rows in one slice merged.
 
-    Starts 0, 0, 10 -> rows 0 and 1 together, row 2.
+    Slices start at `starts`. Starts 0, 0, 10 -> rows 0 and 1 together, row 2.
     """
     begins = np.flatnonzero(np.append(True, starts[1:] != starts[:-1]))
     joined_rows = rows[begins]

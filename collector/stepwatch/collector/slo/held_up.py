@@ -1,4 +1,4 @@
-"""Which part of each step nothing moved in, and which part an evaluation or a save took. Pure."""
+"""The share of each step without any progress, and its evaluation and save time. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.signals.arrays import Vector
 
 STALL_TIMES, STALL_SECONDS = 8.0, 5.0
-"""Beyond so many usual steps, and so many seconds, nothing moved: the hang detector's own marks."""
+"""Above this many usual steps and seconds, a step is a stall: the hang detector's own limits."""
 
 
 def paused_seconds(attempt: AttemptSteps) -> Vector:
-    """Seconds for which ranks may wait, in each step (steps,), for evaluations and saves of others.
+    """Return the seconds in each step (steps,) that ranks may wait for evaluations and saves.
 
-    A rank that evaluates at the end of a step enters the next one late: the pauses of all ranks in
-    a step count in it and in the next one.
+    A rank that evaluates at the end of a step enters the next one late: all ranks' pauses in a step
+    count in it and in the next one.
     """
     dropped = 0.0 if attempt.dropped is None else attempt.dropped.paused
     pauses = np.append(dropped, attempt.steps.pauses)
@@ -23,11 +23,11 @@ def paused_seconds(attempt: AttemptSteps) -> Vector:
 
 
 def held_up_share(attempt: AttemptSteps) -> Vector:
-    """Share of each step (steps,) in which nothing moved: what it takes beyond a usual one, if that
-    is far more; 0 while the usual step is not known.
+    """Return the stalled share of each step (steps,); 0 while the usual step is unknown.
 
-    Worked example: a usual step of 0.5 s; one of 25 s is 0.98 held up, one of 4 s not at all, and
-    one of 25 s in which a rank evaluates for 24 s neither.
+    It is the time beyond a usual step, if that is far more. Worked example: with a usual step of
+    0.5 s, a step of 25 s is 0.98 stalled, a step of 4 s not at all, and neither is a step of 25 s
+    in which a rank evaluates for 24 s.
     """
     baseline = attempt.baseline_seconds
     usual = np.where(np.isnan(baseline), np.inf, baseline)

@@ -1,8 +1,8 @@
-"""Old slices become coarser: 10 s for days, 5 min for weeks, 1 h for ever; their sums stay exact.
+"""Downsampling of old slices: 10 s for days, 5 min for weeks, 1 h for ever; sums stay exact.
 
-Only closed slices are joined, and only whole ones, so that a window whose edges are edges of coarse
-slices is the same as before. One that begins inside a coarse slice holds all of that slice: it is
-up to 5 minutes longer where it reaches back days, and up to an hour where it reaches back weeks.
+Only closed, whole slices are joined, so a window with edges on coarse slices is unchanged. A window
+that begins inside a coarse slice includes the whole slice: it is up to 5 minutes longer if it
+reaches back days, and up to an hour longer if it reaches back weeks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from stepwatch.collector.store.slices import SLICE_SECONDS
 from stepwatch.signals.arrays import Rows
 
 AT_ONCE = 288
-"""Coarse slices that one evaluation makes of an SLI, a day of them: a job of months whose slices
-are all fine has them joined in a minute."""
+"""Maximum coarse slices per evaluation and SLI, a day's worth.
+
+A job with months of fine slices is downsampled in a minute.
+"""
 
 
 class Rung(NamedTuple):
@@ -27,20 +29,20 @@ class Rung(NamedTuple):
 
 
 LADDER = (Rung(300, 2 * 86_400), Rung(3600, 28 * 86_400))
-"""Finest first; each a multiple of the one before, and of a slice."""
+"""Finest first; each is a multiple of the previous one, and of a slice."""
 
 
 def coarsest_seconds(ago_s: float) -> int:
-    """How long slices may be of what happened up to `ago_s` before the newest one."""
+    """Return the greatest slice length for events up to `ago_s` before the newest slice."""
     lengths = [rung.seconds for rung in LADDER if rung.after_s < ago_s]
     return max(lengths, default=SLICE_SECONDS)
 
 
 def joined(rows: Rows, seconds: int) -> Rows:
-    """Rows of slices in time order, those within the same `seconds` as one.
+    """Return slice rows in time order, with rows in the same `seconds` merged.
 
-    Sums are added, cumulative sums are those of the last, and the version is the highest: 1 if none
-    was amended. Starts 300, 310, 600 and 300 seconds -> rows 0 and 1 together, row 2.
+    Sums are added, cumulative sums are the last row's, and the version is the highest: 1 without an
+    amendment. Starts 300, 310, 600 and 300 seconds -> rows 0 and 1 together, row 2.
     """
     starts = rows["start_s"] // seconds * seconds
     begins = np.flatnonzero(np.append(True, starts[1:] != starts[:-1]))

@@ -1,4 +1,4 @@
-"""SLOs: a target over a window of slices, or a limit of an SLI over a run; states and budgets."""
+"""SLOs: a target over a window of slices, or a limit for an SLI over a run; states and budgets."""
 
 from __future__ import annotations
 
@@ -22,41 +22,44 @@ from stepwatch.signals.arrays import Vector
 
 SHORT_WINDOW_SECONDS = 60
 LEAST_SECONDS = 3600.0
-"""Time of a job in the window of an SLO before its budget is evaluated: before that the start of a
-run, or one save, is a large share of it. The shortest window of a burn alert is as long."""
+"""Least job time in an SLO's window before its budget is evaluated.
+
+Before that the run's start, or one save, is a large share. The shortest burn-alert window is as
+long.
+"""
 
 
 class Limit(NamedTuple):
-    """What the value of an SLI over a run must be: `op` is `lte`, `lt`, `gte` or `gt`."""
+    """A limit for an SLI's value over a run: `op` is `lte`, `lt`, `gte` or `gt`."""
 
     op: str
     value: Decimal
 
     def holds(self, value: float) -> bool:
-        """Whether a value is within it."""
+        """Return whether a value is within the limit."""
         return bool(_OPERATORS[self.op](value, float(self.value)))
 
     @property
     def words(self) -> str:
-        """As people write it."""
+        """The limit in plain words."""
         return f"{_SIGNS[self.op]} {self.value}"
 
 
 class TimeSlices(NamedTuple):
-    """Time is counted in slices of `seconds`: one is good if `share` of its device-seconds are."""
+    """Time slices of `seconds`: a slice is good if `share` of its device-seconds are."""
 
     share: Decimal
     seconds: int
 
     @property
     def words(self) -> str:
-        """As people write it."""
+        """The time slices in plain words."""
         length = f"{self.seconds // 60} min" if self.seconds % 3600 else f"{self.seconds // 3600} h"
         return f"slices of {length} with at least {percent_words(self.share)} good"
 
 
 def percent_words(share: Decimal) -> str:
-    """A share as people write it, exactly: 0.995 is `99.5%`."""
+    """Return a share as an exact percentage: 0.995 is `99.5%`."""
     return f"{(share * 100).normalize():f}%"
 
 
@@ -65,12 +68,12 @@ _SIGNS = {"lte": "at most", "lt": "below", "gte": "at least", "gt": "above"}
 
 
 class Slo(NamedTuple):
-    """An objective: `target` share of good device-seconds of `sli` over a `window`.
+    """An objective: a `target` share of good device-seconds in `sli` over a `window`.
 
-    With `time_slices` device-seconds count as good or bad by the slice of time that they are in.
-    With a `limit` it is about the value of an SLI over the run instead, and has no budget; `target`
-    is 1 then. `generation` counts how often it was changed, 0 where nobody keeps that; this one is
-    in force since `since_s` (Unix seconds).
+    With `time_slices`, device-seconds are good or bad with their time slice. With a `limit` the
+    objective is about an SLI's value over the run, and has no budget; `target` is then 1.
+    `generation` counts its changes, 0 without a stored history; this one applies since `since_s`
+    (Unix seconds).
     """
 
     name: str
@@ -85,15 +88,15 @@ class Slo(NamedTuple):
 
     @property
     def revision(self) -> str:
-        """Eight digits that change with what is asked for."""
+        """Eight digits that change with the objective's terms."""
         terms: tuple[object, ...] = (self.sli, self.target, self.window, self.limit)
-        if self.time_slices is not None:  # left out where there are none: stores hold revisions
+        if self.time_slices is not None:  # left out if there are none: stores hold revisions
             terms += (self.time_slices,)
         return hashlib.sha256(repr(terms).encode()).hexdigest()[:8]
 
     @property
     def document(self) -> dict[str, str]:
-        """What it asks for, in words."""
+        """The objective in words."""
         requirement = (
             self.limit.words if self.limit else f"at least {percent_words(self.target)} good"
         )
@@ -103,12 +106,12 @@ class Slo(NamedTuple):
 
 
 class SloStatus(NamedTuple):
-    """An SLO at one moment; ratios are None where nothing was counted.
+    """An SLO at one moment; ratios are None without any counted time.
 
     `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window, if
-    that is rolling. `lost_seconds` and `allowed_seconds` are the bad device-time in the window, and
-    what of it the target allows. Of one with a limit, `ratio` is the SLI's value, and `reason` says
-    why that is not known, or what is not sure. `burning` are the alerts that it asks for.
+    that is rolling. `lost_seconds` is the bad device-time in the window, `allowed_seconds` the bad
+    time that the target allows. For a limit, `ratio` is the SLI's value, and `reason` tells why it
+    is unknown or uncertain. `burning` are the firing burn alerts.
     """
 
     slo: Slo
@@ -124,7 +127,7 @@ class SloStatus(NamedTuple):
 
     @property
     def name(self) -> str:
-        """That of the SLO."""
+        """SLO name."""
         return self.slo.name
 
 
@@ -137,13 +140,11 @@ def evaluate_slo(
     *,
     stalled: bool = False,
 ) -> SloStatus:
-    """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`.
+    """Evaluate `slo` from its SLI's slices, at Unix time `now_s`.
 
-    Of a job that is `stalled` it is never too early to say that its budget burns.
-
-    Of `unread` parts of the log nothing is known: they lower the coverage by their share of time.
-    Time in `without` (Unix seconds, spans in rising order and apart) counts for nothing: it was
-    planned.
+    For a `stalled` job it is never too early to report a burning budget. `unread` parts of the log
+    lower the coverage by their share of time. Planned time in `without` (Unix seconds, rising and
+    disjoint spans) does not count.
     """
     seconds = now_s - slo.window.begins(now_s, slices.first_s)
     short_seconds: float = SHORT_WINDOW_SECONDS
@@ -172,7 +173,7 @@ def evaluate_slo(
         state = SloState.FROZEN
         reason = "too few of the records that should be there are"
     elif now_s - max(slices.first_s, now_s - seconds) < least:
-        # A run that makes no progress any more, or hangs in its start, burns whatever its age.
+        # A run without progress, or with a hang in its start, burns whatever its age.
         state = SloState.BURNING if nothing_good else SloState.TOO_EARLY
         reason = f"a budget is evaluated after {least / 60:.0f} min of a job"
         if nothing_good:
@@ -202,7 +203,10 @@ def counted_in(
     seconds: float,
     without: Sequence[tuple[float, float]] = (),
 ) -> Window:
-    """What an SLO counts in the last `seconds` before Unix time `now_s`, `without` planned time."""
+    """Return the counted time in the last `seconds` before Unix time `now_s`.
+
+    Planned time (`without`) is left out.
+    """
     if slo.time_slices is None:
         return slices.window(now_s, seconds, without)
     return in_time_slices(slices, slo.time_slices, now_s, seconds, without)
@@ -215,10 +219,10 @@ def in_time_slices(
     seconds: float,
     without: Sequence[tuple[float, float]] = (),
 ) -> Window:
-    """Device-seconds in good slices of time, and in all, of those that ended within the last
-    `seconds` before Unix time `now_s`; the one in which that begins counts whole.
+    """Return the device-seconds in good time slices and in all, for the last `seconds`.
 
-    A slice of time with too few of its records is neither: it lowers the coverage alone.
+    Time slices end before Unix time `now_s`; the slice with the window's start counts whole. A
+    slice with too few records counts as neither: it only lowers the coverage.
     """
     first = (now_s - seconds) // time_slices.seconds * time_slices.seconds
     last = now_s // time_slices.seconds * time_slices.seconds
@@ -241,18 +245,18 @@ def in_time_slices(
 
 _MICROSECOND_S = 1e-6
 _MOST_TIMES = 100
-"""Beyond it how often a budget was spent says only that it is gone."""
+"""Limit for the number of spent budgets that is shown; beyond it the budget is simply gone."""
 
 
 def _summed(seconds: Vector) -> Decimal:
-    """Their sum, exact to the microsecond."""
+    """Return the sum, exact to the microsecond."""
     return Decimal(int(np.rint(seconds * 1e6).astype(np.int64).sum())).scaleb(-6)
 
 
 def evaluate_limit(slo: Slo, reading: Reading) -> SloStatus:
-    """Evaluate an SLO with a limit: missed where nothing within the SLI's interval is within it.
+    """Evaluate an SLO with a limit: missed if the SLI's whole interval is outside it.
 
-    Of few events the interval is wide: 1 of 1 checkpoints that failed is no proof against 0.9.
+    With few events the interval is wide: 1 failure in 1 checkpoint does not disprove 0.9.
     """
     assert slo.limit is not None
     if reading.unknown:
@@ -268,16 +272,16 @@ def evaluate_limit(slo: Slo, reading: Reading) -> SloStatus:
 
 
 def _read(seconds: float, slices: SliceLine, now_s: float, unread: Sequence[Unread]) -> Decimal:
-    """Share of a window, from the beginning of the job on, of which the log could be read."""
+    """Return the readable share of a window's log, from the job's start on."""
     began = min(slices.first_s, min(part.from_s for part in unread))
     share = unread_share(unread, max(began, now_s - seconds), now_s)
     return Decimal(str(round(1.0 - share, 9)))
 
 
 def budget_words(remaining: Decimal | None) -> str:
-    """A budget as people read it: `40% left`, `all spent`, `spent 16x`, `unknown`.
+    """Return a budget in plain words: `40% left`, `all spent`, `spent 16x`, `unknown`.
 
-    `remaining` is the unspent share of what the target allows; it is below 0 once more is spent.
+    `remaining` is the unspent share of the target's allowance, below 0 if the budget is overspent.
     """
     if remaining is None:
         return "unknown"

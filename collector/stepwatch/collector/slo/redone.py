@@ -1,8 +1,7 @@
-"""Slices that change long after their time: a later attempt resumes before steps that are held no
-longer.
+"""Late changes to slices: a later attempt resumes before steps that were already dropped.
 
-What each of these steps adds to the good device-seconds of its slice is kept, while it counts and
-once it is redone.
+Each dropped step's contribution to its slice's good device-seconds is kept, for the case that the
+step counts and for the case that it is redone.
 """
 
 from __future__ import annotations
@@ -21,17 +20,19 @@ _NO_ROWS: Rows = np.zeros(0, dtype=REDOABLE)
 
 
 class RedoneSteps:
-    """Which dropped steps of a job's attempts are redone, as the slices of one SLI have it."""
+    """Dropped steps of a job's attempts that are redone, as stored in one SLI's slices."""
 
     def __init__(self, sli: str) -> None:
         self._sli = sli
         self._known: Mapping[RunKey, int] = {}
-        """From which of its dropped steps on an attempt is redone, by its number."""
+        """First redone dropped step, by attempt."""
         self._newest: Mapping[RunKey, int] = {}
 
     def first_change(self, attempts: Mapping[RunKey, AttemptSteps]) -> float:
-        """Where the first slice starts that steps are in which were redone and are not, or the
-        other way round; infinite where there is none."""
+        """Return the start of the first slice whose steps changed between redone and not redone.
+
+        Infinite without a change.
+        """
         self._newest = {
             number: attempt.redone_from
             for number, attempt in attempts.items()
@@ -51,19 +52,19 @@ class RedoneSteps:
         return moment
 
     def accept(self) -> None:
-        """The slices that changed are stored."""
+        """Confirm that the changed slices are stored."""
         self._known = self._newest
 
 
 def redoable(attempt: AttemptSteps, sli: str) -> Rows:
-    """Rows of `REDOABLE`; none where the SLI does not ask what is redone."""
+    """Return the rows of `REDOABLE`; none if the SLI does not depend on redone steps."""
     if attempt.dropped is None:
         return _NO_ROWS
     return attempt.dropped.redoable.get(sli, _NO_ROWS)
 
 
 def is_redone(attempt: AttemptSteps, sli: str) -> Mask:
-    """Which of its rows are redone: whole, if one of their steps is."""
+    """Return which rows are redone; one redone step makes the whole row redone."""
     rows = redoable(attempt, sli)
     if attempt.redone_from is None:
         return np.zeros(len(rows), dtype=np.bool_)
@@ -71,5 +72,5 @@ def is_redone(attempt: AttemptSteps, sli: str) -> Mask:
 
 
 def _next_step(rows: Rows, attempt: AttemptSteps) -> Integers:
-    """The step behind those of each row."""
+    """Return the step after each row's last step."""
     return np.append(rows["first_step"][1:], attempt.first_step)[: len(rows)]

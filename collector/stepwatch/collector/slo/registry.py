@@ -1,4 +1,4 @@
-"""Which SLIs there are: a file in `slis` each."""
+"""Discovery of SLIs: one file in `slis` each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepwatch.signals.arrays import Vector
 
 
 class AttemptSteps(NamedTuple):
-    """What an SLI is computed from: the steps held of one attempt, and its baseline step time.
+    """Input for an SLI: one attempt's steps in memory, and its baseline step time.
 
-    `baseline_seconds` (steps,) is that on the clock of each step, NaN while too few are known.
-    `dropped` is what is left of earlier steps, None where there are none; the first of the steps is
-    `first_step`. A later attempt redoes those from `redone_from` on, if any.
+    `baseline_seconds` (steps,) is on each step's clock, NaN while too few steps are known.
+    `dropped` is the summary of earlier steps, None without any. `first_step` is the first step in
+    memory. A later attempt redoes steps from `redone_from` on, if set.
     """
 
     steps: StepFacts
@@ -30,8 +30,10 @@ class AttemptSteps(NamedTuple):
 
 
 class Standing(Enum):
-    """Which device-time in no step an SLI counts: none, that of stalls, or all but evaluations and
-    saves that go on: these count once their step ends."""
+    """Device-time outside steps that an SLI counts: none, stalls, or all.
+
+    Running evaluations and saves are not included in all: they count once their step ends.
+    """
 
     NONE = "none"
     STALLS = "stalls"
@@ -41,8 +43,8 @@ class Standing(Enum):
 class Sli(NamedTuple):
     """One SLI: its name in documents and metrics, and good and total device-seconds per step.
 
-    `good_and_total` returns two arrays (steps,) in the order of the attempt's steps. Device-time in
-    no step is bad as far as it `counts`.
+    `good_and_total` returns two arrays (steps,) in the attempt's step order. `counts` is the
+    device-time outside steps that counts as bad.
     """
 
     name: str
@@ -51,7 +53,7 @@ class Sli(NamedTuple):
 
 
 def discover() -> Mapping[str, Sli]:
-    """All SLIs by name, in the order of their names.
+    """Return all SLIs by name, sorted.
 
     Raises:
         LookupError: a file names no SLI, or one that another file names.

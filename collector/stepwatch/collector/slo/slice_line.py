@@ -1,4 +1,4 @@
-"""All slices of one SLI of a job, in time order: any window is a difference of two sums."""
+"""All slices for one SLI of a job, in time order: any window is a difference of two sums."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stepwatch.collector.store.slices import SLICE, SLICE_SECONDS, Slice, slices
 from stepwatch.signals.arrays import Integers, Rows, Vector
 
 _ROW = np.dtype([*SLICE.descr, ("cumulative_observed", "<i8"), ("cumulative_expected", "<i8")])
-"""The columns of `Slice`, and the sums of its two counts."""
+"""The `Slice` columns, and running sums for its two counts."""
 _MICROSECOND = Decimal("0.000001")
 
 
 class Window(NamedTuple):
-    """Sums over a window: device-seconds, and the share of expected records, None where none was.
+    """Sums over a window: device-seconds, and the received share of records, None without any.
 
     `good` and `total` are exact to the microsecond.
     """
@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
 
 class SliceLine:
-    """Slices by rising start, in one array: 96 bytes each. Iterating gives each as a `Slice`."""
+    """Slices in start order, in one array with 96 bytes each; iteration yields `Slice` objects."""
 
     def __init__(self, slices: Iterable[Slice] = ()) -> None:
         self._rows = np.zeros(0, dtype=_ROW)
@@ -41,7 +41,7 @@ class SliceLine:
 
     @classmethod
     def of_rows(cls, rows: Rows) -> SliceLine:
-        """Of all slices in time order, an array of `SLICE`."""
+        """Create the line from all slices in time order, an array with dtype `SLICE`."""
         line = cls()
         line._make_room(len(rows))
         line._used = len(rows)
@@ -58,42 +58,44 @@ class SliceLine:
 
     @property
     def last(self) -> Slice | None:
-        """The newest slice; None where there is none."""
+        """Newest slice; None without any."""
         return self._slices(self._used - 1, self._used)[0] if self._used else None
 
     @property
     def first_s(self) -> float:
-        """Where the oldest slice starts, Unix seconds; infinite where there is none."""
+        """Oldest slice's start, Unix seconds; infinite without any."""
         return float(self._rows["start_s"][0]) if self._used else math.inf
 
     @property
     def expected(self) -> int:
-        """Step records that should have come, of all slices."""
+        """Number of expected step records, over all slices."""
         return int(self._rows["cumulative_expected"][self._used - 1]) if self._used else 0
 
     @property
     def sums(self) -> Window:
-        """Good and total device-seconds, and the coverage, of all slices."""
+        """Good and total device-seconds, and the coverage, over all slices."""
         return self._between(0, self._used).window()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its array."""
+        """Array size in bytes."""
         return int(self._rows.nbytes + self._starts.nbytes)
 
     def since(self, start_s: float) -> list[Slice]:
-        """Slices that start at `start_s` or later."""
+        """Return slices that start at `start_s` or later."""
         return self._slices(self._index(start_s), self._used)
 
     def rows_since(self, start_s: float) -> Rows:
-        """The same as an array with the columns of `SLICE`; not to be written to."""
+        """Return slices that start at `start_s` or later, as a read-only `SLICE` array."""
         return self._rows[self._index(start_s) : self._used]
 
     def rows_between(
         self, first_s: float, until_s: float, without: Sequence[tuple[float, float]] = ()
     ) -> Rows:
-        """Those that start from `first_s` on, before `until_s` and not `without` some spans, as an
-        array with the columns of `SLICE`; not to be written to."""
+        """Return slices that start from `first_s` on and before `until_s`.
+
+        Slices in the `without` spans are left out. The array has dtype `SLICE` and is read-only.
+        """
         first, last = self._index(first_s), self._index(until_s)
         spans = [(self._index(begins), self._index(ends)) for begins, ends in without]
         cut = [(begin, until) for begin, until in spans if begin < last and until > first]
@@ -105,15 +107,15 @@ class SliceLine:
         return self._rows[first:last][retained]
 
     def slice_before(self, start_s: float) -> Slice | None:
-        """The last slice that starts before `start_s`; None where there is none."""
+        """Return the last slice that starts before `start_s`; None without one."""
         index = self._index(start_s)
         return self._slices(index - 1, index)[0] if index else None
 
     def places_of(self, moments: Vector) -> tuple[Integers, Integers]:
-        """Where the slice starts that each of `moments` lies in, or would, and how long it is.
+        """Return the start and length of the slice that contains each of `moments`.
 
-        Unix seconds and seconds; of a slice that there is not yet, that of the next one. Slices 0
-        to 300, 600 to 610 and 620 to 630: of 7, 605, 615 and 640 it is 0, 600, 610 and 640.
+        Unix seconds and seconds; a missing slice has the next one's length. Slices 0 to 300,
+        600 to 610 and 620 to 630: for 7, 605, 615 and 640 the starts are 0, 600, 610 and 640.
         """
         rows = self._rows[: self._used]
         following = self._starts[: self._used].searchsorted(moments, side="right")
@@ -129,11 +131,11 @@ class SliceLine:
         return places, length
 
     def starts(self, moments: Vector) -> Integers:
-        """Where the slice that each of `moments` lies in starts, Unix seconds."""
+        """Return the start of the slice that contains each of `moments`, Unix seconds."""
         return self.places_of(moments)[0]
 
     def put(self, slices: Sequence[Slice]) -> None:
-        """Take slices in, in the place of those that start when they do."""
+        """Insert slices; each replaces an existing slice with the same start."""
         if not slices:
             return
         first = min(part.start_s for part in slices)
@@ -150,10 +152,10 @@ class SliceLine:
     def window(
         self, now_s: float, seconds: float, without: Sequence[tuple[float, float]] = ()
     ) -> Window:
-        """What lies in the slices that began by `now_s` and ended within the last `seconds` before.
+        """Return sums over slices that began by `now_s` and ended within the last `seconds`.
 
-        The slice in which the window begins counts whole, however coarse it is. Slices that begin
-        `without` some spans (Unix seconds, rising and apart) are left out.
+        The slice that contains the window's start counts whole, however coarse it is. Slices that
+        begin in `without` spans (Unix seconds, rising and disjoint) are left out.
         """
         first, last = self._range(now_s, seconds)
         sums = self._between(first, last)
@@ -164,7 +166,7 @@ class SliceLine:
         return sums.window()
 
     def _range(self, now_s: float, seconds: float) -> tuple[int, int]:
-        """The places of the slices of a window: from the first on, before the last."""
+        """Return a window's first and end slice position."""
         last = self._index(math.nextafter(now_s, math.inf))
         begins = now_s - seconds
         first = self._index(math.nextafter(begins, math.inf))
@@ -173,7 +175,7 @@ class SliceLine:
         return first, last
 
     def _between(self, first: int, last: int) -> _Sums:
-        """Sums of the slices at places `first` to `last - 1`."""
+        """Return the sums over slices at positions `first` to `last - 1`."""
         if last <= first:
             return _Sums(Decimal(0), Decimal(0), 0, 0)
         end = self._rows[last - 1].item()
@@ -186,7 +188,7 @@ class SliceLine:
         )
 
     def coarser(self, before_s: float, ladder: Sequence[Rung] = LADDER) -> list[Slice]:
-        """Slices that may take the place of finer, old ones that end by `before_s`.
+        """Return coarse slices that may replace fine, old ones that end by `before_s`.
 
         A few at a time: call `join` once they are stored.
         """
@@ -199,13 +201,13 @@ class SliceLine:
         part = self._rows[first:last][: AT_ONCE * rung.seconds // SLICE_SECONDS]
         rows = joined(part, rung.seconds)
         if len(part) < last - first:
-            rows = rows[:-1]  # there is more of it
+            rows = rows[:-1]  # its slices are incomplete
         return slices_of(rows[:AT_ONCE])
 
     def _due(self, rung: Rung, before_s: float) -> tuple[int, int]:
-        """From which slice on, up to which, they are to be joined."""
+        """Return the first and end position for slices to be joined."""
         oldest = min(before_s, int(self._rows["start_s"][self._used - 1]) - rung.after_s)
-        # Slices are never coarser than those before: of 3600, 300, 300, 10 s the last is finer
+        # Slices are never coarser than earlier ones: with 3600, 300, 300, 10 s the last is finer
         # than 300.
         seconds = self._rows["seconds"]
         places = range(self._used)
@@ -213,7 +215,7 @@ class SliceLine:
         return first, self._index(oldest // rung.seconds * rung.seconds)
 
     def join(self, coarse: Sequence[Slice]) -> None:
-        """Put slices that `coarser` returned in the place of those that they hold."""
+        """Replace fine slices by the coarse ones that `coarser` returned."""
         if not coarse:
             return
         first = self._index(coarse[0].start_s)
@@ -230,19 +232,19 @@ class SliceLine:
         return int(self._rows["start_s"][place] + self._rows["seconds"][place])
 
     def _index(self, start_s: float) -> int:
-        """How many slices start before `start_s`."""
+        """Return the number of slices that start before `start_s`."""
         if math.isinf(start_s):
             return self._used if start_s > 0 else 0
-        # A whole number: for a float numpy would copy all of the starts as floats first.
+        # A whole number: with a float, numpy would first copy all starts as floats.
         return int(self._starts[: self._used].searchsorted(math.ceil(start_s)))
 
     def _slices(self, first: int, last: int) -> list[Slice]:
         return slices_of(self._rows[first:last])
 
     def _count_on(self, place: int) -> None:
-        """Update the sums of counts, and the starts, from position `place` on.
+        """Update the running count sums, and the starts, from position `place` on.
 
-        The starts have a contiguous array: a search in a column of rows copies the column.
+        The starts have a contiguous array: a search in a row column copies the column.
         """
         self._starts[place : self._used] = self._rows["start_s"][place : self._used]
         for name in ("observed", "expected"):
@@ -260,7 +262,7 @@ class SliceLine:
 
 
 class _Sums(NamedTuple):
-    """Device-seconds, exact to the microsecond, and records that came and should have."""
+    """Device-seconds, exact to the microsecond, and received and expected records."""
 
     good: Decimal
     total: Decimal
@@ -285,9 +287,9 @@ _GOOD, _TOTAL, _OBSERVED, _EXPECTED = (
     list(_ROW.names or ()).index(f"cumulative_{name}")
     for name in ("good", "total", "observed", "expected")
 )
-"""Places of the sums in a row as a tuple."""
+"""Positions of the sums in a row tuple."""
 
 
 def _exact(seconds: float) -> Decimal:
-    """Device-seconds to the microsecond: sums of floats carry noise below it."""
+    """Return device-seconds to the microsecond: float sums carry noise below it."""
     return Decimal(seconds).quantize(_MICROSECOND)

@@ -1,10 +1,10 @@
-"""SLI slices: good and total device-seconds per slice of time, with coverage and cumulative sums.
+"""SLI slices: good and total device-seconds per slice of time, with coverage and running sums.
 
-Any window of an SLI is the difference of two cumulative sums. A slice has a version: work since the
+Any window of an SLI is the difference of two running sums. A slice has a version: work since the
 last checkpoint turns bad when an attempt resumes before it, so slices change after the fact.
 
-Every slice is the sum of what the steps held add to it and what those add that left (`closing`):
-so a slice may be closed in parts, and a clock that was set makes no difference.
+Every slice is the sum over the steps in memory and the dropped steps (`closing`): so a slice may be
+closed in parts, and a clock change makes no difference.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 
 
 class Shares(NamedTuple):
-    """What steps of an attempt add to the slices in which they end; arrays (steps,).
+    """Step contributions to the slices in which the steps end; arrays (steps,).
 
-    Unix seconds; good and total device-seconds; records that came, and that should have.
+    Unix seconds; good and total device-seconds; received and expected records.
     """
 
     end_s: Vector
@@ -40,15 +40,17 @@ class Shares(NamedTuple):
 
     @classmethod
     def from_steps(cls, sli: Sli, attempt: AttemptSteps) -> Shares:
-        """Those of an attempt's steps."""
+        """Return the contributions from an attempt's steps."""
         steps = attempt.steps
         expected = np.where(steps.unfinished, steps.observed, steps.expected)
         return cls(steps.end_s, *sli.good_and_total(attempt), steps.observed, expected)
 
     @classmethod
     def of_standing(cls, tails: Iterable[Tail]) -> Shares:
-        """Those of device-time in no step: all of it is bad. A record is expected of each device
-        for each piece, and came: agents say so."""
+        """Return the contributions from device-time outside steps, which is all bad.
+
+        Per piece, one record from each device is expected and received: agents report it.
+        """
         parts = [(*tail.pieces(), tail.devices) for tail in tails]
         moments = np.concatenate([np.zeros(0), *(moments for moments, _, _ in parts)])
         total = np.concatenate([np.zeros(0), *(seconds for _, seconds, _ in parts)])
@@ -57,12 +59,12 @@ class Shares(NamedTuple):
         return cls(moments, np.zeros(len(moments)), total, records, records)
 
     def since(self, start_s: float) -> Shares:
-        """Those of steps that end at `start_s` or later."""
+        """Return the contributions from steps that end at `start_s` or later."""
         wanted = self.end_s >= start_s
         return self if wanted.all() else self._only(wanted)
 
     def behind(self, count: int) -> Shares:
-        """Those of all but the first `count` steps."""
+        """Return the contributions from all steps after the first `count`."""
         return self._only(slice(count, None))
 
     def _only(self, selection: slice | Mask) -> Shares:
@@ -76,11 +78,14 @@ class Shares(NamedTuple):
 
 
 _Part = tuple[RunKey, bool]
-"""A run, and whether it is its time in no step."""
+"""A run, and whether the contribution is its time outside steps."""
 
 
 def counted_tails(sli: Sli, tails: Iterable[Tail]) -> list[Tail]:
-    """The time in no step that an SLI counts; an evaluation or a save counts with its step."""
+    """Return the time outside steps that an SLI counts.
+
+    An evaluation or a save counts with its step.
+    """
     stalls = sli.counts is Standing.STALLS
     counted = () if sli.counts is Standing.NONE else tails
     return [
@@ -94,10 +99,10 @@ _WITH_THEIR_STEP = (Spent.EVALUATION, Spent.CHECKPOINT_STALL)
 
 
 class RunningSlices:
-    """The slices of one SLI of a job, of which only those are summed again that changed.
+    """One SLI's slices for a job; only changed slices are summed again.
 
-    Every figure is what `summed` makes of all steps: which steps changed is found by comparing all
-    that those held add with what they added before.
+    Every value equals `summed` over all steps. Changed steps are found by comparing the present
+    contributions from the steps in memory with the previous ones.
     """
 
     def __init__(self, sli: Sli, line: SliceLine | None = None) -> None:
@@ -105,7 +110,7 @@ class RunningSlices:
         self.sli = sli
         self._redone = RedoneSteps(sli.name)
         self._is_stored = line is not None
-        """Whether what is in `line` was stored by somebody who may have known more steps."""
+        """Whether `line` was loaded from the store, whose writer may have known more steps."""
         self._known: Mapping[_Part, Shares] = {}
         self._newest: Mapping[_Part, Shares] = {}
         self._dropped: Sequence[Shares] = ()
@@ -116,10 +121,10 @@ class RunningSlices:
         attempts: Mapping[RunKey, AttemptSteps],
         tails: Mapping[RunKey, Sequence[Tail]] = MappingProxyType({}),
     ) -> list[Slice]:
-        """The slices that differ from those in `line`, with their versions counted on.
+        """Return the slices that differ from `line`, with increased versions.
 
-        `attempts` are all of the job that made steps, in their order, `tails` the time of its runs
-        in no step. Call `accept` once they are stored: until then the same differ again.
+        `attempts` are all attempts that made steps, in order, `tails` the runs' time outside steps.
+        Call `accept` once they are stored: until then the same slices differ again.
         """
         self._look(attempts, tails)
         moment = min(self._first_change(), self._redone.first_change(attempts))
@@ -135,16 +140,20 @@ class RunningSlices:
         return _amended(self.line.rows_since(since), fresh, previous)
 
     def drop(self, dropped: Mapping[RunKey, int]) -> None:
-        """So many of the first steps of the attempts are held no longer. What `changed` returned
-        last is accepted."""
+        """Account for each attempt's `dropped` first steps.
+
+        The last `changed` result is accepted.
+        """
         self._known = {
             (run, stands): part if stands else part.behind(dropped.get(run, 0))
             for (run, stands), part in self._known.items()
         }
 
     def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
-        """Slices that take the place of finer, old ones, in which no step is that is held; none
-        while old ones are `changed`."""
+        """Return coarse slices that replace fine, old ones without a step in memory.
+
+        None while old slices are `changed`.
+        """
         ends = (float(part.end_s.min()) for part in self._newest.values() if len(part.end_s))
         before_s = min(self._dropped_before_s, *ends, math.inf)
         if any(part.start_s < before_s for part in changed[:1]):
@@ -152,7 +161,7 @@ class RunningSlices:
         return self.line.coarser(before_s, ladder)
 
     def accept(self, slices: Sequence[Slice], coarse: Sequence[Slice] = ()) -> None:
-        """Take in what `changed` and `coarser` returned: it is stored."""
+        """Apply the stored results from `changed` and `coarser`."""
         self.line.put(slices)
         self.line.join(coarse)
         self._known = self._newest
@@ -173,10 +182,10 @@ class RunningSlices:
         self._dropped_before_s = max(closed, default=-math.inf)
 
     def _known_since(self, shares: Sequence[Shares]) -> float:
-        """Where the first slice starts of which all steps are known; -inf where all are of all.
+        """Return the start of the first slice with all steps known; -inf if all slices have.
 
-        The log holds the newest days, and slices are for ever: to those before, and to the one that
-        the first steps known are in, others added that nobody knows any more.
+        The log holds the newest days, and slices are kept for ever: earlier slices, and the slice
+        with the first known steps, include steps that are no longer known.
         """
         if sum(int(part.expected.sum()) for part in shares) >= self.line.expected:
             return -math.inf
@@ -185,7 +194,7 @@ class RunningSlices:
         return float((start + seconds)[0])
 
     def _first_change(self) -> float:
-        """When the first of the steps that changed ended, before or now; infinite if none did."""
+        """Return the earliest end of a changed step, old or new; infinite without one."""
         numbers = self._known.keys() | self._newest.keys()
         return min(
             (_first_difference(self._known.get(n), self._newest.get(n)) for n in numbers),
@@ -194,7 +203,7 @@ class RunningSlices:
 
 
 def dropped_shares(sli: str, attempts: Mapping[RunKey, AttemptSteps]) -> Iterator[Shares]:
-    """What steps add that are held no longer, as if they ended where their slices start."""
+    """Yield the dropped steps' contributions, as if they ended at their slices' starts."""
     for attempt in attempts.values():
         if attempt.dropped is None:
             continue
@@ -211,7 +220,7 @@ def dropped_shares(sli: str, attempts: Mapping[RunKey, AttemptSteps]) -> Iterato
 
 
 def _first_difference(old: Shares | None, new: Shares | None) -> float:
-    """The earliest end among the steps from the first on that is not the same in both.
+    """Return the earliest end among the steps from the first difference on.
 
     Ends 3, 7, 9 and 3, 8, 9: the second step changed, so 7.
     """
@@ -227,9 +236,9 @@ def _first_difference(old: Shares | None, new: Shares | None) -> float:
 
 
 def _amended(old: Rows, new: Rows, previous: Slice | None) -> list[Slice]:
-    """Slices of `new` that differ from `old`, with their versions counted on.
+    """Return the slices in `new` that differ from `old`, with increased versions.
 
-    A slice whose steps have all moved on, because a late rank ended them later, becomes empty.
+    A slice becomes empty if all its steps moved on, because a late rank ended them later.
     """
     new = _with_emptied(old, new, previous)
     place = np.searchsorted(old["start_s"], new["start_s"])
@@ -244,7 +253,7 @@ def _amended(old: Rows, new: Rows, previous: Slice | None) -> list[Slice]:
 
 
 def _differ(old: Rows, new: Rows) -> Mask:
-    """Which slices (slices,) differ by more than sums do that are taken in another order."""
+    """Return which slices (slices,) differ by more than summation noise."""
     changed: Mask = (old["observed"] != new["observed"]) | (old["expected"] != new["expected"])
     for name in ("good", "total", "cumulative_good", "cumulative_total"):
         old_sums, new_sums = old[name], new[name]
@@ -254,11 +263,11 @@ def _differ(old: Rows, new: Rows) -> Mask:
 
 
 _NOISE, _NOISE_S = 1e-12, 1e-6
-"""By what a sum may differ when it is taken in another order: of itself, or device-seconds."""
+"""Noise from another summation order: relative, or in device-seconds."""
 
 
 def _with_emptied(old: Rows, new: Rows, previous: Slice | None) -> Rows:
-    """`new` with an empty slice wherever `old` has one that it has not, in time order."""
+    """Return `new` with an empty slice for each slice that only `old` has, in time order."""
     if np.array_equal(old["start_s"], new["start_s"][: len(old)]):  # nearly always
         return new
     emptied = old[~np.isin(old["start_s"], new["start_s"])]
@@ -270,7 +279,7 @@ def _with_emptied(old: Rows, new: Rows, previous: Slice | None) -> Rows:
     merged = np.concatenate([nothing, new])
     order = np.argsort(merged["start_s"], kind="stable")
     merged, is_empty = merged[order], order < len(nothing)
-    # Its sums so far are those of the last slice before it that is not empty.
+    # Its running sums equal the last non-empty slice's.
     last = np.maximum.accumulate(np.where(is_empty, -1, np.arange(len(merged))))
     for name, base in (
         ("cumulative_good", 0.0 if previous is None else previous.cumulative_good),
@@ -283,15 +292,15 @@ def _with_emptied(old: Rows, new: Rows, previous: Slice | None) -> Rows:
 def summed(
     shares: Sequence[Shares], previous: Slice | None = None, line: SliceLine | None = None
 ) -> list[Slice]:
-    """The slices of steps, each of version 1, in the order of time; `previous` is the one ahead.
+    """Return the steps' slices, with version 1, in time order; `previous` is the slice before.
 
-    They begin and end as those of `line` do.
+    They have the boundaries in `line`.
     """
     return slices_of(_summed(shares, previous, line))
 
 
 def _summed(shares: Sequence[Shares], previous: Slice | None, line: SliceLine | None) -> Rows:
-    """The same as an array of `SLICE`."""
+    """Return the steps' slices as an array with dtype `SLICE`."""
     parts = [part for part in shares if len(part.end_s)]
     if not parts:
         return np.zeros(0, dtype=SLICE)
@@ -309,14 +318,14 @@ def _summed(shares: Sequence[Shares], previous: Slice | None, line: SliceLine | 
 
 
 def _distinct(places: Integers) -> tuple[Integers, Integers, Integers]:
-    """The distinct `places`, rising, the index of the first of each, and which one each is."""
+    """Return the sorted distinct `places`, each one's first index, and each entry's position."""
     if (places[1:] < places[:-1]).any():
         return np.unique(places, return_index=True, return_inverse=True)
-    begins = np.append(True, places[1:] != places[:-1])  # nearly always: steps end in their order
+    begins = np.append(True, places[1:] != places[:-1])  # nearly always: steps end in order
     first = np.flatnonzero(begins)
     return places[first], first, np.cumsum(begins) - 1
 
 
 def _running(values: Vector, base: float) -> Vector:
-    """Sums so far on top of `base`, added in the same order as if all had been summed at once."""
+    """Return running sums on top of `base`, in the order for one summation over all."""
     return np.asarray(np.cumsum(np.concatenate([[base], values]))[1:])

@@ -1,4 +1,4 @@
-"""The device-time of a job in no step: how its runs began, ended and followed each other."""
+"""A job's device-time outside steps: before, after and between its runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stepwatch.collector.state.step_facts import LastStep, last_step
 def standing(
     job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], *, hangs: bool = False
 ) -> dict[RunKey, list[Tail]]:
-    """Time after the last step of each run, and of those that made none, by run.
+    """Return the time outside steps per run: after its last step, or all of a run without steps.
 
-    `attempts` are those that made steps. Of a job that `hangs` no evaluation and no save goes on.
+    `attempts` are the runs with steps. In a job that `hangs`, no evaluation or save is under way.
     """
     runs = [(key, run) for key, (run, _) in job.runs().items()]
     following = [*(run for _, run in runs[1:]), None]
@@ -29,8 +29,10 @@ def standing(
 
 
 def seen_until(job: LiveJob, tails: Iterable[Iterable[Tail]]) -> float:
-    """Up to when anything is known of a job, Unix seconds: its newest step, or the end of the time
-    in which it made none."""
+    """Return the end of the known time of a job, Unix seconds.
+
+    It is the newest step's end, or the end of the time outside steps.
+    """
     return max([job.newest_s, *(tail.ends_s for of_run in tails for tail in of_run)])
 
 
@@ -39,7 +41,7 @@ def _run_record(
 ) -> Run:
     last = None if steps is None else last_step(run, steps.steps.end_s)
     ended = last or LastStep(run.began_s, 0.0, 0.0)
-    # What comes after a run that finished was not this job's to use.
+    # Time after a finished run was not available to this job.
     held_since = None if later is None or run.finished else later.allocated_s
     goes_on = later is None and not hangs and run.over_s is None
     evaluated_s, saved_s = run.ranks.paused_s(run.first_offsets) if goes_on else (0.0, 0.0)
@@ -60,7 +62,9 @@ def _run_record(
 
 
 def _seen_standing_s(run: Attempt, set_s: float) -> float | None:
-    """When an agent last looked at a run, Unix seconds; None where it moves: hosts may be some
-    steps ahead of the last one that counts, which is that of the devices."""
+    """Return an agent's last reading of a run, Unix seconds; None while the run progresses.
+
+    Hosts may be some steps ahead of the last counted step, which is the devices' step.
+    """
     moved = run.newest_s - set_s if len(run.step_history) else 0.0
     return run.seen_s if run.seen_s - moved > STALL_SECONDS else None

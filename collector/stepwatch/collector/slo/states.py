@@ -1,4 +1,4 @@
-"""The states of an SLO, and when it has none; alerts and dashboards name them without a store."""
+"""SLO states; alerts and dashboards name them without a store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import Enum
 
 COVERAGE_FLOOR = Decimal("0.9")
-"""Below this share of expected records nothing is evaluated: an evaluation is frozen."""
+"""Below this share of expected records the evaluation is frozen."""
 
 
 class SloState(Enum):
@@ -18,7 +18,7 @@ class SloState(Enum):
     FROZEN = "frozen"
     UNKNOWN = "unknown"
     TOO_EARLY = "too-early"
-    """There is too little evidence to say how a budget stands."""
+    """There is too little evidence to evaluate the budget."""
 
 
 TOO_EARLY_WORDS = "too early to say"

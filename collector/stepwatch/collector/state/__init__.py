@@ -1,1 +1,1 @@
-"""What is known of each job, folded from records."""
+"""The state of each job, folded from its records."""

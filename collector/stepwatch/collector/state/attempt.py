@@ -1,4 +1,4 @@
-"""One attempt of a job: its identity and its trackers."""
+"""One job attempt: its identity and its trackers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STOPPING_SECONDS = 30.0
 
 
 class Attempt(TrackedAttempt):
-    """One attempt of a job, with short names for common tracker lookups.
+    """One job attempt, with short names for common tracker lookups.
 
     `tracker` returns any tracker; a new signal needs no name here.
     """
@@ -67,9 +67,7 @@ class Attempt(TrackedAttempt):
         self.earlier = earlier
         """The previous run with the same attempt number, until this one makes a step."""
         self.past: list[Attempt] = []
-        """Earlier runs with the same attempt number that made steps, oldest first; only their steps
-        remain.
-        """
+        """Earlier runs with this number that made steps, oldest first; only their steps remain."""
         self.received_s = 0.0
         self.received_monotonic_s = 0.0
         self.claims, self.waiting = RankClaims(), Waiting()
@@ -86,7 +84,7 @@ class Attempt(TrackedAttempt):
                 self.offsets[batch.node] = batch.to_wall_ns
                 self.first_offsets.setdefault(batch.node, batch.to_wall_ns)
         sent = batches
-        if not self.is_released:  # the history of a released attempt stays unchanged
+        if not self.is_released:  # a released history stays unchanged
             batches, refused = self.claims.accepted(batches, self.world)
             self.refused_records += refused
             self.grow(self.claims.believed_world(self.world))
@@ -108,9 +106,7 @@ class Attempt(TrackedAttempt):
         return True
 
     def begins_again(self, batch: Batch) -> bool:
-        """Return whether an ended rank starts again in `batch`: a manual relaunch that no launcher
-        counts.
-        """
+        """Return whether an ended rank starts again in `batch`: a manual, uncounted relaunch."""
         ended = self.ended.keys() | self.ranks.gone
         return bool(ended) and not ended.isdisjoint(self.claims.may_start(batch))
 
@@ -136,7 +132,7 @@ class Attempt(TrackedAttempt):
         self._pass_earlier()
 
     def _pass_earlier(self) -> None:
-        """Keep only the steps of the previous run."""
+        """Keep only the previous run's steps."""
         if self.earlier is None:
             return
         self.earlier.keep_steps()
@@ -144,7 +140,7 @@ class Attempt(TrackedAttempt):
         self.earlier = None
 
     def keep_steps(self) -> None:
-        """Drop all state except the end times of steps and ranks and the step times."""
+        """Drop all state except step times, step ends and rank ends."""
         self.tracker(LifecycleEvents).over_s = self.over_s
         super().release()
         self._trackers = {
@@ -160,7 +156,7 @@ class Attempt(TrackedAttempt):
 
     @property
     def cells(self) -> int:
-        """Number of cells, including waiting batches and the previous run with the same number."""
+        """Cell count, including waiting batches and the previous run with the same number."""
         claimed = self.waiting.cells + self.claims.cells
         return super().cells + claimed + (0 if self.earlier is None else self.earlier.cells)
 
@@ -197,7 +193,7 @@ class Attempt(TrackedAttempt):
         return stages_known(self)
 
     def window(self, count: int) -> Window:
-        """Return the newest `count` steps, on the clock of `step_clock`."""
+        """Return the newest `count` steps, on the `step_clock` clock."""
         on_device = step_timing(self).clock == DEVICE
         device = self.tracker(DeviceSteps).ring if on_device else None
         return self.ring.window(count, self.stages, device)
@@ -284,9 +280,7 @@ class Attempt(TrackedAttempt):
 
     @property
     def over_s(self) -> float | None:
-        """When the last rank ended, Unix seconds by the original clock settings; None while a rank
-        lives, or if no agent saw the end.
-        """
+        """End of the last rank by the original clocks, Unix seconds; None if alive or unseen."""
         events, ranks = self.tracker(LifecycleEvents), self.ranks
         if events.over_s is not None or not self.is_over:
             return events.over_s
@@ -296,9 +290,7 @@ class Attempt(TrackedAttempt):
 
     @property
     def seen_s(self) -> float:
-        """Newest agent reading of any rank, Unix seconds by the original clock settings;
-        0 if none.
-        """
+        """Newest agent reading, Unix seconds by the original clock settings; 0 if none."""
         moments = self.ranks.wall_ns(self.ranks.rows["time_ns"], self.first_offsets)
         return float(moments.max(initial=0)) / NANOSECONDS
 
@@ -323,17 +315,17 @@ class Attempt(TrackedAttempt):
 
     @property
     def lifecycle(self) -> list[Lifecycle]:
-        """Starts, ends and resumes of the ranks, in arrival order."""
+        """Rank starts, ends and resumes, in arrival order."""
         return self.tracker(LifecycleEvents).events
 
     @property
     def ended(self) -> dict[int, LifecycleEvent]:
-        """End event of each rank that reported its end."""
+        """End event by rank, for ranks that reported one."""
         return self.tracker(LifecycleEvents).ended
 
     @property
     def began_s(self) -> float:
-        """Start of the first rank, Unix seconds; 0 while unknown."""
+        """First rank's start, Unix seconds; 0 while unknown."""
         return self.tracker(LifecycleEvents).began_s
 
     @property
@@ -378,7 +370,7 @@ class Attempt(TrackedAttempt):
 
     @property
     def newest_s(self) -> float:
-        """Wall time of the newest step, Unix seconds; 0 before the first."""
+        """Newest step's wall time, Unix seconds; 0 before the first."""
         return self.tracker(Steps).newest_s
 
     @property
@@ -398,5 +390,5 @@ class Attempt(TrackedAttempt):
 
     @property
     def lost_records(self) -> int:
-        """Number of records lost before they were sent."""
+        """Records lost before they were sent."""
         return self.tracker(Agents).lost_records

@@ -1,4 +1,4 @@
-"""All attempts of one job, built from segments in storage order.
+"""One job's attempts, built from segments in storage order.
 
 Segments wait until the job is read, and are then folded in together: numpy processes a thousand
 rows in the time of ten.
@@ -23,14 +23,15 @@ from stepwatch.signals.wire import Segment
 logger = logging.getLogger(__name__)
 
 RunKey = tuple[int, int]
-"""Attempt number, and the number of earlier runs with it: a launcher that does not count its
-restarts starts the same attempt again.
+"""Attempt number, and the number of earlier runs with it.
+
+A launcher that does not count its restarts starts the same attempt again.
 """
 MAX_ATTEMPTS = 1000
 MAX_CANDIDATES = 4
 """Maximum number of unconfirmed attempts; a launcher starts one at a time."""
 PROVEN_SECONDS = 60.0
-"""Time of reports in seconds that makes a job established."""
+"""Reporting time in seconds that makes a job established."""
 MAX_JOB_CELLS = 1 << 24
 """Limit for one job's window cells; above it the oldest attempts keep only their step history."""
 SEGMENT_BYTES = 4096
@@ -38,12 +39,12 @@ SEGMENT_BYTES = 4096
 
 
 def segment_bytes(segment: Segment | Unread) -> int:
-    """Return the approximate memory size of a waiting decoded segment."""
+    """Return a decoded segment's approximate memory size while it waits."""
     return SEGMENT_BYTES + segment.nbytes
 
 
 class LiveJob:
-    """All attempts of one job.
+    """One job's attempts.
 
     Appended segments are not yet included: call `fold`, then read. `pending_bytes` is their
     approximate size.
@@ -89,9 +90,9 @@ class LiveJob:
             self._fold_run(number, [batch for _, batch in run])
 
     def _fold_run(self, number: int, batches: list[Batch]) -> None:
-        """Fold in batches of one attempt, in the largest possible groups.
+        """Fold in batches for one attempt, in the largest possible groups.
 
-        An earlier attempt's batches are folded one by one: any batch may cause the release of its
+        An earlier attempt's batches are folded one by one: any batch may release its
         cells. So are all batches while a candidate exists: any batch may confirm it.
         """
         run, index = Batches(batches), 0
@@ -221,14 +222,12 @@ class LiveJob:
         return self.attempts[numbers[0]] if numbers else None
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
-        """Return the attempts in order, each with the step at which a later one resumed,
-        or None.
-        """
+        """Return the attempts in order, each with a later one's resume step, or None."""
         runs = self.runs()
         return [runs[number, len(self.attempts[number].runs)] for number in sorted(self.attempts)]
 
     def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
-        """Return all runs in order, each with the step at which a later one resumed, or None."""
+        """Return all runs in order, each with a later one's resume step, or None."""
         runs: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
         earliest: int | None = None
         for number in sorted(self.attempts, reverse=True):

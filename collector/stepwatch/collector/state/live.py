@@ -21,25 +21,27 @@ logger = logging.getLogger(__name__)
 
 MAX_JOBS = 1000
 MAX_CELLS = 1 << 25
-"""Limit for all window cells, at about 62 bytes each; above it the jobs with the oldest
-writes go.
+"""Limit for all window cells, at about 62 bytes each.
+
+Above it the jobs with the oldest writes go.
 """
 MAX_PENDING_BYTES = 64 << 20
-"""Limit for waiting segments in bytes. Above it they are folded in at once; a job under evaluation
-drops them and reads them from the log later.
+"""Limit for waiting segments in bytes.
+
+Above it they are folded in at once; a job under evaluation drops them and reads them from the log
+later.
 """
 MAX_EVICTED = 10_000
 """Maximum number of evicted jobs whose sender is remembered."""
 AGAIN_SECONDS = 30.0
 """Seconds that a repeatedly evicted newcomer stays out: a reload takes time."""
 MAX_KEPT_TOTALS = 10_000
-"""Maximum number of forgotten jobs with counters, about a kilobyte each; the first forgotten go
-first. A job without counters here is counted from the store when it returns.
+"""Maximum number of forgotten jobs with counters, about a kilobyte each.
+
+The first forgotten go first. A job without counters here is counted from the store when it returns.
 """
 QUARANTINED, RESTORING = "quarantined", "restoring"
-"""Why a job is withheld: its records or its evaluation raised an error; its history is
-reloading.
-"""
+"""Why a job is withheld: an error in its records or evaluation; its history is reloading."""
 CROWDED_OUT = "crowded-out"
 """State of a recent job that was evicted twice for lack of room; it returns later."""
 CONTAINED = (
@@ -77,12 +79,11 @@ class Evicted(NamedTuple):
 
 
 class LiveState:
-    """Jobs in write order, newest last; at most `MAX_JOBS` and `MAX_CELLS`, and newcomers leave
-    first.
+    """Jobs in write order, newest last; at most `MAX_JOBS` and `MAX_CELLS`.
 
-    `withheld` holds at most `MAX_JOBS` stored jobs that are not evaluated. Each job has its own
-    lock. The map's lock is held for moments; a thread may take it while it holds a job's lock,
-    never the other way round.
+    Newcomers leave first. `withheld` holds at most `MAX_JOBS` stored jobs that are not evaluated.
+    Each job has its own lock. The map's lock is held for moments; a thread may take it while it
+    holds a job's lock, never the other way round.
     """
 
     def __init__(self) -> None:

@@ -25,8 +25,9 @@ class NewestRows:
         self._arrived = 0
         self._least = np.zeros(0, dtype=np.int64)
         self._greatest = np.zeros(0, dtype=np.int64)
-        """Least and greatest step in each block of positions: a query for a few steps reads only a
-        few of a million rows.
+        """Least and greatest step in each block of positions.
+
+        A query for a few steps reads only a few of a million rows.
         """
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Readings of nodes and ranks: dense for the newest seconds, sparse for the minutes before."""
+"""Node and rank readings: dense for the newest seconds, sparse for the minutes before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 NEWEST, EARLIER, EVERY = 16, 32, 8
 """Readings kept per subject: the newest, and every eighth earlier one: four minutes."""
 KEPT = NEWEST + EVERY * EARLIER + EVERY
-"""Number of readings after which no earlier reading of the subject remains."""
+"""Reading count after which no earlier reading of the subject remains."""
 
 _MOST = float(1 << 63)
 """No counter reaches this value; a larger value is invalid."""
@@ -89,8 +89,8 @@ class Readings:
     """Readings for a bounded number of subjects (nodes, ranks), with equal fields; NaN is unknown.
 
     Args:
-        fields: names of the fields.
-        limit: maximum number of subjects; further ones are ignored.
+        fields: field names.
+        limit: maximum subject count; further ones are ignored.
         kind: class that numbers the subjects.
     """
 
@@ -189,8 +189,8 @@ class Rates:
     """Converts counters to growth per second; NaN for the first reading and after a decrease.
 
     Args:
-        fields: number of counters per subject.
-        limit: maximum number of subjects; further ones stay unknown.
+        fields: counters per subject.
+        limit: maximum subject count; further ones stay unknown.
         kind: class that numbers the subjects.
     """
 

@@ -61,9 +61,7 @@ class Totals:
     def add_steps(
         self, durations: np.ndarray[Any, np.dtype[np.float64]], clock: StepClock = HOST
     ) -> None:
-        """Count steps by their slowest rank's seconds on `clock`; 0 is a step that no rank
-        reported.
-        """
+        """Count steps by their slowest rank's seconds on `clock`; 0 means unreported."""
         reported = durations[durations > 0]
         self.steps_on[clock] += len(reported)
         places = np.searchsorted(STEP_SECONDS_BOUNDS, reported)  # a bound itself is in its bucket

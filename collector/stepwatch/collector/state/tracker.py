@@ -64,7 +64,7 @@ class Tracker(ABC):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit; a cell is about `CELL_BYTES`."""
+        """Cell count, for the live-state limit; a cell is about `CELL_BYTES`."""
         return 0
 
     def released(self) -> Self:

@@ -1,1 +1,1 @@
-"""What is asked of jobs: SLO documents, the site file, windows, and burn rates that can be."""
+"""Requirements for jobs: SLO documents, the site file, windows, and reachable burn rates."""

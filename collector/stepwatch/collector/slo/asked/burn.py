@@ -1,7 +1,7 @@
-"""Burn rates: how fast a budget may go before somebody must look, and which can be reached. Pure.
+"""Burn rates: the speed of budget loss that needs an operator, and which rates are reachable. Pure.
 
-A burn rate of 1 spends the budget exactly within the SLO's window. With all time bad it is
-1 / (1 - target), and no more: an alert beyond that never fires, however bad it is.
+A burn rate of 1 spends the budget exactly within the SLO's window. With only bad time the rate is 1
+/ (1 - target), the maximum: an alert above it never fires, however bad the time is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from stepwatch.collector.slo.slice_line import SliceLine, Window
 
 
 class Reachable(NamedTuple):
-    """A pair for one SLO: the burn `rate` that it asks for, the highest there is (`ceiling`), and
-    the share of bad device-time in the long window from which it fires."""
+    """A burn pair for one SLO: the required burn `rate`, and the highest possible `ceiling`."""
 
     pair: BurnPair
     rate: Decimal
@@ -30,18 +29,18 @@ class Reachable(NamedTuple):
 
     @property
     def bad_share(self) -> Decimal:
-        """Share of device-time that must be bad; more than 1 is never reached."""
+        """Bad share in the long window that fires the alert; more than 1 is unreachable."""
         return self.rate / self.ceiling
 
     @property
     def can_fire(self) -> bool:
-        """Whether anything can be as bad as it asks for."""
+        """Whether the required rate is reachable."""
         return self.rate <= self.ceiling
 
 
 @cache
 def burn_pairs() -> tuple[BurnPair, ...]:
-    """The shipped pairs, the most urgent first."""
+    """Return the shipped pairs, most urgent first."""
     text = resources.files(__package__).joinpath("burn_rates.toml").read_text(encoding="utf-8")
     return tuple(
         BurnPair(**{**pair, "budget_share": Decimal(str(pair["budget_share"]))})
@@ -50,7 +49,7 @@ def burn_pairs() -> tuple[BurnPair, ...]:
 
 
 def reachable(slo: Slo, pairs: Sequence[BurnPair] | None = None) -> list[Reachable]:
-    """What each pair asks of an SLO; those over as long a time as its window or more ask nothing.
+    """Return the required rate of each pair; pairs as long as the SLO's window are skipped.
 
     Worked example: target 0.95 over 28 days. 2 % of the budget in an hour is a rate of 0.02 * 672 =
     13.44; the ceiling is 1 / 0.05 = 20, so it fires from 67 % bad time on.
@@ -72,12 +71,12 @@ def burning(
     now_s: float,
     without: Sequence[tuple[float, float]] = (),
 ) -> tuple[Burning, ...]:
-    """The pairs beyond whose rate the budget burns at Unix time `now_s`, in the long and in the
-    short window, `without` planned time.
+    """Return the pairs whose rate is exceeded in both windows at Unix time `now_s`.
 
-    Of a job younger than the long window the time before it counts as good: a bad first minute has
-    not spent 2 % of a month's budget. Worked example: target 0.95 over 28 days asks for a rate of
-    13.44 over an hour; half an hour of which 80 % is bad burned at 16, of the hour at 8.
+    Planned time (`without`) does not count. For a job younger than the long window, earlier time
+    counts as good: a bad first minute has not spent 2 % of a month's budget. Worked example: target
+    0.95 over 28 days needs a rate of 13.44 over an hour; half an hour with 80 % bad time burned at
+    16, as an hour at 8.
     """
     burning_pairs = []
     for reachable_pair in reachable(slo):

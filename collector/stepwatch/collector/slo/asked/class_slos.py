@@ -1,4 +1,4 @@
-"""Which SLOs a class of jobs may name; `stepwatch build` reads it without a store."""
+"""SLOs that a job class may name; `stepwatch build` reads them without a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.signals.phrases import closest_hint, file_problem
 
 
 def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
-    """What is wrong with the SLOs of classes, of which those named `slos` exist."""
+    """Yield the problems with the SLOs named in classes; `slos` are the existing names."""
     for name, site_class in site.classes.items():
         for number, slo in enumerate(site_class.slos):
             if slo not in slos:
@@ -24,7 +24,7 @@ def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[
 
 
 def slo_names(folder: Path | None = None) -> set[str]:
-    """Names of the SLO documents of a folder; where there is none, of the shipped ones.
+    """Return the names of a folder's SLO documents, or of the shipped ones.
 
     Raises:
         ConfigurationError: a document cannot be read.
@@ -42,7 +42,7 @@ def slo_names(folder: Path | None = None) -> set[str]:
 
 
 def _name(text: str) -> str:
-    """The name in a document, whatever else is in it; empty where there is none."""
+    """Return the name in a document, whatever its other content; empty without one."""
     document = read_yaml(text).value
     metadata = document.get("metadata") if isinstance(document, dict) else None
     return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""

@@ -1,4 +1,4 @@
-"""SLO documents: OpenSLO v1 YAML, checked against a schema, with the line of what is wrong."""
+"""SLO documents: OpenSLO v1 YAML, checked against a schema, with line numbers in errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _WHAT_TO_DO = {
 
 
 class _Problem(Exception):
-    """Something is wrong at a place of a document."""
+    """A problem at a place in a document."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -70,14 +70,14 @@ class _Problem(Exception):
 
 
 def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Slo:
-    """Read one OpenSLO v1 document; `slis` are the names there are, those of the registry if None.
+    """Read one OpenSLO v1 document; `slis` are the valid names, by default the registry's.
 
-    A `ratioMetric` is over a window: rolling, of the calendar, or `duration: run`, which is ours. A
+    A `ratioMetric` needs a window: rolling, calendar, or `duration: run`, our extension. A
     `thresholdMetric` is about an SLI over the run, and its objective has `op` and `value`.
 
     Raises:
-        ConfigurationError: it is not one, or asks for something that is not evaluated. One line
-            for each problem: `source:line: what is wrong; what to do`.
+        ConfigurationError: it is no valid document, or requires an unsupported evaluation. One line
+            per problem: `source:line: problem; remedy`.
     """
     document, parsed = validated(Document, text, source, Hints(_WHAT_TO_DO, KEYS))
     try:
@@ -90,10 +90,10 @@ def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Sl
 
 
 def _slo_of(parsed: Document, slis: Collection[str] | None) -> Slo:
-    """The SLO of a document that has the right shape.
+    """Build the SLO from a document with a valid shape.
 
     Raises:
-        _Problem: something in it cannot be evaluated.
+        _Problem: a part cannot be evaluated.
     """
     indicator, objective = parsed.spec.indicator.spec, parsed.spec.objectives[0]
     where: Place = ("spec", "objectives", 0)
@@ -130,7 +130,7 @@ def _slo_of(parsed: Document, slis: Collection[str] | None) -> Slo:
 
 
 def _time_slices(method: str, objective: Objective, window: Window) -> TimeSlices | None:
-    """Slices of time that a document asks for; None with Occurrences."""
+    """Return the requested slices of time; None with Occurrences."""
     where: Place = ("spec", "objectives", 0)
     requested = objective.timeSliceTarget, objective.timeSliceWindow
     if method != "Timeslices":
@@ -210,7 +210,7 @@ def _calendar(wanted: TimeWindow, calendar: Calendar) -> CalendarWindow:
 
 
 def default_slos() -> list[Slo]:
-    """The SLOs that come with stepwatch."""
+    """Return the SLOs shipped with stepwatch."""
     folder = resources.files(__package__) / "documents"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return [parse_slo((folder / name).read_text(encoding="utf-8"), name) for name in names]

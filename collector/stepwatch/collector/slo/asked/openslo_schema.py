@@ -24,13 +24,13 @@ def _duration(text: str) -> str:
 
 
 class Strict(BaseModel):
-    """A key that is not known is a mistake, not a wish that nobody hears."""
+    """A base model that rejects unknown keys: a typo must not be ignored silently."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Metadata(Strict):
-    """What a document is called."""
+    """A document's name and labels."""
 
     name: Annotated[str, AfterValidator(_name)]
     displayName: str = ""
@@ -39,13 +39,13 @@ class Metadata(Strict):
 
 
 class SourceSpec(Strict):
-    """Which SLI of ours."""
+    """The name of a stepwatch SLI."""
 
     sli: str
 
 
 class MetricSource(Strict):
-    """Where values come from."""
+    """The source of a metric's values."""
 
     type: Literal["stepwatch"] = "stepwatch"
     spec: SourceSpec
@@ -58,7 +58,7 @@ class Metric(Strict):
 
 
 class RatioMetric(Strict):
-    """Good of total device-seconds."""
+    """Good over total device-seconds."""
 
     counter: Any = None
     good: Metric
@@ -80,18 +80,18 @@ class IndicatorSpec(Strict):
 
 
 class Indicator(Strict):
-    """What is measured."""
+    """The measured indicator."""
 
     metadata: Any = None
     spec: IndicatorSpec
 
 
 _SHARE = Field(gt=0, allow_inf_nan=False, max_digits=12, decimal_places=12)
-"""More digits would only make documents long; 1e-99999 is a number, too."""
+"""The digit limit only keeps documents short; 1e-99999 is also a number."""
 
 
 class Objective(Strict):
-    """What is asked for: a target, of device-seconds or of slices of time, or a limit."""
+    """The objective: a target, for device-seconds or slices of time, or a limit."""
 
     displayName: str = ""
     target: Annotated[Decimal, _SHARE, Field(lt=1)] | None = None
@@ -102,14 +102,14 @@ class Objective(Strict):
 
 
 class Calendar(Strict):
-    """Where the periods of a calendar begin."""
+    """The start and time zone of calendar periods."""
 
     startTime: str
     timeZone: str
 
 
 class TimeWindow(Strict):
-    """Over which time."""
+    """The window of an SLO."""
 
     duration: Annotated[str, AfterValidator(_duration)]
     isRolling: bool = True
@@ -117,7 +117,7 @@ class TimeWindow(Strict):
 
 
 class Spec(Strict):
-    """All of an SLO."""
+    """The complete content of an SLO."""
 
     description: Any = None
     service: Any = None
@@ -142,4 +142,4 @@ _MODELS = (
     Objective, Calendar, TimeWindow, Spec, Document,
 )  # fmt: skip
 KEYS = sorted({key for model in _MODELS for key in model.model_fields})
-"""All keys that a document may hold."""
+"""All keys that a document may contain."""

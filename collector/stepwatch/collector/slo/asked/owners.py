@@ -1,4 +1,4 @@
-"""Who jobs are accounted to, for reports: as they say themselves, or as the site file says. Pure.
+"""Owners of jobs for reports, from the job itself or from the site file. Pure.
 
 owners:
   - jobs: llama-*
@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 
 FIELDS = ("project", "team", "cost_centre")
 _MOST = 64
-"""Characters of each."""
+"""Maximum characters per field."""
 
 
 class OwnerRule(NamedTuple):
-    """Jobs whose names fit the pattern `jobs`, and what is said of them: some of `FIELDS`."""
+    """A pattern `jobs` for job names, and the owner of matching jobs: some of `FIELDS`."""
 
     jobs: str
     owner: Mapping[str, str]
 
 
 def said_of(facts: Mapping[str, str]) -> dict[str, str]:
-    """Those of `FIELDS` that the facts of a run say."""
+    """Return the `FIELDS` in a run's facts."""
     return {name: facts[f"owner.{name}"] for name in FIELDS if facts.get(f"owner.{name}")}
 
 
 def owner_in(document: Mapping[str, Any]) -> dict[str, str]:
-    """Those of `FIELDS` that the account of a day was stored with."""
+    """Return the `FIELDS` stored with a day's account."""
     owner = document.get("owner")
     return (
         said_of({f"owner.{name}": str(text) for name, text in owner.items()})
@@ -41,7 +41,7 @@ def owner_in(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def owner_of(job: str, declared: Mapping[str, str], rules: Iterable[OwnerRule]) -> dict[str, str]:
-    """The known `FIELDS` of a job.
+    """Return a job's owner `FIELDS`.
 
     A field that its run has `declared` wins; else the first matching rule that names it.
     """

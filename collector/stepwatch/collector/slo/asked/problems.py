@@ -1,4 +1,4 @@
-"""What is wrong in a document that somebody wrote, one line each: place, problem and remedy."""
+"""Problems in user-written documents, one line each: place, problem and remedy."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.phrases import closest_hint
 
 MAX_ERRORS = 20
-"""Lines about one document: one mistake may stand in a thousand places."""
+"""Maximum problem lines per document: one mistake may occur in a thousand places."""
 M = TypeVar("M", bound=BaseModel)
 
 
 class Hints(NamedTuple):
-    """What to do by place, as keys joined by points, and the keys that there are."""
+    """Remedies by place (keys joined by points), and the valid keys."""
 
     to_do: Mapping[str, str]
     keys: Collection[str]
 
 
 def validated(model: type[M], text: str, source: str, hints: Hints) -> tuple[Document, M]:
-    """A YAML document, and what it holds in the shape of `model`.
+    """Return a YAML document, and its content as a `model`.
 
     Raises:
-        ConfigurationError: it has another shape; a line for each problem: file, line, key, remedy.
+        ConfigurationError: its shape is wrong; a line per problem: file, line, key, remedy.
     """
     try:
         document = read_yaml(text)
@@ -35,14 +35,14 @@ def validated(model: type[M], text: str, source: str, hints: Hints) -> tuple[Doc
     except YamlError as error:
         raise ConfigurationError(f"{source}:{error.line}: {error}") from error
     except ValidationError as error:
-        # Of a value that is in the error nothing is shown: it may be a secret in a wrong place.
+        # Errors never show the value: it may be a secret in a wrong place.
         errors = error.errors(include_input=False)[:MAX_ERRORS]
         lines = [problem_line(problem, document, source, hints, model) for problem in errors]
         raise ConfigurationError("\n".join(lines)) from error
 
 
 def refuse(problems: Iterable[tuple[Place, str]], document: Document, source: str) -> None:
-    """Refuse a document that has the right shape and in which something is wrong.
+    """Refuse a document with a valid shape and other problems.
 
     Raises:
         ConfigurationError: there is a problem; a line for each.
@@ -55,8 +55,11 @@ def refuse(problems: Iterable[tuple[Place, str]], document: Document, source: st
 def problem_line(
     problem: Any, document: Document, source: str, hints: Hints, model: type[BaseModel]
 ) -> str:
-    """One problem that pydantic found, in one line: what the hints say of its place, where in the
-    `model` its key belongs, or the nearest of the keys that there are."""
+    """Return one pydantic problem as one line.
+
+    The remedy is the hint for its place, the right place in `model` for its key, or the nearest
+    valid key.
+    """
     to_do, place, fields = hints.to_do, problem["loc"], model.model_fields
     names = ".".join(str(part) for part in place if isinstance(part, str))
     message = "is missing" if problem["type"] == "missing" else problem["msg"]
@@ -74,7 +77,7 @@ def problem_line(
 
 
 def _misplaced(key: str, keys: Collection[str], model: type[BaseModel]) -> tuple[str, str]:
-    """What is wrong with a key that is not known where it stands, and what to do."""
+    """Return the problem and the remedy for a key that is unknown in its place."""
     homes = sorted(key_homes(model, key))
     if homes:
         return "there is no such key here", f"write it under {' or '.join(homes)}"
@@ -83,7 +86,10 @@ def _misplaced(key: str, keys: Collection[str], model: type[BaseModel]) -> tuple
 
 
 def key_homes(model: type[BaseModel], key: str, prefix: str = "") -> set[str]:
-    """Places below the top of a model in which `key` may stand, as `alerting` or `classes.NAME`."""
+    """Return the places below a model's top that accept `key`.
+
+    Examples: `alerting`, `classes.NAME`.
+    """
     homes = set()
     for name, field in model.model_fields.items():
         if prefix and key == (field.alias or name):
@@ -97,7 +103,7 @@ def key_homes(model: type[BaseModel], key: str, prefix: str = "") -> set[str]:
 def _inner_models(
     annotation: Any, *, keyed: bool = False
 ) -> Iterator[tuple[type[BaseModel], bool]]:
-    """Models within an annotation, and whether they are values of a mapping."""
+    """Yield the models within an annotation, and whether they are values in a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, keyed
         return
@@ -106,6 +112,6 @@ def _inner_models(
 
 
 def _shorter(place: Place) -> list[str]:
-    """The place without names that somebody chose: classes.production.slos -> classes.slos."""
+    """Return the place without user-chosen names: classes.production.slos -> classes.slos."""
     names = [str(part) for part in place if isinstance(part, str)]
     return [".".join([*names[:1], *names[-1:]]), names[0] if names else ""]

@@ -1,6 +1,6 @@
-"""Rate cards: what a device-hour costs, from when on. Pure.
+"""Rate cards: the price of a device-hour, and its first valid day. Pure.
 
-A card is a TOML file. The newest rate that fits a job's class and is valid on a day is that day's:
+A card is a TOML file. For each day the newest rate that fits the job's class is valid:
 
     currency = "USD"
 
@@ -32,7 +32,7 @@ HOUR = 3600.0
 
 
 class Rate(NamedTuple):
-    """Money for a device-hour of jobs of a class (empty: of any) from a day on."""
+    """Price of a device-hour for a job class (empty: any) from a day on."""
 
     since: date
     device_hour: float
@@ -40,7 +40,7 @@ class Rate(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Money for a device-second, in a currency."""
+    """Price of a device-second, in a currency."""
 
     money: float
     currency: str
@@ -53,8 +53,10 @@ class RateCard(NamedTuple):
     rates: tuple[Rate, ...]
 
     def on(self, day_s: int, job_class: str) -> float | None:
-        """What a device-hour costs on the day that begins at `day_s` (Unix seconds), None where no
-        rate is valid: one for the class goes before one for any."""
+        """Return the price of a device-hour on a day, None without a valid rate.
+
+        The day begins at `day_s` (Unix seconds). A rate for the class precedes one for any class.
+        """
         day = datetime.fromtimestamp(day_s, UTC).date()
         fitting = [
             rate for rate in self.rates if rate.since <= day and rate.job_class in ("", job_class)
@@ -63,7 +65,7 @@ class RateCard(NamedTuple):
         return None if best is None else best.device_hour
 
     def price(self, at_s: float, job_class: str) -> Price | None:
-        """What a device-second costs at Unix time `at_s`; None where no rate is valid."""
+        """Return the price of a device-second at Unix time `at_s`; None without a valid rate."""
         rate = self.on(int(at_s), job_class)
         return None if rate is None else Price(rate / HOUR, self.currency)
 
@@ -72,8 +74,8 @@ def read_rates(path: Path) -> RateCard:
     """Read a rate card.
 
     Raises:
-        ConfigurationError: it cannot be read, or something in it is wrong; one line for each
-            problem, with the line of the file and what to write.
+        ConfigurationError: it cannot be read, or has an error; one line per problem, with the line
+            in the file and the remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -82,7 +84,7 @@ def read_rates(path: Path) -> RateCard:
         raise ConfigurationError(f"{path}: {file_problem(error)}; pass --rates FILE") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: {file_problem(error)}; write TOML") from error
-    except ValueError as error:  # no TOML, or a number of more digits than Python reads
+    except ValueError as error:  # invalid TOML, or a number with more digits than Python reads
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{path}: nested too deeply; write [[rate]] tables") from error
@@ -122,7 +124,7 @@ def _card(card: Mapping[str, Any], text: str, source: str) -> RateCard:
 
 
 def _wrong(table: Any) -> str:
-    """What is wrong with one rate, and what to write; empty where nothing is."""
+    """Return the problem with one rate and its remedy; empty if it is valid."""
     if not isinstance(table, dict):
         return "rate: write [[rate]]"
     for key in table:
@@ -139,8 +141,7 @@ def _wrong(table: Any) -> str:
 
 
 def _line(text: str, key: str, number: int = 0) -> int:
-    """The line on which a key, a regular expression, stands for the `number`-th time after the
-    first."""
+    """Return the line of a key (a regular expression), at its `number`-th repetition."""
     lines = [
         line_number
         for line_number, line in enumerate(text.splitlines(), 1)
@@ -150,7 +151,10 @@ def _line(text: str, key: str, number: int = 0) -> int:
 
 
 def cost_of(by_day: Mapping[int, float], job_class: str, card: RateCard) -> tuple[float, float]:
-    """Money for a job's device-seconds by day (Unix seconds), and those of days without a rate."""
+    """Return a job's costs, and its seconds on days without a rate.
+
+    `by_day` holds device-seconds by day (Unix seconds).
+    """
     money = without = 0.0
     for day, seconds in by_day.items():
         rate = card.on(day, job_class)

@@ -1,4 +1,4 @@
-"""The site file: which SLOs jobs of a class have, and when work was planned. YAML.
+"""The site file: SLOs for job classes, and planned work. YAML.
 
     classes:
       production:
@@ -15,9 +15,9 @@
         project: llama
         team: pretraining
 
-`pages` of a class and the section `alerting` are for `stepwatch build` alone. A class that is not
-named has the SLOs of the class "*", or all where there is none. Planned time counts for nothing, in
-any SLO. Where nobody gives a site file or documents, those in this folder are in force.
+`pages` in a class and the section `alerting` are for `stepwatch build` alone. A class that is not
+named has the SLOs of the class "*", or all SLOs without it. Planned time does not count in any SLO.
+Without a given site file or documents, the files in this folder apply.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from stepwatch.signals.phrases import file_problem
 
 Span = tuple[float, float]
 OTHERS = "*"
-"""In a site file: the classes that it does not name."""
+"""In a site file: all classes that it does not name."""
 
 
 class Planned(NamedTuple):
-    """Time in which work was planned: it counts for no SLO of jobs of `classes`, of all if None."""
+    """Planned work: its time does not count for jobs in `classes`, or in all classes if None."""
 
     from_s: float
     until_s: float
@@ -55,7 +55,7 @@ class Planned(NamedTuple):
 
 
 def apart(spans: Iterable[Span]) -> list[Span]:
-    """The same spans in rising order, those that touch as one."""
+    """Return the spans in rising order, with touching spans merged."""
     merged: list[Span] = []
     for first, until in sorted(spans):
         if merged and first <= merged[-1][1]:
@@ -66,8 +66,10 @@ def apart(spans: Iterable[Span]) -> list[Span]:
 
 
 class Objectives(NamedTuple):
-    """What is asked of jobs: SLOs by name, names by class, and planned work; what their device-time
-    costs, None where nobody gave a rate card; and who they are accounted to."""
+    """Requirements for jobs: SLOs, classes, planned work, rates and owners.
+
+    `slos` is by name, `classes` maps a class to SLO names, `rates` is None without a rate card.
+    """
 
     slos: Mapping[str, Slo]
     classes: Mapping[str, tuple[str, ...]] = {}
@@ -76,13 +78,13 @@ class Objectives(NamedTuple):
     owners: tuple[OwnerRule, ...] = ()
 
     def of(self, job_class: str) -> list[Slo]:
-        """The SLOs of jobs of a class; all of them where the site says nothing of any other."""
+        """Return the SLOs for jobs in a class; all of them if the site names no default."""
         default_names = self.classes.get(OTHERS, tuple(self.slos))
         names = self.classes.get(job_class, default_names)
         return [self.slos[name] for name in names]
 
     def planned_for(self, job_class: str) -> list[Planned]:
-        """When work was planned that jobs of a class do not pay for."""
+        """Return the planned work that jobs in a class are not charged for."""
         return [
             planned
             for planned in self.planned
@@ -90,12 +92,14 @@ class Objectives(NamedTuple):
         ]
 
     def without(self, job_class: str) -> Sequence[Span]:
-        """Planned time of jobs of a class: spans in rising order and apart, Unix seconds."""
+        """Return the planned time for jobs in a class: rising, disjoint spans, Unix seconds."""
         return apart((planned.from_s, planned.until_s) for planned in self.planned_for(job_class))
 
     def of_generations(self, generations: Mapping[str, Generation]) -> Objectives:
-        """The same, each SLO with the number of its generation and since when that is in force; one
-        that asks for something else than its newest generation has none yet."""
+        """Return the objectives with each SLO's generation and its start.
+
+        An SLO that differs from its newest generation has none yet.
+        """
         slos = {
             name: slo._replace(
                 generation=generations[name].number, since_s=generations[name].since_s
@@ -107,14 +111,14 @@ class Objectives(NamedTuple):
         return self._replace(slos=slos)
 
     def asked_otherwise(self, generations: Mapping[str, Generation]) -> list[str]:
-        """Names of SLOs of which the newest generation asks for something else."""
+        """Return the names of SLOs that differ from their newest generation."""
         slos = self.slos.items()
         return [
             n for n, slo in slos if n in generations and generations[n].revision != slo.revision
         ]
 
     def changes_since(self, previous: Objectives) -> list[str]:
-        """What is asked for otherwise than before, a line each."""
+        """Return the changes since `previous`, a line each."""
         changes = []
         for name in sorted(self.slos.keys() | previous.slos.keys()):
             old, new = previous.slos.get(name), self.slos.get(name)
@@ -141,12 +145,14 @@ class Objectives(NamedTuple):
 def read_objectives(
     folder: Path | None = None, site: Path | None = None, rates: Path | None = None
 ) -> Objectives:
-    """Read all documents of a folder, the site file and the rate card; where there is no folder the
-    shipped SLOs, and where there is neither folder nor site file the shipped site file, too.
+    """Read a folder's documents, the site file and the rate card.
+
+    Without a folder the shipped SLOs apply; without folder and site file also the shipped site
+    file.
 
     Raises:
-        ConfigurationError: something cannot be read or is wrong; a line for each problem, with the
-            file, the line, and what to write.
+        ConfigurationError: a file cannot be read or is wrong; a line per problem, with the file,
+            the line, and the remedy.
     """
     objectives = _objectives(folder, site)
     return objectives if rates is None else objectives._replace(rates=read_rates(rates))
@@ -168,7 +174,7 @@ def _objectives(folder: Path | None, site: Path | None) -> Objectives:
 
 
 def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
-    """The SLOs with what the `text` of a site file says of them."""
+    """Return the SLOs combined with the `text` of a site file."""
     document, parsed = validated(SiteDocument, text, source, Hints(REMEDIES, KEYS))
     refuse(_problems(parsed, slos), document, source)
     planned = tuple(
@@ -188,7 +194,7 @@ def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
 
 
 def _documents(folder: Path) -> dict[str, Slo]:
-    """All SLOs of a folder by name."""
+    """Return a folder's SLOs by name."""
     files = sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
     if not files:
         raise ConfigurationError(f"{folder}: holds no *.yaml; write an SLO document there")
@@ -213,7 +219,7 @@ def _documents(folder: Path) -> dict[str, Slo]:
 
 
 def _problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
-    """What is wrong in a site file that has the right shape: places, and what to do."""
+    """Yield the problems in a site file with a valid shape: places, and remedies."""
     yield from class_problems(site, slos)
     for number, planned in enumerate(site.maintenance):
         place: Place = ("maintenance", number)
@@ -227,7 +233,7 @@ def _problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place
 
 
 def _moment(written: Any) -> float | None:
-    """Unix seconds of what is written as a moment with its time zone; None where it is none."""
+    """Return the Unix seconds of a moment with a time zone; None if it is invalid."""
     if isinstance(written, str):
         try:
             written = datetime.fromisoformat(written)
@@ -237,5 +243,5 @@ def _moment(written: Any) -> float | None:
         return None
     try:
         return written.astimezone(UTC).timestamp()
-    except (ValueError, OverflowError):  # in its zone it is before the year 1, or after 9999
+    except (ValueError, OverflowError):  # in UTC it is before the year 1, or after 9999
         return None

@@ -1,4 +1,4 @@
-"""The shape of a site file. The section `alerting` is read by `stepwatch build` alone."""
+"""The shape of a site file. Only `stepwatch build` reads the section `alerting`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ REMEDIES = {
     "owners": "write a list of jobs with their project, team or cost_centre",
     "owners.jobs": "write the name of a job, or a pattern such as llama-*",
 }
-"""What to do about a mistake in each place."""
+"""Remedies for mistakes by place."""
 
 KEYS = (
     *("classes", "maintenance", "slos", "pages", "from", "until", "why", "owners", "jobs"),
     *("alerting", *FIELDS),
 )
-"""Every key that somebody may have meant."""
+"""All keys that a user may have meant."""
 
 
 class SiteClass(Strict):
-    """What jobs of a class are asked for; `pages`: what is urgent in them wakes somebody. Where it
-    is missing, jobs of the class production page, and those of no other."""
+    """SLOs for a job class, and whether its urgent alerts page.
+
+    Without `pages`, only the class production pages.
+    """
 
     slos: list[str]
     pages: bool | None = None
@@ -47,7 +49,7 @@ class Maintenance(Strict):
 
 
 class Owner(Strict):
-    """Who jobs whose names fit the pattern `jobs` are accounted to."""
+    """The owner of jobs whose names match the pattern `jobs`."""
 
     jobs: str
     project: str = ""
@@ -56,7 +58,7 @@ class Owner(Strict):
 
 
 class SiteDocument(Strict):
-    """A whole site file."""
+    """A complete site file."""
 
     classes: dict[str, SiteClass] = Field(default_factory=dict)
     maintenance: list[Maintenance] = Field(default_factory=list)

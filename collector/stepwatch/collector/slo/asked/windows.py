@@ -1,4 +1,4 @@
-"""The windows that SLOs are over: rolling, of the calendar, or the whole run. Pure."""
+"""SLO windows: rolling, calendar, or the whole run. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class RollingWindow(NamedTuple):
     seconds: int
 
     def begins(self, now_s: float, first_s: float) -> float:
-        """Unix seconds at which the window begins that holds `now_s`."""
+        """Return the start of the window that contains `now_s`, Unix seconds."""
         return now_s - self.seconds
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The window in plain words."""
         return f"the last {_span(self.seconds)}"
 
 
 class CalendarWindow(NamedTuple):
-    """Spans of `periods` of a `unit` of `CALENDAR_UNITS` from `start` on, by the clocks of `zone`.
+    """Calendar periods of `periods` units each from `start`, by the clocks of `zone`.
 
-    `start` is a local time: a day has 23 or 25 hours where clocks are set, a period of months ends
-    on its last day where there is no such day in a month.
+    `unit` is in `CALENDAR_UNITS`. `start` is a local time: a day has 23 or 25 hours at a clock
+    change. A period in months ends on the last day of a month that lacks the start day.
     """
 
     periods: int
@@ -40,7 +40,7 @@ class CalendarWindow(NamedTuple):
     zone: str
 
     def begins(self, now_s: float, first_s: float) -> float:
-        """Unix seconds at which the period begins that holds `now_s`.
+        """Return the start of the period that contains `now_s`, Unix seconds.
 
         Months from 31 January on, at 1 March: the period began on 28 February, or 29.
         """
@@ -52,7 +52,7 @@ class CalendarWindow(NamedTuple):
         else:
             months = (local.year - self.start.year) * 12 + local.month - self.start.month
             number = months // (_MONTHS[self.unit] * self.periods)
-        # Local clocks are set back and months are short: look at the period before and after, too.
+        # Local clocks are set back and months are short: check the previous and next period, too.
         moments = (self._begin(period, zone) for period in range(number + 1, number - 3, -1))
         return next(moment for moment in moments if moment <= now_s)
 
@@ -65,7 +65,7 @@ class CalendarWindow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The window in plain words."""
         unit = {"d": "day", "w": "week", "M": "month", "Q": "quarter", "Y": "year"}[self.unit]
         period = f"each {unit}" if self.periods == 1 else f"each {self.periods} {unit}s"
         return f"{period} of the calendar ({self.zone})"
@@ -75,12 +75,12 @@ class RunWindow(NamedTuple):
     """The whole run so far."""
 
     def begins(self, now_s: float, first_s: float) -> float:
-        """Unix seconds at which the run began."""
+        """Return the start of the run, Unix seconds."""
         return min(first_s, now_s)
 
     @property
     def words(self) -> str:
-        """As people say it."""
+        """The window in plain words."""
         return "the run"
 
 
@@ -88,7 +88,7 @@ Window = RollingWindow | CalendarWindow | RunWindow
 
 
 def shortest_seconds(window: Window) -> float:
-    """How long a window is at least: what burns must be reached within; infinite for a run."""
+    """Return a window's least length, in which burn must be reachable; infinite for a run."""
     if isinstance(window, RollingWindow):
         return float(window.seconds)
     if isinstance(window, RunWindow):
@@ -98,7 +98,7 @@ def shortest_seconds(window: Window) -> float:
 
 
 def longest_seconds(window: Window) -> float:
-    """How long a window is at most; infinite for a run."""
+    """Return the greatest length of a window; infinite for a run."""
     if isinstance(window, RollingWindow):
         return float(window.seconds)
     if isinstance(window, RunWindow):

@@ -1,4 +1,4 @@
-"""YAML as plain values that remember the lines they were written on."""
+"""YAML as plain values with their line numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import yaml
 
 Place = tuple[str | int, ...]
-"""Keys and list positions on the way to a value."""
+"""Keys and list positions on the path to a value."""
 
 
 class Document(NamedTuple):
@@ -17,14 +17,14 @@ class Document(NamedTuple):
     lines: dict[Place, int]
 
     def line_of(self, place: Place) -> int:
-        """The line of `place`, or of what is nearest above it and exists."""
+        """Return the line of `place`, or of the nearest existing parent."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
 
 
 class YamlError(Exception):
-    """Text that is no YAML document of plain values; `line` counts from 1."""
+    """The text is no YAML document with plain values; `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class YamlError(Exception):
 
 
 def read_yaml(text: str) -> Document:
-    """Read one document of maps, lists and scalars; numbers with a point stay text, exactly.
+    """Read one document with maps, lists and scalars; decimal numbers stay text, exactly.
 
     Raises:
         YamlError: it is not YAML, repeats a key, uses an alias or a tag, or holds two documents.
@@ -51,7 +51,7 @@ def read_yaml(text: str) -> Document:
 
 
 def _refuse_aliases(text: str) -> None:
-    """An alias stands for a value elsewhere: a few lines of them may stand for gigabytes."""
+    """Refuse aliases: a few lines of nested aliases may expand to gigabytes."""
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise YamlError(_line(event.start_mark), "an alias (*name); write the value out")
@@ -84,5 +84,5 @@ def _scalar(node: yaml.Node) -> Any:
 
 
 def _line(mark: Any) -> int:
-    """From 1, as editors count."""
+    """Return the line number from 1, as editors count."""
     return 1 if mark is None else mark.line + 1

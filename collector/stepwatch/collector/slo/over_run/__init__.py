@@ -1,1 +1,1 @@
-"""SLIs over a run as a whole, so far: a registry of files, one each or a family of one formula."""
+"""SLIs over a whole run so far: a registry of files, each with one SLI or a family."""

@@ -1,4 +1,4 @@
-"""Intervals of rates of few events, and of shares of few trials: exact ones. Pure."""
+"""Exact intervals for rates with few events, and for shares with few trials. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 _TAIL = 0.05
-"""In each of the two tails: an interval of 90 %."""
+"""Probability in each of the two tails: a 90 % interval."""
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
-    """The 90 % interval of the expected number of events where `count` came (Garwood 1936).
+    """Return the 90 % interval for the expected number of events, given `count` (Garwood 1936).
 
     Worked example: none came -> 0 to 3.0; one -> 0.05 to 4.7.
     """
@@ -22,10 +22,10 @@ def poisson_interval(count: int) -> tuple[float, float]:
 
 
 def share_interval(good: int, trials: int) -> tuple[float, float]:
-    """The 90 % interval of a share of which `good` of `trials` are known: the posterior with
-    Jeffreys' prior, Beta(good + 1/2, trials - good + 1/2).
+    """Return the 90 % interval for a share with `good` out of `trials`.
 
-    Nothing is known of no trials: 0 to 1. Worked example: 3 of 3 -> 0.56 to 1.0.
+    It is the posterior with Jeffreys' prior, Beta(good + 1/2, trials - good + 1/2). Without trials
+    it is 0 to 1. Worked example: 3 of 3 -> 0.56 to 1.0.
     """
     if not trials:
         return 0.0, 1.0
@@ -40,7 +40,7 @@ def share_interval(good: int, trials: int) -> tuple[float, float]:
 
 
 def _poisson_up_to(count: int, mean: float) -> float:
-    """The chance of at most `count` events."""
+    """Return the probability of at most `count` events."""
     if mean <= 0:
         return 1.0
     logs = (events * math.log(mean) - math.lgamma(events + 1) - mean for events in range(count + 1))
@@ -48,9 +48,9 @@ def _poisson_up_to(count: int, mean: float) -> float:
 
 
 def _beta_up_to(x: float, alpha: float, beta: float, steps: int = 400) -> float:
-    """The chance that a variable of Beta(one, other) is at most `x`.
+    """Return the probability that a Beta(alpha, beta) variable is at most `x`.
 
-    With x = sin(t)**2 its density has no pole at either end: 2 sin(t)**(2 a - 1) cos(t)**(2 b - 1).
+    With x = sin(t)**2 its density has no pole: 2 sin(t)**(2 a - 1) cos(t)**(2 b - 1).
     """
     log = math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta) + math.log(2.0)
     end = math.asin(math.sqrt(min(1.0, max(0.0, x))))
@@ -67,7 +67,7 @@ def _beta_up_to(x: float, alpha: float, beta: float, steps: int = 400) -> float:
 
 
 def _root(rises_or_falls: Callable[[float], float], low: float, high: float) -> float:
-    """Where a monotonic function is 0, to 9 digits."""
+    """Return the root of a monotonic function, to 9 digits."""
     rising = rises_or_falls(high) > rises_or_falls(low)
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Which SLIs over a run there are, and all of their readings of a job."""
+"""Discovery of SLIs over a run, and a job's readings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def discover_run_slis() -> Mapping[str, RunSli]:
-    """All of them by name: those that the field numbers in its order, then the others.
+    """Return all run SLIs by name: numbered ones first, in that order, then the others.
 
     Raises:
         LookupError: a file names no SLI, or one that another file names.
@@ -38,7 +38,7 @@ def _number(sli: RunSli) -> int:
 
 
 def readings(facts: JobFacts, names: Iterable[str] | None = None) -> dict[str, Reading]:
-    """What each SLI is of a job, or those of `names`. One that cannot be computed is unknown."""
+    """Return each SLI's reading for a job, or only `names`; a failed one is unknown."""
     available = discover_run_slis()
     return {
         name: _measured(available[name], facts) for name in (available if names is None else names)
@@ -48,13 +48,13 @@ def readings(facts: JobFacts, names: Iterable[str] | None = None) -> dict[str, R
 def _measured(sli: RunSli, facts: JobFacts) -> Reading:
     try:
         return sli.measure(facts)
-    except CONTAINED as error:  # it is a figure less; the others stand
+    except CONTAINED as error:  # one reading is missing; the others remain valid
         logger.error("SLI %s of %s", sli.name, facts.job.name, exc_info=error)
         return unknown(f"it could not be computed: {type(error).__name__}")
 
 
 def definitions() -> list[dict[str, str]]:
-    """What each SLI is: for documentation, and for whoever writes an SLO."""
+    """Return each SLI's definition, for documentation and for SLO authors."""
     return [
         {field: value for field, value in sli._asdict().items() if isinstance(value, str)}
         for sli in discover_run_slis().values()

@@ -1,4 +1,4 @@
-"""What an SLI over a run is: its definition, and what it reads. Pure."""
+"""Definition and input of an SLI over a run. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from stepwatch.collector.state.job import LiveJob, RunKey
 
 
 class Reading(NamedTuple):
-    """The value of an SLI, NaN where it is `unknown`, which then says why.
+    """An SLI's value; NaN with the reason in `unknown`.
 
-    `events` is how many events, steps or devices it is made of, NaN where that means nothing;
-    `low` and `high` are the ends of its 90 % interval, NaN where it has none; `detail` says more.
+    `events` counts events, steps or devices, NaN if undefined. `low` and `high` are its
+    90 % interval, NaN without one. `detail` adds a note.
     """
 
     value: float
@@ -29,13 +29,16 @@ class Reading(NamedTuple):
 
 
 def unknown(reason: str) -> Reading:
-    """A reading that there is not, and why: never 0, and never left out."""
+    """Return a missing reading with its reason: never 0, and never left out."""
     return Reading(math.nan, unknown=reason)
 
 
 class Cost(NamedTuple):
-    """Money for a job's device-time, in a currency; the device-seconds of days without a rate, of
-    which it is unknown; and the tokens of steps that were kept."""
+    """A job's device-time cost in a currency.
+
+    `without_rate` is the device-seconds on days without a rate, whose cost is unknown, `tokens` the
+    tokens of kept steps.
+    """
 
     money: float
     currency: str
@@ -44,17 +47,17 @@ class Cost(NamedTuple):
 
 
 class JobFacts:
-    """What SLIs over a run read of a job at a time.
+    """Input for SLIs over a run, at one time.
 
     Args:
-        job: all that was received of it, folded.
-        attempts: the steps that count, by run.
+        job: the job, with all received segments folded in.
+        attempts: the counted steps, by run.
         state: running, finished, failed, interrupted, or unknown.
-        device_seconds: allocated device-seconds by what they went to, empty before the first look.
-        cost: of that device-time, None without a rate card.
-        ratios: the sums of SLIs in slices, by name.
-        incidents: how many incidents were opened, by kind.
-        one_node_speed: tokens per second and device of jobs of its class on one node, NaN unknown.
+        device_seconds: allocated device-seconds by cause, empty before the first accounting.
+        cost: cost for that device-time, None without a rate card.
+        ratios: SLI sums over slices, by name.
+        incidents: opened incidents by kind.
+        one_node_speed: tokens per second and device for jobs in its class on one node, NaN unknown.
         now_s: Unix seconds.
     """
 
@@ -82,16 +85,16 @@ class JobFacts:
 
     @cached_property
     def runs(self) -> list[tuple[Attempt, int | None]]:
-        """All runs in their order, each with the step that a later one resumed at."""
+        """All runs in order, each with the step at which a later one resumed."""
         return list(self.job.runs().values())
 
     @property
     def allocated(self) -> float:
-        """Allocated device-seconds; 0.0 before the first look at the accounts."""
+        """Allocated device-seconds; 0.0 before the first accounting."""
         return sum(self.device_seconds.values())
 
     def share(self, *causes: str) -> Reading:
-        """The share of the allocated device-time that went to these."""
+        """Return the share of the allocated device-time that went to these causes."""
         if not self.allocated > 0:
             return unknown("no device-time is accounted yet")
         return Reading(
@@ -102,9 +105,9 @@ class JobFacts:
 class RunSli(NamedTuple):
     """An SLI over a run.
 
-    `name` as in documents, `mission` the number that the field's list gives it, empty for others;
-    `what` is measured, by which `formula`, in `unit`, weighted by `weight`; `expected` is what is
-    usual or asked for, `trap` what misleads, `needs` the records that it is computed from.
+    `name` is the name in documents, `mission` its number in the field's list, empty without one.
+    `what` is measured by `formula` in `unit`, weighted by `weight`. `expected` is the usual or
+    required value, `trap` a pitfall, `needs` the input records.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""SLIs: one file each, which names its `SLI`. Nothing else lists them."""
+"""SLIs: one file each, which names its `SLI`. No other list exists."""

@@ -1,4 +1,4 @@
-"""Goodput: device-seconds of work that was preserved, of all device-seconds allocated."""
+"""Goodput: device-seconds with preserved work, as a share of all allocated device-seconds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from stepwatch.signals.arrays import Vector
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
-    """Good: device-seconds of finished steps that no later attempt redoes, but for the share in
-    which nothing moved, and of evaluations in them, which are work that was asked for. Total: all
-    allocated.
+    """Return good and total device-seconds per step.
 
-    Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
-    stalls and redone steps are all lost goodput. So is time in no step: a hang while it lasts and
-    until the ranks have ended, attempts that make no step, and waiting for the next attempt where
-    the devices were held. Steps that nobody reported count for neither.
+    Good: finished steps that no later attempt redoes, without their stalled share, and evaluations,
+    which are requested work. Total: all allocated device-seconds.
+
+    Allocation runs from an attempt's start to its last step, for all ranks, so start-up, stalls and
+    redone steps are lost goodput. So is time outside steps: a hang while it lasts and until the
+    ranks have ended, attempts without a step, and the wait for the next attempt while the devices
+    are held. Steps that no rank reported count for neither.
     """
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)

@@ -1,4 +1,4 @@
-"""Step time: device-seconds in steps that are not slow, of all device-seconds in steps."""
+"""Step time: the share of step device-seconds that is in steps at usual speed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.signals.arrays import Vector
 
 SLOW_STEP_FACTOR = 2.0
-"""A step longer than this many baselines of its attempt is slow (p95 <= 2 x p50 is the mark)."""
+"""A step longer than this multiple of its attempt's baseline is slow (the goal: p95 <= 2 x p50)."""
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
-    """Good: device-seconds in steps no longer than `SLOW_STEP_FACTOR` x the attempt's baseline.
+    """Return good and total device-seconds; steps up to `SLOW_STEP_FACTOR` x the baseline are good.
 
-    Where the baseline is NaN (too few steps yet, or none on that clock), a step is neither good nor
-    bad, and counts for neither. Evaluations and saves are not part of a step, nor is the time that
-    other ranks wait for them in it or in the next step: a rank that evaluates at the end of a step
-    enters the next one late. A stall is a step that does not end: it is bad while it lasts.
+    If the baseline is NaN (too few steps yet, or none on that clock), a step counts for neither.
+    Evaluations and saves are not part of a step. Neither is other ranks' wait for them in the step
+    or the next one: a rank that evaluates at the end of a step enters the next one late. A stall is
+    a step that does not end: it is bad while it lasts.
 
     Worked example: baseline 0.2 s; rank 0 evaluates for 3 s and the others wait for it, so that
     their step, or the next one, takes 3.2 s; 3.2 - 3 s is no more than 0.4 s: good.

@@ -1,4 +1,4 @@
-"""Waste by cause: where every device-second that a job was given went."""
+"""Waste by cause: the use of every device-second allocated to a job."""
 
 from .causes import CAUSES, DEFINITIONS, Spent
 from .days import (

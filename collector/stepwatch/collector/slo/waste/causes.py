@@ -1,4 +1,4 @@
-"""What device-time goes to: each device-second belongs to exactly one of these."""
+"""Causes of device-time: each device-second belongs to exactly one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Spent(StrEnum):
-    """What allocated device-time was spent on, in the order of reports."""
+    """Use of allocated device-time, in report order."""
 
     PRODUCTIVE = "productive"
     START_UP = "start-up"
@@ -28,7 +28,7 @@ CAUSES: tuple[Spent, ...] = tuple(Spent)
 
 
 class Definition(NamedTuple):
-    """What counts, by which formula, and where it misleads."""
+    """A cause's meaning, its formula, and its pitfall."""
 
     what: str
     formula: str

@@ -1,4 +1,4 @@
-"""Accounts of a job by day: small enough to be kept for ever. Pure."""
+"""A job's daily accounts, small enough to be kept for ever. Pure."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Days = dict[int, Integers]
 
 
 COLUMNS = (*CAUSES, "tokens", "steps")
-"""What an entry holds: microseconds by cause, and tokens and steps that were not redone."""
+"""Columns of an entry: microseconds by cause, and tokens and steps that were not redone."""
 
 
 OWNER = "owner"
-"""In a document: who the job is accounted to, beside its entry."""
+"""Key in a document for the job's owner, beside its entry."""
 
 
 def entries(attempt: AttemptSteps) -> Accounts:
-    """What became of each step of an attempt: (steps, columns), in the order of `COLUMNS`."""
+    """Return each step's entry: (steps, columns), in the order of `COLUMNS`."""
     steps = attempt.steps
     counted = ~steps.lost & (steps.observed > 0)
     counts = np.stack([np.where(counted, steps.tokens, 0), counted.astype(np.int64)], axis=1)
@@ -38,7 +38,7 @@ def entries(attempt: AttemptSteps) -> Accounts:
 
 
 def add_to_days(days: Days, ends_s: Vector, accounts: Accounts) -> None:
-    """Add entries of steps that end at `ends_s` (Unix seconds) to `days`, in place."""
+    """Add entries for steps that end at `ends_s` (Unix seconds) to `days`, in place."""
     starts = (ends_s // DAY_SECONDS).astype(np.int64) * DAY_SECONDS
     for start in np.unique(starts).tolist():
         sums = accounts[starts == start].sum(axis=0)
@@ -46,15 +46,15 @@ def add_to_days(days: Days, ends_s: Vector, accounts: Accounts) -> None:
 
 
 def document_of(entry: Integers) -> dict[str, int]:
-    """An entry by name, without what is 0."""
+    """Return an entry by name, without zeros."""
     return {str(name): int(value) for name, value in zip(COLUMNS, entry, strict=True) if value}
 
 
 def entry_of(document: Mapping[str, Any]) -> Integers:
-    """The entry that a document holds; what it does not name is 0, and its owner is none of it.
+    """Return the entry in a document; missing names are 0, and the owner is ignored.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: it holds other content.
     """
     columns = {str(name) for name in COLUMNS}
     counts = {name: value for name, value in document.items() if name != OWNER}
@@ -68,7 +68,7 @@ def _nothing() -> Integers:
 
 
 def job_days(attempts: Iterable[AttemptSteps], tails: Iterable[Tail] = ()) -> Days:
-    """All days of a job: of steps that were dropped, of those held, and of time in no step."""
+    """Return a job's days: dropped steps, steps in memory, and time outside steps."""
     days: Days = {}
     for attempt in attempts:
         for start, sums in _dropped(attempt).items():
@@ -83,8 +83,10 @@ def job_days(attempts: Iterable[AttemptSteps], tails: Iterable[Tail] = ()) -> Da
 
 
 def _dropped(attempt: AttemptSteps) -> Days:
-    """Days of steps that are held no longer. Of those that a later attempt redoes, what was
-    productive counts as redone, by slices; what they waited stays where it was."""
+    """Return the days of dropped steps.
+
+    Productive time of redone steps counts as redone, by slice; their waits are unchanged.
+    """
     if attempt.dropped is None:
         return {}
     days = {start: sums.copy() for start, sums in attempt.dropped.accounts.items()}

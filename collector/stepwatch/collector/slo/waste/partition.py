@@ -1,4 +1,4 @@
-"""Divides the allocated device-time of steps among its causes, to the microsecond. Pure."""
+"""Divides the steps' allocated device-time among causes, to the microsecond. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST = np.finfo(_FLOATS).max
 
 
 def partition(attempt: AttemptSteps) -> Accounts:
-    """What became of the allocated time of each step of `attempt`, in its order.
+    """Return the causes of each step's allocated time, in step order.
 
-    Allocated is the time since the step before ended, or since the attempt began, of all ranks. The
-    columns sum to it exactly: times are cut to microseconds where they accumulate, so the sums of
-    all steps are those of the whole time.
+    Allocated is all ranks' time since the previous step's end, or since the attempt's start. The
+    columns sum to it exactly: cumulative times are cut to microseconds, so the sums over all steps
+    equal the whole time.
 
-    Worked example: two ranks, 1.0 s since the step before; both report 0.9 s, of which rank 0 is in
-    a collective for 0.3 s and rank 1 for 0.1 s -> 1.4 s productive, 0.2 s straggling, 0.2 s exposed
+    Worked example: two ranks, 1.0 s since the previous step; both report 0.9 s, with rank 0 in a
+    collective for 0.3 s and rank 1 for 0.1 s -> 1.4 s productive, 0.2 s straggling, 0.2 s exposed
     communication, 0.2 s unknown: between the steps.
     """
     steps = attempt.steps
@@ -40,7 +40,7 @@ def partition(attempt: AttemptSteps) -> Accounts:
     unknown = CAUSES.index(Spent.UNKNOWN)
     accounts[:, unknown] = 0
     accounts[:, unknown] = total - accounts.sum(axis=1)
-    # Floats may sum to a microsecond more than there is: the largest part gives it back.
+    # Floats may sum to a microsecond too much: the largest part is reduced.
     over = np.flatnonzero(accounts[:, unknown] < 0)
     if len(over):
         largest = np.argmax(accounts[over], axis=1)
@@ -50,12 +50,12 @@ def partition(attempt: AttemptSteps) -> Accounts:
 
 
 def _cut(cumulative: Vector) -> Any:
-    """Whole microseconds of each step, of sums so far in seconds."""
+    """Return each step's whole microseconds, from cumulative seconds."""
     return np.diff(np.floor(cumulative * MICROSECONDS).astype(np.int64), prepend=0)
 
 
 def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
-    """Device-seconds by cause (steps,), all but what is unknown: no more than allocated."""
+    """Return device-seconds by cause (steps,) except unknown: at most the allocation."""
     steps = attempt.steps
     world, observed = steps.world, np.minimum(steps.observed, steps.world).astype(_FLOATS)
     allocated = steps.allocated * world
@@ -69,7 +69,7 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
     spent[Spent.STALL] = steps.busy * held_up
     explained = np.sum([*spent.values()], axis=0)
     gap = np.maximum(observed_time - explained, 0.0)
-    # Clocks of hosts and devices differ: what does not fit is made to.
+    # Host and device clocks differ: times that exceed the allocation are scaled down.
     scale = np.divide(
         observed_time, explained, out=np.ones_like(explained), where=explained > observed_time
     )
@@ -79,7 +79,7 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
     spent[Spent.STALL] = spent[Spent.STALL] + np.where(stands, gap, 0.0)
     if len(allocated) and not (attempt.dropped is not None and attempt.dropped.count):
         spent = _with_start_up(spent, gap[0], float(usual[0]) * world)
-    # Nothing is known to be kept of a step that an exception ended: a stall, if it was long.
+    # A step ended by an exception keeps no work: it is a stall, if it was long.
     redone, unfinished = steps.lost, steps.unfinished & ~steps.lost
     stood = unfinished & (steps.allocated > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual)))
     spent = {cause: np.where(redone | unfinished, 0.0, seconds) for cause, seconds in spent.items()}
@@ -89,8 +89,7 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
 
 
 def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector]:
-    """Device-seconds of the ranks that reported, by where they were; a step whose parts are not
-    known has none but its pauses."""
+    """Return the reporting ranks' device-seconds by cause; an unsplit step has only its pauses."""
     steps, parts = attempt.steps, attempt.steps.parts
     data, waits, bubble = (
         parts[name].astype(_FLOATS) for name in ("data", "collective", "pipeline_wait")
@@ -117,7 +116,7 @@ def _finite(seconds: Vector) -> Vector:
 def _with_start_up(
     spent: dict[Spent, Vector], gap: float, usual_step: float
 ) -> dict[Spent, Vector]:
-    """The first step: what lies before it, and what it takes beyond a usual one, is start-up."""
+    """Count the time before the first step, and its excess over a usual step, as start-up."""
     spent = {cause: seconds.copy() for cause, seconds in spent.items()}
     work = float(spent[Spent.PRODUCTIVE][0])
     beyond = max(0.0, work - usual_step)

@@ -1,7 +1,7 @@
-"""Device-time in no step: before the first one, after the last one, and until a job runs again.
+"""Device-time outside steps: before the first, after the last, and until the next run.
 
-It is all lost. While it lasts it counts as it passes; once a step ends that takes it in, it is
-that step's. Pure.
+All of it is lost. It counts as it passes; once a step ends that includes it, it is that step's.
+Pure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stepwatch.signals.arrays import Vector
 from .causes import Spent
 
 _GRID = ((10, 3600), (300, 86_400), (3600, 400 * 86_400))
-"""Seconds of a piece, in the first hour of a tail, the first day, and after."""
+"""Piece length in seconds, in the first hour of a tail, the first day, and after."""
 
 
 class Tail(NamedTuple):
-    """Time from `begins_s` to `ends_s` (Unix seconds) in which so many `devices` made no step."""
+    """Time from `begins_s` to `ends_s` (Unix seconds) in which `devices` devices made no step."""
 
     cause: Spent
     begins_s: float
@@ -35,10 +35,10 @@ class Tail(NamedTuple):
         return (self.ends_s - self.begins_s) * self.devices
 
     def pieces(self) -> tuple[Vector, Vector]:
-        """The middles of its pieces (pieces,), Unix seconds, and device-seconds of each.
+        """Return the pieces' middles (pieces,), Unix seconds, and their device-seconds.
 
-        They end at whole multiples of their length, so that all but the last stay as they are while
-        a tail grows: from 7 to 31 s there are pieces of 3, 10, 10 and 1 s.
+        They end at whole multiples of their length, so all but the last stay unchanged while a tail
+        grows: from 7 to 31 s there are pieces of 3, 10, 10 and 1 s.
         """
         edges = [self.begins_s]
         for length, until in _GRID:
@@ -51,13 +51,13 @@ class Tail(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is known of when a run ran; Unix seconds, None where it is not known.
+    """Times of a run; Unix seconds, None while unknown.
 
-    `last_s` is when its last step ended, or when it began, by the wall clock; `last_unset_s` the
-    same by clocks as they were set when it began, as are `over_s`, when its last rank ended, and
-    `seen_s`, when an agent last looked at one, of a run that nobody followed. `usual_s` is a usual
-    step, NaN while unknown, 0 before the first one. `next_began_s` is when the next run began,
-    `next_allocated_s` since when that one's devices have been held.
+    `last_s` is the end of its last step, or its start, by the wall clock; `last_unset_s` the same
+    by the clocks' setting at the start. So are `over_s`, the last rank's end, and `seen_s`, the
+    last agent reading of a run without a successor. `usual_s` is a usual step, NaN while unknown, 0
+    before the first one. `next_began_s` is the next run's start, `next_allocated_s` the start of
+    its device allocation.
     """
 
     devices: int
@@ -70,19 +70,22 @@ class Run(NamedTuple):
     next_began_s: float | None = None
     next_allocated_s: float | None = None
     finished: bool = False
-    """Whether it reached its end: then what its ranks did after the last step was no stall."""
+    """Whether it reached its end: then its ranks' time after the last step is no stall."""
     evaluated_s: float = 0.0
-    """When a rank was last seen in an evaluation, by clocks as they were set when the run began, of
-    one that goes on; 0 where none was."""
+    """When a rank was last seen in an evaluation, if the run continues; 0 if never.
+
+    By the clocks' setting at the run's start.
+    """
     saved_s: float = 0.0
-    """The same of a save."""
+    """When a rank was last seen in a save; likewise."""
 
 
 def tails_of(run: Run) -> Iterator[Tail]:
-    """The time after the last step of a run: until its ranks ended nothing moved, if that is more
-    than a step may take; of a run that finished it is unknown, as a last save or evaluation is not
-    in a step. Time up to an evaluation or a save in which a rank was seen is no stall. Then nothing
-    ran until the next one began, if the devices were held.
+    """Yield the time after a run's last step.
+
+    Until its ranks ended it is a stall, if it is longer than a step may take; after a finished run
+    it is unknown, as a last save or evaluation is not in a step. Time up to a seen evaluation or
+    save is no stall. Then, until the next run began, it is idle, if the devices were held.
 
     Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
     and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.

@@ -49,14 +49,15 @@ class RankClaims:
         self.world: Integers = np.zeros(0, dtype=np.int64)
         self.over: Mask = np.zeros(0, dtype=np.bool_)
         self._seen_s: Vector = np.zeros(0)
-        """Newest receive time of each node (nodes,), Unix seconds on the collector's clock: node
-        clocks may be wrong.
+        """Newest receive time by node (nodes,), Unix seconds on the collector's clock.
+
+        Node clocks may be wrong.
         """
         self._withheld: list[Batch] = []
-        """Rows of the newest minutes about ranks that another node owns."""
+        """Rows from the newest minutes about ranks that another node owns."""
 
     def accepted(self, batches: Batches, world: int) -> tuple[Batches, int]:
-        """Return the batches without foreign rows, and the number of removed rows.
+        """Return the batches without foreign rows, and how many rows were removed.
 
         Foreign rows are about a rank that another node owns, or about the life of a rank that does
         not exist. The claims in the other rows are applied. `world` is the number of ranks, 0 while
@@ -144,12 +145,12 @@ class RankClaims:
         return (batch._replace(tables=tables) if foreign else batch), foreign
 
     def _taken_over(self, ranks: Integers, node_at: Integers, node: int) -> Integers:
-        """Return the previous owners (by `node_at`) of ranks that `node` took over."""
+        """Return the owners (by `node_at`) from which `node` took ranks over."""
         now = self.node_at[np.searchsorted(self.ranks, ranks)]
         return np.unique(node_at[(now == node) & (node_at != node) & (node_at != _NO_NODE)])
 
     def _released(self, name: str, node: int, previous_nodes: Integers, limit: int) -> list[Batch]:
-        """Return a node's withheld rows since the newest report of its ranks' previous owners."""
+        """Return a node's withheld rows since its ranks' previous owners last reported."""
         since_s = float(self._seen_s[previous_nodes].max())
         withheld = [batch for batch in self._withheld if batch.node == name]
         self._withheld = [batch for batch in self._withheld if batch.node != name]
@@ -167,7 +168,7 @@ class RankClaims:
         return sum(BATCH_BYTES + batch.nbytes for batch in self._withheld)
 
     def _note(self, batch: Batch) -> int:
-        """Return the node number of a received batch."""
+        """Return a received batch's node number."""
         node = int(self.nodes.numbered([batch.node])[0])
         more = node + 1 - len(self._seen_s)
         if more > 0:
@@ -299,7 +300,7 @@ class RankClaims:
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self.ranks) + len(self.nodes) + self._withheld_bytes // CELL_BYTES
 
 

@@ -39,7 +39,7 @@ class Waiting:
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return self.nbytes // CELL_BYTES
 
     def reason(self, claims: RankClaims) -> str:

@@ -1,4 +1,4 @@
-"""Cost and work of ranks, summed over short time buckets: ten minutes at bounded memory."""
+"""Rank costs and work, summed over short time buckets: ten minutes at bounded memory."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Course(NamedTuple):
 
     Attributes:
         seconds: total step time (buckets,).
-        steps: number of steps (buckets,).
+        steps: step count (buckets,).
         first_step: first step (buckets,).
-        least_wait: collective time of the ranks that waited least, seconds (buckets,).
+        least_wait: shortest collective time on any rank, summed, seconds (buckets,).
         cost: seconds that each rank or node held its stage up (buckets, units).
-        work: work of each rank in each of `WORK`, seconds (buckets, phases, ranks).
-        begun: starts of long steps at each of `LEVELS` (buckets, levels, units), 255 for more.
+        work: each rank's work in each of `WORK`, seconds (buckets, phases, ranks).
+        begun: long-step starts at each of `LEVELS` (buckets, levels, units), 255 for more.
         pipeline_wait: mean wait for pipeline neighbours, seconds (buckets,).
         seen: steps in which a rank or node had peers to compare with (buckets, units); in other
             steps its cost is unknown.
@@ -81,7 +81,7 @@ class Buckets:
         self._together = np.zeros(BUCKETS)
         self._times = np.zeros((BUCKETS, 2), dtype=np.int64)
         self._newest = 0
-        """Number of closed buckets; the open bucket's position is this modulo `BUCKETS`."""
+        """Closed buckets so far; the open bucket's position is this modulo `BUCKETS`."""
 
     def add(
         self,
@@ -100,7 +100,7 @@ class Buckets:
             units: ranks and nodes with a `cost`.
             cost: seconds (steps, units).
             work: all ranks' work in seconds (phases, steps, ranks).
-            begun: starts of long steps (steps, levels, all units).
+            begun: long-step starts (steps, levels, all units).
             compared: units that have peers to compare with.
             losses: time lost to single ranks and to all ranks.
         """

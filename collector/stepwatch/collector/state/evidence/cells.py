@@ -1,4 +1,4 @@
-"""Evidence input per step: the work of the ranks that reported it, as known when it settled.
+"""Evidence input per step: the reporting ranks' work, as known when it settled.
 
 All values are computed step by step, or along the ranks within one step, so the number of steps
 taken at once makes no difference. Arrays that are summed over ranks are contiguous for this reason:
@@ -50,11 +50,11 @@ class Arrangement(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Work of steps in rising order.
+    """Work per step, in rising order.
 
     `seconds` is the step time (steps,), `work` the time in each of `WORK` (phases, steps, ranks),
     `tokens` has shape (steps, ranks), `reported` (steps, ranks) marks ranks that reported.
-    `least_wait` (steps,) is the collective time of the rank that waited least: the last arriver
+    `least_wait` (steps,) is the shortest collective time on any rank: the last arriver
     waits for the transfer only. `pipeline_wait` (steps,) is the ranks' mean wait for pipeline
     neighbours, 0 without a pipeline.
     """
@@ -90,7 +90,7 @@ class Cells(NamedTuple):
 def cells_of(
     steps: Integers, seconds: Vector, timed_by: CellRing, hosts: StepRing, entered: MaskMatrix
 ) -> Cells:
-    """Return the cells of steps that `timed_by` holds: the ring of the hosts, or of the devices.
+    """Return the cells for steps that `timed_by` holds: the host ring, or the device ring.
 
     `entered` (steps, ranks) marks the host cells that count.
     """
@@ -133,7 +133,7 @@ def _without_pauses(work: Cube32, reported: MaskMatrix) -> None:
 
 
 def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
-    """Return the ranks (stages, size) of all stages of one size, for each size above one."""
+    """Return the ranks (stages, size) in all stages with equal size, for each size above one."""
     order = np.argsort(stage, kind="stable")
     _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
     return [
@@ -143,7 +143,7 @@ def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
 
 
 def alike_nodes(stage: SmallIntegers, node: Integers) -> IntegerMatrix:
-    """Return the ranks (nodes, size) of each node if nodes are comparable, else an empty array.
+    """Return the ranks (nodes, size) on each node if nodes are comparable, else an empty array.
 
     Nodes are comparable if there are at least two, of equal size, with several ranks each, and all
     in one stage.
@@ -174,7 +174,7 @@ def median(values: Values) -> Values:
 
 
 def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:
-    """Return the work of steps that `ranks` reported, with the other ranks filled in.
+    """Return the work in steps that `ranks` reported, with the other ranks filled in.
 
     Another rank gets its stage's median work, so its excess is zero; 0 if no rank in the stage
     reported.

@@ -1,6 +1,6 @@
 """Time that a job loses in steps far longer than usual: to one rank, or to data for all ranks.
 
-The identity of the rank makes no difference here: a loss that moves from rank to rank appears in
+The rank's identity makes no difference here: a loss that moves from rank to rank appears in
 no single rank's evidence.
 """
 
@@ -30,8 +30,9 @@ higher: a sequence twice as long is no pause.
 """
 _DATA = WORK.index("data")
 _SHARED = 0.5
-"""If the median rank waits this share of the latest rank's data wait, all ranks wait: their loaders
-restart.
+"""Share of the latest rank's data wait above which the median rank's wait means that all wait.
+
+Then all loaders restart.
 """
 
 
@@ -53,7 +54,7 @@ def held_up(
     """Return the time that steps lose to one rank or to data.
 
     `work` (phases, steps, ranks) is self time, `excess` (steps, ranks) each rank's work beyond its
-    stage's median rank in usual steps, `usual` (steps, ranks) the seconds of a usual step, `stages`
+    stage's median rank in usual steps, `usual` (steps, ranks) a usual step in seconds, `stages`
     the rank positions (stages, size). Each step is evaluated separately.
     """
     steps = work.shape[1]
@@ -74,7 +75,7 @@ def held_up(
 
 
 def beyond_median(size: int) -> float:
-    """Convert a rank's excess over its peers to its excess over the stage median.
+    """Return the factor from a rank's excess over its peers to that over the stage median.
 
     In a stage with `size` two, half the excess is in the median itself.
     """
@@ -84,7 +85,7 @@ def beyond_median(size: int) -> float:
 def _latest(
     work: Matrix32, excess: Values, usual: Values, stages: Sequence[IntegerMatrix]
 ) -> tuple[Matrix32 | None, bool]:
-    """Return the excess work per phase (phases,) of the rank farthest beyond its stage.
+    """Return the excess work per phase (phases,) on the rank farthest beyond its stage.
 
     All arrays are for one step. The second value is whether its whole stage waits for data, too.
     """
@@ -99,7 +100,7 @@ def _latest(
 
 
 def _stage_of(rank: int, stages: Sequence[IntegerMatrix]) -> Integers:
-    """Return the positions of all ranks in the stage of `rank`."""
+    """Return all rank positions in the stage of `rank`."""
     for members in stages:
         row = np.flatnonzero((members == rank).any(axis=1))
         if len(row):
@@ -108,7 +109,7 @@ def _stage_of(rank: int, stages: Sequence[IntegerMatrix]) -> Integers:
 
 
 def _waited(data: Values, usual: Values, members: IntegerMatrix) -> float:
-    """Return the longest data wait in seconds of a stage's median rank.
+    """Return the longest data wait of any stage's median rank, seconds.
 
     `members` has shape (stages, size). A wait below a usual step counts as 0.
     """

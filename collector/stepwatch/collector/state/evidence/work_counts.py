@@ -1,4 +1,4 @@
-"""Whether counted work (tokens) explains the differences in time, and comparison per unit of work.
+"""Whether counted work (tokens) explains the differences in time, and comparison per work unit.
 
 Within a step, a rank with twice the tokens takes `2 ** exponent` times as long: 1 if the whole step
 computes on tokens, 0 if counts explain nothing. Equal counts, or counts unrelated to the times,
@@ -17,16 +17,16 @@ from stepwatch.collector.state.evidence.cells import picked
 from stepwatch.signals.arrays import IntegerMatrix, Mask, MaskMatrix, Matrix32, Vector
 
 KEPT = 0.99
-"""Decay of the sums per step: about the newest hundred steps count."""
+"""Decay factor per step: about the newest hundred steps count."""
 LEAST_SHARE = 0.25
-"""Least explained share of the spread of times; a smaller share may be chance."""
+"""Least explained share in the time spread; a smaller share may be chance."""
 MOST_RATIO = 1000.0
 """Counts in one step that differ by a larger ratio are invalid."""
 _LEAST_STEPS = 16
 
 
 class _Spread(NamedTuple):
-    """Spread per step (steps,) of log counts and log times about their stage means.
+    """Spread per step (steps,): log counts and log times about their stage means.
 
     `counts` and `times` are sums of squares, `product` is the sum of products. `used` marks steps
     with a usable stage, `lies` marks steps with an unusable stage.
@@ -40,7 +40,7 @@ class _Spread(NamedTuple):
 
 
 class WorkCounts:
-    """Sums over steps of the spread and covariance of log counts and log times."""
+    """Sums over steps: spread and covariance for log counts and log times."""
 
     def __init__(self) -> None:
         self._steps = self._lies = 0
@@ -48,7 +48,7 @@ class WorkCounts:
 
     @property
     def explained(self) -> float:
-        """Share of the spread of times that counts explain."""
+        """Share in the time spread that counts explain."""
         product = self._counts * self._times
         return max(0.0, self._both) ** 2 / product if product > 0 else 0.0
 
@@ -61,7 +61,7 @@ class WorkCounts:
 
     @property
     def words(self) -> str:
-        """Whether ranks are compared per unit of work, or the reason why not."""
+        """Whether ranks are compared per work unit, or the reason why not."""
         if self.exponent:
             return f"compared per token: tokens explain {self.explained:.0%} of the spread"
         if self._lies > self._steps:
@@ -73,7 +73,7 @@ class WorkCounts:
     def per_unit(
         self, work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]
     ) -> Matrix32:
-        """Return the work (steps, ranks) scaled to the mean count of the rank's stage in the step.
+        """Return the work (steps, ranks) scaled to the stage's mean count in the step.
 
         Scaling uses the exponent from earlier steps; `stages` are ranks (stages, size). Work with
         unusable or equal counts is unchanged. The steps are then added to the sums.

@@ -38,5 +38,5 @@ class PieceTracker(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return sum(map(len, self._texts))

@@ -65,9 +65,7 @@ def surplus(jobs: Iterable[HeldJob], room: Room) -> Iterator[HeldJob]:
 
 
 def _next(senders: dict[str, _Newcomers], room: Room) -> HeldJob | None:
-    """Remove and return the oldest newcomer of the sender that takes the largest share of
-    the room.
-    """
+    """Remove and return the oldest newcomer from the sender with the largest share."""
     candidates = [sender for sender in senders.values() if sender.waiting]
     if not candidates:
         return None

@@ -34,7 +34,7 @@ class LogCursor:
         self._lock = threading.Lock()
 
     def offer(self, position: int, segment: Segment | Unread, received: Received) -> None:
-        """Add a stored segment to the queue; an applied position is ignored.
+        """Add a stored segment to the queue; an applied or waiting position is ignored.
 
         An unreadable part of the log waits as one entry, at its last position.
         """

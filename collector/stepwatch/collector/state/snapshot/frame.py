@@ -3,12 +3,12 @@
 Layout, little-endian:
 
     0   4  magic "SWSN"
-    4   2  format of this layout
-    6   2  version of the state (`STATE_VERSION`)
-    8   4  CRC-32 of everything behind it
-   12   4  bytes of the header
-   16      header: JSON with `About`, the length of the tree, dtype and shape of each array, and
-           raw and compressed bytes of each part
+    4   2  layout format
+    6   2  state version (`STATE_VERSION`)
+    8   4  CRC-32 over everything behind it
+   12   4  header size in bytes
+   16      header: JSON with `About`, the tree length, each array's dtype and shape, and each
+           part's raw and compressed size
            parts: the tree as JSON, then the arrays one after the other, cut and compressed
 """
 
@@ -38,7 +38,7 @@ PART_BYTES = 8 << 20
 _PREFIX = struct.Struct("<4sHHII")
 _CHECKED_FROM = 12
 _CODEC = Codec(1, dictionary=False)
-"""The fastest level: arrays of random times hardly shrink at any level."""
+"""The fastest level: random times hardly shrink at any level."""
 
 
 class About(NamedTuple):

@@ -1,1 +1,1 @@
-"""The trackers of an attempt, one file each; the registry finds them here and below."""
+"""The trackers for an attempt, one file each; the registry finds them in this folder tree."""

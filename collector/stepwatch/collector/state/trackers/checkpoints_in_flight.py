@@ -40,9 +40,7 @@ class CheckpointInFlight(NamedTuple):
 
 
 class CheckpointsInFlight:
-    """The newest saves by step, newest begun last; `ended_s` is the end of the last
-    finished one.
-    """
+    """The newest saves by step, newest begun last; `ended_s` is the last finished save's end."""
 
     def __init__(self) -> None:
         self.newest: dict[int, CheckpointInFlight] = {}

@@ -44,7 +44,7 @@ class LastLines(Tracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Cell count."""
         return _CELLS_A_LINE * sum(1 + len(words.lines) for words in self.of.values())
 
 

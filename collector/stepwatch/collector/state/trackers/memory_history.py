@@ -139,7 +139,7 @@ class MemoryHistory(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit: a reading is three numbers."""
+        """Cell count, for the live-state limit: a reading is three numbers."""
         return self._world * (SHORT_DEPTH + MIDDLE_DEPTH + LONG_DEPTH) * 2 // 4
 
     def resize(self, world: int) -> None:

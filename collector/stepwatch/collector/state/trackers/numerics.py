@@ -62,7 +62,7 @@ class Numerics(Tracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self.bad) + len(self.scaled) + len(self._pending)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:

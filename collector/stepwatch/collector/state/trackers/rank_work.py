@@ -12,16 +12,20 @@ from stepwatch.signals.arrays import Integers, Mask, Matrix, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 CPU_RATIO = 0.1
-"""CPU seconds, used or waited for, per second: threads for loggers and hooks take 1 to 3 %, a rank
-that evaluates or serialises on a shared core takes more than a quarter.
+"""CPU seconds, used or waited for, per second, above which a rank works.
+
+Threads for loggers and hooks take 1 to 3 %; a rank that evaluates or serialises on a shared core
+takes more than a quarter.
 """
 BYTES_PER_SECOND = 1024.0
-"""Store heartbeats are a hundred bytes a second; the slowest download worth waiting for carries
-more.
+"""Byte rate above which bytes count as work.
+
+Store heartbeats are a hundred bytes a second; the slowest download worth waiting for carries more.
 """
 BYTES_SHARE = 0.75
-"""Share of a window's intervals in which bytes move: a logger's process reads and sends in bursts,
-one second in fifteen.
+"""Least share of a window's intervals in which bytes move.
+
+A logger's process reads and sends in bursts, one second in fifteen.
 """
 WINDOW_SECONDS = 3.0
 """Shortest window that shows work: a clock tick is 10 ms, so a tenth of the window is thirty."""

@@ -53,9 +53,7 @@ class UsageReadings:
 
     def __init__(self) -> None:
         self._count = np.zeros(0, dtype=np.int64)
-        """Number of readings so far (world,); a reading's slot is its number modulo
-        `USAGE_READINGS`.
-        """
+        """Number of readings so far (world,); their slots are modulo `USAGE_READINGS`."""
         self._values = np.zeros((0, USAGE_READINGS, len(Usage._fields)))
 
     def resize(self, world: int) -> None:

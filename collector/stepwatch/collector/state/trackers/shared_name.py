@@ -16,8 +16,9 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, ProcessState
 
 STAYS_SECONDS = 10.0
-"""Grace period: a report from a rank's old node counts only this long after the new node's first
-one: node clocks differ, and an agent sends spooled rows.
+"""Grace period for a report from a rank's old node, after the new node's first report.
+
+Node clocks differ, and an agent sends spooled rows. Later reports count.
 """
 RETURNS = 2
 """Moves to the previous node beyond which no operator moves a rank back and forth."""

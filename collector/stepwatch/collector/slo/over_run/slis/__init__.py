@@ -1,4 +1,4 @@
-"""SLIs over a run as a whole, so far: one file each or a family of one formula, by theme.
+"""SLIs over a whole run so far: one file per SLI or family with one formula, by theme.
 
-A file names its `SLIS`. Nothing else lists them.
+A file names its `SLIS`. No other list exists.
 """

@@ -75,7 +75,7 @@ class CollectiveRecords(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self._rows) + len(self.groups)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:

@@ -45,7 +45,7 @@ class Exchanges(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self._pairs) + len(self._steps)
 
     def resize(self, world: int) -> None:

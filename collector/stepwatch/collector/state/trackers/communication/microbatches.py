@@ -12,8 +12,9 @@ from stepwatch.signals.records import Kind, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 17
-"""Maximum rows per sample, 38 bytes each: 1,024 ranks with 128 chunks. Later rows are ignored, and
-their ranks are not reported.
+"""Maximum rows per sample, 38 bytes each: 1,024 ranks with 128 chunks.
+
+Later rows are ignored, and their ranks are not reported.
 """
 STEPS_AHEAD = 16
 """A rank writes a step's chunks before the step, and holds at most 8 steps back for a loss."""
@@ -86,7 +87,7 @@ class Microbatches(Tracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return sum(sample.count for sample in self._samples)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:

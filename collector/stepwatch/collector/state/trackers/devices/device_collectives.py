@@ -42,7 +42,7 @@ class DeviceCollectives(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self._rows)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:

@@ -83,9 +83,7 @@ class DeviceLengths:
         put(self._rows, touched, part)
 
     def baseline(self, world: int) -> float:
-        """Return the median seconds of the first steps after the warm-up; NaN until enough are
-        known.
-        """
+        """Return the first steps' median seconds after the warm-up; NaN until enough are known."""
         begin = self._first + WARMUP_STEPS
         seconds = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
         finite = seconds[~np.isnan(seconds)]

@@ -101,7 +101,7 @@ class DeviceSteps(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return self.ring.cells + self.baseline.cells
 
     def released(self) -> DeviceSteps:
@@ -129,8 +129,9 @@ def _possible(rows: Rows, last_step: int) -> Mask:
 
 
 def _without_parts(rows: Rows, in_part: Mask) -> Rows:
-    """Return the rows; rows `in_part` keep only the length, as a phase may include
-    another's time.
+    """Return the rows; rows `in_part` keep only the length.
+
+    A phase in them may include another phase's time.
     """
     if in_part.any():
         rows = rows.copy()

@@ -79,5 +79,5 @@ class DeviceTiming(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return len(self.of)

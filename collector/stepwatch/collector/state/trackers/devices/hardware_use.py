@@ -1,4 +1,4 @@
-"""Use of devices and network interfaces, as means since the attempt began."""
+"""Device and network utilisation, as means since the attempt began."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class Traffic(NamedTuple):
 
 
 class HardwareUse(JoinedTracker):
-    """Sums over each device's and interface's readings: the means do not depend on the
-    query rate.
+    """Sums over each device's and interface's readings.
+
+    The means do not depend on the query rate.
     """
 
     kinds = frozenset({Kind.DEVICE, Kind.NIC})
@@ -45,28 +46,28 @@ class HardwareUse(JoinedTracker):
         self._interfaces = Subjects(MAX_INTERFACES)
         self._rates = Rates(len(_TRAFFIC), MAX_INTERFACES)
         self._busy = np.zeros((2, 0))
-        """Sum of each device's busy shares, and the number of readings."""
+        """Each device's summed busy shares, and its reading count."""
         self._tensor = np.zeros((2, 0))
-        """Sum of each device's tensor-core shares, and the number of readings."""
+        """Each device's summed tensor-core shares, and its reading count."""
         self._activity = np.zeros((2, 0))
         """Each device's newest `Activity`, and whether it is divided (MIG)."""
         self._traffic = np.zeros((len(_TRAFFIC) + 1, 0))
-        """Sums of received and sent bytes per second, and the number of readings."""
+        """Summed received and sent bytes per second, and the reading count."""
         self._link = np.zeros(0)
 
     @property
     def busy_ratio(self) -> Vector:
-        """Busy share of time per device (devices,), only for devices that report it."""
+        """Busy time share per device (devices,), only for devices that report it."""
         return _means(self._busy)
 
     @property
     def tensor_ratio(self) -> Vector:
-        """Tensor-core share of time per device, only for devices that report it."""
+        """Tensor-core time share per device, only for devices that report it."""
         return _means(self._tensor)
 
     @property
     def activity(self) -> Counter[Activity]:
-        """Number of devices by source of their activity, or by the reason for none."""
+        """Device count by activity source, or by the reason for none."""
         return Counter(map(_activity, self._activity[0].tolist()))
 
     @property
@@ -76,11 +77,11 @@ class HardwareUse(JoinedTracker):
 
     @property
     def devices(self) -> int:
-        """Number of devices that report."""
+        """Number of reporting devices."""
         return len(self._devices)
 
     def traffic(self) -> list[Traffic]:
-        """Return the traffic of each interface with two readings."""
+        """Return the traffic for each interface with two readings."""
         traffic = []
         for index, (node, interface) in enumerate(self._interfaces):
             count = self._traffic[-1, index]

@@ -18,8 +18,9 @@ MAX_FLUSH_SECONDS = 3600.0
 
 
 class Agents(JoinedTracker):
-    """Agent facts; `lost_records` were overwritten in a ring, or dropped from a spool, before
-    sending.
+    """Agent facts; `lost_records` were overwritten in a ring, or dropped from a spool.
+
+    They were never sent.
     """
 
     kinds = frozenset({Kind.AGENT, Kind.GAP})

@@ -50,7 +50,7 @@ class NearCards(Tracker):
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Cell count."""
         return _CELLS_A_CARD * sum(map(len, self.of.values()))
 
 

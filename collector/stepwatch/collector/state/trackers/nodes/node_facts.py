@@ -152,8 +152,9 @@ class NodeFacts(JoinedTracker):
         return errors, retransmits
 
     def _nic_growth(self, nodes: Sequence[str], rows: Rows) -> Table:
-        """Return the growth per second in each of `_NIC_COUNTERS` since the interface's
-        last row.
+        """Return the growth per second in each of `_NIC_COUNTERS` since the previous row.
+
+        Rows are compared per interface.
         """
         counters = np.empty((len(rows), len(_NIC_COUNTERS)))
         for column, name in enumerate(_NIC_COUNTERS):

@@ -16,8 +16,10 @@ MAX_FACTS = 4096
 MAX_ROWS = 256
 """Maximum rows per segment: an agent keeps no more facts."""
 REPORTED_WITHIN_SECONDS = 90.0
-"""Agents report a lasting fact every 30 s: after three missed reports it is over, as after a
-restart of the agent that knew it.
+"""Seconds after which an unreported fact is over.
+
+Agents report a lasting fact every 30 s, so three reports are missing. An agent that was restarted
+no longer reports it.
 """
 _KNOWN = frozenset(NodeFact)
 

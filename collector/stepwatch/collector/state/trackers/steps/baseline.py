@@ -82,7 +82,7 @@ class Baseline:
 
     @property
     def cells(self) -> int:
-        """Number of cells, for the live-state limit."""
+        """Cell count, for the live-state limit."""
         return int(self._seconds[0].size) + len(self.calls)
 
     def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:

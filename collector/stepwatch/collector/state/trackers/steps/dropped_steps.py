@@ -1,4 +1,4 @@
-"""Sums and end times of the steps dropped from an attempt's history."""
+"""Sums and end times for steps dropped from an attempt's history."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from stepwatch.signals.wire import Rows
 NEVER = -(1 << 63)
 """Unix nanoseconds for "not ended": before every time in a row."""
 REDOABLE = np.dtype([("first_step", "<i8"), ("start_s", "<i8"), ("kept", "<f8"), ("redone", "<f8")])
-"""Contribution of steps from `first_step` to the next row's to the good device-seconds of the slice
-that starts at `start_s` (Unix seconds): `kept` while they count, `redone` after a redo.
+"""Contribution from steps `first_step` up to the next row's to their slice's good device-seconds.
+
+The slice starts at `start_s` (Unix seconds). `kept` is the value while the steps count, `redone`
+the value after a redo.
 """
 SUMS = np.dtype(
     [
@@ -24,30 +26,30 @@ SUMS = np.dtype(
         ("expected", "<i8"),
     ]
 )
-"""Contribution of dropped steps to the slice that starts at `start_s` (Unix seconds).
+"""Contribution from dropped steps to the slice that starts at `start_s` (Unix seconds).
 
 Device-seconds, and records received and expected. `good` leaves out the part in `REDOABLE` rows.
 """
 
 
 class DroppedSteps:
-    """The first `count` steps of an attempt, and their contribution to the slices.
+    """An attempt's first `count` steps, and their contribution to the slices.
 
     Attributes:
-        count: number of dropped steps.
-        closed_before_s: end of the last of their slices, Unix seconds.
-        end_ns: end of the last step, Unix nanoseconds; `NEVER` before.
-        fixed_end_ns: end of the last step on the device clock.
+        count: dropped steps.
+        closed_before_s: end of their last slice, Unix seconds.
+        end_ns: last step's end, Unix nanoseconds; `NEVER` before.
+        fixed_end_ns: last device-timed step's end.
         seen_step, seen_end_ns: the last step that a rank reported.
         clock_set_ns: how far clocks were set at that step.
-        paused: device-seconds of evaluations and saves in the last step.
+        paused: evaluation and save time in the last step, device-seconds.
         tokens, longest (seconds), newest_end_ns, loss_first, loss_last: over all dropped steps.
-        timed: seconds of the first steps on the device clock.
-        sums: rows of `SUMS` by SLI, in time order.
-        redoable: rows of `REDOABLE` by SLI, in step order.
+        timed: seconds per step for the first device-timed steps.
+        sums: `SUMS` rows by SLI, in time order.
+        redoable: `REDOABLE` rows by SLI, in step order.
         accounts: microseconds of device time by the day's Unix time, in the order of
             `slo.waste.CAUSES`.
-        late_rows: number of rank rows that arrived after their step was dropped.
+        late_rows: rank rows that arrived after their step was dropped.
     """
 
     def __init__(self) -> None:

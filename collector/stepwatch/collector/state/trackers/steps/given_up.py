@@ -23,8 +23,10 @@ Column = np.ndarray[tuple[int], np.dtype[Any]]
 GIVE_UP_STEPS = 64
 """Newer steps after which a step counts as it is, however short they are."""
 GIVE_UP_FEW, GIVE_UP_SECONDS = 4, 6 * MOST_ASKED_SECONDS
-"""Newer steps, and seconds after the first row: six times the longest flush interval, so an agent
-may be offline that long without losing spooled rows.
+"""Newer steps, and seconds after the first row, after which a step counts.
+
+The time is six times the longest flush interval, so an agent may be offline that long without
+losing spooled rows.
 """
 
 
@@ -70,9 +72,7 @@ def newest_given_up(
 
 
 def _so_far(start: float, values: Column, host: Fresh, span: tuple[int, int]) -> Column:
-    """Return the running maximum of `start` and `values` (rows,), per number of batches
-    received.
-    """
+    """Return the running maximum of `start` and `values` (rows,), per batches received."""
     running: Column = np.full(span[1] - span[0] + 1, start, dtype=values.dtype)
     np.maximum.at(running, host.origin - span[0] + 1, values)
     return np.maximum.accumulate(running)

@@ -289,8 +289,9 @@ def _at_once(rows: Integers, world: int) -> list[Integers]:
 
 
 def _entered(steps: Integers, reported: MaskMatrix, later: Fresh) -> MaskMatrix:
-    """Return the cells (steps, ranks) that count: `reported` in the host ring, without `later`
-    rows.
+    """Return the cells (steps, ranks) that count.
+
+    These are the cells `reported` in the host ring, without `later` rows.
     """
     if not len(later.rows):
         return reported

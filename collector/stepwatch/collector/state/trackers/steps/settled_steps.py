@@ -97,8 +97,9 @@ class SettledSteps(JoinedTracker):
         attempt.tracker(Exchanges).forget_changes()
 
     def awaits_devices(self, attempt: TrackedAttempt) -> bool:
-        """Return whether steps wait for device rows: some rank has a device, and none
-        reports none.
+        """Return whether steps wait for device rows.
+
+        They do if some rank has a device, and no rank reports that it has none.
         """
         all_timed = attempt.tracker(DeviceTiming).all_timed
         return attempt.tracker(DeviceSteps).ring.world > 0 if all_timed is None else all_timed
@@ -259,9 +260,7 @@ class SettledSteps(JoinedTracker):
         return later > newest and later - reach >= max(awaited, newest - reach + 1)
 
     def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
-        """Return the newest step complete or given up, per number of batches received (batches +
-        1,).
-        """
+        """Return the newest step complete or given up, per batches received (batches + 1,)."""
         history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
         previous = awaited + complete_or_given_up(rows, attempt.world, self._received_s) - 1

@@ -21,8 +21,9 @@ from stepwatch.signals.wire import Rows
 MAX_STEPS = 1 << 20
 """Maximum steps per attempt; a hostile step number cannot make the history grow further."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
-"""Warm-up steps at an attempt's start (compilation, allocation, caches, loader workers), which
-detectors skip, too; steps in its baseline median; the fewest valid ones.
+"""Warm-up steps; steps in the baseline median; the fewest valid ones.
+
+The warm-up covers compilation, allocation, caches and loader workers; detectors skip it, too.
 """
 NEWEST_STEPS = 8
 """Number of newest steps whose latest end counts as the newest end."""
@@ -325,9 +326,7 @@ class StepHistory:
         return np.asarray(reported[0] + offsets.astype(np.int64))
 
     def moves(self, first: Integers, last: Integers) -> Mask:
-        """Return whether steps `first` to `last` change its start or do not fit, element by
-        element.
-        """
+        """Return whether steps `first` to `last` change its start or do not fit, elementwise."""
         if not len(self):
             return last >= first
         return (first < self.first) | (last >= self.held_from + MAX_STEPS)

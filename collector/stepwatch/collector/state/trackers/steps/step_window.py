@@ -23,7 +23,7 @@ MAX_STEPS, LEAST_STEPS = 512, 32
 COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
 """Window planes in seconds; NaN without a report."""
 WORK = ("data", "forward", "backward", "optimizer", "other")
-"""Phases of a rank's self time."""
+"""Phases in a rank's self time."""
 MAX_STAGES = 256
 """Above any real pipeline; a larger number is invalid."""
 VALUES = ("tokens", "loss", "grad_norm")
@@ -65,7 +65,7 @@ class Window(NamedTuple):
         return planes[name][chosen]
 
     def at(self, chosen: Integers | Mask) -> Window:
-        """Return some steps: positions of rows, or a mask (steps,)."""
+        """Return some steps: row positions, or a mask (steps,)."""
         planes = self.planes
         cut: Mapping[str, Matrix]
         if isinstance(planes, RingPlanes):
@@ -90,8 +90,8 @@ class RingPlanes(Mapping[str, Matrix]):
 
     Args:
         sources: ring planes by name, with the selected cells.
-        steps: number of steps.
-        ranks: number of ranks; `DEVICE_COLUMNS` names without a source are unknown.
+        steps: step count.
+        ranks: rank count; `DEVICE_COLUMNS` names without a source are unknown.
     """
 
     def __init__(self, sources: Mapping[str, tuple[Matrix, Cut]], steps: int, ranks: int) -> None:
@@ -127,14 +127,14 @@ class RingPlanes(Mapping[str, Matrix]):
         return name in self._read
 
     def once(self, key: object, make: Callable[[], T]) -> T:
-        """Return the result of `make`, cached under `key`."""
+        """Return the result from `make`, cached under `key`."""
         if key not in self._made:
             self._made[key] = make()
         result: T = self._made[key]
         return result
 
     def select(self, chosen: Integers | Mask) -> RingPlanes:
-        """Return some steps: positions of rows, or a mask (steps,)."""
+        """Return some steps: row positions, or a mask (steps,)."""
         cuts: dict[int, Cut] = {}
         for _, cut in self._sources.values():
             missing = None if cut.missing is None else cut.missing[chosen]
@@ -202,7 +202,7 @@ class CellRing:
 
     @property
     def cells(self) -> int:
-        """Number of (step, rank) cells."""
+        """(step, rank) cell count."""
         return self.depth * self.world
 
     def grown(self, world: int) -> Self:
@@ -229,11 +229,10 @@ class CellRing:
         return chosen(rows, self.add_all(rows, np.zeros(len(rows), dtype=np.int64)))
 
     def add_all(self, rows: Rows, origin: Integers) -> Integers:
-        """Add rows from several batches, `origin` (rows,) rising; returns the positions of new
-        rows.
+        """Add rows from several batches; returns the positions of new rows.
 
-        The result is in batch order, within a batch by rank and step. The steps must span less than
-        `depth`.
+        `origin` (rows,) is the rising batch index. The result is in batch order, within a batch by
+        rank and step. The steps must span less than `depth`.
         """
         rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
@@ -319,5 +318,5 @@ class DeviceRing(CellRing):
 
     @property
     def cells(self) -> int:
-        """Number of cells, in `StepRing` cells."""
+        """Cell count, in `StepRing` cells."""
         return super().cells * 3 // 2

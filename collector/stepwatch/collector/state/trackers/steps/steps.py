@@ -90,7 +90,7 @@ class Steps(JoinedTracker):
 
     @property
     def cells(self) -> int:
-        """Number of (step, rank) cells in the window and the baseline."""
+        """(step, rank) cell count in the window and the baseline."""
         return self.ring.cells + self.baseline.cells
 
     def released(self) -> Steps:

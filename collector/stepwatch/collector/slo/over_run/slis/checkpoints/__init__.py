@@ -1,1 +1,1 @@
-"""What saving costs, and what it is worth."""
+"""Cost and success of checkpoints."""

@@ -1,4 +1,4 @@
-"""What saves cost the training loop, how soon they are durable, and which are good."""
+"""Checkpoints: stall of the training loop, time to durable storage, and verification."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _NONE = "no checkpoint is known: mark saves with Watch.checkpoint"
 
 
 def checkpoints(facts: JobFacts) -> dict[int, Checkpoint]:
-    """Checkpoints of all attempts by step; what a later attempt reports replaces the earlier."""
+    """Return all attempts' checkpoints by step; a later attempt's report wins."""
     return {step: item for run, _ in facts.runs for step, item in run.checkpoints.items()}
 
 
 def checkpoint_stall(facts: JobFacts) -> Reading:
-    """The share of device-time in which the training loop stood in a save."""
+    """Measure the share of device-time in which a save blocked the training loop."""
     if not checkpoints(facts):
         return unknown(_NONE)
     return facts.share(Spent.CHECKPOINT_STALL)._replace(events=len(checkpoints(facts)))
 
 
 def time_to_durable(facts: JobFacts) -> Reading:
-    """Seconds until a checkpoint was on storage, on average."""
+    """Measure the mean time in seconds until a checkpoint was on storage."""
     durations = [
         item.durable_seconds
         for item in checkpoints(facts).values()
@@ -39,7 +39,7 @@ def time_to_durable(facts: JobFacts) -> Reading:
 
 
 def checkpoint_success(facts: JobFacts) -> Reading:
-    """Checkpoints that verified, of those that verified or failed."""
+    """Measure the verified share of checkpoints that verified or failed."""
     decided = [item.verified for item in checkpoints(facts).values() if item.verified is not None]
     if not decided:
         return unknown(_NONE if not checkpoints(facts) else "no checkpoint was verified or failed")
@@ -50,7 +50,10 @@ def checkpoint_success(facts: JobFacts) -> Reading:
 
 
 def verified_age(facts: JobFacts) -> Reading:
-    """Seconds of work that a failure now would lose: since the step of the newest good save."""
+    """Measure the work in seconds since the step of the newest verified checkpoint.
+
+    A failure now would lose it.
+    """
     verified = [step for step, item in checkpoints(facts).items() if item.verified]
     if not verified:
         return unknown(_NONE if not checkpoints(facts) else "no checkpoint has verified")
@@ -62,7 +65,7 @@ def verified_age(facts: JobFacts) -> Reading:
 
 
 def _ends_of(facts: JobFacts, step: int) -> Iterator[float]:
-    """When that step ended, in each attempt; one behind the last step is of all steps so far."""
+    """Yield the step's end in each attempt; a later step than the last uses the last end."""
     for attempt in facts.attempts.values():
         index, count = step - attempt.first_step, len(attempt.steps.end_s)
         if count and index >= 0:

@@ -1,1 +1,1 @@
-"""What allocated device-time went to."""
+"""Uses of the allocated device-time."""

@@ -1,4 +1,4 @@
-"""How busy devices are, as their driver says, and their tensor cores beside it."""
+"""Device utilisation by the driver, and tensor-core activity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {
 
 
 def device_busy(facts: JobFacts) -> Reading:
-    """The mean share of time in which a kernel ran, over devices and readings."""
+    """Measure the mean share of time with a running kernel, over devices and readings."""
     use = facts.job.current.tracker(HardwareUse)
     busy = use.busy_ratio
     if not len(busy):
@@ -31,7 +31,7 @@ def device_busy(facts: JobFacts) -> Reading:
 
 
 def tensor_activity(facts: JobFacts) -> Reading:
-    """The share of time in which tensor cores worked, over devices and readings."""
+    """Measure the mean share of time with active tensor cores, over devices and readings."""
     use = facts.job.current.tracker(HardwareUse)
     tensor = use.tensor_ratio
     if len(tensor):

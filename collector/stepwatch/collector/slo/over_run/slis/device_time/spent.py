@@ -1,4 +1,4 @@
-"""Goodput and waste: what allocated device-time went to."""
+"""Goodput and waste: the uses of allocated device-time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 3
 
 
 def goodput(facts: JobFacts) -> Reading:
-    """Preserved work of all that was allocated."""
+    """Measure preserved work as a share of the allocation."""
     window = facts.ratios.get("goodput")
     if window is None or not window.total:
         return unknown("no step is known")
@@ -19,7 +19,7 @@ def goodput(facts: JobFacts) -> Reading:
 
 
 def waste(facts: JobFacts) -> Reading:
-    """What was not productive, with the causes that took most."""
+    """Measure the unproductive share, with the largest causes."""
     productive = facts.share(Spent.PRODUCTIVE)
     if productive.unknown:
         return productive

@@ -1,1 +1,1 @@
-"""Network, learning, money, and telemetry itself."""
+"""Network, learning, cost, and telemetry itself."""

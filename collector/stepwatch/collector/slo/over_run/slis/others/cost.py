@@ -1,4 +1,4 @@
-"""The cost of a million tokens."""
+"""Cost of tokens and epochs."""
 
 from __future__ import annotations
 

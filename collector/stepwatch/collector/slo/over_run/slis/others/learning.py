@@ -1,4 +1,4 @@
-"""Whether the job learns: incidents of its loss and numbers."""
+"""Learning progress: incidents about loss and numerics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_LEARNING = (
 
 
 def convergence(facts: JobFacts) -> Reading:
-    """Incidents of spikes, plateaus, rises, values that are not finite and replicas that differ."""
+    """Count incidents: spikes, plateaus, rises, non-finite values and diverged replicas."""
     losses = first_and_last_loss([run for run, _ in facts.runs])
     count = sum(facts.incidents.get(kind.value, 0) for kind in _OF_LEARNING)
     if losses is None and not count:

@@ -1,4 +1,4 @@
-"""How much of their links nodes use."""
+"""Link utilisation of nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.collector.state.trackers.devices.hardware_use import HardwareUse
 
 
 def network_use(facts: JobFacts) -> Reading:
-    """The mean use of the busiest interface that says what its link carries."""
+    """Measure the mean utilisation of the busiest interface with a known link speed."""
     traffic = facts.job.current.tracker(HardwareUse).traffic()
     if not traffic:
         return unknown("no agent has read an interface twice")

@@ -1,4 +1,4 @@
-"""Whether what should be known of the job is."""
+"""Whether all expected step records of the job have arrived."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unkn
 
 
 def completeness(facts: JobFacts) -> Reading:
-    """Step records that came of those that should have."""
+    """Measure the received share of the expected step records."""
     window = facts.ratios.get("goodput")
     if window is None or window.coverage is None:
         return unknown("no step is known")

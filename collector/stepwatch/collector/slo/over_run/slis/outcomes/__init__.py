@@ -1,1 +1,1 @@
-"""How attempts and jobs end, and what interruptions cost."""
+"""Outcomes of attempts and jobs, and the cost of interruptions."""

@@ -1,4 +1,4 @@
-"""The duration of the job."""
+"""Duration of the job, and its queue wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unkn
 
 
 def time_to_complete(facts: JobFacts) -> Reading:
-    """Seconds from the first start to the last step, of a job that finished."""
+    """Measure the seconds from the first start to the last step of a finished job."""
     begins = [run.began_s for run, _ in facts.runs if run.began_s > 0]
     if not begins:
         return unknown("no rank reported its start")

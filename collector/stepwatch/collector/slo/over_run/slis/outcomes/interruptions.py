@@ -1,4 +1,4 @@
-"""What interrupted the job: preemptions, requeues, failures; whether it came back, and how soon."""
+"""Interruptions: preemptions, requeues, failures, resumes and recovery time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stepwatch.signals.records import LifecycleEvent, StepFlag
 
 _DAY = 86_400.0
 _LEAST_DAYS = 10.0
-"""Device-days below which a rate per 1,000 of them says nothing: a hundredth of the unit."""
+"""Device-days below which a rate per 1,000 of them is meaningless: a hundredth of the unit."""
 
 
 def preemptions(facts: JobFacts) -> Reading:
-    """Attempts in which a rank was asked to stop."""
+    """Count the attempts in which a rank was asked to stop."""
     preempted = sum(
         any(fact.event is LifecycleEvent.PREEMPTION for fact in run.lifecycle)
         for run, _ in facts.runs
@@ -27,14 +27,16 @@ def preemptions(facts: JobFacts) -> Reading:
 
 
 def requeue_rate(facts: JobFacts) -> Reading:
-    """Attempts that began the job anew, of all."""
+    """Measure the share of attempts that restarted the job."""
     count = len(facts.runs)
     return Reading((count - 1) / count, count, detail=f"{count - 1} of {count} attempts")
 
 
 def resume_success(facts: JobFacts) -> Reading:
-    """Attempts that resumed and made a step, of those that resumed; one that has just begun counts
-    for neither."""
+    """Measure the share of resumed attempts that made a step.
+
+    An attempt that has just begun counts for neither.
+    """
     resumed = [run for run, _ in facts.runs if run.resumed_from is not None]
     reached = sum(len(run.step_history) > 0 for run in resumed)
     failed = sum(not len(run.step_history) and (run.failed or run.is_over) for run in resumed)
@@ -46,7 +48,7 @@ def resume_success(facts: JobFacts) -> Reading:
 
 
 def interruptions(facts: JobFacts) -> Reading:
-    """Attempts that failed, for every 1,000 device-days allocated."""
+    """Measure failed attempts per 1,000 allocated device-days."""
     days = facts.allocated / _DAY
     if not days > 0:
         return unknown("no device-time is accounted yet")
@@ -60,7 +62,7 @@ def interruptions(facts: JobFacts) -> Reading:
 
 
 def recovery_time(facts: JobFacts) -> Reading:
-    """Seconds from the last step before an interruption to the first one after it, on average."""
+    """Measure the mean seconds from the last step before an interruption to the next one."""
     gaps = [gap for gap in _gaps(facts) if gap >= 0]
     if not gaps:
         return unknown("no attempt has followed another one with steps")
@@ -79,7 +81,7 @@ def _gaps(facts: JobFacts) -> Iterator[float]:
 
 
 def lost_steps(facts: JobFacts) -> Reading:
-    """Finished steps that were done again, over all attempts."""
+    """Count the finished steps that were done again, over all attempts."""
     lost = 0
     for run, redone_from in facts.runs:
         history = run.step_history

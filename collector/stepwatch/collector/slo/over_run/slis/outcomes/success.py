@@ -1,4 +1,4 @@
-"""Whether the job, and each of its attempts, came to its end."""
+"""Success of the job, and of each attempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unkn
 
 
 def job_success(facts: JobFacts) -> Reading:
-    """1 once it finished, 0 once it failed; a job counts once, however often resubmitted."""
+    """Measure 1 once it finished, 0 once it failed; resubmissions do not count again."""
     if facts.state == FINISHED:
         return Reading(1.0, events=1)
     if facts.state == FAILED:
@@ -19,7 +19,7 @@ def job_success(facts: JobFacts) -> Reading:
 
 
 def attempt_success(facts: JobFacts) -> Reading:
-    """Finished attempts of those that finished or failed."""
+    """Measure finished attempts among the finished or failed ones."""
     finished = sum(run.finished for run, _ in facts.runs)
     ended = finished + sum(run.failed for run, _ in facts.runs)
     if not ended:

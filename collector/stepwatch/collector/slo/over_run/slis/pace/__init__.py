@@ -1,1 +1,1 @@
-"""How fast a job goes, and what holds it up."""
+"""Speed of a job, and its obstacles."""

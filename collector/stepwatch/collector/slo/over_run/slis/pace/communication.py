@@ -1,4 +1,4 @@
-"""What gradient synchronisation and pipeline stages cost."""
+"""Cost of gradient synchronisation and pipeline stages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEWEST = 128
 
 
 def collective_time(facts: JobFacts) -> Reading:
-    """The share of step time in collectives, waiting and transferring."""
+    """Measure the share of step time in collectives, waiting and transferring."""
     attempt = facts.job.current
     seconds = rank_seconds_on(attempt, step_timing(attempt).clock)
     total = float(seconds["duration"].sum()) if "duration" in seconds else 0.0
@@ -23,17 +23,17 @@ def collective_time(facts: JobFacts) -> Reading:
 
 
 def exposed_communication(facts: JobFacts) -> Reading:
-    """The share of device-time in transfers that no work hides."""
+    """Measure the share of device-time in transfers that no work hides."""
     return facts.share(Spent.EXPOSED_COMMUNICATION)
 
 
 def arrival_skew(facts: JobFacts) -> Reading:
-    """The share of device-time that ranks waited in collectives for others."""
+    """Measure the share of device-time that ranks waited in collectives for later ranks."""
     return facts.share(Spent.STRAGGLING)
 
 
 def bubble_over_ideal(facts: JobFacts) -> Reading:
-    """The pipeline's bubble less what its schedule cannot avoid."""
+    """Measure the pipeline bubble beyond its schedule's unavoidable bubble."""
     attempt = facts.job.current
     stages = pipeline(attempt.window(_NEWEST))
     if stages is None or stages.bubble_ratio is None:

@@ -1,4 +1,4 @@
-"""How long steps take: quantiles over the newest steps, and device-time in slow ones."""
+"""Step time: quantiles over the newest steps, and device-time in slow steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _quantile(percent: int) -> Callable[[JobFacts], Reading]:
 
 
 def spread(facts: JobFacts) -> Reading:
-    """p95 over p50."""
+    """Measure p95 over p50."""
     seconds = step_lengths(facts.job.current).seconds
     if not len(seconds):
         return unknown(_NO_STEPS)
@@ -33,7 +33,7 @@ def spread(facts: JobFacts) -> Reading:
 
 
 def usual_steps(facts: JobFacts) -> Reading:
-    """The share of device-time in steps no longer than twice the usual one."""
+    """Measure the share of device-time in steps no longer than twice the usual one."""
     window = facts.ratios.get("step-time")
     if window is None or not window.total:
         return unknown("the usual step is not known yet")

@@ -1,4 +1,4 @@
-"""Tokens per second, beside what the same devices do on one node; and MFU."""
+"""Tokens per second, relative to one node; and MFU."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from stepwatch.collector.state.step_facts import tokens_per_second
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 
 FLOPS, PEAK = "model.flops_per_token", "environment.device_peak_flops_per_second"
-"""Facts of a run."""
+"""Names of run facts."""
 _NO_TOKENS = "no rank reports tokens: pass tokens= to Watch.step"
 
 
 def throughput(facts: JobFacts) -> Reading:
-    """Tokens per second of the newest attempt, after its first step."""
+    """Measure the newest attempt's tokens per second, after its first step."""
     rate = tokens_per_second(facts.job.current)
     return unknown(_NO_TOKENS) if rate is None else Reading(rate)
 
 
 def scaling_efficiency(facts: JobFacts) -> Reading:
-    """Tokens per second and device over those of jobs of its class on one node."""
+    """Measure tokens per second and device, relative to its class's jobs on one node."""
     rate, world = tokens_per_second(facts.job.current), facts.job.current.world
     if rate is None or not world:
         return unknown(_NO_TOKENS)
@@ -34,10 +34,10 @@ def scaling_efficiency(facts: JobFacts) -> Reading:
 
 
 def peak_tokens_per_second(attempt: Attempt) -> float:
-    """Tokens a second that its devices would train on at their peak FLOP/s.
+    """Return the tokens per second that its devices would reach at their peak FLOP/s.
 
-    NaN where no rank describes the model or the peak, and where more tokens were trained on: then
-    one of the two is wrong.
+    NaN if no rank describes the model or the peak, or if the actual rate is higher: then one of the
+    two is wrong.
     """
     flops, peak = _described(attempt)
     if not (flops and peak and attempt.world):
@@ -47,7 +47,7 @@ def peak_tokens_per_second(attempt: Attempt) -> float:
 
 
 def mfu(facts: JobFacts) -> Reading:
-    """Model FLOPs per second over the peak of the devices."""
+    """Measure model FLOPs per second over the devices' peak."""
     attempt = facts.job.current
     flops, peak = _described(attempt)
     if not flops:
@@ -65,13 +65,13 @@ def mfu(facts: JobFacts) -> Reading:
 
 
 def _described(attempt: Attempt) -> tuple[float, float]:
-    """FLOPs a token, and the peak FLOP/s of a device; 0.0 where no rank describes it."""
+    """Return FLOPs per token, and a device's peak FLOP/s; 0.0 without a description."""
     run_facts = attempt.tracker(RunFacts).known()
     return _positive(run_facts.get(FLOPS)), _positive(run_facts.get(PEAK))
 
 
 def _positive(text: str | None) -> float:
-    """The number that a text is; 0.0 where it is none, or not finite."""
+    """Return a text's positive number; 0.0 if there is none, or if it is not finite."""
     try:
         number = float(text or 0)
     except ValueError:
