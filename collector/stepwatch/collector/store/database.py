@@ -1,4 +1,4 @@
-"""The database of a store: opened, its tables made or brought up to date; and its dialects."""
+"""Database access: opens a store, creates or upgrades its tables, and hides dialect differences."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = "7"
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
-"""What a database or its driver raises when it refuses a value, among other things."""
+"""Exceptions for a refused value; a database or driver also raises them for other reasons."""
 _SQLITE_PATIENCE_S = 5
-"""How long a statement waits for another connection's lock."""
+"""Maximum wait for another connection's lock."""
 _writer_locks: dict[str, threading.Lock] = {}
 _TABLES_LOCK = 0x73746570
-"""PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
+"""PostgreSQL's advisory lock during table creation: "step" in ASCII."""
 _POSTGRESQL_PATIENCE = {
     "connect_timeout": "5",
     "keepalives_idle": "5",
@@ -39,18 +39,20 @@ _POSTGRESQL_PATIENCE = {
     "options": "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=5000 "
     "-c statement_timeout=300000",
 }
-"""libpq's parameters where the URL has none: a server that is cut off is noticed in about 10 s, and
-the server ends the transaction, with its locks, of a client that is cut off. A statement waits 5 s
-for a lock that another session holds, and runs for five minutes at most: a request is refused then,
-and its agent tries again."""
+"""Default libpq parameters, unless the URL sets them.
+
+The client detects an unreachable server in about 10 s. The server ends the transaction and locks of
+an unreachable client. A statement waits at most 5 s for another session's lock and runs for at most
+five minutes; then the request is refused and its agent retries.
+"""
 _WITHOUT_LIMITS = ("SET LOCAL lock_timeout = 0", "SET LOCAL statement_timeout = 0")
 
 
 def open_database(url: str | sa.URL) -> sa.Engine:
-    """Connect to the database at an SQLAlchemy URL, and make what it lacks.
+    """Connect to the database at an SQLAlchemy URL and create or upgrade its tables.
 
     Raises:
-        StoreError: it cannot be opened or was written by a newer stepwatch.
+        StoreError: the database cannot be opened, or a newer stepwatch wrote it.
     """
     engine = connect_to(url)
     try:
@@ -64,16 +66,16 @@ def open_database(url: str | sa.URL) -> sa.Engine:
 
 
 def connect_to(url: str | sa.URL) -> sa.Engine:
-    """The database at an SQLAlchemy URL, its tables as they are.
+    """Connect to the database at an SQLAlchemy URL without changing its tables.
 
     Raises:
-        StoreError: the URL is none, or of no database that a store can be in.
+        StoreError: the URL is invalid, or its database type is not supported.
     """
     try:
         return _engine(sa.make_url(url))
     except sa.exc.SQLAlchemyError as error:
         raise _unopened(url, error) from error
-    except ValueError as error:  # a port that is no number
+    except ValueError as error:  # invalid port
         raise StoreError(
             f"{shown(url)} is no URL of a store: {error}; pass another --store"
         ) from error
@@ -99,7 +101,7 @@ def _engine(url: sa.URL) -> sa.Engine:
         )
     if url.get_backend_name() == "postgresql":
         url = url.update_query_dict({**_POSTGRESQL_PATIENCE, **url.query})
-    # A connection that the server closed is replaced before it is used.
+    # A pre-ping replaces a connection that the server has closed.
     engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     if engine.dialect.name == "sqlite":
         guard_file(engine)
@@ -114,7 +116,7 @@ def _prepare_tables(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         without_time_limits(connection)
         lock_tables(connection)
-        version = schema_of(connection)  # another process may have been first
+        version = schema_of(connection)  # another process may have upgraded it meanwhile
         if version is None:
             _create_tables(connection)
         elif version in migrations.EARLIER:
@@ -133,9 +135,9 @@ def _prepare_tables(engine: sa.Engine) -> None:
 
 
 def schema_of(connection: sa.Connection) -> str | None:
-    """The schema of the tables; None where there are none.
+    """Return the tables' schema version, or None without tables.
 
-    The first releases made their tables before they noted a version.
+    The first releases created their tables before they recorded a version.
     """
     tables = sa.inspect(connection)
     if tables.has_table("meta"):
@@ -153,7 +155,7 @@ def _create_tables(connection: sa.Connection) -> None:
 
 
 def lock_tables(connection: sa.Connection) -> None:
-    """Keep others from changing tables until the connection's transaction ends."""
+    """Block other table changes until the connection's transaction ends."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_TABLES_LOCK)))
     else:
@@ -161,7 +163,7 @@ def lock_tables(connection: sa.Connection) -> None:
 
 
 def without_time_limits(connection: sa.Connection) -> None:
-    """Let statements of the connection's transaction take, and wait, as long as they must.
+    """Disable lock and statement timeouts for the connection's transaction.
 
     For migrations: a large table takes minutes, and no agent waits for the answer.
     """
@@ -171,16 +173,17 @@ def without_time_limits(connection: sa.Connection) -> None:
 
 
 def begin_writing(connection: sa.Connection) -> None:
-    """Take SQLite's lock for writers before the transaction's first statement.
+    """Take SQLite's write lock before the transaction's first statement.
 
-    Its driver begins a transaction at the first insert only, and none for tables or savepoints.
+    SQLite's driver begins a transaction only at the first insert, and never for tables or
+    savepoints.
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def hold_moment(connection: sa.Connection) -> None:
-    """Let the connection's statements read the store as it is at the first of them."""
+    """Give all statements on the connection one consistent snapshot from the first statement on."""
     if connection.dialect.name == "postgresql":
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     else:
@@ -188,10 +191,10 @@ def hold_moment(connection: sa.Connection) -> None:
 
 
 def writer_lock(engine: sa.Engine) -> AbstractContextManager[object]:
-    """What a write holds: on SQLite one lock of this process for each file, nothing elsewhere.
+    """Return the lock for a write: one per file and process on SQLite, none elsewhere.
 
-    SQLite lets one write at a time, and who waits there sleeps and tries again: an evaluation
-    would find the file locked whenever it looks while requests write one after the other.
+    SQLite allows one writer, and a waiting writer polls with sleeps. Without this lock an
+    evaluation would find the file locked at every poll while requests write one after the other.
     """
     if engine.dialect.name != "sqlite":
         return nullcontext()
@@ -200,21 +203,21 @@ def writer_lock(engine: sa.Engine) -> AbstractContextManager[object]:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction that reads first and writes then, with nobody in between on SQLite."""
+    """Open a transaction that reads before it writes, without concurrent writers on SQLite."""
     with writer_lock(engine), engine.begin() as connection:
         begin_writing(connection)
         yield connection
 
 
 def insert(dialect: sa.Dialect, table: sa.Table) -> sqlite_dml.Insert | postgresql_dml.Insert:
-    """An insert of a dialect, which says what to do on a conflict."""
+    """Return the dialect's insert, which supports conflict clauses."""
     if dialect.name == "sqlite":
         return sqlite_dml.insert(table)
     return postgresql_dml.insert(table)
 
 
 def upsert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    """Write rows with the same columns; one with a row's primary key is replaced by it."""
+    """Write rows with the same columns; a row replaces the stored row with its primary key."""
     if not rows:
         return
     connection.execute(_upsert(connection.dialect, table, tuple(rows[0])), rows)
@@ -229,7 +232,7 @@ def _upsert(dialect: sa.Dialect, table: sa.Table, names: tuple[str, ...]) -> sa.
 
 
 def refusal(error: BaseException) -> str | None:
-    """Why the database will never take this value; None where it may when asked again."""
+    """Return why the database can never accept this value, or None if a retry may succeed."""
     refused = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.NotSupportedError)
     if isinstance(error, sa.exc.DBAPIError) and not isinstance(error, refused):
         return None
@@ -238,7 +241,7 @@ def refusal(error: BaseException) -> str | None:
 
 
 def shown(url: str | sa.URL) -> str:
-    """A path, or a URL as a message may hold it: without its password, or one in its query."""
+    """Return a path, or a URL that is safe to log: without its password and its query."""
     if "://" not in str(url):
         return str(url)
     try:
@@ -252,7 +255,7 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.execute(f"PRAGMA busy_timeout={_SQLITE_PATIENCE_S * 1000}")
     connection.execute("PRAGMA synchronous=FULL")
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
-        # Of a new file alone: it would write to every other one each time.
+        # Only for a new file: on an existing file this would write each time.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     deadline = time.monotonic() + _SQLITE_PATIENCE_S
     while True:
@@ -260,8 +263,8 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError:
-            # SQLite does not wait here, whatever the time-out, while another connection makes
-            # the same change to the same new file.
+            # SQLite ignores the timeout here while another connection makes the same change to the
+            # same new file.
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

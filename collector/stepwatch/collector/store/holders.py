@@ -1,4 +1,4 @@
-"""Names of the processes that hold leases, and whether one of this machine is gone."""
+"""Names for lease holders, and detection of local holders that have exited."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def new_holder() -> str:
-    """A name that no other process has: host, process, its process space, and something random."""
+    """Return a unique name: host, process id, PID namespace, and a random suffix."""
     return "/".join([socket.gethostname()[:100], str(os.getpid()), _space(), secrets.token_hex(4)])
 
 
 def is_gone(holder: str) -> bool:
-    """Whether a holder was a process of this machine that has ended; False where nobody knows."""
+    """Return whether a holder was a local process that has exited; False if that is unknown."""
     host, number, space, *_ = [*holder.split("/"), "", "", ""]
     if host != socket.gethostname()[:100] or space != _space() or not space:
         return False
@@ -25,7 +25,10 @@ def is_gone(holder: str) -> bool:
 
 
 def _space() -> str:
-    """What processes share that see each other by their numbers; empty where it is not known."""
+    """Return an id for the boot and PID namespace, empty if unknown.
+
+    Processes with the same id see each other by process id.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{zlib.crc32((boot + os.readlink('/proc/self/ns/pid')).encode()):08x}"

@@ -1,12 +1,12 @@
-"""Who evaluates which job: leases with epochs, by the database's clock.
+"""Leases with epochs: which collector evaluates which job, by the database's clock.
 
-A lease is live for `LEASE_SECONDS` from its renewal. Its epoch rises whenever somebody claims it,
-so that what an earlier holder still writes differs from what the present one does: every write
-of an evaluation checks holder and epoch in its own transaction (`fenced`).
+A lease is live for `LEASE_SECONDS` after its renewal. Each claim raises the epoch, so a former
+holder's write differs from the current holder's: every evaluation write checks holder and epoch in
+its own transaction (`fenced`).
 
-On PostgreSQL a write holds its lease's row with `FOR KEY SHARE`: that keeps out who claims it
-(`FOR UPDATE`), and lets its holder renew it meanwhile (`FOR NO KEY UPDATE`), however long the
-write takes. Whoever needs several rows and may have to wait takes them in the order of their names.
+On PostgreSQL a write locks its lease's row with `FOR KEY SHARE`. That blocks claims (`FOR UPDATE`)
+and allows the holder's renewals (`FOR NO KEY UPDATE`), however long the write takes. A transaction
+that locks several rows and may wait locks them ordered by name.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
 
 LEASE_SECONDS = 6.0
-"""A collector that renews nothing for so long has lost its jobs to whoever claims them."""
+"""A collector without a renewal for this long loses its jobs to the next claim."""
 TAKEN_UP_WITHIN_SECONDS = 24 * 3600.0
-"""Jobs whose holder is gone are taken up if they wrote within a day."""
+"""Orphaned jobs are taken up if they wrote within a day."""
 _LEASE_NS = int(LEASE_SECONDS * NANOSECONDS)
 _NAMES_AT_ONCE = 500
 _RENEWED_AT_ONCE = 100
-"""Leases whose rows one transaction of a renewal holds."""
+"""Number of leases renewed per transaction."""
 
 Now = Callable[[sa.Connection], int]
-"""Reads the clock that leases go by, in wall nanoseconds."""
+"""Reads the clock for leases, in wall nanoseconds."""
 
 
 class Lease(NamedTuple):
@@ -44,7 +44,7 @@ class Lease(NamedTuple):
 
 
 def database_ns(connection: sa.Connection) -> int:
-    """The database's clock."""
+    """Return the database's clock in wall nanoseconds."""
     if connection.dialect.name == "postgresql":
         text = "CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS bigint)"
     else:
@@ -53,10 +53,10 @@ def database_ns(connection: sa.Connection) -> int:
 
 
 def check(connection: sa.Connection, lease: Lease) -> None:
-    """Keep a lease from being claimed until the connection's transaction ends.
+    """Block claims on a lease until the connection's transaction ends.
 
     Raises:
-        LeaseLostError: somebody else claimed it.
+        LeaseLostError: another collector claimed the lease.
     """
     table = schema.lease
     query = sa.select(table.c.epoch).where(
@@ -67,7 +67,7 @@ def check(connection: sa.Connection, lease: Lease) -> None:
 
 
 def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]:
-    """Jobs whose lease nobody else claimed; no one does until the transaction ends."""
+    """Return the jobs whose lease is still valid; claims are blocked until the transaction ends."""
     table = schema.lease
     leases_by_job = {lease.job: lease for lease in leases}
     query = sa.select(table.c.job, table.c.holder, table.c.epoch).where(
@@ -80,10 +80,10 @@ def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]
 
 @contextmanager
 def fenced(engine: sa.Engine, lease: Lease | None) -> Iterator[sa.Connection]:
-    """A transaction in which `lease` is checked first; None is that of a collector without others.
+    """Open a transaction that checks `lease` first; None means that no other collector exists.
 
     Raises:
-        LeaseLostError: somebody else claimed it; nothing is written.
+        LeaseLostError: another collector claimed the lease; nothing is written.
     """
     with writer_lock(engine), engine.begin() as connection:
         if lease is not None:
@@ -93,7 +93,7 @@ def fenced(engine: sa.Engine, lease: Lease | None) -> Iterator[sa.Connection]:
 
 
 class Leases:
-    """The leases of one holder, and of the others what is needed to share jobs with them."""
+    """One holder's leases, and the data on other holders that sharing jobs needs."""
 
     def __init__(self, engine: sa.Engine, holder: str, now: Now = database_ns) -> None:
         self.holder = holder
@@ -101,10 +101,10 @@ class Leases:
         self._now = now
 
     def beat(self) -> list[str]:
-        """Say that this holder lives; returns the others that do.
+        """Record that this holder is alive, and return the other live holders.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         table = schema.replica
         with self._writing() as (connection, now):
@@ -115,7 +115,7 @@ class Leases:
             connection.execute(
                 heartbeat.on_conflict_do_update(index_elements=["holder"], set_=renewed)
             )
-            # Two that come back at once would wait for each other's row.
+            # Two holders that return at the same time would wait for each other's row.
             expired_holders = sa.select(table.c.holder).where(~_is_live(table, now))
             expired_holders = expired_holders.with_for_update(skip_locked=True)
             connection.execute(
@@ -125,13 +125,13 @@ class Leases:
             return [row.holder for row in connection.execute(other_holders)]
 
     def renew(self) -> dict[str, int]:
-        """Renew the leases that are still of this holder; returns the epochs of all, by job.
+        """Renew this holder's leases, and return all its epochs by job.
 
-        One that ran out is renewed, too, if nobody claimed it. One whose row is in use stays as it
-        is until the next time.
+        An expired lease is renewed, too, unless another holder claimed it. A lease whose row is
+        locked waits for the next renewal.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         last: str | None = ""
         while last is not None:
@@ -146,23 +146,26 @@ class Leases:
         return sa.select(*columns).where(table.c.holder == self.holder, table.c.expires_ns > 0)
 
     def _renew_some(self, previous_job: str) -> str | None:
-        """Renew the next few behind a name; returns the last one's, None where no more follow."""
+        """Renew the next batch after `previous_job`.
+
+        Return the batch's last job, None at the end.
+        """
         table = schema.lease
         few = self._select_own(table.c.job).where(table.c.job > previous_job).order_by(table.c.job)
         few = few.limit(_RENEWED_AT_ONCE).with_for_update(key_share=True, skip_locked=True)
         with writing(self._engine) as connection:
             names = list(connection.execute(few).scalars())
-            # Only now: what is read before a lock is held may be old by the time it is.
+            # Read the clock after the lock: the wait for the lock may be long.
             until = self._now(connection) + _LEASE_NS
             change = sa.update(table).where(table.c.job.in_(names)).values(expires_ns=until)
             connection.execute(change)
         return names[-1] if len(names) == _RENEWED_AT_ONCE else None
 
     def claim(self, jobs: Collection[str]) -> dict[str, int]:
-        """Claim those of the jobs that no live holder has; returns their epochs by job.
+        """Claim the jobs without a live holder; return their epochs by job.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         epochs: dict[str, int] = {}
         names, table = sorted(jobs), schema.lease
@@ -172,16 +175,16 @@ class Leases:
             with writing(self._engine) as connection:
                 new = insert(connection.dialect, table).on_conflict_do_nothing()
                 connection.execute(new, rows)
-                now = self._now(connection)  # another's new rows were waited for
+                now = self._now(connection)  # after the wait for another holder's new rows
                 chosen = sa.select(table.c.job).where(table.c.job.in_(few))
                 epochs |= self._take(connection, chosen, now)
         return epochs
 
     def claim_free(self, limit: int) -> dict[str, int]:
-        """Claim jobs whose holder is gone, the newest written first; returns their epochs by job.
+        """Claim orphaned jobs, latest written first; return their epochs by job.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         table, jobs = schema.lease, schema.job
         with self._writing() as (connection, now):
@@ -196,10 +199,10 @@ class Leases:
             return self._take(connection, chosen, now)
 
     def release(self, jobs: Collection[str], *, wanted: bool = True) -> None:
-        """Give leases back; `wanted` says whether others should take the jobs up at once.
+        """Release leases; `wanted` tells whether other collectors should take the jobs up at once.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; they run out by themselves.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the leases expire.
         """
         table, names = schema.lease, sorted(jobs)
         values: dict[str, Any] = {"expires_ns": 0} | ({} if wanted else {"holder": ""})
@@ -209,18 +212,18 @@ class Leases:
                 _change(connection, sa.and_(few, table.c.holder == self.holder), values)
 
     def leave(self) -> None:
-        """Give everything back: this holder stops.
+        """Release everything: this holder stops.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it runs out by itself.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the leases expire.
         """
         self.expire([self.holder])
 
     def expire(self, holders: Collection[str]) -> None:
-        """Let the leases of holders that are known to be gone run out now.
+        """Expire the leases that exited holders still have.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         with writing(self._engine) as connection:
             _change(connection, schema.lease.c.holder.in_(holders), {"expires_ns": 0})
@@ -228,7 +231,7 @@ class Leases:
             connection.execute(sa.delete(schema.replica).where(of_holders))
 
     def share(self, replicas: int) -> int:
-        """How many of the jobs that anybody should hold are the share of one of so many."""
+        """Return one collector's fair share of the jobs among so many replicas."""
         table = schema.lease
         query = sa.select(sa.func.count()).select_from(table).where(table.c.holder != "")
         with self._engine.connect() as connection:
@@ -239,10 +242,10 @@ class Leases:
         self._engine.dispose()
 
     def _take(self, connection: sa.Connection, chosen: sa.Select[Any], now: int) -> dict[str, int]:
-        """Become the holder of those chosen leases that are not live and not in use."""
+        """Take over the chosen leases that are neither live nor locked."""
         table = schema.lease
         free = chosen.where(~_is_live(table, now))
-        # A lease that a write is just being checked against is skipped, not waited for.
+        # A lease with a write in progress is skipped, not waited for.
         free = free.with_for_update(skip_locked=True, of=table)
         change = (
             sa.update(table)
@@ -254,7 +257,7 @@ class Leases:
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, int]]:
-        """A transaction, and the time in it."""
+        """Open a write transaction, and read the clock in it."""
         with writing(self._engine) as connection:
             yield connection, self._now(connection)
 
@@ -262,7 +265,7 @@ class Leases:
 def _change(
     connection: sa.Connection, condition: sa.ColumnElement[bool], values: dict[str, Any]
 ) -> None:
-    """Change leases, whose rows are taken in the order of their names."""
+    """Change leases; their rows are locked ordered by name."""
     table = schema.lease
     rows = sa.select(table.c.job).where(condition).order_by(table.c.job)
     names = list(connection.execute(rows.with_for_update(key_share=True)).scalars())
@@ -272,5 +275,9 @@ def _change(
 
 
 def _is_live(table: sa.Table, now: int) -> sa.ColumnElement[bool]:
-    """What would last longer than a lease does was written before the clock was set back."""
+    """Return the condition for a live lease.
+
+    An expiry beyond one lease period dates from before the clock was set back, so it does not
+    count.
+    """
     return sa.and_(table.c.expires_ns > now, table.c.expires_ns <= now + _LEASE_NS)

@@ -1,4 +1,4 @@
-"""A job's log is read by positions, out of bundles and of what is not in one yet."""
+"""Reads a job's log by position, from bundles and from loose segments."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.signals.errors import SegmentError
 
 _PLACES_AT_ONCE = 4096
-"""Positions in memory while gaps are looked for."""
+"""Number of positions in memory during the search for gaps."""
 _READ_AT_ONCE = 16
-"""Payloads in memory while segments are read, of at most 8 MiB each."""
+"""Number of payloads in memory during a read, at most 8 MiB each."""
 
 
 def read_segments(
     engine: sa.Engine, job: str, after_position: int, limit: int | None
 ) -> Generator[StoredPayload]:
-    """Yield at most `limit` segments of a job behind `after_position`, ordered by position.
+    """Yield at most `limit` segments of a job after `after_position`, ordered by position.
 
-    What is put into a bundle meanwhile is there once: rows of segments are asked for first, so
-    that none is missed, and one that is also in a bundle is left out.
+    A segment that moves into a bundle during the read appears exactly once: segment rows are
+    queried first, so that none is missed, and duplicates in a bundle are skipped.
     """
     table = schema.segment
     query = sa.select(table.c.payload, table.c.received_ns, table.c.position)
@@ -84,7 +84,7 @@ def _bundled(
 def _fetched(
     connection: sa.Connection, bundles: Sequence[Any]
 ) -> Iterator[tuple[Any, Callable[[], bytes]]]:
-    """Each bundle with what gives its bytes; objects are fetched some ahead."""
+    """Yield each bundle with a function that returns its bytes; objects are prefetched."""
     rows = _references(connection, bundles)
     if not any(listed.object for listed in bundles):
         for listed, reference in rows:
@@ -103,7 +103,7 @@ def _references(
     columns = [table.c[name] for name in Reference._fields]
     for listed in bundles:
         row = connection.execute(sa.select(*columns).where(table.c.id == listed.id)).one_or_none()
-        if row is not None:  # else it was removed since
+        if row is not None:  # None: it was removed meanwhile
             yield listed, Reference(*row)
 
 
@@ -117,14 +117,14 @@ def _each_once(
 
 
 def whole_after(engine: sa.Engine, job: str) -> int:
-    """The newest position of a job that is missing in its log; 0 where none is.
+    """Return the newest position that is missing in a job's log, 0 if none is.
 
-    Retention removes what came long ago, but not what an incident refers to: of 1 to 9 with 4, 5, 8
-    and 9 left it is 7.
+    Retention removes old segments but keeps those that an incident refers to: if 4, 5, 8 and 9
+    remain from 1 to 9, the result is 7.
     """
     last = sa.select(schema.job.c.position).where(schema.job.c.name == job)
     with engine.connect() as connection:
-        hold_moment(connection)  # what is put into a bundle meanwhile is not missing
+        hold_moment(connection)  # a segment that moves into a bundle is not missing
         missing = int(connection.execute(last).scalar_one_or_none() or 0)
         for high, low in _newest_first(connection, job):
             if high < missing:
@@ -134,7 +134,7 @@ def whole_after(engine: sa.Engine, job: str) -> int:
 
 
 def _newest_first(connection: sa.Connection, job: str) -> Iterator[tuple[int, int]]:
-    """Last and first position of each part of a job's log, a few in memory at a time."""
+    """Yield the last and first position of each log part, a few in memory at a time."""
     segment, bundle = schema.segment, schema.bundle
     loose = _pages(connection, segment.c.job == job, segment.c.position, segment.c.position)
     bundle_pages = _pages(connection, bundle.c.job == job, bundle.c.last, bundle.c.first)

@@ -1,4 +1,4 @@
-"""What became of device-time, kept by day."""
+"""Daily accounts of device time."""
 
 from .days import AccountDay, put_account_days, read_account_days
 from .generations import Generation, newest_generations, note_generations, read_generations

@@ -1,4 +1,7 @@
-"""What became of each job's device-time, by day: written with evaluations, read by reports."""
+"""Daily account of each job's device time.
+
+Evaluations write the days; reports read them.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class AccountDay(NamedTuple):
-    """One day (Unix seconds at which it begins, UTC) of a job, and its class.
+    """One job's account for one day.
 
-    `document` holds whole microseconds of device-time by cause, and counts.
+    `day_s` is the start of the UTC day in Unix seconds. `document` holds counts and the device time
+    by cause, in whole microseconds.
     """
 
     job: str
@@ -28,16 +32,16 @@ class AccountDay(NamedTuple):
 
 
 def put_account_days(connection: sa.Connection, days: Iterable[AccountDay]) -> None:
-    """Write days in the place of what was known of them."""
+    """Write days and replace the stored rows for the same days."""
     upsert(connection, schema.account_day, [day._asdict() for day in days])
 
 
 def read_account_days(
     engine: sa.Engine, from_s: int, until_s: int, job: str | None = None
 ) -> list[AccountDay]:
-    """Days that begin from `from_s` on and before `until_s`, in time order, of one job or all.
+    """Return the days that begin in [`from_s`, `until_s`), in time order, for one job or all jobs.
 
-    One whose document is damaged is left out and logged.
+    A day with a damaged document is skipped and logged.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -61,7 +65,7 @@ def read_account_days(
 
 
 def document_of(raw: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds; None where it holds none."""
+    """Return the JSON object in a text, or None if the text holds none."""
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):

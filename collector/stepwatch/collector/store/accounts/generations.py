@@ -1,4 +1,4 @@
-"""Which objective was in force when: a generation for each change of what an SLO asks for."""
+"""History of each SLO's objective: every change begins a new generation."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from .days import document_of
 logger = logging.getLogger(__name__)
 
 _BY_SIZE = 160
-"""Characters of the column."""
+"""Column width in characters."""
 _MOST = 1000
-"""Generations of one SLO that are read: the newest."""
+"""Maximum number of generations read per SLO, newest first."""
 
 
 class Generation(NamedTuple):
-    """What an SLO asked for from `since_s` (Unix seconds) on; `number` counts from 1.
+    """An SLO's objective from `since_s` (Unix seconds) on; `number` counts from 1.
 
-    `revision` changes with the `document`; `written_by` is the host and process that began it.
+    `revision` changes with the `document`. `written_by` is the host and process that began the
+    generation.
     """
 
     slo: str
@@ -40,10 +41,10 @@ class Generation(NamedTuple):
 def note_generations(
     engine: sa.Engine, objectives: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
 ) -> dict[str, Generation]:
-    """Begin a generation of each SLO that asks for something else than its newest one.
+    """Begin a new generation for each SLO whose revision differs from its newest one.
 
-    `objectives` maps a name to its revision and document. Returns the generations in force. Of two
-    processes that begin one at once the first does.
+    `objectives` maps a name to its revision and document. Returns the generations in force. If two
+    processes begin a generation at the same time, the first one wins.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -72,7 +73,7 @@ def note_generations(
 
 
 def newest_generations(engine: sa.Engine) -> dict[str, Generation]:
-    """The newest generation of each SLO, by name.
+    """Return each SLO's newest generation by name.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -82,7 +83,7 @@ def newest_generations(engine: sa.Engine) -> dict[str, Generation]:
 
 
 def read_generations(engine: sa.Engine, slo: str) -> list[Generation]:
-    """All generations of an SLO, oldest first.
+    """Return all generations for an SLO, oldest first.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -94,14 +95,17 @@ def read_generations(engine: sa.Engine, slo: str) -> list[Generation]:
 
 
 def _all() -> sa.Select[Any]:
-    """Every column, the document as the text that it is: a damaged one must not end a reader."""
+    """Select every column, with the document as raw text.
+
+    A damaged document must not stop a reader.
+    """
     table = schema.generation
     plain = [column for column in table.c if column.name != "document"]
     return sa.select(*plain, sa.cast(table.c.document, sa.Text).label("document"))
 
 
 def _generation(row: sa.Row[Any]) -> Generation:
-    """The row; what it asked for is unknown where its document is damaged."""
+    """Return the row as a generation; a damaged document becomes an unknown objective."""
     document = document_of(row.document)
     if document is None:
         logger.warning("generation %s of SLO %s is damaged", row.number, row.slo)

@@ -1,1 +1,1 @@
-"""Bundles: many segments of one job at successive positions, stored as one row."""
+"""Bundles: many consecutive segments from one job, stored as one row."""

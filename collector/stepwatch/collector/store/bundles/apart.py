@@ -1,4 +1,4 @@
-"""Bundles are put apart into rows of segments again, for a schema that knows no bundles."""
+"""Splits bundles back into segment rows, for a schema without bundles."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _DAY_NS = 24 * 3600 * 1_000_000_000
 
 
 def put_apart(connection: sa.Connection) -> int:
-    """Insert the segments of all bundles and return how many; the bundles stay.
+    """Insert the segments from all bundles and return their count; the bundles stay.
 
     Raises:
         SegmentError: a bundle cannot be read.
-        ObjectsUnreachable: one is an object that cannot be asked for.
+        ObjectsUnreachable: a bundle's object cannot be fetched.
     """
-    # As schema 3 has them: a migration's tables are those of its time.
+    # Tables as in schema 3: a migration uses the tables from its own time.
     names = ("payload", "object", "size", "crc32")
     bundle = sa.table("bundle", *map(sa.column, ("id", "job", "last", *names)))
     columns_of = (*wire.SegmentKey._fields, "position", "received_ns", "wall_ns", "wall_day")

@@ -1,16 +1,17 @@
-"""Rows of many segments as columns that compress well, and back, bit for bit.
+"""Lossless conversion of rows from many segments into columns that compress well.
 
-Each column is taken as unsigned numbers of its width, turned into differences in one of five ways,
-whichever leaves least, and compressed byte by byte: byte 0 of all rows, byte 1 of all rows, ...
+Each column is read as unsigned numbers with the column's width and encoded as differences in one of
+five ways, the one with the smallest result. The result is compressed by byte plane: byte 0 of all
+rows, then byte 1 of all rows, and so on.
 
-    RAW       the values as they are
-    ROW       from the row before
-    LANE      from the row before of the same lane
-    PACE      from the row before of the same lane, twice
-    SINCE     of the difference from `time_ns` in the same row, as LANE
+    RAW       the values themselves
+    ROW       difference from the previous row
+    LANE      difference from the previous row in the same lane
+    PACE      second difference within the lane
+    SINCE     LANE over the value minus `time_ns` in the same row
 
-A lane is what one thing reported: rows of one sender with equal `LANE_FIELDS`. Three rows of
-`seq` 7, 40, 8 of ranks 0, 1, 0: the order by lanes is 7, 8, 40, and LANE is 7, 1, 40.
+A lane holds what one source reported: rows from one sender with equal `LANE_FIELDS`. Example: three
+rows with `seq` 7, 40, 8 from ranks 0, 1, 0. The lane order is 7, 8, 40, and LANE is 7, 1, 40.
 """
 
 from __future__ import annotations
@@ -25,24 +26,30 @@ from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.wire.compression import Codec
 
 LANE_FIELDS = ("rank", "group", "op", "device", "event", "source", "interface", "sender")
-"""Who or what a record is about: integers, or the name of an interface."""
+"""Fields that identify a record's subject: integers, or an interface name."""
 RAW, ROW, LANE, PACE, SINCE = range(5)
 TIME = "time_ns"
 _SAMPLE = 4096
-"""Rows by which the ways are compared."""
+"""Number of rows in the sample that compares the encodings."""
 _SPLIT_FROM = 512
-"""Rows from which each byte of a column has a frame of its own: fewer do not pay for it."""
+"""Minimum row count for one frame per byte plane.
+
+With fewer rows the frames cost more than they save.
+"""
 _LEVEL = 6
 _codec = Codec(_LEVEL, dictionary=False)
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.unsignedinteger[Any]]]
 Described = list[Any]
-"""[field, way, bytes of each compressed part] of a column; a part of 0 bytes is all zeros."""
+"""A column's [field, way, byte count per compressed part]; a part with 0 bytes is all zeros."""
 
 
 class Lanes(NamedTuple):
-    """Rows sorted by lane, in their order within each: `order`; whether each one `follows` the
-    one before it in its lane; and where the others, the first ones, are: `starts`."""
+    """Rows sorted by lane, in their original order within each lane.
+
+    `order` is the sort order, `follows` marks rows with a predecessor in their lane, and `starts`
+    holds the positions of each lane's first row.
+    """
 
     order: Integers
     follows: Mask
@@ -50,7 +57,10 @@ class Lanes(NamedTuple):
 
 
 def pack(rows: Rows, sender: Integers) -> tuple[list[Described], list[bytes]]:
-    """Columns of `rows` described, and their compressed parts; `sender` has a number per row."""
+    """Return the column descriptions and compressed parts for `rows`.
+
+    `sender` has one number per row.
+    """
     described, parts = [], []
     lanes = _lanes(rows, sender)
     for name in _in_order(rows.dtype):
@@ -63,10 +73,10 @@ def pack(rows: Rows, sender: Integers) -> tuple[list[Described], list[bytes]]:
 def unpack(
     dtype: np.dtype[np.void], sender: Integers, described: list[Described], data: Iterator[bytes]
 ) -> Rows:
-    """The rows that `pack` was given; `data` gives as many bytes as the description says.
+    """Return the rows that were passed to `pack`; `data` yields the byte counts in the description.
 
     Raises:
-        SegmentError: a part is damaged, or the description is not one of `dtype`.
+        SegmentError: a part is damaged, or the description does not match `dtype`.
     """
     rows = np.zeros(len(sender), dtype)
     if [entry[0] for entry in described] != _in_order(dtype):
@@ -90,7 +100,7 @@ def _lane_fields(dtype: np.dtype[np.void]) -> list[str]:
 
 
 def _in_order(dtype: np.dtype[np.void]) -> list[str]:
-    """Fields in the order in which they are restored: lanes, the time, all others."""
+    """Return the fields in restore order: lane fields, the time, all others."""
     names = dtype.names or ()
     first = [*_lane_fields(dtype), *(name for name in (TIME,) if _has_time(dtype))]
     return [*first, *(name for name in names if name not in first)]
@@ -111,7 +121,7 @@ def _lanes(rows: Rows, sender: Integers) -> Lanes:
 
 
 def _key(column: Column) -> Column:
-    """Numbers that sort as a column does: texts are slow to sort many times."""
+    """Return integers with the column's sort order: repeated sorts over strings are slow."""
     return np.unique(column, return_inverse=True)[1] if column.dtype.kind == "S" else column
 
 
@@ -167,7 +177,7 @@ _WAYS: Mapping[int, _Way] = {
 
 
 def _cheapest(ways: Mapping[int, _Way], values: Numbers, time: Numbers, lanes: Lanes) -> int:
-    """The way that leaves least, by a sample: rows from the middle of the order by lanes."""
+    """Return the cheapest encoding for a sample from the middle of the lane order."""
     if len(values) <= 1:
         return RAW
     first = max(0, (len(values) - _SAMPLE) // 2)
@@ -183,7 +193,7 @@ def _cheapest(ways: Mapping[int, _Way], values: Numbers, time: Numbers, lanes: L
 
 
 def _cost(values: Numbers) -> float:
-    """About the bytes that values take when each byte of them is coded by how often it occurs."""
+    """Estimate the encoded size in bytes from the byte frequencies (entropy)."""
     width, count = values.itemsize, len(values)
     planes = values.view(np.uint8).reshape(count, width).astype(np.intp)
     counts = np.bincount((planes + 256 * np.arange(width)).ravel(), minlength=256 * width)
@@ -192,14 +202,20 @@ def _cost(values: Numbers) -> float:
 
 
 def _steps(values: Numbers, lanes: Lanes) -> Numbers:
-    """Differences within lanes; the first of each stays. Wraps; so does the sum back."""
+    """Return differences within each lane; a lane's first value stays.
+
+    The subtraction wraps, and so does the sum that reverses it.
+    """
     steps = values.copy()
     steps[1:] -= np.where(lanes.follows[1:], values[:-1], values.dtype.type(0))
     return steps
 
 
 def _summed(steps: Numbers, lanes: Lanes) -> Numbers:
-    """Sums within lanes: of [7, 1, 40] with 40 the first of its lane it is [7, 8, 40]."""
+    """Return sums within each lane.
+
+    [7, 1, 40], with 40 first in its lane, gives [7, 8, 40].
+    """
     total = np.cumsum(steps, dtype=steps.dtype)
     offsets = total[lanes.starts] - steps[lanes.starts]
     lengths = np.diff(np.append(lanes.starts, len(steps)))
@@ -207,7 +223,7 @@ def _summed(steps: Numbers, lanes: Lanes) -> Numbers:
 
 
 def _folded(values: Numbers) -> Numbers:
-    """Small differences of both signs as small numbers: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Map small signed differences to small unsigned numbers: 0, -1, 1, -2 become 0, 1, 2, 3."""
     signed = values.view(f"<i{values.itemsize}")
     return ((signed << 1) ^ (signed >> (8 * values.itemsize - 1))).view(values.dtype)
 
@@ -240,7 +256,7 @@ def _split(values: Numbers) -> list[bytes]:
 
 
 def _joined(streams: list[bytes], count: int, dtype: np.dtype[Any]) -> Any:
-    """The unsigned numbers, or the texts, of a column from its compressed parts."""
+    """Return a column's unsigned numbers or strings from its compressed parts."""
     width = dtype.itemsize
     if len(streams) not in (1, width):
         raise SegmentError(f"{len(streams)} parts of a column of {width} bytes")

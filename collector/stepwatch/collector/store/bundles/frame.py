@@ -1,19 +1,19 @@
-"""A bundle as bytes: a header that describes it, compressed columns, and a checksum over all.
+"""Binary format for bundles: a header, compressed columns, and a checksum over both.
 
 Layout, little-endian:
 
     0   4  magic "SWBN"
-    4   2  format of this layout
+    4   2  format version
     6   2  zero
-    8   4  CRC-32 of everything behind it
-   12   4  bytes of the header, compressed
-   16   4  bytes of the header
-   20      header: JSON with the job, the senders (attempt, node, spool), for each table the number
-           of its kind, its layout and its columns, and the columns of the list of segments
-           parts: the list of segments, then the tables, each part one zstd frame
+    8   4  CRC-32 over all bytes after this field
+   12   4  compressed header size in bytes
+   16   4  header size in bytes
+   20      header: JSON with the job, the senders (attempt, node, spool), per table its kind
+           number, layout and columns, and the columns of the segment list
+           parts: the segment list, then the tables, each part one zstd frame
 
-The list has a row per segment: its position, when it came, its key, its clocks, and how many rows
-it has of each table. Rows lie in the order of the segments, with the fields of their senders.
+The segment list has one row per segment: position, time received, key, clocks, and its row count
+per table. Rows keep the segment order and their senders' fields.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ MAX_SEGMENTS = 1 << 14
 MAX_ROWS = 1 << 21
 MAX_HEADER_BYTES = 64 << 20
 MAX_RAW_BYTES = 1 << 30
-"""What a reader accepts; `upkeep/compaction` makes far smaller ones."""
+"""Limits that a reader accepts; `upkeep/compaction` writes far smaller bundles."""
 _PREFIX = struct.Struct("<4sHHIII")
 _CHECKED_FROM = 12
 _codec = Codec(6, dictionary=False)
 _HEAD_FIELDS = ("position", "received_ns", "monotonic_ns", "wall_ns", "sequence", "sender")
 _DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError, StopIteration, LayoutError)
-"""What reading a header that is not one may raise."""
+"""Exceptions that an invalid header may cause."""
 
 
 class Placed(NamedTuple):
-    """A segment as it was sent, its place in its job's log, and when (wall nanoseconds)."""
+    """A sent segment, its position in the job's log, and its wall time received in nanoseconds."""
 
     position: int
     received_ns: int
@@ -62,7 +62,7 @@ class Placed(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Rows of one kind and layout over all segments; `ends` says where those of each end."""
+    """Rows with one kind and layout over all segments; `ends` holds the end index per segment."""
 
     number: int
     rows: Rows
@@ -70,7 +70,7 @@ class _Table(NamedTuple):
 
 
 class Bundle:
-    """Segments of one job by their positions."""
+    """One job's segments by position."""
 
     def __init__(
         self, job: str, senders: Sequence[tuple[int, str, int]], heads: Rows, tables: list[_Table]
@@ -85,7 +85,7 @@ class Bundle:
         self._decoded: list[tuple[int, Kind | None, Rows, list[int]]] | None = None
 
     def segment(self, index: int) -> Segment:
-        """The segment at an index of `positions`, as decoding what was sent would give it."""
+        """Return the segment at an index of `positions`, as decoding the sent bytes would."""
         if self._decoded is None:
             table_rows = (
                 (table, wire.known_rows(table.number, table.rows)) for table in self._tables
@@ -107,7 +107,7 @@ class Bundle:
         return Segment(self.keys[index], ClockPair(*self._clocks[index]), tables, unknown)
 
     def placed(self, index: int) -> Placed:
-        """The segment at an index of `positions`, as it was sent."""
+        """Return the sent segment at an index of `positions`."""
         tables = []
         for number, rows, ends in self._tables:
             first, end = int(ends[index - 1]) if index else 0, int(ends[index])
@@ -123,10 +123,10 @@ def _key(job: str, sender: tuple[int, str, int], sequence: int) -> SegmentKey:
 
 
 def packed(segments: Sequence[Placed]) -> bytes:
-    """Segments of one job, in the order of their positions, as one bundle.
+    """Return one job's segments, ordered by position, as bundle bytes.
 
     Raises:
-        SegmentError: their rows cannot be described.
+        SegmentError: the rows cannot be described.
     """
     job = segments[0].sent.key.job
     senders: dict[tuple[int, str, int], int] = {}
@@ -145,7 +145,7 @@ def packed(segments: Sequence[Placed]) -> bytes:
     document: dict[str, Any] = {"job": job, "senders": list(senders), "segments": len(heads)}
     document |= {"list": described, "tables": []}
     for number, layout, members in ordered:
-        # Joined as bytes: numpy would promote the fields of every array to those of the others.
+        # Joined as bytes: numpy would promote each array's fields to a common type.
         joined = b"".join(rows.tobytes() for _, rows in members)
         rows = np.frombuffer(joined, members[0][1].dtype)
         of_row = np.repeat(
@@ -158,10 +158,10 @@ def packed(segments: Sequence[Placed]) -> bytes:
 
 
 def unpacked(data: bytes) -> Bundle:
-    """The bundle in `data`.
+    """Return the bundle in `data`.
 
     Raises:
-        SegmentError: the bytes are damaged, or of a later format.
+        SegmentError: the bytes are damaged or have a later format.
     """
     header, offset = _header(data)
     try:
@@ -173,7 +173,7 @@ def unpacked(data: bytes) -> Bundle:
         count = int(header["segments"])
         if not 0 < count <= MAX_SEGMENTS:
             raise SegmentError(f"it has {count} segments")
-        # Only the sender itself tells the lanes of the list apart, and it is one of its columns.
+        # Lanes in the list differ only by sender, and the sender is one of the list's columns.
         heads = columns.unpack(np.dtype(layout), np.zeros(count, np.int64), header["list"], parts)
         senders = [(int(a), str(node), int(spool)) for a, node, spool in header["senders"]]
         row_tables = list(_tables(heads, tables, parts))
@@ -183,10 +183,10 @@ def unpacked(data: bytes) -> Bundle:
 
 
 def check(data: bytes) -> None:
-    """Compare a bundle with its own checksum, and decode nothing.
+    """Verify a bundle's checksum without decoding it.
 
     Raises:
-        SegmentError: it is damaged, or of a later format.
+        SegmentError: the bundle is damaged or has a later format.
     """
     _header(data)
 

@@ -1,4 +1,4 @@
-"""Which segments are in bundles: a segment that comes again is known, though its row is gone."""
+"""Index of segments in bundles: it recognizes a repeated segment whose row no longer exists."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from stepwatch.collector.store.schema import Key, SegmentRow, Sender, key_of, se
 from stepwatch.signals.wire import SegmentKey
 
 _AT_ONCE = 100
-"""Senders asked for in one statement."""
+"""Number of senders per statement."""
 _MOST_KEPT = 1 << 17
-"""Senders whose newest bundled sequence number is kept in memory, over all jobs."""
+"""Maximum number of senders over all jobs whose newest bundled sequence is cached."""
 
 
 class _Bundled(NamedTuple):
-    """Of a job: the last position in a bundle, and the last bundled sequence of its senders."""
+    """One job's last bundled position, and the last bundled sequence by sender."""
 
     mark: int
     last: dict[Sender, int]
 
 
 class BundledKeys:
-    """Ranges of sequence numbers in bundles, by sender.
+    """Ranges of bundled sequence numbers by sender.
 
-    A sender counts on, so nearly always a number beyond the last bundled one says that a segment
-    is not in a bundle, and no statement is needed. What is kept of a job holds as long as its row
-    says that no more was bundled; whoever asks holds that row.
+    Sequence numbers rise, so a number beyond the last bundled one is almost always new, and no
+    statement is needed. A job's cache entry is valid while the job's row shows the same bundled
+    position; the caller holds that row's lock.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class BundledKeys:
         rows: Iterable[SegmentRow],
         marks: Mapping[str, int],
     ) -> set[Key]:
-        """Keys of those rows that are in bundles.
+        """Return the keys from `rows` that are in bundles.
 
-        `marks` is the last position in a bundle of each job, 0 where none is.
+        `marks` maps each job to its last bundled position, 0 if it has no bundle.
         """
         bundled_keys: set[Key] = set()
         rows_by_job: dict[str, list[SegmentRow]] = {}
@@ -62,7 +62,10 @@ class BundledKeys:
     def _last(
         self, connection: sa.Connection, job: str, mark: int, senders: set[Sender]
     ) -> Mapping[Sender, int]:
-        """The last bundled sequence number of each sender, -1 where there is none; also others."""
+        """Return each sender's last bundled sequence number, -1 if there is none.
+
+        The result may contain other senders, too.
+        """
         with self._lock:
             entry = self._cache.get(job)
             if entry is None or entry.mark != mark:
@@ -79,9 +82,9 @@ class BundledKeys:
 
 
 def add(connection: sa.Connection, keys: Sequence[SegmentKey]) -> None:
-    """Note that segments of one job are in a bundle; neighbours join the ranges that are there.
+    """Record one job's segments as bundled; adjacent ranges merge.
 
-    With 1 to 4 known, 5 and 7 more make 1 to 5 and 7.
+    With 1 to 4 recorded, adding 5 and 7 gives 1 to 5 and 7.
     """
     job = keys[0].job
     numbers: dict[Sender, list[int]] = {}
@@ -107,7 +110,10 @@ def add(connection: sa.Connection, keys: Sequence[SegmentKey]) -> None:
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run without a gap: of [1, 2, 5] it is (1, 2) and (5, 5)."""
+    """Yield the first and last number in each run without a gap.
+
+    [1, 2, 5] gives (1, 2) and (5, 5).
+    """
     first = last = numbers[0]
     for number in numbers[1:]:
         if number > last + 1:
@@ -118,7 +124,7 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _of_senders(connection: sa.Connection, job: str, senders: Sequence[Sender]) -> Iterator[Any]:
-    """Ranges of these senders."""
+    """Yield the ranges for these senders."""
     table = schema.bundle_key
     for start in range(0, len(senders), _AT_ONCE):
         sender = sa.tuple_(table.c.attempt, table.c.node, table.c.spool)
@@ -127,7 +133,7 @@ def _of_senders(connection: sa.Connection, job: str, senders: Sequence[Sender]) 
 
 
 def _bundled(connection: sa.Connection, job: str, rows: Sequence[SegmentRow]) -> set[Key]:
-    """Keys of those rows that lie in a range."""
+    """Return the keys from `rows` that are inside a bundled range."""
     ranges: dict[Sender, list[tuple[int, int]]] = {}
     for sequence_range in _of_senders(connection, job, sorted(set(map(sender_of, rows)))):
         sender = (sequence_range.attempt, sequence_range.node, sequence_range.spool)

@@ -1,4 +1,4 @@
-"""A bundle is made of the next segments of a job, and takes their place in one transaction."""
+"""Builds a bundle from a job's next segments and replaces them in one transaction."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stepwatch.signals.errors import SegmentError
 logger = logging.getLogger(__name__)
 
 MOST_SEGMENTS, MOST_RECORDS, MOST_BYTES = 1024, 1 << 16, 8 << 20
-"""What one bundle holds at most, bytes as they came; one larger segment is a bundle of its own."""
+"""Limits per bundle, bytes before compression; one larger segment becomes a bundle by itself."""
 MOST_LAYOUTS = 256
-"""Tables of different kinds or fields; what packs them takes the square of it."""
+"""Maximum number of tables with different kinds or fields; packing time grows with its square."""
 FEWEST_SEGMENTS = 8
-"""Fewer gain nothing: a bundle takes a kilobyte to describe itself."""
+"""Minimum number of segments: a bundle's description takes about a kilobyte."""
 _READ_AT_ONCE = 64
 
 Listed = Sequence[Any]
@@ -31,7 +31,7 @@ Listed = Sequence[Any]
 
 
 class Behind(NamedTuple):
-    """The segments of a job behind the position `mark`, up to the position `until`."""
+    """A job's segments after the position `mark`, up to the position `until`."""
 
     job: str
     mark: int
@@ -39,7 +39,7 @@ class Behind(NamedTuple):
 
 
 class BundleTotals(NamedTuple):
-    """Segments that were put into bundles, their bytes before, the bundles, and their bytes."""
+    """Bundled segments and their size in bytes, and the bundles and their size in bytes."""
 
     segments: int = 0
     bytes_before: int = 0
@@ -47,17 +47,17 @@ class BundleTotals(NamedTuple):
     bytes_after: int = 0
 
     def plus(self, addend: BundleTotals) -> BundleTotals:
-        """Both together."""
+        """Return the sum of both totals."""
         return BundleTotals(*map(sum, zip(self, addend, strict=True)))
 
 
 def choose(
     connection: sa.Connection, behind: Behind, *, before_ns: int, partly_before_ns: int
 ) -> Listed:
-    """The segments of the next bundle, empty if there is none to be made yet.
+    """Return the segments for the next bundle, empty if no bundle is due yet.
 
-    They came before `before_ns`, and are as many as a bundle holds; or at least
-    `FEWEST_SEGMENTS`, of which the first came before `partly_before_ns`.
+    All were received before `before_ns`. They fill a bundle, or they are at least `FEWEST_SEGMENTS`
+    and the first was received before `partly_before_ns`.
     """
     table = schema.segment
     between = table.c.position.between(behind.mark + 1, behind.until)
@@ -71,7 +71,7 @@ def choose(
 
 
 def _fitting(segments: Listed, before_ns: int) -> tuple[int, bool]:
-    """How many of the first segments go into one bundle, and whether no more would."""
+    """Return how many leading segments fit into one bundle, and whether the bundle is full."""
     records = size = 0
     for count, segment in enumerate(segments):
         records, size = records + segment.row_count, size + segment.size
@@ -83,9 +83,9 @@ def _fitting(segments: Listed, before_ns: int) -> tuple[int, bool]:
 
 
 class Bundling:
-    """A bundle of chosen segments: made outside any transaction, and stored in one.
+    """A bundle from chosen segments: built outside any transaction and stored in one.
 
-    A segment that cannot be read stays where it is.
+    An unreadable segment stays in its row.
     """
 
     def __init__(self, connection: sa.Connection, behind: Behind, chosen: Listed) -> None:
@@ -101,7 +101,7 @@ class Bundling:
         self.totals = BundleTotals(len(sizes), sum(sizes), int(bool(sizes)), len(self._data))
 
     def _pack(self) -> None:
-        """Make the bundle and read it back: what does not come out as it went in stays as it is."""
+        """Build the bundle and read it back; on any difference the segments stay as they are."""
         try:
             if _layouts(self._placed) > MOST_LAYOUTS:
                 raise SegmentError("they have too many kinds of tables")
@@ -115,14 +115,14 @@ class Bundling:
 
     @property
     def next(self) -> Behind:
-        """What is behind the bundle."""
+        """The segments after the bundle."""
         return self._behind._replace(mark=self._mark)
 
     def put(self, objects: Objects, base: str) -> None:
-        """Write the bundle as an object below a URL; its row will refer to it.
+        """Write the bundle as an object below a URL; the bundle's row refers to it.
 
         Raises:
-            ObjectsUnreachable: it could not be written.
+            ObjectsUnreachable: the object could not be written.
         """
         if self._placed:
             first, last = self._placed[0].position, self._placed[-1].position
@@ -131,9 +131,9 @@ class Bundling:
             objects.put(self._object, self._data)
 
     def store(self, connection: sa.Connection) -> bool:
-        """Put the bundle in the place of its segments, within the connection's transaction.
+        """Replace the segments with the bundle, within the connection's transaction.
 
-        False if the job's log is not as it was: then the transaction must not be committed.
+        Returns False if the job's log has changed; the caller must then roll back.
         """
         job = schema.job
         of_job = job.c.name == self._behind.job
@@ -149,7 +149,7 @@ class Bundling:
         return True
 
     def _take_out(self, connection: sa.Connection) -> bool:
-        """Delete the segments; False if some are gone."""
+        """Delete the segments; return False if some no longer exist."""
         table, positions = schema.segment, {placed.position for placed in self._placed}
         first, last = min(positions), max(positions)
         excluded_positions = [
@@ -185,10 +185,10 @@ def _layouts(placed: Iterable[Placed]) -> int:
 
 
 def _compare(bundle: Bundle, placed: Sequence[Placed]) -> None:
-    """Whether a bundle holds these segments.
+    """Check that a bundle holds these segments.
 
     Raises:
-        SegmentError: it does not.
+        SegmentError: the bundle differs.
     """
     if list(bundle.positions) != [segment.position for segment in placed]:
         raise SegmentError("their bundle has other positions")

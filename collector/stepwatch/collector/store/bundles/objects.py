@@ -1,7 +1,7 @@
-"""Payloads of bundles as objects: in a directory, or in an object store through fsspec.
+"""Object storage for bundle payloads: a directory, or an object store through fsspec.
 
-Only bundles go there. They are few and large, and nobody waits for them: what an agent sent is
-acknowledged once the database has it, whether the object store answers or not.
+Only bundles are stored as objects. They are few and large, and no request waits for them: an
+agent's data is acknowledged once the database has it, even if the object store is down.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from stepwatch.signals.durable import sync, write_durably
 from stepwatch.signals.errors import SegmentError, StoreError
 
 MAX_URL = 160
-"""Characters of the place of all objects, so that a row can hold the URL of each."""
+"""Maximum length of the base URL in characters, so that a row can hold each object's URL."""
 _AHEAD = 4
-"""Objects that are fetched while the ones before them are used."""
+"""Number of objects to prefetch."""
 
 
 class ObjectsUnreachable(sa.exc.SQLAlchemyError):
-    """The place of payloads does not answer; it is tried again, as a database is."""
+    """The object store does not answer; the caller retries, as for a database."""
 
 
 class Listed(NamedTuple):
-    """An object that is there: its URL, and when (Unix seconds) it was written."""
+    """A stored object: its URL, and its write time in Unix seconds."""
 
     url: str
     written_s: float
 
 
 class Objects(Protocol):
-    """A place of objects. Every method raises `ObjectsUnreachable` if it does not answer."""
+    """An object store. Every method raises `ObjectsUnreachable` if the store does not answer."""
 
     def put(self, url: str, data: bytes) -> None:
         """Write an object; it is durable when this returns."""
@@ -47,21 +47,21 @@ class Objects(Protocol):
         """Read an object.
 
         Raises:
-            SegmentError: there is none.
+            SegmentError: the object does not exist.
         """
         ...
 
     def listed(self, url: str) -> list[Listed]:
-        """All objects below a place."""
+        """Return all objects below a URL."""
         ...
 
     def remove(self, url: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         ...
 
 
 class Reference(NamedTuple):
-    """Where the bytes of a bundle are: in its row, or an object of a size and checksum."""
+    """Location of a bundle's bytes: in its row, or in an object with a size and checksum."""
 
     payload: bytes | None
     object: str | None
@@ -70,11 +70,11 @@ class Reference(NamedTuple):
 
 
 def fetched(reference: Reference) -> bytes:
-    """The bytes of a bundle.
+    """Return a bundle's bytes.
 
     Raises:
-        SegmentError: there is no such object, or it is not the one that was written.
-        ObjectsUnreachable: it cannot be asked for now.
+        SegmentError: the object does not exist, or it differs from the object that was written.
+        ObjectsUnreachable: the object store does not answer.
     """
     if reference.payload is not None:
         return bytes(reference.payload)
@@ -87,7 +87,7 @@ def fetched(reference: Reference) -> bytes:
 
 
 def fetched_ahead(references: Iterable[Reference]) -> Iterator[Future[bytes]]:
-    """The bytes of bundles, in their order, those of some ahead; `result` raises as `fetched`."""
+    """Yield futures for bundle bytes in order, with prefetch; `result` raises as `fetched` does."""
     waiting: list[Future[bytes]] = []
     with ThreadPoolExecutor(_AHEAD, thread_name_prefix="objects") as pool:
         for reference in references:
@@ -98,17 +98,17 @@ def fetched_ahead(references: Iterable[Reference]) -> Iterator[Future[bytes]]:
 
 
 def checked_url(text: str) -> str:
-    """The place of payloads as a URL, without a slash at its end.
+    """Return the payload location as a URL without a trailing slash.
 
     Raises:
-        StoreError: it is no place of objects, or too long.
+        StoreError: the location is not an object store, or the URL is too long.
     """
     url = text if "://" in text else Path(text).resolve().as_uri()
     if url.startswith("file://"):
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost"):
             raise StoreError(f"{parts.netloc} is another machine; name a directory of this one")
-        # As a directory is listed: what is compared must be written the same way.
+        # The same form as in a directory listing: URLs are compared as text.
         url = Path(unquote(parts.path)).resolve().as_uri()
     if len(url) > MAX_URL:
         raise StoreError(f"the place of payloads has more than {MAX_URL} characters")
@@ -117,25 +117,25 @@ def checked_url(text: str) -> str:
 
 
 def place_of(url: str) -> Objects:
-    """What reads and writes objects of a URL.
+    """Return the reader and writer for an object URL.
 
     Raises:
-        StoreError: nothing that is installed does.
+        StoreError: no installed package supports the URL's scheme.
     """
     scheme = url.partition("://")[0]
     return Directory() if scheme == "file" else _remote(scheme)
 
 
 class Directory:
-    """Objects are files."""
+    """Objects as files."""
 
     def put(self, url: str, data: bytes) -> None:
-        """Write a file and its directory to disk."""
+        """Write a file durably, with its directory."""
         path = _path(url)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_durably(path, data)
-            for folder in list(path.parents)[1:3]:  # the directory of a job may be new
+            for folder in list(path.parents)[1:3]:  # the job's directory may be new
                 sync(folder)
         except OSError as error:
             raise ObjectsUnreachable(f"cannot write {path}: {error.strerror}") from error
@@ -146,14 +146,14 @@ class Directory:
             return _path(url).read_bytes()
         except FileNotFoundError as error:
             place = _path(url).parents[1]
-            if not place.is_dir():  # it may not be mounted: nothing is known of its files
+            if not place.is_dir():  # it may not be mounted, so the file may still exist
                 raise ObjectsUnreachable(f"there is no directory {place}") from error
             raise SegmentError(f"there is no object {url}") from error
         except OSError as error:
             raise ObjectsUnreachable(f"cannot read {url}: {error.strerror}") from error
 
     def listed(self, url: str) -> list[Listed]:
-        """All files below a directory; none where there is no directory."""
+        """Return all files below a directory; an absent directory has none."""
         try:
             paths = [path for path in _path(url).rglob("*") if path.is_file()]
             return [Listed(path.as_uri(), path.stat().st_mtime) for path in paths]
@@ -186,7 +186,7 @@ def _remote(scheme: str) -> Objects:
 
 
 def _failures(scheme: str) -> tuple[type[Exception], ...]:
-    """What a file system raises when its store does not answer."""
+    """Return the exceptions that a file system raises when its store does not answer."""
     if scheme != "s3":
         return (OSError,)
     from aiohttp import ClientError as ConnectionBroken
@@ -197,14 +197,14 @@ def _failures(scheme: str) -> tuple[type[Exception], ...]:
 
 
 class Remote:
-    """Objects of an fsspec file system, which knows nothing but what it is asked each time."""
+    """Objects in an fsspec file system, without a listing cache."""
 
     def __init__(self, files: Any, failures: tuple[type[Exception], ...]) -> None:
         self._files = files
         self._failures = failures
 
     def put(self, url: str, data: bytes) -> None:
-        """Write an object in one request; the store answers when it is durable."""
+        """Write an object in one request; the store answers once the object is durable."""
         try:
             self._files.pipe_file(url, data)
         except self._failures as error:
@@ -222,7 +222,7 @@ class Remote:
             raise ObjectsUnreachable(f"cannot read {url}: {error}") from error
 
     def listed(self, url: str) -> list[Listed]:
-        """All objects below a prefix."""
+        """Return all objects below a prefix."""
         try:
             self._files.invalidate_cache()
             entries = self._files.find(url, detail=True)
@@ -245,6 +245,6 @@ class Remote:
 
 
 def _without_bucket(error: FileNotFoundError) -> bool:
-    """Whether it is the bucket that is not there; s3fs raises the same for both."""
+    """Return whether the bucket is absent; s3fs raises the same error for an absent object."""
     response = getattr(error.__cause__, "response", None)
     return isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket"

@@ -1,4 +1,4 @@
-"""What agents found wrong with their nodes, kept by node across jobs."""
+"""Node faults that agents reported, stored by node across jobs."""
 
 from .reading import NodeRow, newest_sightings, node_rows, sightings_of
 from .reports import Report, Sighted, report_of

@@ -1,4 +1,4 @@
-"""What is known of nodes, read back."""
+"""Reads the stored node data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .writing import MOST_FACTS, MOST_NODES
 
 
 class NodeRow(NamedTuple):
-    """When a node reported last; see `tables.node`."""
+    """A node's last report; see `tables.node`."""
 
     node: str
     reported_ns: int
@@ -21,7 +21,7 @@ class NodeRow(NamedTuple):
 
 
 def node_rows(engine: sa.Engine) -> list[NodeRow]:
-    """All nodes, by name.
+    """Return all nodes, by name.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -33,9 +33,9 @@ def node_rows(engine: sa.Engine) -> list[NodeRow]:
 
 
 def newest_sightings(engine: sa.Engine, since_ns: int, most: int) -> list[Sighted]:
-    """Facts of all nodes that were received since a wall time, at most so many, the newest first.
+    """Return at most `most` facts from all nodes received since a wall time, newest first.
 
-    By the collectors' clock: that of a node may be wrong by years.
+    The time is on the collectors' clock: a node's clock may be wrong by years.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -44,7 +44,7 @@ def newest_sightings(engine: sa.Engine, since_ns: int, most: int) -> list[Sighte
 
 
 def sightings_of(engine: sa.Engine, name: str) -> list[Sighted]:
-    """All that is kept of one node, the newest first.
+    """Return all stored facts for one node, newest first.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.

@@ -1,4 +1,4 @@
-"""From a segment to what it says of its node. Pure."""
+"""Extracts a segment's node report. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
 
 MOST_ROWS = 1024
-"""Facts taken from one segment: an agent sends no more."""
+"""Maximum number of facts per segment: an agent sends no more."""
 _LATEST_NS = (1 << 63) - 1
 
 
 class Sighted(NamedTuple):
-    """One fact as one agent found it; moments are wall time of the node in nanoseconds.
+    """One fact as one agent reported it; times are the node's wall time in nanoseconds.
 
-    `ended_ns` is 0 unless its end was reported. `monotonic_ns` is its beginning on the node's own
-    clock: with the agent's `spool` it tells this time from the others. `received_ns` is a
-    collector's wall time. `job` is empty where none ran.
+    `ended_ns` is 0 unless the end was reported. `monotonic_ns` is the beginning on the node's own
+    clock: with the agent's `spool` it distinguishes occurrences. `received_ns` is a collector's
+    wall time. `job` is empty if no job ran.
     """
 
     node: str
@@ -42,9 +42,9 @@ class Sighted(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one segment says of its node: facts, and of a job-less one that the agent runs.
+    """A segment's node report: facts, and for a segment without a job also that the agent runs.
 
-    `reported_ns` is wall time of the node, 0 where the segment is a job's.
+    `reported_ns` is the node's wall time, 0 if the segment belongs to a job.
     """
 
     node: str
@@ -55,9 +55,9 @@ class Report(NamedTuple):
 
 
 def report_of(segment: Segment, received_ns: int) -> Report | None:
-    """What a segment says of its node; None for one of a job that says nothing.
+    """Return a segment's node report, or None for a job's segment without node facts.
 
-    Facts of a later version are left out, and rows that cannot be true.
+    Facts from a later version are skipped, and so are invalid rows.
     """
     of_node = segment.key.of_node
     if not of_node and Kind.NODE_FACT not in segment.tables:
@@ -103,7 +103,7 @@ def _wall(clock: ClockPair, monotonic_ns: int) -> int:
 
 
 def _bounded(ns: int) -> int:
-    """What a column holds."""
+    """Clamp to the column's range."""
     return min(max(ns, 0), _LATEST_NS)
 
 
@@ -113,5 +113,5 @@ def _version(segment: Segment) -> str:
 
 
 def _text(value: bytes) -> str:
-    # PostgreSQL has no NUL in a text.
+    # PostgreSQL text cannot contain NUL.
     return bytes(value).decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""What segments say of nodes is joined with what is known of them."""
+"""Merges node reports into the stored node data."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ from .reports import Report
 from .tables import node, node_fact
 
 KEEP_DAYS = 180
-"""A fact that was not reported for so long goes, and so does a node that reported nothing: repeat
-offenders are counted over a month, and a part that is returned is argued about over months."""
+"""Retention for facts and nodes without a new report.
+
+Repeat offenders are counted over a month, and a hardware return can take months.
+"""
 MOST_NODES = 20_000
-"""Nodes that are kept; the largest public fleets of one run have 3,000. Further ones are refused,
-as their names may be made up."""
+"""Maximum number of nodes; the largest public single-run fleets have 3,000.
+
+Further nodes are refused, because their names may be forged.
+"""
 MOST_FACTS = 2_000
-"""Rows of one node, those received last: at most a megabyte. A port that flaps every five minutes
-fills them in a week."""
+"""Maximum number of rows per node, latest received first: at most a megabyte.
+
+A port that flaps every five minutes fills them in a week.
+"""
 _AT_ONCE = 256
 
 
 class NodeReports:
-    """Joins reports into the tables of nodes."""
+    """Merges reports into the node tables."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def add(self, reports: Sequence[Report]) -> list[str]:
-        """Join reports in one transaction; returns why each is refused, empty where it is not.
+        """Merge reports in one transaction; return a refusal reason per report, empty if accepted.
 
-        Any order and any repetition of the same reports leave the same rows.
+        Any order and any repetition of the same reports give the same rows.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         if not reports:
             return []
@@ -52,10 +58,10 @@ class NodeReports:
         return ["" if report.node in admitted else refusal for report in reports]
 
     def prune(self, now_ns: int) -> int:
-        """Remove what is older than `KEEP_DAYS`; returns how many facts went.
+        """Remove rows older than `KEEP_DAYS`; return the number of removed facts.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         cutoff_ns = now_ns - KEEP_DAYS * DAY_NS
         with writing(self._engine) as connection:
@@ -70,7 +76,7 @@ def _has_facts() -> sa.Exists:
 
 
 def _admitted(connection: sa.Connection, names: Collection[str]) -> set[str]:
-    """Those of `names` that are known, and further ones while there is room."""
+    """Return the stored nodes among `names`, plus new ones while there is room."""
     ordered, admitted = sorted(names), set[str]()
     for start in range(0, len(ordered), _AT_ONCE):
         query = sa.select(node.c.node).where(node.c.node.in_(ordered[start : start + _AT_ONCE]))
@@ -83,7 +89,7 @@ def _admitted(connection: sa.Connection, names: Collection[str]) -> set[str]:
 
 
 def _greatest(statement: Any, table: sa.Table, *columns: str) -> dict[str, Any]:
-    """For each column the larger of the value that is there and the one that comes."""
+    """Return, for each column, the larger of the stored and the new value."""
     return {
         name: sa.case(
             (statement.excluded[name] > table.c[name], statement.excluded[name]),
@@ -98,7 +104,8 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
         return
     statement = insert(connection.dialect, node)
     new = statement.excluded
-    # By when it came: a node's clock that was wrong once would be believed until it is that late.
+    # By time received: after one wrong clock reading, a node's own time would win until that
+    # moment.
     tie = sa.and_(
         new.received_ns == node.c.received_ns,
         sa.or_(
@@ -113,7 +120,7 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
         set_={name: sa.case((newer, new[name]), else_=node.c[name]) for name in names},
     )
     columns = ("node", "reported_ns", "received_ns", "version")
-    # Sorted: two replicas that take locks in one order do not wait for each other in a circle.
+    # Sorted: two replicas that lock in the same order cannot deadlock.
     rows = sorted({tuple(getattr(report, name) for name in columns) for report in reports})
     connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in rows])
 
@@ -144,7 +151,7 @@ def _join_facts(connection: sa.Connection, reports: Sequence[Report]) -> None:
 
 
 def _keep_newest(connection: sa.Connection, name: str) -> None:
-    """Drop what a node has beyond `MOST_FACTS`, those that were received longest ago."""
+    """Delete a node's facts beyond `MOST_FACTS`, oldest received first."""
     of_node = node_fact.c.node == name
     received = node_fact.c.received_ns
     edge = sa.select(received).where(of_node).order_by(received.desc())

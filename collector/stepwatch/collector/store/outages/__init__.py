@@ -1,1 +1,1 @@
-"""What a store that does not answer, lost its file or is damaged leads to."""
+"""Handling of a store that is down, lost its file, or is damaged."""

@@ -1,4 +1,4 @@
-"""Rows that the database holds and cannot read: damage of one job, not an outage of the store."""
+"""Distinguishes damaged rows, which affect one job, from a store outage."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _POSTGRESQL_DAMAGE = ("XX001", "XX002")
 
 @contextmanager
 def naming_damage(subject: str) -> Iterator[None]:
-    """Turn an error that damaged rows of `subject` cause into one that concerns their job alone.
+    """Turn an error from damaged rows of `subject` into an error that affects only their job.
 
     Raises:
         StoreDamagedError: the rows are damaged.
-        sqlalchemy.exc.SQLAlchemyError: anything else of the database, as it is; what a driver's own
-            cursor raises, too.
+        sqlalchemy.exc.SQLAlchemyError: any other database error, unchanged; also for an error
+            from a driver's own cursor.
     """
     try:
         yield
@@ -41,9 +41,9 @@ def naming_damage(subject: str) -> Iterator[None]:
 
 def _is_damage(error: BaseException | None) -> bool:
     if isinstance(error, TypeError | ValueError):
-        return True  # a value of another type than its column, or a text that is no UTF-8
+        return True  # a value with the wrong column type, or a text that is not UTF-8
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
-        # Without a code the driver itself could not decode a text.
+        # Without a code, the driver itself failed to decode a text.
         return "decode" in str(error) if code is None else code & 0xFF in _SQLITE_DAMAGE
     return getattr(error, "sqlstate", None) in _POSTGRESQL_DAMAGE

@@ -1,7 +1,7 @@
-"""SQLite's file is still the one that was opened; nothing is written into a deleted one.
+"""Detects that SQLite's file was deleted or replaced, and blocks writes to it.
 
-SQLite goes on with a file that was deleted or replaced: what a collector accepts then is gone when
-it exits. So the file is looked at (one `stat`, a microsecond) before each use of a connection.
+SQLite continues to use a deleted or replaced file, and the data accepted meanwhile is lost on exit.
+So the file is checked before each use of a connection (one `stat`, a microsecond).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import sqlalchemy as sa
 
 
 class _FileGuard:
-    """The file at `path`, by the device and inode that it had when it was first opened."""
+    """The file at `path`, identified by its device and inode at the first open."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: tuple[int, int] | None = None
 
     def check(self) -> None:
-        """Compare the file with the one that was opened, once there was one.
+        """Compare the file with the one that was opened, if any.
 
         Raises:
-            sqlalchemy.exc.OperationalError: it is gone, or another file took its place.
+            sqlalchemy.exc.OperationalError: the file was deleted or replaced.
         """
         identity = self._identity()
         if self._opened is None:
@@ -42,23 +42,23 @@ class _FileGuard:
             status = self._path.stat()
         except FileNotFoundError:
             return None
-        except OSError as error:  # a file server that hiccups is an outage, no other file
+        except OSError as error:  # a brief file server failure is an outage, not another file
             reason = f"the store file {self._path} cannot be looked at: {error.strerror}"
             raise sa.exc.OperationalError("", None, sqlite3.OperationalError(reason)) from error
         return status.st_dev, status.st_ino
 
 
 def guard_file(engine: sa.Engine) -> None:
-    """Refuse every use of `engine` once its SQLite file is no longer the one that was opened.
+    """Refuse every use of `engine` once its SQLite file was deleted or replaced.
 
-    A database in memory has no file, and no guard.
+    An in-memory database has no file and no guard.
     """
     name = engine.url.database
     if not name or name == ":memory:" or name.startswith("file:"):
         return
     guard = _FileGuard(Path(name).absolute())
 
-    # Before a new connection is made: SQLite would make a new, empty file.
+    # Before a new connection: SQLite would create a new, empty file.
     @sa.event.listens_for(engine, "do_connect")
     def connecting(*_: Any) -> None:
         if guard._opened is not None:

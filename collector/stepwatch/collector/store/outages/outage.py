@@ -1,4 +1,4 @@
-"""A store that does not answer is logged once, and once more when it answers again."""
+"""Logs a store outage once, and its end once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Outage:
-    """The failures in a row of one thing that is done to a store; `doing` says it, as "read"."""
+    """Consecutive failures of one store operation; `doing` names it, such as "read"."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
@@ -23,16 +23,16 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """Whether it failed the last time."""
+        """Whether the last try failed."""
         return self._began is not None
 
     @property
     def age_seconds(self) -> float:
-        """Seconds since the newest failure; infinite if there was none."""
+        """Seconds since the newest failure; infinite without one."""
         return time.monotonic() - self._newest
 
     def noted(self, error: sa.exc.SQLAlchemyError) -> None:
-        """It failed: logged if it did not fail the last time."""
+        """Record a failure; the first in a row is logged."""
         with self._lock:
             self._newest = time.monotonic()
             first, self._began = self._began is None, self._began or self._newest
@@ -40,7 +40,7 @@ class Outage:
             logger.error("cannot %s: %s; it is tried again", self._doing, reason_of(error))
 
     def over(self) -> None:
-        """It succeeded: logged if it failed the last time."""
+        """Record a success; the first after a failure is logged."""
         if self._began is None:  # nearly always
             return
         with self._lock:
@@ -51,6 +51,6 @@ class Outage:
 
 
 def reason_of(error: sa.exc.SQLAlchemyError) -> str:
-    """What a database says about an error, in one line; no statement, no values."""
+    """Return a database error's message in one line, without statement and values."""
     message = str(getattr(error, "orig", None) or error) or type(error).__name__
     return message.splitlines()[0][:300]
