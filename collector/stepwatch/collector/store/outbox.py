@@ -1,7 +1,7 @@
-"""What is to be sent to somebody: written with the evaluation, and kept until it is delivered.
+"""Outbox for notices: written with the evaluation and kept until delivery.
 
-A notice may be delivered twice, where a collector dies between sending it and noting that; its key
-tells its receiver.
+If a collector dies between sending a notice and recording that, the notice is delivered twice;
+receivers deduplicate by its key.
 """
 
 from __future__ import annotations
@@ -19,28 +19,36 @@ from stepwatch.signals.clock import NANOSECONDS
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 REFUSED, UNANSWERED, UNSENT, OVER = "refused", "unanswered", "unsent", "over"
 SILENCED, ACKNOWLEDGED = "silenced", "acknowledged"
-"""Why a notice is given up: its receiver refused it; it took it in no try; nobody tried for a day;
-its incident was over before it could be reported, an hour late or more; it was over before a
-silence was; somebody works on it already."""
+"""Why a notice is given up.
+
+Refused: its receiver refused it. Unanswered: no try succeeded. Unsent: no collector tried for a
+day. Over: its incident ended before a report that was an hour late or more. Silenced: its incident
+ended before the silence did. Acknowledged: the incident is acknowledged.
+"""
 WHYS = (REFUSED, UNANSWERED, UNSENT, OVER, SILENCED, ACKNOWLEDGED)
 GIVEN_UP = "given_up"
-"""Where the document of a notice that is given up says why."""
+"""Key in the document for the reason why the notice was given up."""
 HELD = "held_by_silence"
-"""Where the document of a notice says that a silence held it."""
+"""Key in the document that marks a notice as held by a silence."""
 CLAIMED_SECONDS = 15.0
-"""How long one collector has to send what it claimed before another may try: what a collector that
-is killed had claimed is sent so much later."""
+"""Time a collector has to send its claimed notices before another collector may try.
+
+After a collector is killed, its claimed notices are late by this time.
+"""
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 60.0
-"""Between two tries; it doubles."""
+"""Delay between two tries; it doubles."""
 KEPT_SECONDS = 24 * 3600.0
-"""What is delivered or given up stays so long, to be looked at; no try is made after so long."""
+"""Retention for delivered and given up notices, for inspection; also the limit for tries."""
 MAX_TRIES = 1445
-"""About `KEPT_SECONDS` of tries."""
+"""About `KEPT_SECONDS` worth of tries."""
 
 
 class Notice(NamedTuple):
-    """One thing to send: its key, the job it is about, the JSON that is sent, to whom (empty: the
-    URL of `--notify-url`), and which transition of which incident it is."""
+    """One message to send.
+
+    `job` is the job concerned, `document` the JSON that is sent, `receiver` the receiver (empty:
+    the URL from `--notify-url`). `incident` and `transition` identify the event.
+    """
 
     key: str
     job: str
@@ -51,8 +59,11 @@ class Notice(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """A notice that this collector is to send now, how often that was tried, this included, the
-    seconds since it happened, the incident, and whether a silence held it."""
+    """A notice that this collector must send now.
+
+    `tries` includes the current try, `age_seconds` counts from the event, and `silenced` tells
+    whether a silence held the notice.
+    """
 
     key: str
     document: dict[str, Any]
@@ -65,7 +76,7 @@ class Claimed(NamedTuple):
 def add_notices(
     connection: sa.Connection, notices: Iterable[Notice], now: Now = database_ns
 ) -> None:
-    """Write notices in the connection's transaction; one with a known key is there already."""
+    """Write notices in the connection's transaction; a notice with a stored key is skipped."""
     rows = [{**notice._asdict(), "state": PENDING, "tries": 0, "due_ns": 0} for notice in notices]
     if rows:
         due = now(connection)
@@ -74,7 +85,7 @@ def add_notices(
 
 
 class Outbox:
-    """The table of notices; several collectors may send from it at the same time."""
+    """The notice table; several collectors may send from it at the same time."""
 
     def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
         self._engine = engine
@@ -82,7 +93,7 @@ class Outbox:
 
     @property
     def engine(self) -> sa.Engine:
-        """The database, for what is read beside the outbox."""
+        """The database, for related tables."""
         return self._engine
 
     @property
@@ -91,14 +102,13 @@ class Outbox:
         return self._now
 
     def claim(self, limit: int, receiver: str = "") -> list[Claimed]:
-        """Notices to a receiver that are due, oldest first; nobody else gets them for
-        `CLAIMED_SECONDS`.
+        """Claim a receiver's due notices, oldest first, for `CLAIMED_SECONDS`.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         table = schema.outbox
-        with self._engine.connect() as connection:  # mostly there is nothing
+        with self._engine.connect() as connection:  # usually none is due
             if connection.execute(self._due(connection, receiver).limit(1)).first() is None:
                 return []
         with writing(self._engine) as connection:
@@ -117,16 +127,15 @@ class Outbox:
         """Mark a notice as delivered.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is sent again.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notice is sent again.
         """
         self._set(key, DELIVERED, 0.0)
 
     def not_delivered(self, claimed: Claimed, at_least: float = 0.0) -> None:
-        """Try a notice again later, a little longer each time and after `at_least` seconds, or give
-        it up.
+        """Schedule a retry with backoff, after at least `at_least` seconds, or give the notice up.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is sent again.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notice is sent again.
         """
         if claimed.tries >= MAX_TRIES:
             self.give_up(claimed, UNANSWERED)
@@ -135,10 +144,11 @@ class Outbox:
         self._set(claimed.key, PENDING, max(min(doubled, LAST_RETRY_SECONDS), at_least))
 
     def put_off(self, claimed: Claimed, seconds: float, *, silenced: bool = False) -> None:
-        """Look at a notice again after some seconds; that it was claimed counts as no try.
+        """Postpone a notice by some seconds; the claim does not count as a try.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notice is due again
+                later.
         """
         changes: dict[str, Any] = {"tries": claimed.tries - 1}
         if silenced and not claimed.silenced:
@@ -146,10 +156,11 @@ class Outbox:
         self._set(claimed.key, PENDING, seconds, **changes)
 
     def release(self, claimed: Iterable[Claimed]) -> None:
-        """Let anybody claim notices that there was no time to send; that counts as no try.
+        """Release claimed notices for lack of time; the claim does not count as a try.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; they are due after their claim.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notices are due after
+                their claim.
         """
         keys, table = [notice.key for notice in claimed], schema.outbox
         if not keys:
@@ -160,15 +171,16 @@ class Outbox:
             connection.execute(change.values(due_ns=self._now(connection)))
 
     def give_up(self, claimed: Claimed, why: str) -> None:
-        """A notice is never sent; `why` is one of the reasons above.
+        """Give a notice up; `why` is one of the reasons above.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notice is due again
+                later.
         """
         self._set(claimed.key, FAILED, 0.0, document={**claimed.document, GIVEN_UP: why})
 
     def counts(self) -> dict[str, int]:
-        """Notices by state."""
+        """Return the number of notices by state."""
         table = schema.outbox
         query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
         with self._engine.connect() as connection:
@@ -176,7 +188,7 @@ class Outbox:
             return counts | {row[0]: int(row[1]) for row in connection.execute(query)}
 
     def given_up(self) -> dict[str, int]:
-        """Notices that are never sent, by why."""
+        """Return the number of given up notices by reason."""
         table = schema.outbox
         why = table.c.document[GIVEN_UP].as_string()
         query = sa.select(why, sa.func.count()).where(table.c.state == FAILED).group_by(why)
@@ -185,8 +197,10 @@ class Outbox:
         return {why: counts.get(why, 0) for why in WHYS}
 
     def oldest_seconds(self) -> dict[str, float]:
-        """How long ago the oldest notice happened that waits, by receiver, where any does; those
-        that a silence holds do not wait."""
+        """Return the age of the oldest waiting notice by receiver.
+
+        Receivers without a waiting notice are absent; notices held by a silence do not wait.
+        """
         table = schema.outbox
         oldest = sa.func.min(table.c.document["at"].as_float())
         waits = sa.and_(table.c.state == PENDING, table.c.document[HELD].as_string().is_(None))
@@ -197,9 +211,11 @@ class Outbox:
         return {receiver: max(now - float(happened_s), 0.0) for receiver, happened_s in rows}
 
     def prune(self) -> None:
-        """Remove what was delivered or given up a day ago; give up what nobody tried for a day.
+        """Remove notices delivered or given up a day ago.
 
-        What was said of an incident that is open stays: its end goes to whoever knows of it.
+        Give up those that no collector tried for a day.
+
+        Notices about an open incident stay: its end goes to the receivers that know about it.
         """
         table, incident = schema.outbox, schema.incident
         is_open = sa.exists().where(incident.c.id == table.c.incident, incident.c.state == "open")

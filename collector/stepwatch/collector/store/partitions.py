@@ -1,4 +1,4 @@
-"""PostgreSQL keeps the segments of a day in a partition of their own, made on demand."""
+"""PostgreSQL partitions segments by day; partitions are created on demand."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from stepwatch.collector.store.database import lock_tables
 from stepwatch.collector.store.schema import DAY_NS, DEFAULT_PARTITION, job
 
 DAYS_BACK = 31
-"""Days before today that get a partition; what is older, or of a clock ahead, is in the default."""
+"""Number of past days with a partition; older days, and days ahead, use the default partition."""
 DAYS_AHEAD = 1
 _DAY = "segment_day_"
 LOCK_PATIENCE_MS = 1000
-"""How long a change waits for those who use the table, and lets those wait who come behind it."""
+"""Maximum time that a change waits for the table lock; later statements wait behind it."""
 POSTPONED_S = 60.0
-"""How long nobody tries again after that."""
+"""Delay before the next try after a lock timeout."""
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Partitions:
-    """Makes partitions of days (days since 1970) where the database is divided by them."""
+    """Creates day partitions (days since 1970) where the table is partitioned."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._made_days: set[int] = set()
         self._postponed: dict[int, float] = {}
-        """Days whose partition waits for readers of the table, and until when (monotonic)."""
+        """Days whose partition waits for readers, and the time of the next try (monotonic)."""
 
     def make(self, days: set[int], today: int) -> None:
-        """Make the partitions of these days that are not there, but those far from today.
+        """Create the missing partitions among `days`, except those far from today.
 
-        Where somebody reads the table for long, as a backup does, the segments of a new day go
-        into the default partition, and move once their own is made.
+        During a long read, such as a backup, a new day's segments go into the default partition;
+        they move once the day's partition exists.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         if self._engine.dialect.name != "postgresql":
             return
@@ -53,7 +53,7 @@ class Partitions:
 
 
 def _unless_locked(engine: sa.Engine, change: Callable[[sa.Connection], bool]) -> bool:
-    """Change the table's partitions; False if the change says so or others hold them too long."""
+    """Run a partition change; return its result, or False after a lock timeout."""
     try:
         with engine.begin() as connection:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_PATIENCE_MS}")
@@ -72,13 +72,13 @@ _PARTITIONS = sa.text(
 
 
 def drop_days(engine: sa.Engine, may_go: sa.ColumnElement[bool], before_ns: int) -> list[int]:
-    """Drop the days before `before_ns` whose segments all belong to jobs that may go.
+    """Drop the days before `before_ns` whose segments all belong to removable jobs.
 
-    `may_go` is a condition on rows of the table of jobs. A day on which somebody writes for
-    longer than `LOCK_PATIENCE_MS` stays until the next time. Returns the days.
+    `may_go` is a condition on rows in the job table. A day with a writer for longer than
+    `LOCK_PATIENCE_MS` stays until the next time. Returns the dropped days.
 
     Raises:
-        sqlalchemy.exc.SQLAlchemyError: the database is gone.
+        sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
     """
     with engine.connect() as connection:
         names = [str(row.name) for row in connection.execute(_PARTITIONS)]
@@ -91,7 +91,7 @@ def _drop_if_free(engine: sa.Engine, name: str, may_go: sa.ColumnElement[bool]) 
     partition = sa.table(name, sa.column("job"))
     goes = sa.exists().where(job.c.name == partition.c.job, may_go)
     needed = sa.select(partition.c.job).where(~goes).limit(1)
-    with engine.connect() as connection:  # most stay, and for those nobody need wait
+    with engine.connect() as connection:  # most days stay, and checking them takes no lock
         if connection.execute(needed).first() is not None:
             return False
 
@@ -106,7 +106,7 @@ def _drop_if_free(engine: sa.Engine, name: str, may_go: sa.ColumnElement[bool]) 
 
 
 def _make(connection: sa.Connection, day: int) -> bool:
-    """Make the partition of a day; what the default one holds of that day moves into it."""
+    """Create a day's partition, and move that day's rows from the default partition into it."""
     name = f"{_DAY}{day}"
     if connection.execute(sa.select(sa.func.to_regclass(name))).scalar_one() is not None:
         return True

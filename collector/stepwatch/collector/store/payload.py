@@ -1,4 +1,4 @@
-"""A stored segment, as it arrived or out of a bundle."""
+"""A stored segment: as received, or inside a bundle."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stepwatch.signals.wire import Segment
 
 
 class StoredPayload:
-    """A stored segment, when it came (wall nanoseconds), and its place in its job's log.
+    """A stored segment, its wall time received in nanoseconds, and its position in the job's log.
 
-    It is as it arrived, or one of a `bundle`. A bundle that cannot be read is one for all of its
-    `count` segments, at the position of the last.
+    It holds the received bytes, or refers to a `bundle`. An unreadable bundle is one item for all
+    its `count` segments, at the position of the last.
     """
 
     def __init__(self, payload: bytes, received_ns: int, position: int) -> None:
         self.received_ns = received_ns
         self.position = position
         self.size = len(payload)
-        """About the bytes that it takes in the store."""
+        """Approximate size in the store, in bytes."""
         self.count = 1
         self.first = position
-        """The first position that it stands for: another one only where a bundle is damaged."""
+        """The first position covered; it differs from `position` only for a damaged bundle."""
         self.first_received_ns = received_ns
         self._payload = payload
         self._bundle: Bundle | None = None
@@ -34,7 +34,7 @@ class StoredPayload:
 
     @classmethod
     def of_bundle(cls, bundle: Bundle, index: int, size: int) -> StoredPayload:
-        """The segment at an index of a bundle's positions; it takes `size` bytes of the bundle."""
+        """Return the segment at an index in a bundle; it takes `size` bytes in the bundle."""
         stored = cls(b"", bundle.received_ns[index], bundle.positions[index])
         stored._bundle, stored._index, stored.size = bundle, index, size
         return stored
@@ -47,8 +47,11 @@ class StoredPayload:
         received_ns: tuple[int, int],
         count: int,
     ) -> StoredPayload:
-        """All of a bundle that cannot be read: its first and last position, when (wall
-        nanoseconds) the first and the last segment came, and how many there are."""
+        """Return one item for an unreadable bundle.
+
+        `positions` and `received_ns` (wall nanoseconds) are those of the first and last segment,
+        `count` is the number of segments.
+        """
         stored = cls(b"", received_ns[1], positions[1])
         stored.first, stored.first_received_ns = positions[0], received_ns[0]
         stored._damage, stored.count = damage, count
@@ -56,10 +59,10 @@ class StoredPayload:
 
     @property
     def payload(self) -> bytes:
-        """Its bytes on the wire: as they came, or packed again, which costs more.
+        """The wire bytes: as received, or packed again, which costs more.
 
         Raises:
-            SegmentError: the bundle that it was in cannot be read.
+            SegmentError: the segment's bundle is unreadable.
         """
         if self._damage is not None:
             raise self._damage
@@ -68,10 +71,10 @@ class StoredPayload:
         return wire.write_sent(self._bundle.placed(self._index).sent)
 
     def segment(self) -> Segment:
-        """The segment, decoded.
+        """Return the decoded segment.
 
         Raises:
-            SegmentError: it is damaged, or the bundle that it was in.
+            SegmentError: the segment or its bundle is damaged.
         """
         if self._damage is not None:
             raise self._damage
@@ -80,7 +83,7 @@ class StoredPayload:
         return self._bundle.segment(self._index)
 
     def __iter__(self) -> Iterator[Any]:
-        """Its bytes, when it came, and its position."""
+        """Iterate over the bytes, the time received, and the position."""
         return iter((self.payload, self.received_ns, self.position))
 
     def __eq__(self, other: object) -> bool:

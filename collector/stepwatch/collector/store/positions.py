@@ -1,4 +1,4 @@
-"""Segments are added at the next positions of their jobs, each once."""
+"""Adds each segment once, at its job's next position."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _CLAIMED = ("name", "position", "first_received_ns", "last_received_ns")
 
 
 class _Plain:
-    """A statement as its driver takes it, with values in the order of `columns`."""
+    """A statement in the driver's own form, with values in the order of `columns`."""
 
     def __init__(self, statement: sa.Insert, dialect: sa.Dialect, columns: tuple[str, ...]) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=list(columns))
         self._text = str(compiled)
         order = getattr(compiled, "positiontup", None)
         self._columns = columns if order is None else None
-        """Names of the values, where the driver takes them by name."""
+        """Value names, for a driver with named parameters."""
         if order is not None and tuple(order) != columns:
             raise ValueError(f"{self._text} takes {order} and not {columns}")
 
     def execute(
         self, connection: sa.Connection, rows: Iterable[tuple[Any, ...]]
     ) -> sa.CursorResult[Any]:
-        """Execute it for some rows; only for one of them it returns any."""
+        """Execute the statement for some rows; only a single row returns results."""
         values: list[Any] = list(rows)
         if self._columns is not None:
             values = [dict(zip(self._columns, row, strict=True)) for row in values]
@@ -50,7 +50,7 @@ class _Plain:
 
 
 class SegmentInserts:
-    """The statements that add segments to a database."""
+    """The statements that insert segments into a database."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._bundled = BundledKeys()
@@ -63,16 +63,17 @@ class SegmentInserts:
                 "last_received_ns": new.last_received_ns,
             },
         ).returning(schema.job.c.name, schema.job.c.position, schema.job.c.bundled)
-        # SQLAlchemy takes 40 us to look at the values of a row, its database 20 to store them.
+        # SQLAlchemy takes 40 us to process a row's values; the database takes 20 us to store them.
         plain = insert(dialect, schema.segment).on_conflict_do_nothing()
         self._insert = _Plain(plain, dialect, COLUMNS)
         self._claim_one = _Plain(self._claim, dialect, _CLAIMED)
 
     def add(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> list[int]:
-        """Insert rows in their order; returns the position of each, 0 of one that is not new.
+        """Insert rows in order; return each row's position, 0 for a duplicate.
 
-        Of rows with the same key the first is new: [a, b, a], with b there already and 4 segments
-        stored, gives [5, 0, 0]. Whoever adds to the same jobs waits for the transaction's end.
+        Among rows with equal keys the first is new: [a, b, a], with b stored already and 4 segments
+        in the log, gives [5, 0, 0]. Concurrent inserts for the same jobs wait until the transaction
+        ends.
         """
         first: dict[Key, SegmentRow] = {}
         for row in rows:
@@ -84,14 +85,14 @@ class SegmentInserts:
         return [placed.pop(key_of(row), 0) for row in rows]
 
     def _add_different(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> list[int]:
-        """Insert rows with different keys; returns the position of each, 0 of one that is known."""
+        """Insert rows with distinct keys; return each row's position, 0 if it is stored already."""
         if not rows:
             return []
         counts = Counter(map(_job_of, rows))
         last_positions, marks = self._claim_positions(connection, counts, rows)
         bundled = self._bundled.among(connection, rows, marks)
         positions = _numbered(rows, last_positions)
-        # Nearly always all are new, and the count of them says so.
+        # Usually all are new, and the row count confirms it.
         if not bundled and self._inserted(connection, rows, positions):
             return positions
         for job, position in last_positions.items():
@@ -112,18 +113,18 @@ class SegmentInserts:
     def _inserted(
         self, connection: sa.Connection, rows: Sequence[SegmentRow], positions: list[int]
     ) -> bool:
-        """Insert rows; whether all of them were new."""
+        """Insert rows; return whether all were new."""
         values = map(SegmentRow.placed, rows, positions)
         return self._insert.execute(connection, values).rowcount == len(rows)
 
     def _claim_positions(
         self, connection: sa.Connection, counts: Mapping[str, int], rows: Sequence[SegmentRow]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Give each job as many positions as it has rows; returns the last one before those, and
-        the last one in a bundle.
+        """Reserve as many positions per job as it has rows.
 
-        The rows of jobs are taken in the order of their names, so that two collectors that take
-        the same ones wait for each other at the first.
+        Returns each job's last position before the reserved ones, and its last bundled position.
+        Job rows are locked ordered by name, so two collectors with the same jobs wait for each
+        other at the first.
         """
         received = rows[0].received_ns
         claims = [(name, counts[name], received, received) for name in sorted(counts)]
@@ -137,9 +138,9 @@ class SegmentInserts:
 
 
 def _numbered(rows: Sequence[SegmentRow], last_positions: Mapping[str, int]) -> list[int]:
-    """The positions of rows behind those `last_positions`.
+    """Return the rows' positions after `last_positions`.
 
-    Rows of jobs [a, b, a] with {a: 4, b: 0} before get [5, 1, 6].
+    Rows for jobs [a, b, a] with {a: 4, b: 0} get [5, 1, 6].
     """
     if len(last_positions) == 1:
         (last,) = last_positions.values()
@@ -158,7 +159,7 @@ def _beyond(job: str, position: int) -> sa.Delete:
 
 
 def _stored_keys(connection: sa.Connection, rows: Sequence[SegmentRow]) -> set[Key]:
-    """Keys of those rows that the store has; one statement for each spool of an agent."""
+    """Return the keys from `rows` that are stored; one statement per agent spool."""
     table = schema.segment
     keys: set[Key] = set()
     for spool, members in groupby(sorted(rows, key=key_of), _of_spool):

@@ -1,4 +1,4 @@
-"""Tables of the store: plain header columns beside each blob, so that queries never decode."""
+"""Tables in the store: plain header columns beside each blob, so that queries never decode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.signals.wire import Segment, SegmentKey
 metadata = sa.MetaData()
 DAY_NS = 24 * 3600 * 1_000_000_000
 DEFAULT_PARTITION = "segment_default"
-"""PostgreSQL's partition of segments whose clock says a day without a partition of its own."""
+"""PostgreSQL's partition for segments with a day that has no partition."""
 
 meta = sa.Table(
     "meta",
@@ -28,17 +28,17 @@ alembic_version = sa.Table(
     sa.Column("version_num", sa.String(32), nullable=False),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""Alembic's own table, made as Alembic makes it."""
+"""Alembic's own table, as Alembic creates it."""
 
 job = sa.Table(
     "job",
     metadata,
     sa.Column("name", sa.String(63), primary_key=True),
-    # The last one given to a segment of the job; whoever gives one holds this row.
+    # The job's newest position; a writer that assigns positions locks this row.
     sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("first_received_ns", sa.BigInteger, nullable=False),
     sa.Column("last_received_ns", sa.BigInteger, nullable=False),
-    # The last one that was put into a bundle; 0 where none was.
+    # The last bundled position; 0 without bundles.
     sa.Column("bundled", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index("job_last_received_ns", "last_received_ns"),
 )
@@ -62,9 +62,9 @@ segment = sa.Table(
 
 
 def _unique(name: str, *columns: str) -> None:
-    """Declare a unique index of segments; a partitioned one must hold what it is divided by.
+    """Declare a unique segment index; on a partitioned table it must include the partition key.
 
-    A repeated segment has its clock in its bytes, so its day is the same again.
+    A repeated segment carries its clock in its bytes, so its day is the same.
     """
     chosen = [segment.c[column] for column in columns]
     undivided = sa.Index(name, *chosen, unique=True)
@@ -73,8 +73,8 @@ def _unique(name: str, *columns: str) -> None:
     divided.ddl_if(dialect="postgresql")
 
 
-# Nodes flush together, so numbers side by side in `sequence` are written together: by node, each
-# row of a flush would change a page of its own.
+# Nodes flush together, so equal sequence numbers are written together. With the node first, each
+# row in a flush would change a different page.
 _unique("segment_key", "job", "attempt", "sequence", "node", "spool")
 _unique("segment_position", "job", "position")
 
@@ -88,16 +88,16 @@ for _statement in (
     sa.event.listen(segment, "after_create", _ddl.execute_if(dialect="postgresql"))
 
 Key = tuple[str, int, str, int, int]
-"""What makes a segment unique, as `wire.SegmentKey` names it."""
+"""Unique segment key, as in `wire.SegmentKey`."""
 Sender = tuple[int, str, int]
-"""Attempt, node and spool: what counts the sequence of its own segments."""
+"""Attempt, node and spool: the scope of a sequence number."""
 
 
 class SegmentRow(NamedTuple):
-    """Columns of one segment, all but its position, in the order of the table's: the key first.
+    """One segment's columns except its position, in table order: the key first.
 
-    Made for each segment that arrives, so it is a tuple: a dict of as many takes five times as
-    long, and so does every look at its key.
+    One is built per received segment, so it is a tuple: a dict takes five times as long, and so
+    does every key lookup.
     """
 
     job: str
@@ -113,23 +113,23 @@ class SegmentRow(NamedTuple):
 
     @classmethod
     def from_segment(cls, segment: Segment, data: bytes, received_ns: int) -> SegmentRow:
-        """The row of a segment that came as `data` at a wall time."""
+        """Return the row for a segment received as `data` at a wall time."""
         wall_ns = segment.clock.wall_ns
         day = wall_ns // DAY_NS
         return cls(*segment.key, received_ns, wall_ns, day, segment.row_count, data)
 
     def placed(self, position: int) -> tuple[object, ...]:
-        """All columns of the table, in its order."""
+        """Return all table columns in order."""
         return (self.job, position, *self[1:])
 
 
 COLUMNS = ("job", "position", *SegmentRow._fields[1:])
-"""Names of what `SegmentRow.placed` gives."""
+"""Column names for `SegmentRow.placed`."""
 
 key_of: Callable[[SegmentRow], Key] = itemgetter(slice(len(SegmentKey._fields)))
-"""The key of a row's segment."""
+"""Returns a row's segment key."""
 sender_of: Callable[[SegmentRow], Sender] = itemgetter(slice(1, 4))
-"""The sender of a row's segment."""
+"""Returns a row's sender."""
 
 
 bundle = sa.Table(
@@ -137,7 +137,7 @@ bundle = sa.Table(
     metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
     sa.Column("job", sa.String(63), nullable=False),
-    # Positions of the first and the last segment in it.
+    # Positions of the first and last segment.
     sa.Column("first", sa.BigInteger, nullable=False),
     sa.Column("last", sa.BigInteger, nullable=False),
     sa.Column("segments", sa.Integer, nullable=False),
@@ -146,12 +146,12 @@ bundle = sa.Table(
     sa.Column("last_received_ns", sa.BigInteger, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
     sa.Column("crc32", sa.BigInteger, nullable=False),
-    # The bytes, or the name of the object that holds them.
+    # The bytes, or the object's name.
     sa.Column("payload", sa.LargeBinary),
     sa.Column("object", sa.String(255)),
     sa.Index("bundle_job_last", "job", "last", unique=True),
 )
-"""Segments that were put together. A bundle spans days, so it is in no partition of one."""
+"""Bundled segments. A bundle spans days, so it belongs to no partition."""
 
 bundle_key = sa.Table(
     "bundle_key",
@@ -160,11 +160,11 @@ bundle_key = sa.Table(
     sa.Column("attempt", sa.BigInteger, primary_key=True),
     sa.Column("node", sa.String(63), primary_key=True),
     sa.Column("spool", sa.BigInteger, primary_key=True),
-    # Sequence numbers, from the first to the last.
+    # First and last sequence number.
     sa.Column("first", sa.BigInteger, primary_key=True),
     sa.Column("last", sa.BigInteger, nullable=False),
 )
-"""Keys of the segments in bundles, so that one that comes again is known."""
+"""Keys of bundled segments, to recognize repeated segments."""
 
 _ddl = sa.DDL("ALTER TABLE bundle ALTER payload SET STORAGE EXTERNAL")  # type: ignore[no-untyped-call]
 sa.event.listen(bundle, "after_create", _ddl.execute_if(dialect="postgresql"))
@@ -228,7 +228,7 @@ account_day = sa.Table(
     sa.Column("job_class", sa.String(63), nullable=False, server_default=""),
     sa.Column("document", sa.JSON, nullable=False),
 )
-"""What became of a job's device-time in one day, UTC: microseconds by cause, tokens, steps."""
+"""A job's device time in one UTC day: microseconds by cause, tokens, steps."""
 
 generation = sa.Table(
     "generation",
@@ -240,7 +240,7 @@ generation = sa.Table(
     sa.Column("document", sa.JSON, nullable=False),
     sa.Column("written_by", sa.String(160), nullable=False),
 )
-"""What each SLO asked for, from when on."""
+"""Each SLO's objectives over time."""
 
 upkeep = sa.Table(
     "upkeep",
@@ -251,7 +251,7 @@ upkeep = sa.Table(
     sa.Column("bytes", sa.BigInteger, nullable=False),
     sa.Column("last_ns", sa.BigInteger, nullable=False),
 )
-"""What was done to the store since it was made, by task and kind of data."""
+"""Maintenance totals since the store was created, by task and kind of data."""
 
 incident = sa.Table(
     "incident",
@@ -268,13 +268,13 @@ lease = sa.Table(
     "lease",
     metadata,
     sa.Column("job", sa.String(63), primary_key=True),
-    # Empty where nobody should take it up before its job writes again.
+    # Empty if no collector should take the job up before it writes again.
     sa.Column("holder", sa.String(160), nullable=False),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("expires_ns", sa.BigInteger, nullable=False),
     sa.Index("lease_holder", "holder"),
 )
-"""Which collector evaluates a job, until when by the database's clock."""
+"""Which collector evaluates a job, and until when by the database's clock."""
 
 replica = sa.Table(
     "replica",
@@ -292,7 +292,7 @@ view = sa.Table(
     sa.Column("as_of", sa.Float, nullable=False),
     sa.Column("payload", sa.LargeBinary),
 )
-"""Answers about jobs for collectors that do not hold them; no payload: somebody waits for it."""
+"""Answers about jobs for collectors that do not hold them; a null payload is a pending request."""
 
 outbox = sa.Table(
     "outbox",
@@ -301,17 +301,17 @@ outbox = sa.Table(
     sa.Column("job", sa.String(63), nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("tries", sa.Integer, nullable=False),
-    # When it may be tried again; of a delivered one when it was.
+    # Time of the next try; after delivery, the delivery time.
     sa.Column("due_ns", sa.BigInteger, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
-    # Who gets it; empty: the one of `--notify-url`.
+    # The receiver; empty: the URL from `--notify-url`.
     sa.Column("receiver", sa.String(32), nullable=False, server_default=""),
     sa.Column("incident", sa.String(16), nullable=False, server_default=""),
     sa.Column("transition", sa.String(16), nullable=False, server_default=""),
-    # The notice in which this one was summarised with others.
+    # The storm notice that summarises this one.
     sa.Column("storm", sa.String(96), nullable=False, server_default=""),
     sa.Index("outbox_state_due", "state", "due_ns"),
     sa.Index("outbox_incident", "incident", "receiver"),
     sa.Index("outbox_storm", "storm"),
 )
-"""Transitions of incidents that are sent to somebody, each once by its key."""
+"""Incident transitions to send, each once by its key."""

@@ -1,4 +1,4 @@
-"""One slice of an SLI, as it is stored."""
+"""Stored SLI slices."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SLICE = np.dtype(
         ("seconds", "<i8"),
     ]
 )
-"""A row of an array of slices: the fields of `Slice`, in their order."""
+"""Array dtype with the fields of `Slice`, in order."""
 
 
 class Slice(NamedTuple):
     """One SLI over `seconds` from `start_s` (Unix seconds).
 
-    `good` and `total` are device-seconds; `observed` and `expected` count step records. A slice of
-    more than `SLICE_SECONDS` takes the place of all that start in it.
+    `good` and `total` are device-seconds; `observed` and `expected` count step records. A slice
+    longer than `SLICE_SECONDS` replaces all slices that start in it.
     """
 
     start_s: int
@@ -50,15 +50,15 @@ class Slice(NamedTuple):
 
 
 def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
-    """Slices of one SLI in time order, an array of `SLICE`.
+    """Return one SLI's slices in time order, as a `SLICE` array.
 
     Raises:
-        StoreDamagedError: the database cannot read them, or a value is no number.
+        StoreDamagedError: the database cannot read them, or a value is not a number.
     """
     columns = [_TABLE.c[name] for name in Slice._fields]
     query = sa.select(*columns).where(_TABLE.c.job == job, _TABLE.c.sli == sli)
     with naming_damage(f"the {sli} slices of {job}"):
-        # The driver's own tuples: a job of a month has 30,000 slices, and a restart reads them all.
+        # The driver's own tuples: a month-long job has 30,000 slices, and a restart reads them all.
         rows = connection.execute(query.order_by(_TABLE.c.start_s)).cursor.fetchall()
         return np.fromiter(rows, dtype=SLICE, count=len(rows))
 
@@ -66,8 +66,11 @@ def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
 def read_sums(
     connection: sa.Connection, sli: str, moments: Sequence[int], since_s: int, job: str | None
 ) -> dict[str, Matrix]:
-    """Sums of good and total device-seconds of all slices that start before each of `moments`, by
-    job: (moments, 2). Of jobs with an account of a day from `since_s` on, or of one."""
+    """Return good and total device-seconds before each of `moments`, by job: (moments, 2).
+
+    The sums include all slices that start before the moment. They cover jobs with an account from
+    `since_s` on, or one job.
+    """
     days, jobs = schema.account_day, sa.select(schema.account_day.c.job).distinct()
     jobs = jobs.where(days.c.day_s >= since_s)
     named = (jobs if job is None else jobs.where(days.c.job == job)).subquery()
@@ -90,14 +93,16 @@ def read_sums(
 
 
 def slices_of(rows: Rows) -> list[Slice]:
-    """Rows that have the columns of `SLICE`, each as a `Slice`."""
+    """Return rows with the `SLICE` columns as `Slice` objects."""
     columns = (rows[name].tolist() for name in Slice._fields)
     return [Slice(*values) for values in zip(*columns, strict=True)]
 
 
 def put_slices(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows of slices in the place of those of the same start; a coarse one takes the place of
-    all that are in it."""
+    """Write slices and replace those with the same start.
+
+    A coarse slice replaces all slices inside it.
+    """
     coarse = [
         {"of_job": row["job"], "of_sli": row["sli"], "first": row["start_s"],
          "last": row["start_s"] + row["seconds"] - 1}

@@ -1,4 +1,4 @@
-"""The newest snapshots of each job's state; what they hold is the business of `state/snapshot`."""
+"""The newest state snapshots per job; `state/snapshot` defines their content."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from stepwatch.collector.store import schema
 from stepwatch.collector.store.leases import Lease, fenced
 
 KEPT = 2
-"""Snapshots kept of a job: the newest, and the one before where that cannot be read."""
+"""Number of snapshots per job.
+
+The newest, and the previous one in case the newest is unreadable.
+"""
 
 
 class StoredSnapshot(NamedTuple):
-    """A snapshot as it was stored, and the position of the job's log that it includes."""
+    """A stored snapshot, and the last log position that it includes."""
 
     position: int
     payload: bytes
 
 
 class Snapshots:
-    """The table of snapshots."""
+    """The snapshot table."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -37,11 +40,11 @@ class Snapshots:
         saved_ns: int,
         lease: Lease | None = None,
     ) -> None:
-        """Store a snapshot, and drop all of the job but the newest `KEPT`, all or nothing.
+        """Store a snapshot and drop the job's older ones beyond `KEPT`, all or nothing.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone or full; the others stay.
-            LeaseLostError: `lease` is somebody else's by now; nothing was written.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable or full; the others stay.
+            LeaseLostError: another collector holds `lease`; nothing was written.
         """
         table, payload = schema.snapshot, stored.payload
         row = {
@@ -62,10 +65,13 @@ class Snapshots:
             )
 
     def newest_first(self, job: str) -> Iterator[StoredSnapshot]:
-        """Snapshots of a job, one at a time, as each may be large; damaged ones are among them."""
+        """Yield a job's snapshots one at a time, as each may be large.
+
+        Damaged ones are included.
+        """
         table = schema.snapshot
         ids = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id.desc())
-        # SQLite gives a text back where a damaged type says so: then still its bytes.
+        # With a damaged type tag SQLite returns text; the cast still gives bytes.
         payload = sa.cast(table.c.payload, sa.LargeBinary).label("payload")
         with self._engine.connect() as connection:
             for identity in connection.execute(ids).scalars().all():

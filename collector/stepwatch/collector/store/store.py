@@ -1,4 +1,4 @@
-"""What the collector writes and reads; every write is one transaction."""
+"""The collector's reads and writes; every write is one transaction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
-"""Bytes kept of a rejected segment, and rejected segments kept, newest first."""
+"""Bytes stored per rejected segment, and maximum number of rejected segments, newest first."""
 _NAMES_AT_ONCE = 500
 _POSITION = sa.select(schema.job.c.name, schema.job.c.position).where(
     schema.job.c.name == sa.bindparam("name")
@@ -57,20 +57,25 @@ _POSITION = sa.select(schema.job.c.name, schema.job.c.position).where(
 _POSITIONS = sa.select(schema.job.c.name, schema.job.c.position).where(
     schema.job.c.name.in_(sa.bindparam("names", expanding=True))
 )
-"""Built once: each evaluation asks it, and to build it takes as long as to ask. A list of names is
-put together each time, which one name need not be."""
+"""Built once: building takes as long as executing, and each evaluation executes it.
+
+A statement with a name list is expanded each time; one with a single name is not.
+"""
 
 
 class StoredSegment(NamedTuple):
-    """A segment as it arrived: decoded, with its bytes."""
+    """A received segment: decoded, with its bytes."""
 
     segment: Segment
     data: bytes
 
 
 class Added(NamedTuple):
-    """What became of a segment: new at a position of its job's log, there already (position 0), or
-    refused for good with the reason."""
+    """The outcome for a segment.
+
+    It is new at a position in its job's log, stored already (position 0), or refused for good with
+    a reason.
+    """
 
     new: bool
     refusal: str = ""
@@ -80,14 +85,14 @@ class Added(NamedTuple):
 class Store:
     """The database behind a collector.
 
-    `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
-    other, `outbox` what is to be sent, `nodes` what is wrong with nodes, `silences` and `notes`
-    what people say of incidents, `upkeep` what was done to the store, `unreadable_incidents` the
-    ids of those whose document was damaged when it was read.
+    `url` is an SQLAlchemy URL; `Store.sqlite(path)` opens the usual one. `undecoded` holds segments
+    that this version cannot read, `snapshots` job states, `views` answers for other collectors,
+    `outbox` pending notices, `nodes` node faults, `silences` and `notes` the human response to
+    incidents, `upkeep` maintenance counts, and `unreadable_incidents` the ids of incidents with a
+    damaged document.
 
     Raises:
-        StoreError: it cannot be opened or was written by a newer stepwatch.
+        StoreError: the store cannot be opened, or a newer stepwatch wrote it.
     """
 
     def __init__(self, url: str | sa.URL) -> None:
@@ -106,7 +111,7 @@ class Store:
 
     @classmethod
     def sqlite(cls, path: Path) -> Store:
-        """Open the SQLite file at `path`; its directory is created.
+        """Open the SQLite file at `path`, and create its directory.
 
         Raises:
             StoreError: the directory or file cannot be written.
@@ -121,14 +126,14 @@ class Store:
 
     @property
     def engine(self) -> sa.Engine:
-        """The database itself, for what looks after a store: its size, its copy, its retention."""
+        """The database, for maintenance: size, copies, retention."""
         return self._engine
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
-        """Store segments in one transaction, but those that the database refuses for good.
+        """Store segments in one transaction, except those that the database refuses for good.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was stored.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was stored.
         """
         if not segments:
             return []
@@ -156,11 +161,11 @@ class Store:
             return Added(new=False, refusal=reason)
 
     def quarantine(self, rejected: Iterable[tuple[bytes, str]], received_ns: int) -> None:
-        """Keep the head of segments that cannot be read, for whoever looks into it."""
+        """Store the head of each unreadable segment, for debugging."""
         rows = [
             {
                 "received_ns": received_ns,
-                "reason": reason[:300].replace("\0", "\ufffd"),  # PostgreSQL has no NUL in a text
+                "reason": reason[:300].replace("\0", "\ufffd"),  # no NUL in PostgreSQL
                 "size": len(data),
                 "head": data[:_QUARANTINE_HEAD],
             }
@@ -177,26 +182,25 @@ class Store:
     def segments(
         self, job: str, *, after_position: int = 0, limit: int | None = None
     ) -> Generator[StoredPayload]:
-        """Segments of a job by their positions, at most `limit` behind `after_position`.
+        """Yield at most `limit` segments of a job after `after_position`, ordered by position.
 
-        Positions go up by one from 1, in the order in which segments were stored; those of
-        removed segments are missing. A few are read at a time, as each may be large; whoever
-        reads no further closes it.
+        Positions rise by one from 1, in storage order; removed segments leave gaps. A few are read
+        at a time, as each may be large; the caller closes the generator to stop early.
         """
         return read_segments(self._engine, job, after_position, limit)
 
     def whole_after(self, job: str) -> int:
-        """The newest position of a job that is missing in its log; 0 where none is."""
+        """Return the newest position that is missing in a job's log, 0 if none is."""
         return whole_after(self._engine, job)
 
     def position(self, job: str) -> int:
-        """The position of the newest segment of a job; 0 where there is none."""
+        """Return a job's newest position, 0 without segments."""
         query = sa.select(schema.job.c.position).where(schema.job.c.name == job)
         with self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one_or_none() or 0)
 
     def positions(self, jobs: Collection[str]) -> dict[str, int]:
-        """The position of the newest segment of each of the jobs that the store knows."""
+        """Return the newest position by job, for the jobs in the store."""
         names, positions = sorted(jobs), dict[str, int]()
         with self._engine.connect() as connection:
             for start in range(0, len(names), _NAMES_AT_ONCE):
@@ -210,7 +214,7 @@ class Store:
         return positions
 
     def has_sent(self, job: str, node: str) -> bool:
-        """Whether the log of a job holds a segment of a node."""
+        """Return whether a job's log holds a segment from a node."""
         tables = schema.segment, schema.bundle_key
         with self._engine.connect() as connection:
             return any(
@@ -223,7 +227,7 @@ class Store:
             )
 
     def jobs(self, limit: int = 1000) -> list[str]:
-        """Names of the jobs that wrote last, oldest of them first."""
+        """Return the names of the jobs that wrote last, in ascending order of their last write."""
         table = schema.job
         query = sa.select(table.c.name).where(table.c.position > 0)
         query = query.order_by(table.c.last_received_ns.desc(), table.c.name).limit(limit)
@@ -239,11 +243,12 @@ class Store:
         notices: Iterable[Notice] = (),
         days: Iterable[AccountDay] = (),
     ) -> None:
-        """Write changed slices (sli, slice), incidents, notices and days of accounts of one
-        evaluation, all or none.
+        """Write one evaluation's changed slices (sli, slice), incidents, notices and account days.
+
+        All or nothing.
 
         Raises:
-            LeaseLostError: `lease` is somebody else's by now; nothing was written.
+            LeaseLostError: another collector holds `lease`; nothing was written.
         """
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
         incidents, days = list(incidents), list(days)
@@ -258,40 +263,45 @@ class Store:
             put_account_days(connection, days)
 
     def account_days(self, from_s: int, until_s: int, job: str | None = None) -> list[AccountDay]:
-        """Days of accounts that begin from `from_s` on and before `until_s`, of one job or all."""
+        """Return the account days that begin in [`from_s`, `until_s`), for one job or all."""
         return read_account_days(self._engine, from_s, until_s, job)
 
     def slice_sums(
         self, sli: str, moments: Sequence[int], since_s: int, job: str | None = None
     ) -> dict[str, Matrix]:
-        """Good and total device-seconds of an SLI before each of `moments` (Unix seconds), by job:
-        (moments, 2). Of jobs with an account of a day from `since_s` on, or of one."""
+        """Return an SLI's good and total device-seconds before each of `moments`, by job.
+
+        (moments, 2).
+
+        `moments` are Unix seconds. The sums cover jobs with an account from `since_s` on, or one
+        job.
+        """
         with self._engine.connect() as connection:
             return read_sums(connection, sli, moments, since_s, job)
 
     def note_generations(
         self, objectives: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
     ) -> dict[str, Generation]:
-        """Begin a generation of each SLO of which the revision changed; those in force, by name.
+        """Begin a generation for each SLO with a new revision; return those in force, by name.
 
         `objectives` maps a name to its revision and document.
         """
         return note_generations(self._engine, objectives, now_s)
 
     def newest_generations(self) -> dict[str, Generation]:
-        """What each SLO asked for last, by name."""
+        """Return each SLO's newest generation, by name."""
         return newest_generations(self._engine)
 
     def generations(self, slo: str) -> list[Generation]:
-        """What an SLO asked for, and from when on, oldest first."""
+        """Return an SLO's generations, oldest first."""
         return read_generations(self._engine, slo)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000
     ) -> list[dict[str, Any]]:
-        """Newest incidents, of one job or all, in one state or any.
+        """Return the newest incidents, for one job or all, in one state or any.
 
-        One whose document is damaged is left out, logged, and kept in `unreadable_incidents`.
+        An incident with a damaged document is skipped, logged, and added to `unreadable_incidents`.
         """
         table = schema.incident
         query = sa.select(table.c.id, self._raw_document()).order_by(
@@ -307,14 +317,14 @@ class Store:
         return [document for document in documents if document is not None]
 
     def incident(self, identity: str) -> dict[str, Any] | None:
-        """One incident by its id; None where there is none, or its document is damaged."""
+        """Return one incident by id; None if it does not exist or its document is damaged."""
         query = sa.select(self._raw_document()).where(schema.incident.c.id == identity)
         with self._engine.connect() as connection:
             raw = connection.execute(query).scalar_one_or_none()
         return None if raw is None else self._document(identity, raw)
 
     def _document(self, identity: str, raw: str | bytes) -> dict[str, Any] | None:
-        """Document of an incident; None if it is damaged."""
+        """Return an incident's document, or None if it is damaged."""
         try:
             document = json.loads(raw)
             if isinstance(document, dict):
@@ -327,22 +337,22 @@ class Store:
         return None
 
     def _raw_document(self) -> sa.Label[Any]:
-        """Documents of incidents undecoded, as bytes where a text may be no UTF-8."""
+        """Select raw incident documents; as bytes where the text may not be UTF-8."""
         sqlite = self._engine.dialect.name == "sqlite"
         kind = sa.LargeBinary() if sqlite else sa.Text()
         return sa.cast(schema.incident.c.document, kind).label("raw")
 
     def slices(self, job: str, sli: str) -> list[Slice]:
-        """Slices of one SLI in time order."""
+        """Return one SLI's slices in time order."""
         return slices_of(self.slice_rows(job, sli))
 
     def slice_rows(self, job: str, sli: str) -> Rows:
-        """The same as an array of `SLICE`."""
+        """Return one SLI's slices as a `SLICE` array."""
         with self._engine.connect() as connection:
             return read_slices(connection, job, sli)
 
     def payload_bytes(self, job: str) -> tuple[int, int]:
-        """(segments, bytes of their payloads) of a job at rest."""
+        """Return a job's (segment count, payload bytes) in storage."""
         segment, bundle = schema.segment, schema.bundle
         size = sa.func.coalesce(sa.func.sum(sa.func.length(segment.c.payload)), 0)
         loose = sa.select(sa.func.count(), size).where(segment.c.job == job)

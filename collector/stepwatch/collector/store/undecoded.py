@@ -1,4 +1,4 @@
-"""Segments of formats that this version cannot read: kept whole, until a later one takes them."""
+"""Segments in formats that this version cannot read, stored for a later version."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert
 
 MAX_UNDECODED_BYTES = 1 << 30
-"""Bytes kept; what comes beyond is refused as before, and its agent holds it."""
+"""Size limit in bytes; beyond it segments are refused as before, and their agent holds them."""
 MAX_UNDECODED_SEGMENTS = 1 << 20
-"""Segments kept: a row costs as much again as its bytes where a segment is tiny."""
+"""Count limit: for tiny segments a row costs about twice its bytes."""
 
 
 class UndecodedSegment(NamedTuple):
-    """One kept segment: its place, bytes as they came, and when (wall nanoseconds)."""
+    """One undecoded segment: its id, received bytes, and time received (wall nanoseconds)."""
 
     id: int
     payload: bytes
@@ -26,13 +26,13 @@ class UndecodedSegment(NamedTuple):
 
 
 class Undecoded:
-    """The table of segments that wait for a version that reads them."""
+    """The table of segments that await a version that can read them."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def keep(self, segments: Iterable[tuple[bytes, int]], received_ns: int) -> int:
-        """Keep (bytes, format) of each segment, a repeated one once; returns how many are new."""
+        """Store each segment's (bytes, format), duplicates once; return the number of new ones."""
         table, new = schema.undecoded, 0
         with self._engine.begin() as connection:
             size = sa.func.coalesce(sa.func.sum(table.c.size), 0)
@@ -65,9 +65,9 @@ class Undecoded:
     def of_formats(
         self, formats: Collection[int], *, after_id: int = 0, limit: int = 64
     ) -> list[UndecodedSegment]:
-        """Kept segments of these formats behind `after_id`, in the order they came."""
+        """Return undecoded segments in these formats after `after_id`, in the order received."""
         table = schema.undecoded
-        # SQLite gives a text back where a damaged type says so: then still its bytes.
+        # With a damaged type tag SQLite returns text; the cast still gives bytes.
         payload = sa.cast(table.c.payload, sa.LargeBinary).label("payload")
         columns = (table.c.id, payload, table.c.received_ns)
         query = sa.select(*columns).where(table.c.format.in_(formats), table.c.id > after_id)
@@ -76,12 +76,12 @@ class Undecoded:
             return [UndecodedSegment(int(r.id), bytes(r.payload), int(r.received_ns)) for r in rows]
 
     def drop(self, ids: Collection[int]) -> None:
-        """Remove segments that are stored as decoded ones now."""
+        """Remove segments that are now stored decoded."""
         with self._engine.begin() as connection:
             connection.execute(sa.delete(schema.undecoded).where(schema.undecoded.c.id.in_(ids)))
 
     def count(self) -> int:
-        """Segments kept."""
+        """Return the number of undecoded segments."""
         with self._engine.connect() as connection:
             query = sa.select(sa.func.count()).select_from(schema.undecoded)
             return int(connection.execute(query).scalar_one())

@@ -1,4 +1,4 @@
-"""Answers about jobs that collectors leave for each other, and what somebody waits for."""
+"""Stored answers about jobs for other collectors, and pending requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stepwatch.signals.access.bounded import inflate_within
 from stepwatch.signals.clock import NANOSECONDS
 
 WANTED_SECONDS = 30.0
-"""How long an answer is renewed after somebody asked for it."""
+"""Time for which an answer is renewed after a request."""
 
 KEPT_SECONDS = 24 * 3600.0
-"""How long answers stay about jobs that nobody holds."""
+"""Retention for answers about jobs without a holder."""
 
 _MOST_BYTES = 256 << 20
-"""Of one answer, decompressed; the largest, about 16,384 ranks, has a tenth of that."""
+"""Size limit per decompressed answer; the largest, for about 16,384 ranks, has a tenth of it."""
 
 
 class StoredView(NamedTuple):
-    """An answer about a job, by the name of its kind, and the moment that it is about."""
+    """An answer about a job, with its kind's name and the moment it describes."""
 
     job: str
     name: str
@@ -34,7 +34,7 @@ class StoredView(NamedTuple):
 
 
 class StoredViews:
-    """The table of views; payloads are compressed."""
+    """The view table; payloads are compressed."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -46,12 +46,12 @@ class StoredViews:
         unchanged: Collection[tuple[str, str]] = (),
         now: float = 0.0,
     ) -> None:
-        """Store answers about those jobs whose lease holds, in one transaction.
+        """Store answers for the jobs whose lease is still valid, in one transaction.
 
-        Of those `unchanged`, by (job, name), what is there is of `now` (Unix seconds), too.
+        For `unchanged` (job, name) pairs the stored answer is dated `now` (Unix seconds).
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         rows = [(view, zlib.compress(view.payload, 1)) for view in views]
         with writing(self._engine) as connection:
@@ -71,10 +71,10 @@ class StoredViews:
                 connection.execute(dated.where(table.c.as_of > 0).values(as_of=now))
 
     def want(self, job: str, name: str) -> None:
-        """Note that somebody waits for an answer; what is there stays.
+        """Record a request for an answer; a stored answer stays.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         with writing(self._engine) as connection:
             now = database_ns(connection)
@@ -85,7 +85,7 @@ class StoredViews:
             )
 
     def wanted(self) -> list[tuple[str, str]]:
-        """(job, name) of the answers that somebody asked for lately."""
+        """Return the recently requested answers as (job, name)."""
         table = schema.view
         with self._engine.connect() as connection:
             since = database_ns(connection) - int(WANTED_SECONDS * NANOSECONDS)
@@ -93,7 +93,7 @@ class StoredViews:
             return [(row.job, row.name) for row in connection.execute(query)]
 
     def get(self, job: str, name: str) -> StoredView | None:
-        """The newest answer of a kind about a job; None where there is none."""
+        """Return the newest answer about a job; None if there is none."""
         table = schema.view
         query = self._select().where(table.c.job == job, table.c.name == name)
         with self._engine.connect() as connection:
@@ -101,7 +101,7 @@ class StoredViews:
             return None if row is None else _view(row)
 
     def all_of(self, name: str) -> list[StoredView]:
-        """The newest answers of a kind about all jobs, newest first."""
+        """Return the newest answers about all jobs, newest first."""
         table = schema.view
         query = self._select().where(table.c.name == name)
         with self._engine.connect() as connection:
@@ -109,10 +109,12 @@ class StoredViews:
             return [_view(row) for row in rows]
 
     def prune(self) -> None:
-        """Remove what was neither written nor asked for within a day: nobody evaluates those jobs.
+        """Remove answers neither written nor requested within a day.
+
+        No collector evaluates those jobs.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         table = schema.view
         with writing(self._engine) as connection:

@@ -1,4 +1,4 @@
-"""What people say of incidents: silences, and notes such as an acknowledgement."""
+"""Human response to incidents: silences, and notes such as an acknowledgement."""
 
 from .notes import EVENTS, Note, Notes, response_of
 from .silences import Silence, Silences, Wanted

@@ -1,4 +1,4 @@
-"""What people did about incidents: rows that are only added, and what follows from them."""
+"""Incident notes: append-only rows, and the response state derived from them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from .tables import incident_note
 ACKNOWLEDGED, MITIGATED, COMMENT = "acknowledged", "mitigated", "comment"
 ASSIGNED, REOPENED = "assigned", "reopened"
 EVENTS = (ACKNOWLEDGED, MITIGATED, COMMENT, ASSIGNED, REOPENED)
-"""What a note says: somebody works on it; did something about it; a remark; who owns it (`text`);
-it is not over after all, and pages again. None of them changes the state, which detectors set."""
+"""Note types: acknowledged, mitigated, comment, assigned (`text` is the owner), reopened.
+
+A reopened incident pages again. No note changes the incident's state, which detectors set.
+"""
 MOST_NOTES = 500
-"""Notes on one incident."""
+"""Maximum number of notes per incident."""
 _AT_ONCE = 500
 
 
 class Note(NamedTuple):
-    """One note: what, by whom, when (Unix seconds), and its text."""
+    """One note: event, author, time (Unix seconds), and text."""
 
     event: str
     by: str
@@ -34,18 +36,18 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """The notes of a store."""
+    """The notes in a store."""
 
     def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
         self._engine = engine
         self._now = now
 
     def add(self, incident: str, job: str, event: str, author: str, text: str) -> None:
-        """Add a note on an incident of a job, at this moment of the database's clock.
+        """Add a note to a job's incident, at the database's current time.
 
         Raises:
-            StoreError: the incident has as many as it may have.
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+            StoreError: the incident has the maximum number of notes.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         table = incident_note
         counted = sa.select(sa.func.count()).where(table.c.incident == incident)
@@ -57,7 +59,10 @@ class Notes:
             connection.execute(sa.insert(table), row)
 
     def of_incidents(self, incidents: Collection[str]) -> dict[str, list[Note]]:
-        """Notes of each of some incidents that has any, oldest first."""
+        """Return the notes for these incidents, oldest first.
+
+        Incidents without notes are absent.
+        """
         names = sorted(incidents)
         notes: dict[str, list[Note]] = {}
         for start in range(0, len(names), _AT_ONCE):
@@ -65,7 +70,7 @@ class Notes:
         return notes
 
     def of_job(self, job: str) -> dict[str, list[Note]]:
-        """The same of all incidents of a job."""
+        """Return the notes for all incidents in a job."""
         return self._read(incident_note.c.job == job)
 
     def _read(self, condition: sa.ColumnElement[bool]) -> dict[str, list[Note]]:
@@ -80,8 +85,11 @@ class Notes:
 
 
 def response_of(notes: Iterable[Note]) -> dict[str, Any]:
-    """What follows from the notes on an incident: `acknowledged` and `mitigated`, by whom and when
-    or null, `owner`, empty for nobody, and the `notes` themselves."""
+    """Return the response state that follows from an incident's notes.
+
+    `acknowledged` and `mitigated` hold author and time, or null; `owner` is empty without one;
+    `notes` lists all notes.
+    """
     response: dict[str, Any] = {ACKNOWLEDGED: None, MITIGATED: None, "owner": "", "notes": []}
     for note in notes:
         response["notes"].append(note._asdict())

@@ -1,4 +1,4 @@
-"""What was sent about incidents, for who decides what is sent next; and storms of pages."""
+"""Notices already sent about incidents, for decisions on the next ones; and page storms."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ from stepwatch.signals.clock import NANOSECONDS
 
 _OPENED, _RESOLVED, _OPEN = "opened", "resolved", "open"
 _NAMED = 10
-"""Incidents that the message about a storm names."""
+"""Number of incidents named in a storm message."""
 _AT_ONCE = 500
 _SENT = (_OPENED, DELIVERED)
 MOST_REPORTED = 1000
-"""Open incidents that are reported again to a receiver that forgot them."""
+"""Maximum number of open incidents sent again to a receiver that lost them."""
 
 
 class Related(NamedTuple):
-    """A notice about an incident: what it says, when that happened (Unix seconds), its state, how
-    often it was tried, why it was given up, and the storm in which it was summarised."""
+    """A notice about an incident.
+
+    `at` is the event's time (Unix seconds), `tries` the number of tries, `why` the reason for
+    giving up, and `storm` the storm that summarises it.
+    """
 
     key: str
     transition: str
@@ -44,7 +47,7 @@ class Related(NamedTuple):
 
 
 class Pages:
-    """Reads the outbox of one receiver beside the incidents."""
+    """Reads one receiver's outbox together with the incidents."""
 
     def __init__(self, engine: sa.Engine, receiver: str, now: Now = database_ns) -> None:
         self._engine = engine
@@ -52,19 +55,19 @@ class Pages:
         self._now = now
 
     def now(self) -> float:
-        """The database's clock, Unix seconds."""
+        """Return the database's clock in Unix seconds."""
         with self._engine.connect() as connection:
             return self._now(connection) / NANOSECONDS
 
     def states(self, incidents: Collection[str]) -> dict[str, str]:
-        """The state of each incident that is stored."""
+        """Return the state of each stored incident."""
         table = schema.incident
         query = sa.select(table.c.id, table.c.state).where(table.c.id.in_(sorted(incidents)))
         with self._engine.connect() as connection:
             return {row.id: row.state for row in connection.execute(query)}
 
     def related(self, incidents: Collection[str]) -> dict[str, list[Related]]:
-        """The notices to this receiver about each incident."""
+        """Return this receiver's notices by incident."""
         table = schema.outbox
         columns = (table.c[name] for name in ("key", "transition", "state", "tries", "storm"))
         happened_s = table.c.document["at"].as_float().label("at")
@@ -80,8 +83,7 @@ class Pages:
         return notices
 
     def sent_since(self, seconds: float) -> tuple[int, bool]:
-        """How many beginnings were sent on their own in the last `seconds`, and whether a storm
-        began then."""
+        """Return the count of opening pages in the last `seconds`, and whether a storm began."""
         table = schema.outbox
         with self._engine.connect() as connection:
             since = self._now(connection) - int(seconds * NANOSECONDS)
@@ -98,8 +100,10 @@ class Pages:
             return int(connection.execute(sent).scalar_one()), storm
 
     def reported_open(self) -> list[dict[str, Any]]:
-        """The documents of which this receiver was sent the beginning and not the end, of incidents
-        that are open; the newest, `MOST_REPORTED` at most."""
+        """Return the documents of open incidents that this receiver knows as open, newest first.
+
+        The receiver got the beginning and not the end. At most `MOST_REPORTED`.
+        """
         table, incident = schema.outbox, schema.incident
         query = sa.select(table.c.incident, table.c.transition, table.c.state, table.c.document)
         query = query.join(incident, incident.c.id == table.c.incident)
@@ -113,10 +117,11 @@ class Pages:
         return [row.document for row in sent][:MOST_REPORTED]
 
     def begin_storm(self, members: Sequence[Claimed]) -> None:
-        """Send one notice about all of `members` instead of one about each.
+        """Replace the notices in `members` with one summary notice.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; all of them are due again later.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; all of them are due again
+                later.
         """
         identity, table = uuid.uuid4().hex[:12], schema.outbox
         keys = [claimed.key for claimed in members]
@@ -130,10 +135,10 @@ class Pages:
                 connection.execute(change.values(state=DELIVERED, storm=identity, due_ns=now))
 
     def end_of(self, storm: str) -> None:
-        """Send the end of a storm if all that was summarised in it is over; once.
+        """Send a storm's end once all its incidents have ended; once.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         table, incident = schema.outbox, schema.incident
         of_storm = sa.and_(table.c.storm == storm, table.c.transition == _OPENED)
@@ -146,7 +151,7 @@ class Pages:
                 add_notices(connection, [self._notice(over, _RESOLVED, now)], self._now)
 
     def _notice(self, incident: dict[str, Any], transition: str, now_ns: int) -> Notice:
-        # Without the moment: the end of a storm is one, whoever sees it.
+        # Without a time in the key: a storm has one end, even if several collectors see it.
         key = f"storm:{incident['id']}:{transition}:{self._receiver}"
         document = {"key": key, "transition": transition, "at": now_ns / NANOSECONDS}
         document["incident"] = incident
@@ -167,6 +172,6 @@ def _storm_words(members: Sequence[Claimed]) -> str:
 
 
 def _storm_incident(identity: str, summary: str, opened_at: float) -> dict[str, Any]:
-    """A storm in the form of an incident, as receivers take it."""
+    """Return a storm in the form of an incident, as receivers expect it."""
     blank = dict.fromkeys(("job", "node", "kind", "cause", "confidence", "runbook"), "")
     return {**blank, "id": identity, "summary": summary, "opened_at": opened_at}

@@ -1,4 +1,4 @@
-"""Silences: they keep notices of some incidents from being sent for a while; nothing else."""
+"""Silences: they hold notices about some incidents for a while and have no other effect."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from stepwatch.signals.errors import StoreError
 from .tables import silence
 
 MOST_IN_FORCE = 1000
-"""Silences at one time; each notice is compared with all of them."""
+"""Maximum number of active silences; each notice is compared with all of them."""
 LONGEST_SECONDS = 30 * 24 * 3600.0
-"""A silence that lasts longer is forgotten; what shall never page is no alert."""
+"""Maximum duration: a longer silence is forgotten, and a permanent one should be no alert."""
 KEPT_DAYS = 180
-"""An ended silence stays so long, for who asks why nobody was paged."""
+"""Retention for ended silences, to explain a page that was not sent."""
 _ABOUT = ("job", "node", "kind")
 
 
 class Wanted(NamedTuple):
-    """A silence that somebody asks for: what it is about (empty: any), why, who, how long."""
+    """A requested silence: job, node and kind (empty: any), reason, author, and duration."""
 
     job: str
     node: str
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A silence, Unix seconds; `expired_by` is who ended it before its time, empty for nobody."""
+    """A silence, times in Unix seconds; `expired_by` ended it early, else empty."""
 
     id: str
     job: str
@@ -52,18 +52,18 @@ class Silence(NamedTuple):
     alertmanager: str
 
     def covers(self, incident: Mapping[str, Any]) -> bool:
-        """Whether an incident's document has all that the silence names."""
+        """Return whether an incident's document matches all that the silence names."""
         named = [key for key in _ABOUT if getattr(self, key)]
         return bool(named) and all(incident.get(key) == getattr(self, key) for key in named)
 
     def words(self) -> str:
-        """What it is about, in words."""
+        """Return the silence's scope in words."""
         named = [f"{key} {getattr(self, key)}" for key in _ABOUT if getattr(self, key)]
         return ", ".join(named)
 
 
 class Silences:
-    """The silences of a store; they begin and end by the database's clock."""
+    """The silences in a store; they begin and end by the database's clock."""
 
     def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
         self._engine = engine
@@ -73,8 +73,8 @@ class Silences:
         """Write a silence that begins now.
 
         Raises:
-            StoreError: as many as there may be are in force.
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+            StoreError: the maximum number of silences is in force.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         with writing(self._engine) as connection:
             now = self._now(connection)
@@ -94,10 +94,12 @@ class Silences:
         return _silence(row)
 
     def expire(self, identity: str, author: str) -> Silence | None:
-        """End a silence now, and say who did; one that is over stays as it is, None: there is none.
+        """End a silence now and record the author.
+
+        An ended silence stays unchanged. Returns None if the silence does not exist.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         with writing(self._engine) as connection:
             now = self._now(connection)
@@ -108,18 +110,18 @@ class Silences:
         return None if row is None else _silence(row)
 
     def get(self, identity: str) -> Silence | None:
-        """A silence by its id, also one that is over; None where there is none."""
+        """Return a silence by id, also an ended one; None if it does not exist."""
         silences = self._read(silence.c.id == identity)
         return silences[0] if silences else None
 
     def in_force(self) -> list[Silence]:
-        """Those that neither ended nor were expired, the newest first."""
+        """Return the active silences, newest first."""
         with self._engine.connect() as connection:
             now = self._now(connection)
         return self._read(silence.c.until_ns > now)
 
     def oldest_seconds(self) -> float:
-        """How long ago the oldest of those in force began; 0 where none is."""
+        """Return the age of the oldest active silence, 0 without any."""
         with self._engine.connect() as connection:
             now = self._now(connection)
             oldest = sa.select(sa.func.min(silence.c.since_ns)).where(silence.c.until_ns > now)
@@ -127,7 +129,7 @@ class Silences:
         return 0.0 if since is None else max(now - since, 0) / NANOSECONDS
 
     def between(self, from_s: float, until_s: float) -> list[Silence]:
-        """Those that were in force at some moment between two (Unix seconds), the newest first."""
+        """Return the silences active at any time in a range (Unix seconds), newest first."""
         began = silence.c.since_ns <= int(until_s * NANOSECONDS)
         return self._read(began, silence.c.until_ns > int(from_s * NANOSECONDS))
 
@@ -139,7 +141,7 @@ class Silences:
 
 
 def covering(silences: Iterable[Silence], incident: Mapping[str, Any]) -> Silence | None:
-    """The one that covers an incident for longest; None where none does."""
+    """Return the silence that covers an incident for the longest time, or None."""
     matches = [candidate for candidate in silences if candidate.covers(incident)]
     return max(matches, key=lambda candidate: candidate.until, default=None)
 

@@ -1,4 +1,4 @@
-"""Tables of what people say: silences, and notes on incidents."""
+"""Tables for silences and incident notes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ silence = sa.Table(
     "silence",
     metadata,
     sa.Column("id", sa.String(16), primary_key=True),
-    # Empty where any fits.
+    # Empty matches any.
     sa.Column("job", sa.String(63), nullable=False),
     sa.Column("node", sa.String(63), nullable=False),
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("why", sa.String(300), nullable=False),
     sa.Column("written_by", sa.String(80), nullable=False),
-    # By the database's clock. Ended before its time: `until_ns` is when, and by whom.
+    # By the database's clock. After an early end, `until_ns` is its time and `expired_by` its
+    # author.
     sa.Column("since_ns", sa.BigInteger, nullable=False),
     sa.Column("until_ns", sa.BigInteger, nullable=False),
     sa.Column("expired_by", sa.String(80), nullable=False),
-    # Alertmanager's id of it; empty where it was not written there.
+    # Alertmanager's id for the silence; empty if it was not created there.
     sa.Column("alertmanager", sa.String(80), nullable=False),
     sa.Index("silence_until_ns", "until_ns"),
 )
@@ -38,4 +39,4 @@ incident_note = sa.Table(
     sa.Index("incident_note_incident", "incident"),
     sa.Index("incident_note_job", "job"),
 )
-"""Rows are only added: what somebody said stays as it was said."""
+"""Append-only: a note never changes."""

@@ -1,1 +1,1 @@
-"""What looks after a store: its size, what it need not keep, whether it is sound, its copies."""
+"""Store maintenance: size, retention, integrity checks, copies."""

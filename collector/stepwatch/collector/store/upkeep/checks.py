@@ -1,4 +1,4 @@
-"""Whether a store still holds what was written to it: checksums, positions, documents."""
+"""Integrity check for a store: checksums, positions, documents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 
 _AT_ONCE = 64
-"""Rows in memory while they are checked."""
+"""Number of rows in memory during a check."""
 
 
 def problems(engine: sa.Engine) -> Iterator[str]:
-    """What is damaged, one sentence each; reads every byte and changes nothing."""
+    """Yield each problem in one sentence; reads every byte and changes nothing."""
     for check in (
         _database,
         _positions,
@@ -41,7 +41,7 @@ def problems(engine: sa.Engine) -> Iterator[str]:
 
 
 def _database(connection: sa.Connection) -> Iterator[str]:
-    """What SQLite finds in its own file; PostgreSQL checks its pages when it reads them."""
+    """Yield SQLite's own findings; PostgreSQL checks its pages when it reads them."""
     if connection.dialect.name == "sqlite":
         for (message,) in connection.exec_driver_sql("PRAGMA integrity_check"):
             if message != "ok":
@@ -84,15 +84,15 @@ def _segments(connection: sa.Connection) -> Iterator[str]:
 
 
 def _bundles(connection: sa.Connection) -> Iterator[str]:
-    """Bundles, whether their rows say what they hold, and whether a segment is there twice."""
+    """Check each bundle, its row, and overlaps between bundles."""
     table, ends = schema.bundle, dict[str, int]()
     query = sa.select(table.c.id).order_by(table.c.job, table.c.last)
     identities = connection.execute(query).scalars().all()
     for identity in identities:
         row = connection.execute(sa.select(table).where(table.c.id == identity)).one_or_none()
-        # An object may take long: a server ends a transaction that waits for it.
+        # Reading an object may take long, and a server ends idle transactions.
         connection.rollback()
-        if row is None:  # it was removed since
+        if row is None:  # it was removed meanwhile
             continue
         place = f"the bundle of segments {row.first} to {row.last} of job {row.job}"
         if (damage := _damage(row)) is not None:
@@ -103,7 +103,7 @@ def _bundles(connection: sa.Connection) -> Iterator[str]:
 
 
 def _damage(row: sa.Row[Any]) -> str | None:
-    """What is wrong with a bundle, None where nothing is."""
+    """Return a bundle's damage, or None if it is sound."""
     try:
         reference = Reference(row.payload, row.object, row.size, row.crc32)
         positions = frame.unpacked(fetched(reference)).positions
@@ -115,7 +115,7 @@ def _damage(row: sa.Row[Any]) -> str | None:
 
 
 def _twice(connection: sa.Connection) -> Iterator[str]:
-    """Segments whose keys are in a bundle as well."""
+    """Yield segments whose keys are also in a bundle."""
     segment, bundled_keys = schema.segment, schema.bundle_key
     conditions = [
         segment.c[name] == bundled_keys.c[name] for name in ("job", "attempt", "node", "spool")
@@ -152,5 +152,5 @@ def _incidents(connection: sa.Connection) -> Iterator[str]:
 
 
 def _is_bytes(value: object) -> bool:
-    """SQLite gives a text back where a damaged type says so."""
+    """Return whether SQLite returned bytes; with a damaged type tag it returns text."""
     return isinstance(value, bytes)

@@ -1,4 +1,4 @@
-"""Small segments are put together into bundles, in the background, a little at a time."""
+"""Merges small segments into bundles, in the background, a few at a time."""
 
 from __future__ import annotations
 
@@ -26,23 +26,26 @@ logger = logging.getLogger(__name__)
 
 EVERY_S = 60.0
 BREATHS = 4.0
-"""After a bundle nothing is done for so many times as long as it took."""
+"""Pause after a bundle, as a multiple of the time it took."""
 AGE_S, PARTLY_S = 600.0, 3600.0
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """How old (seconds) segments are that go into bundles, None: they never do; and how old the
-    oldest of them is where a bundle is made that is not full."""
+    """Age limits in seconds for segments that go into bundles.
+
+    `age_s` is the minimum age, None disables bundling. `partly_s` is the minimum age of the oldest
+    segment in a bundle that is not full.
+    """
 
     age_s: float | None = AGE_S
     partly_s: float = PARTLY_S
 
 
 class Compactor:
-    """Puts segments together that a snapshot includes: no restart reads them.
+    """Bundles segments that a snapshot already includes: no restart reads them.
 
-    `wait` lets so many seconds pass, and says whether to stop; `upkeep` counts. With `payloads`
+    `wait` sleeps for some seconds and returns whether to stop; `upkeep` counts. With `payloads`
     each bundle is an object, written before the database refers to it.
     """
 
@@ -59,7 +62,7 @@ class Compactor:
         self._wait = wait or threading.Event().wait
 
     def run(self, options: Compaction, clock: Clock) -> None:
-        """Compact now and then, until `wait` says to stop."""
+        """Compact periodically, until `wait` says to stop."""
         outage, swept_ns = Outage("put segments together"), 0
         while options.age_s is not None and not self._wait(EVERY_S):
             now_ns = clock.wall_ns()
@@ -80,7 +83,7 @@ class Compactor:
                 TypeError,
                 ValueError,
             ) as error:
-                # Of one odd segment, or a place that answers oddly: the next round may do better.
+                # From one anomalous segment, or an anomalous answer; the next round may succeed.
                 logger.error("cannot put segments together", exc_info=error)
                 continue
             outage.over()
@@ -92,11 +95,11 @@ class Compactor:
                 )
 
     def compact(self, options: Compaction, now_ns: int) -> BundleTotals:
-        """Put together what is old enough.
+        """Bundle all segments that are old enough.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database does not answer; what was not committed
-                is as it was.
+            sqlalchemy.exc.SQLAlchemyError: the database does not answer; uncommitted work is
+                undone.
         """
         total = BundleTotals()
         if options.age_s is None:
@@ -110,7 +113,7 @@ class Compactor:
         return total
 
     def _jobs(self) -> list[Behind]:
-        """Jobs whose newest snapshot includes segments that are in no bundle."""
+        """Return the jobs whose newest snapshot includes unbundled segments."""
         job, snapshot = schema.job, schema.snapshot
         newest = sa.func.max(snapshot.c.position)
         query = sa.select(job.c.name, job.c.bundled, newest)
@@ -123,7 +126,7 @@ class Compactor:
     def _compact_job(
         self, behind: Behind, options: Compaction, now_ns: int
     ) -> Iterator[BundleTotals]:
-        """Make one bundle after the other, until there is no more to do or at a stop."""
+        """Build one bundle after the other, until none is due or a stop."""
         ages = [now_ns - int((s or 0.0) * NANOSECONDS) for s in (options.age_s, options.partly_s)]
         while True:
             began = time.monotonic()
@@ -142,7 +145,7 @@ class Compactor:
                 return
 
     def _store(self, bundling: Bundling, now_ns: int) -> bool:
-        """Store a bundle; False if somebody changed the job's log meanwhile."""
+        """Store a bundle; return False if the job's log changed meanwhile."""
         with self._engine.connect() as connection:
             begin_writing(connection)
             if not bundling.store(connection):

@@ -1,4 +1,4 @@
-"""A store is copied to another: a backup is an SQLite store, whatever database it is of."""
+"""Copies a store to another one: a backup is an SQLite store for any source database."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from stepwatch.collector.store.partitions import Partitions
 from stepwatch.signals.errors import StoreError
 
 AT_ONCE = 16
-"""Rows in memory while they are copied: a segment may have 8 MiB."""
+"""Number of rows in memory during a copy: a segment may have 8 MiB."""
 _OWN = ("meta", "alembic_version")
-"""Tables that say how a store is made; each store has its own."""
+"""Tables that describe the store's schema; each store has its own."""
 
 
 def back_up(engine: sa.Engine, file: Path) -> dict[str, int]:
-    """Copy a store as it is at this moment into a new file, while others write to it.
+    """Copy a consistent snapshot of a store into a new file, while others write to the store.
 
-    Returns the rows by table. The file has its name once all of it is on disk.
+    Returns the row count by table. The file gets its name once all data is on disk.
 
     Raises:
-        StoreError: the file is there already, or cannot be written.
+        StoreError: the file exists already, or cannot be written.
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.
     """
     if file.exists():
@@ -50,7 +50,7 @@ def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
     try:
         copied = _copy(engine, target, with_objects=False)
         _bring_objects(target)
-        # A backup is one file: without a log beside it.
+        # A backup is a single file without a WAL file.
         with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     finally:
@@ -63,10 +63,10 @@ def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
 
 
 def restore(file: Path, engine: sa.Engine) -> dict[str, int]:
-    """Copy a backup into a store that is empty, all or nothing; returns the rows by table.
+    """Copy a backup into an empty store, all or nothing; return the row count by table.
 
     Raises:
-        StoreError: there is no such file, it is no store, or the store has jobs already.
+        StoreError: the file does not exist or is not a store, or the target store has jobs.
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.
     """
     if not file.is_file():
@@ -83,9 +83,9 @@ def restore(file: Path, engine: sa.Engine) -> dict[str, int]:
 
 
 def _bring_objects(target: sa.Engine) -> None:
-    """Put the bundles that are objects into a copy, which needs nothing beside it.
+    """Replace object references in a copy with their bytes: a copy depends on no other file.
 
-    Not while the store is read: a server ends a transaction that waits for objects.
+    This runs after the store was read: a server ends a transaction that waits for objects.
     """
     table = schema.bundle
     columns = [table.c[name] for name in Reference._fields]
@@ -102,7 +102,7 @@ def _bring_objects(target: sa.Engine) -> None:
 
 
 def _copy(source: sa.Engine, target: sa.Engine, *, with_objects: bool = True) -> dict[str, int]:
-    """Copy each table as it is at one moment, in one transaction."""
+    """Copy all tables at one moment, in one transaction."""
     tables = [table for table in schema.metadata.sorted_tables if table.name not in _OWN]
     with source.connect() as reading, target.begin() as writing:
         hold_moment(reading)
@@ -132,7 +132,7 @@ def _copy_table(
 
 
 def _with_payload(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
-    """The row; a bundle that is an object comes into it: a copy needs nothing beside it."""
+    """Return the row; an object's bytes replace its reference, so that a copy is self-contained."""
     if table is schema.bundle and row["object"] is not None:
         payload = fetched(Reference(*(row[name] for name in Reference._fields)))
         return {**row, "payload": payload, "object": None}
@@ -144,7 +144,7 @@ def _as_it_is(_table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_text(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """The column, or the text of a document: it is copied as it is."""
+    """Return the column; a document is copied as text, unchanged."""
     is_document = isinstance(column.type, sa.JSON)
     return sa.cast(column, sa.Text).label(column.name) if is_document else column
 
@@ -156,7 +156,7 @@ def _written(column: sa.Column[Any], dialect: sa.Dialect) -> sa.types.TypeEngine
 
 
 class _Document(sa.types.TypeDecorator[str]):
-    """The text of a document, which PostgreSQL must be asked to read as one."""
+    """A document's text; PostgreSQL needs a cast to JSON."""
 
     impl = sa.Text
     cache_ok = True
@@ -167,7 +167,7 @@ class _Document(sa.types.TypeDecorator[str]):
 
 
 def _set_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
-    """PostgreSQL counts ids on from a sequence, which knows nothing of copied rows."""
+    """Advance PostgreSQL's id sequences beyond the copied rows."""
     if connection.dialect.name != "postgresql":
         return
     for table in tables:
@@ -178,7 +178,7 @@ def _set_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
 
 
 def _make_partitions(source: sa.Engine, target: sa.Engine) -> None:
-    """Make the partitions of the newest days that a backup holds, before the copy locks them."""
+    """Create partitions for the backup's newest days, before the copy locks them."""
     segment = schema.segment
     query = sa.select(segment.c.wall_day).distinct()
     newest = sa.select(sa.func.max(segment.c.received_ns))

@@ -1,4 +1,4 @@
-"""What looking after a store has done: counted by this process, and in the store for good."""
+"""Maintenance counters: for this process, and permanently in the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMOVED, RETENTION, COMPACTED = "removed", "retention", "compacted"
 
 
 class Done(NamedTuple):
-    """What a task did to one kind of data: rows, bytes, and when (ns) it did so last."""
+    """A task's work on one kind of data: rows, bytes, and the time of the last run (ns)."""
 
     task: str
     kind: str
@@ -30,12 +30,12 @@ class Done(NamedTuple):
 
 
 class Upkeep:
-    """Counts of one process, and those of all processes, which are in the store.
+    """Counters for this process and, in the store, for all processes.
 
-    `removed` maps a kind of data to (rows, bytes) that retention removed, `retention_s` is when
-    it looked last, in Unix seconds, NaN before the first time. `totals` is what compaction did,
-    `object_failures` how often the place of payloads did not answer it, `orphans` the objects
-    that it removed as no bundle refers to them.
+    `removed` maps a kind of data to the (rows, bytes) that retention removed. `retention_s` is the
+    time of its last run in Unix seconds, NaN before the first. `totals` counts compaction's work,
+    `object_failures` its failed object store accesses, and `orphans` its removed objects without a
+    reference.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -47,7 +47,7 @@ class Upkeep:
         self._engine = engine
 
     def retained(self, removed: Iterable[tuple[str, int, int]], now_ns: int) -> None:
-        """Count what retention removed: (kind, rows, bytes) each.
+        """Count the rows that retention removed: (kind, rows, bytes) each.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer; the process has counted.
@@ -62,13 +62,13 @@ class Upkeep:
             add(connection, entries)
 
     def compacted(self, connection: sa.Connection, bundled: BundleTotals, now_ns: int) -> None:
-        """Count what was put together in the store, within the connection's transaction."""
+        """Count bundled segments in the store, within the connection's transaction."""
         segments = Done(COMPACTED, SEGMENTS, bundled.segments, bundled.bytes_before, now_ns)
         bundles = Done(COMPACTED, BUNDLES, bundled.bundles, bundled.bytes_after, now_ns)
         add(connection, [segments, bundles])
 
     def stored(self) -> list[Done]:
-        """What was done to this store since it was made, by any process."""
+        """Return the store's totals since its creation, over all processes."""
         table = schema.upkeep
         query = sa.select(*(table.c[name] for name in Done._fields))
         with self._engine.connect() as connection:
@@ -77,7 +77,7 @@ class Upkeep:
 
 
 def add(connection: sa.Connection, entries: Iterable[Done]) -> None:
-    """Add to the counts in the store, within the connection's transaction."""
+    """Add to the counters in the store, within the connection's transaction."""
     table = schema.upkeep
     for entry in entries:
         more = insert(connection.dialect, table).values(**entry._asdict())

@@ -1,4 +1,4 @@
-"""The objects of one store: where new ones go, and those that no bundle refers to."""
+"""One store's objects: the folder for new ones, and orphans that no bundle refers to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stepwatch.collector.store.database import insert
 from stepwatch.collector.store.upkeep.turn import turn
 
 ORPHANED_S = 24 * 3600.0
-"""Age from which an object that no bundle refers to is removed: its row will not come any more."""
+"""Age at which an unreferenced object is removed: by that time its row will never be written."""
 _AT_ONCE = 500
 _KEY = "objects"
 
 
 class Payloads:
-    """Objects of a store below `url`, in a folder of the store's own: several stores share a place.
+    """A store's objects below `url`, in the store's own folder: several stores may share a URL.
 
     Raises:
-        StoreError: nothing that is installed reads and writes such objects.
+        StoreError: no installed package supports the URL.
     """
 
     def __init__(self, engine: sa.Engine, url: str) -> None:
@@ -30,7 +30,7 @@ class Payloads:
         self.objects = place_of(self._url)
 
     def base(self) -> str:
-        """The URL of the folder of this store.
+        """Return the URL of this store's folder.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -46,11 +46,11 @@ class Payloads:
         return f"{self._url}/{folder}"
 
     def orphans(self, now_s: float) -> list[Listed]:
-        """Objects that no bundle refers to, old enough that none will.
+        """Return unreferenced objects that are old enough.
 
-        A crash after an object was written leaves one, and so does retention. Where any bundle
-        refers to an object that is not listed here, the place is not what it was, or has another
-        name: then nothing is an orphan.
+        A crash after an object was written leaves an orphan, and so does retention. If any bundle
+        refers to an object that is not listed, the location has changed or has another name; then
+        nothing counts as an orphan.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
@@ -67,9 +67,9 @@ class Payloads:
         return [entry for entry in old if entry.url not in referred]
 
     def remove_orphans(self, now_s: float) -> int | None:
-        """Remove those, and return how many; None while another collector has its turn.
+        """Remove the orphans and return their number, or None if another collector has the turn.
 
-        Between its object and its row, a bundle has no reference: whoever makes one has the turn.
+        A new bundle has an object before it has a row, so its writer holds the turn.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.

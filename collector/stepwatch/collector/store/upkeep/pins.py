@@ -1,4 +1,4 @@
-"""What an incident refers to is pinned: its job's segments from before it began to after it."""
+"""Pins an incident's data: its job's segments from before its beginning to after its end."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from stepwatch.collector.store import schema
 from stepwatch.signals.clock import NANOSECONDS
 
 MARGIN_S = 600.0
-"""Kept before an incident began and after it was over: what was normal, and what became of it."""
+"""Time kept before and after an incident: the normal state, and the aftermath."""
 MOST_WINDOWS = 100
-"""Windows of one job; where it has more, those that lie next to each other are joined."""
+"""Maximum number of windows per job; beyond it, the closest neighbours are joined."""
 
 
 class Window(NamedTuple):
-    """Segments that came between two moments, both included, wall nanoseconds."""
+    """Segments received between two times, both inclusive, in wall nanoseconds."""
 
     first_ns: int
     last_ns: int
 
 
 Pins = Mapping[str, Sequence[Window]]
-"""Windows of each job that has some, in time order, none touching another."""
+"""Pinned windows by job, in time order, without overlaps."""
 
 
 def find(connection: sa.Connection, may_be_pinned: sa.ColumnElement[bool]) -> Pins:
-    """What the incidents refer to of the jobs where a condition on the job's row holds."""
+    """Return the windows that incidents pin, for jobs whose row meets a condition."""
     table, job = schema.incident, schema.job
     kind = sa.LargeBinary() if connection.dialect.name == "sqlite" else sa.Text()
     document = sa.cast(table.c.document, kind).label("document")
@@ -43,7 +43,7 @@ def find(connection: sa.Connection, may_be_pinned: sa.ColumnElement[bool]) -> Pi
 
 
 def inside(table: sa.Table, windows: Sequence[Window]) -> sa.ColumnElement[bool]:
-    """Whether a row of segments or bundles came in one of the windows, or a part of it did."""
+    """Return the condition that a segment or bundle row overlaps one of the windows."""
     if table is schema.bundle:
         first, last = table.c.first_received_ns, table.c.last_received_ns
     else:
@@ -53,7 +53,7 @@ def inside(table: sa.Table, windows: Sequence[Window]) -> sa.ColumnElement[bool]
 
 
 def _window(opened_at: float, raw: str | bytes) -> Window:
-    """From what an incident's document says; where it is damaged, around when it was opened."""
+    """Return an incident's window; with a damaged document, a window around its opening."""
     try:
         document: Any = json.loads(raw)
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def _window(opened_at: float, raw: str | bytes) -> Window:
 
 
 def _moment(document: Mapping[str, Any], name: str, otherwise: float) -> float:
-    """A time of a document; one that is missing, or that no clock shows, is not taken."""
+    """Return a time from a document, or `otherwise` if it is missing or implausible."""
     moment = document.get(name)
     if isinstance(moment, int | float) and 0 < moment < 1 << 33:
         return float(moment)
@@ -76,7 +76,7 @@ def _moment(document: Mapping[str, Any], name: str, otherwise: float) -> float:
 
 
 def _joined(windows: Sequence[Window]) -> list[Window]:
-    """Windows that touch are one: of 1 to 5, 4 to 9 and 20 to 30 it is 1 to 9 and 20 to 30."""
+    """Merge overlapping windows: 1 to 5, 4 to 9 and 20 to 30 give 1 to 9 and 20 to 30."""
     joined: list[Window] = []
     for window in sorted(windows):
         if joined and window.first_ns <= joined[-1].last_ns:

@@ -1,4 +1,4 @@
-"""What goes of a store: classes of data, the jobs of which they go, and what is pinned."""
+"""Selects data for removal: data classes, the affected jobs, and pinned data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from stepwatch.collector.store.upkeep.pins import Pins
 
 @dataclass(frozen=True)
 class Keep:
-    """Days for which each class of data is kept after its job last wrote; None: for ever.
+    """Retention per data class in days after the job's last write; None: forever.
 
-    The newest snapshot of a job stays as long as its slices do: it holds the totals, which would
-    be lower without it. An older one goes with the segments. No class is removed of a job that
-    wrote within the last day, or that has an open incident.
+    A job's newest snapshot stays as long as its slices: it holds the totals, which would be lower
+    without it. Older snapshots are removed with the segments. No data is removed for a job that
+    wrote within the last day or has an open incident.
 
-    Segments that a kept incident refers to stay with it, but for at most `pinned` days.
+    Segments pinned by an incident stay with it, for at most `pinned` days.
     """
 
     segments: float | None = 14.0
@@ -38,13 +38,16 @@ class Keep:
     pinned: float | None = 90.0
 
     def before_ns(self, name: str, now_ns: int) -> int | None:
-        """Before when (ns) jobs wrote last whose class `name` goes; None if it never goes."""
+        """Return the last-write limit (ns) for removal of the class `name`.
+
+        None if it is never removed.
+        """
         days: float | None = getattr(self, name)
         return None if days is None else now_ns - int(max(days, 1.0) * schema.DAY_NS)
 
 
 class Removed(NamedTuple):
-    """Rows of one class and job that are removed, or would be, and bytes of their payloads."""
+    """Removed or removable rows for one class and job, and their payload bytes."""
 
     kind: str
     job: str
@@ -53,14 +56,14 @@ class Removed(NamedTuple):
 
 
 def may_go(before_ns: int) -> sa.ColumnElement[bool]:
-    """The condition on a job's row under which data of the job is removed."""
+    """Return the condition on a job's row for removal of the job's data."""
     incident = schema.incident
     opened = sa.exists().where(incident.c.job == schema.job.c.name, incident.c.state == "open")
     return sa.and_(schema.job.c.last_received_ns < before_ns, ~opened)
 
 
 class Class(NamedTuple):
-    """Rows of `table` where `goes`, of the jobs whose class `kept_as` goes."""
+    """Rows in `table` that meet `goes`, for jobs whose class `kept_as` has expired."""
 
     kind: str
     kept_as: str
@@ -70,14 +73,17 @@ class Class(NamedTuple):
 
 @dataclass(frozen=True)
 class Going:
-    """A class of data, before when (ns) a job wrote last of which it goes, and what stays."""
+    """An expired data class.
+
+    Jobs that last wrote before `before_ns` lose it, except pinned rows.
+    """
 
     data_class: Class
     before_ns: int
     pins: Pins = field(default_factory=dict)
 
     def counted(self, connection: sa.Connection) -> list[Removed]:
-        """What goes, by job."""
+        """Return the removable rows, by job."""
         table = self.data_class.table
         of_all = self._counted(connection, sa.true(), self.data_class.goes)
         removals = [removal for removal in of_all if removal.job not in self.pins]
@@ -86,7 +92,7 @@ class Going:
         return sorted(removals, key=lambda removal: removal.job)
 
     def pinned(self, connection: sa.Connection) -> list[Removed]:
-        """What would go, too, if no incident referred to it, by job."""
+        """Return the rows that stay only because an incident pins them, by job."""
         removals = []
         for job, windows in self.pins.items():
             stays = pins.inside(self.data_class.table, windows)
@@ -94,7 +100,7 @@ class Going:
         return removals
 
     def _goes(self, job: str) -> sa.ColumnElement[bool]:
-        """The condition on rows of a job."""
+        """Return the condition for a job's removable rows."""
         windows = self.pins.get(job)
         if not windows:
             return self.data_class.goes
@@ -114,7 +120,10 @@ class Going:
         ]
 
     def remove_some(self, connection: sa.Connection, job: str, at_once: int) -> int | None:
-        """Remove a few rows of a job and return how many; None if the job may not go any more."""
+        """Remove a batch of a job's rows and return its size.
+
+        None if the job may no longer be removed.
+        """
         table, of_job = self.data_class.table, schema.job.c.name == job
         key = list(table.primary_key) or [table.c.job, table.c.position]
         still = sa.select(schema.job.c.name).where(of_job, may_go(self.before_ns))
@@ -129,7 +138,7 @@ class Going:
 
 
 def going(connection: sa.Connection, keep: Keep, now_ns: int) -> list[Going]:
-    """What `keep` does not keep, class by class."""
+    """Return the data classes that `keep` lets expire."""
     expiring = []
     for data_class in CLASSES:
         before_ns = keep.before_ns(data_class.kept_as, now_ns)
@@ -142,7 +151,7 @@ def going(connection: sa.Connection, keep: Keep, now_ns: int) -> list[Going]:
 
 
 def _pins(connection: sa.Connection, keep: Keep, now_ns: int) -> Pins:
-    """Of the jobs whose segments go, but that wrote too lately for their pins to go."""
+    """Return pins for jobs with expired segments, unless the pins have expired, too."""
     segments, limit = keep.before_ns("segments", now_ns), keep.before_ns("pinned", now_ns)
     assert segments is not None
     lately = sa.true() if limit is None else schema.job.c.last_received_ns >= limit
@@ -150,7 +159,7 @@ def _pins(connection: sa.Connection, keep: Keep, now_ns: int) -> Pins:
 
 
 def _forget_keys(connection: sa.Connection, job: str) -> None:
-    """Forget what was in the bundles of a job once it has none."""
+    """Delete a job's bundle keys once it has no bundles."""
     bundle, bundle_key = schema.bundle, schema.bundle_key
     has_bundle = sa.exists().where(bundle.c.job == job)
     connection.execute(sa.delete(bundle_key).where(bundle_key.c.job == job, ~has_bundle))
@@ -163,7 +172,7 @@ def _bytes(table: sa.Table) -> sa.ColumnElement[Any]:
 
 
 def _has_newer() -> sa.ColumnElement[bool]:
-    """Of a snapshot: whether its job has a newer one."""
+    """Return the condition that a snapshot's job has a newer one."""
     newer, table = schema.snapshot.alias("newer"), schema.snapshot
     return sa.exists().where(newer.c.job == table.c.job, newer.c.id > table.c.id)
 

@@ -1,4 +1,4 @@
-"""What the store removes, and when: whole jobs that wrote nothing for days, a little at a time."""
+"""Retention: removes the data of jobs without recent writes, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ from stepwatch.signals.clock import Clock
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 256
-"""Rows removed in one transaction: whoever writes waits no longer than for those."""
+"""Number of rows per transaction: other writers wait no longer than that."""
 PAGES_AT_ONCE = 16384
-"""Free pages of 4 KiB given back after one of them."""
+"""Number of free 4 KiB pages to release after a transaction."""
 FIRST_S, EVERY_S = 300.0, 3600.0
-"""When a collector removes for the first time after its start, and how often from then on. By then
-it has saved the state of every job that it read back: nothing goes that only a log knew."""
+"""Time until a collector's first removal after its start, and the interval.
+
+At the first removal the collector has saved every restored job's state, so nothing is removed that
+only a log holds.
+"""
 BREATH_S = 0.02
-"""Time between two transactions in which others get the lock of an SQLite file."""
+"""Pause between two transactions, in which others get an SQLite file's lock."""
 
 
 def summary(removed: list[Removed]) -> str:
-    """What was removed, in a few words."""
+    """Return the removed rows in a few words."""
     rows, jobs = sum(item.rows for item in removed), len({item.job for item in removed})
     return f"{rows} rows of {jobs} jobs, {size(sum(item.bytes for item in removed))}"
 
 
 class Retention:
-    """Removes what need not be kept.
+    """Removes expired data.
 
-    `wait` lets so many seconds pass between two transactions, and says whether to stop; `upkeep`
-    counts what is removed.
+    `wait` sleeps between two transactions and returns whether to stop; `upkeep` counts the removed
+    rows.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Retention:
         self._wait = wait or threading.Event().wait
 
     def run(self, keep: Keep, clock: Clock) -> None:
-        """Remove what `keep` does not keep, now and then, until `wait` says to stop."""
+        """Remove data that `keep` lets expire, periodically, until `wait` says to stop."""
         outage, pause = Outage("remove old data"), FIRST_S
         while not self._wait(pause):
             pause = EVERY_S
@@ -72,7 +75,7 @@ class Retention:
                 logger.info("removed old data: %s", summary(removed))
 
     def tidy(self) -> None:
-        """Remove what collectors left for each other and for receivers, and is of no use any more.
+        """Remove obsolete views and notices.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -81,7 +84,7 @@ class Retention:
         Outbox(self._engine).prune()
 
     def plan(self, keep: Keep, now_ns: int) -> list[Removed]:
-        """What `prune` would remove; changes nothing."""
+        """Return what `prune` would remove, without changes."""
         with self._engine.connect() as connection:
             removals = [
                 expiring.counted(connection) for expiring in going(connection, keep, now_ns)
@@ -89,17 +92,20 @@ class Retention:
         return [item for items in removals for item in items]
 
     def pinned(self, keep: Keep, now_ns: int) -> list[Removed]:
-        """What stays for incidents alone: without them `prune` would remove it, too."""
+        """Return the rows that only incidents keep.
+
+        Without them `prune` would remove these, too.
+        """
         with self._engine.connect() as connection:
             removals = [expiring.pinned(connection) for expiring in going(connection, keep, now_ns)]
         return [item for items in removals for item in items]
 
     def prune(self, keep: Keep, now_ns: int) -> list[Removed]:
-        """Remove what `keep` does not keep, and give its room back to the file system.
+        """Remove data that `keep` lets expire, and return its space to the file system.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database does not answer; what is removed so far
-                stays removed.
+            sqlalchemy.exc.SQLAlchemyError: the database does not answer; earlier removals are
+                final.
         """
         removed = []
         with self._engine.connect() as connection:
@@ -118,14 +124,20 @@ class Retention:
         return removed
 
     def _remove(self, expiring: Going, job: str) -> bool:
-        """Remove what was planned, a little at a time; False if the job came back, or at a stop."""
+        """Remove the planned rows in batches.
+
+        Return False if the job became active, or at a stop.
+        """
         while (removed := self._remove_some(expiring, job)) == AT_ONCE:
             if self._wait(BREATH_S):
                 return False
         return removed is not None
 
     def _remove_some(self, expiring: Going, job: str) -> int | None:
-        """Remove a few rows of a job and return how many; None if the job may not go any more."""
+        """Remove a batch of a job's rows and return its size.
+
+        None if the job may no longer be removed.
+        """
         with self._engine.begin() as connection:
             begin_writing(connection)
             removed = expiring.remove_some(connection, job, AT_ONCE)
@@ -135,7 +147,7 @@ class Retention:
 
 
 def shrink_file(engine: sa.Engine) -> None:
-    """Give free pages of an SQLite file back, where it was made for that."""
+    """Return free pages of an SQLite file to the file system, if the file supports it."""
     with engine.connect() as connection:
         driver = connection.connection.driver_connection
         assert driver is not None

@@ -1,4 +1,4 @@
-"""How large a store is, by kind of data and by job."""
+"""Store size by kind of data and by job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "undecoded": (schema.undecoded, "payload"),
     "quarantine": (schema.quarantine, "head"),
 }
-"""Table of each kind of data, and the column that is large where there is one."""
+"""Table per kind of data, and its large column, if any."""
 
 
 class KindSize(NamedTuple):
-    """Rows of one kind of data, and bytes of their large column.
+    """Row count for one kind of data, and the size of its large column in bytes.
 
-    Where there is none: bytes of the table on disk, None where the database does not say.
+    Without a large column: the table's size on disk, None if the database does not report it.
     """
 
     rows: int
@@ -32,8 +32,7 @@ class KindSize(NamedTuple):
 
 
 class JobSize(NamedTuple):
-    """Segments of one job, those in bundles among them, records and bytes in them, and when (ns)
-    the job wrote last."""
+    """A job's segments (with bundled ones), records, bytes, and last write (ns)."""
 
     job: str
     segments: int
@@ -43,7 +42,7 @@ class JobSize(NamedTuple):
 
 
 class StoreSize(NamedTuple):
-    """Bytes of the whole database and, where that is known, of free room in it."""
+    """The database size in bytes and, if known, its free space."""
 
     bytes: int
     free_bytes: int | None
@@ -52,7 +51,7 @@ class StoreSize(NamedTuple):
 
 
 def size_of(engine: sa.Engine) -> StoreSize:
-    """Measure a store; the jobs with most bytes come first.
+    """Measure a store; the largest jobs come first.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
@@ -90,7 +89,7 @@ def _kind(connection: sa.Connection, table: sa.Table, large: str | None) -> Kind
 
 
 def _on_disk(connection: sa.Connection, table: sa.Table) -> int | None:
-    """Bytes of a table with its indexes."""
+    """Return a table's size with its indexes, in bytes."""
     if connection.dialect.name == "postgresql":
         size = sa.func.pg_total_relation_size(table.name)
         return int(connection.execute(sa.select(size)).scalar_one())
@@ -100,7 +99,7 @@ def _on_disk(connection: sa.Connection, table: sa.Table) -> int | None:
     )
     try:
         return int(connection.execute(query, {"table": table.name}).scalar_one())
-    except sa.exc.OperationalError:  # SQLite may be built without this table
+    except sa.exc.OperationalError:  # SQLite may be built without dbstat
         return None
 
 

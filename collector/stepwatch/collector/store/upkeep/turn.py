@@ -1,4 +1,4 @@
-"""One collector at a time puts segments together, and removes objects that nothing refers to."""
+"""Lock for maintenance: one collector at a time bundles segments and removes orphaned objects."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 _TURN = 0x7374626E
-"""PostgreSQL's advisory lock of the collector whose turn it is: "stbn" in ASCII."""
+"""PostgreSQL's advisory lock for maintenance: "stbn" in ASCII."""
 
 
 @contextmanager
 def turn(engine: sa.Engine) -> Iterator[bool]:
-    """Whether it is this one's turn: nobody else has it until this ends.
+    """Yield whether this collector has the turn; it is exclusive until the context ends.
 
-    On SQLite it is the lock of a file beside the store's, `store.db-turn`.
+    On SQLite the lock is a file beside the store's, `store.db-turn`.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
-        OSError: the file beside it cannot be written.
+        OSError: the lock file cannot be written.
     """
     if engine.dialect.name == "postgresql":
         with _advisory(engine) as has_turn:
@@ -35,7 +35,7 @@ def turn(engine: sa.Engine) -> Iterator[bool]:
 @contextmanager
 def _advisory(engine: sa.Engine) -> Iterator[bool]:
     with engine.connect() as connection:
-        # Outside a transaction: one that does nothing for long is ended by the server.
+        # Outside a transaction: the server ends idle transactions.
         connection.execution_options(isolation_level="AUTOCOMMIT")
         lock = sa.select(sa.func.pg_try_advisory_lock(_TURN))
         has_turn = bool(connection.execute(lock).scalar_one())
@@ -48,7 +48,7 @@ def _advisory(engine: sa.Engine) -> Iterator[bool]:
 
 @contextmanager
 def _locked(path: str) -> Iterator[bool]:
-    # Never the store's own file: closing it would end SQLite's locks of this process.
+    # Never the store's own file: closing it would release this process's SQLite locks.
     with open(path, "ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
