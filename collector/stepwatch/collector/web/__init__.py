@@ -1,1 +1,1 @@
-"""What people and programs read: API, page, `/metrics`."""
+"""Web interface for users and programs: API, page, `/metrics`."""

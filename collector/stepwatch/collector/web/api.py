@@ -56,10 +56,10 @@ def make_api(
     public: PublicNames = ANY_NAME,
     connections: Table | None = None,
 ) -> Starlette:
-    """The ASGI application over `service`; with `tokens`, those in force, data needs one of them.
+    """Return the ASGI application over `service`; with `tokens`, data access requires one.
 
-    `runbook` reads a runbook; without it there are none to show. `public` are its names,
-    `connections` those of its clients.
+    `runbook` reads a runbook; without it no runbooks are served. `public` holds the collector's
+    host names, `connections` the client connections.
     """
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
@@ -113,11 +113,11 @@ class Api:
         self.register(self.refusals)
 
     def register(self, exporter: Refusals | Table) -> None:
-        """Export its metrics, too."""
+        """Export another collector's metrics."""
         self._registry.register(exporter)
 
     async def jobs(self, request: Request) -> Response:
-        """All jobs, newest written first, then those that are known but not evaluated."""
+        """Serve all jobs, latest written first, then known jobs that are not evaluated."""
 
         def lines() -> list[bytes]:
             local = self._service.answers(LINE)
@@ -130,7 +130,7 @@ class Api:
         return _json_text(b'{"jobs": [' + b", ".join(documents) + b"]}")
 
     async def job(self, request: Request) -> Response:
-        """One job; of one that is not evaluated its state and the reason."""
+        """Serve one job; for a job that is not evaluated, its state and the reason."""
         name = request.path_params["job"]
         withheld = self._service.withheld().get(name)
         if withheld is not None:
@@ -143,8 +143,10 @@ class Api:
         return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
 
     def _said_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
-        """Notes on a job's incidents and the silences in force; None where there is nothing, or the
-        store does not say: what is known of the job is shown all the same."""
+        """Return the notes on a job's incidents and the active silences.
+
+        Returns None without any, or if the store is down: the job is served all the same.
+        """
         store = self._service.store
         try:
             notes, silences = store.notes.of_job(job), store.silences.in_force()
@@ -153,22 +155,22 @@ class Api:
         return (notes, silences) if notes or silences else None
 
     async def heatmap(self, request: Request) -> Response:
-        """Seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""
+        """Serve seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""
         metric = request.query_params.get("metric", "self_time")
         if metric not in job_view.HEATMAP_METRICS:
             return _problem(400, f"metric must be one of {', '.join(job_view.HEATMAP_METRICS)}")
         return await self._job_answer(request, HEATMAPS[metric])
 
     async def collectives(self, request: Request) -> Response:
-        """Transfer and arrival skew of each operation and group over the newest steps."""
+        """Serve transfer and arrival skew per operation and group over the newest steps."""
         return await self._job_answer(request, COLLECTIVES)
 
     async def slis(self, request: Request) -> Response:
-        """The SLIs of a job over its run so far; what is not known says why."""
+        """Serve a job's SLIs over its run; an unknown SLI has a reason."""
         return await self._job_answer(request, SLIS)
 
     async def slos(self, request: Request) -> Response:
-        """The SLOs of a job in full: window, budget, what ate it, and what they asked for when."""
+        """Serve a job's SLOs in full: window, budget, causes, and the objective's history."""
         answer = await self._job_answer(request, SLOS)
         if answer.status_code != 200:
             return answer
@@ -182,12 +184,15 @@ class Api:
         return _json(await run_in_threadpool(in_full))
 
     async def run(self, request: Request) -> Response:
-        """What the newest attempt of a job was: pace, phases, SLIs, and what it is made of."""
+        """Serve a job's newest attempt: pace, phases, SLIs, and configuration."""
         return await self._job_answer(request, RUN)
 
     async def nodes(self, request: Request) -> Response:
-        """Nodes by name: `?health=` a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
-        `nodes_view.MOST_NODES`, `?after=` a name, as `next` of the answer before gives it."""
+        """Serve nodes by name.
+
+        `?health=` selects a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
+        `nodes_view.MOST_NODES`, `?after=` a start name, from the previous answer's `next`.
+        """
         try:
             selection = nodes_view.selection_of(request.query_params)
         except ValueError as error:
@@ -196,7 +201,7 @@ class Api:
         return _json(nodes_view.nodes_document(fleet, selection))
 
     async def node(self, request: Request) -> Response:
-        """One node, its parts and its history."""
+        """Serve one node, its parts and its history."""
         fleet = await run_in_threadpool(self._service.nodes.fleet)
         node = fleet.nodes.get(request.path_params["node"])
         if node is None:
@@ -205,8 +210,10 @@ class Api:
         return _json(nodes_view.node_document(node, history))
 
     async def report(self, request: Request) -> Response:
-        """Device-time by cause over whole days, UTC: `?from=` and `?until=` in Unix seconds, of one
-        `?job=`, one `?class=`, or all."""
+        """Serve device time by cause over whole UTC days.
+
+        `?from=` and `?until=` are Unix seconds; `?job=` or `?class=` narrows the report.
+        """
         query = request.query_params
         try:
             first, until = int(query["from"]), int(query["until"])
@@ -221,7 +228,10 @@ class Api:
         )
 
     async def runbook(self, request: Request) -> Response:
-        """A runbook as HTML; `?incident=` or `?job=` choose whose values are filled in."""
+        """Serve a runbook as HTML.
+
+        `?incident=` or `?job=` selects the incident that fills in values.
+        """
         name = request.path_params["name"]
         if self._runbook is None:
             return _problem(404, "this collector was started without runbooks")
@@ -234,12 +244,12 @@ class Api:
             return _problem(404, str(error))
 
     async def metrics(self, request: Request) -> Response:
-        """Prometheus text."""
+        """Serve Prometheus text."""
         text = await run_in_threadpool(generate_latest, self._registry)
         return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def _job_answer(self, request: Request, view: View) -> Response:
-        """Answer with the newest `view` of a job; 404 for an unknown job."""
+        """Serve a job's newest `view`; 404 for an unknown job."""
         name = request.path_params["job"]
         published = await run_in_threadpool(self._service.answer, name, view)
         if published is not None:
@@ -250,11 +260,14 @@ class Api:
         return _problem(404, "no such job; /v1/jobs lists them")
 
     async def health(self, request: Request) -> Response:
-        """200 while the process answers."""
+        """Answer 200 while the process responds."""
         return PlainTextResponse("ok\n")
 
     async def ready(self, request: Request) -> Response:
-        """What a load balancer asks: 200, or 503 with the reason where another one should serve."""
+        """Answer a load balancer.
+
+        200, or 503 with the reason why another collector should serve.
+        """
         reason = self._service.why_not_ready()
         if reason:
             return PlainTextResponse(f"{reason}\n", 503, {"retry-after": "5"})
@@ -262,13 +275,13 @@ class Api:
 
 
 async def store_gone(request: Request, error: Exception) -> Response:
-    """503: the store did not answer."""
+    """Answer 503: the store did not respond."""
     reason = str(getattr(error, "orig", None) or type(error).__name__)
     return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
 
 
 def page(name: str) -> Any:
-    """A handler that serves one of the page's files."""
+    """Return a handler that serves one page file."""
 
     async def serve(request: Request) -> Response:
         return _file(name)
@@ -277,7 +290,7 @@ def page(name: str) -> Any:
 
 
 async def static(request: Request) -> Response:
-    """Serve a script or style sheet of the page by its bare name."""
+    """Serve a script or style sheet by name."""
     name = request.path_params["name"]
     names = {entry.name for entry in _page_folder().iterdir()}
     if name not in names or not name.endswith((".js", ".css")):

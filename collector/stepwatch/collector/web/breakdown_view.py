@@ -1,6 +1,6 @@
 """Breakdown of an attempt's newest steps as JSON: step time, stages, what-if, collectives.
 
-All on one clock, which `timing` names. Microbatches are those of the newest sampled step.
+All times are on one clock, which `timing` names. Microbatches are from the newest sampled step.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ from stepwatch.collector.state.trackers.steps.step_window import DEVICE, Window
 from stepwatch.signals.records import OP_NAMES
 
 MAX_COLLECTIVES = 128
-"""Lines in one answer, those that blocked longest; the rest is counted."""
+"""Maximum number of lines per answer, longest blocked first; the rest is counted."""
 
 
 def breakdown(attempt: Attempt) -> dict[str, Any]:
-    """Parts, pipeline, microbatches and what-if of the newest steps; null or empty if unknown."""
+    """Return parts, pipeline, microbatches and what-if for the newest steps.
+
+    Null or empty if unknown.
+    """
     window = newest_window(attempt)
     waits = waits_of(attempt, window)
     complete = complete_steps(window)
@@ -52,10 +55,9 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
 
 
 def timing(attempt: Attempt, window: Window) -> dict[str, Any]:
-    """Which clock timed the steps of `window`, why not the device's, and the use of the devices.
+    """Return the clock of the steps in `window`, the reason for a host clock, and device use.
 
-    `reason` is null on the devices' clock and where no rank says why; numbers are null where
-    unknown.
+    `reason` is null on the device clock and where no rank reports one; unknown numbers are null.
     """
     devices = attempt.tracker(DeviceTiming).devices() if window.clock == DEVICE else []
     return {
@@ -95,7 +97,7 @@ def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
 
 
 def collectives(attempt: Attempt) -> dict[str, Any]:
-    """Collectives of the newest steps by operation and group."""
+    """Return the newest steps' collectives by operation and group."""
     window = newest_window(attempt)
     groups = attempt.collective_records.groups
     lines, left_out = summaries(waits_of(attempt, window), groups, MAX_COLLECTIVES)

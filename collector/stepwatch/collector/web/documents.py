@@ -1,4 +1,4 @@
-"""The answers about a job as JSON, each with the moment that it is about; old ones say so."""
+"""Answers about a job as JSON, each with its date; old ones are marked stale."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
 
 OLD_SECONDS = 10.0
-"""An older answer is stale: whoever evaluates its job makes one every few seconds."""
+"""An older answer is stale: a job's collector renews it every few seconds."""
 
 
 def encoded(document: Any) -> bytes:
-    """A document as JSON; NaN is null."""
+    """Return a document as JSON; NaN becomes null."""
     return json.dumps(json_value(document), allow_nan=False).encode()
 
 
 def dated(published: Published, now: float) -> bytes:
-    """An answer with `as_of`, the moment that it is about (Unix seconds), read at `now`.
+    """Return an answer with `as_of`, its date in Unix seconds, read at `now`.
 
-    One that is old has `stale`, too: the `seconds` since then, the job's `state` then, and the
-    `reason`. Nothing in it says that the job is well.
+    An old answer also has `stale`: its age in `seconds`, the job's last `state`, and the `reason`.
+    A stale answer never claims that the job is healthy.
     """
     if abs(now - published.as_of) > OLD_SECONDS:
         return encoded(stale(json.loads(published.value), published.as_of, now))
@@ -34,8 +34,11 @@ def dated(published: Published, now: float) -> bytes:
 
 
 def stale(document: dict[str, Any], as_of: float, now: float) -> dict[str, Any]:
-    """A document that is old: its job's state is `STALE`, SLOs' are unknown, and so is whether
-    incidents are open that nobody has found yet. A job that had ended has."""
+    """Return an old document with the state `STALE`.
+
+    SLO states become unknown, and so does an empty count of open incidents. An ended job keeps its
+    state.
+    """
     about = {"seconds": now - as_of, "state": document.get("state"), "reason": _why(now - as_of)}
     changed: dict[str, Any] = {"as_of": as_of, "stale": about}
     if document.get("state") not in (None, *ENDED):
@@ -63,13 +66,13 @@ def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]
 
 
 LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0)
-"""A job in the list of jobs."""
+"""A job in the job list."""
 SUMMARY = View("job", job_view.job_summary, encoded)
 COLLECTIVES = View("collectives", _collectives, encoded)
 SLIS = View("slis", sli_view.job_slis, encoded)
-"""The SLIs of a job over its run."""
+"""A job's SLIs over its run."""
 SLOS = View("slos", slo_view.job_slos, encoded)
-"""The SLOs of a job in full."""
+"""A job's SLOs in full."""
 RUN = View("run", run_view.job_run, encoded)
-"""What a run was, to compare it with others."""
+"""A run's data for comparison with other runs."""
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

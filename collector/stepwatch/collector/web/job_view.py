@@ -35,11 +35,14 @@ from stepwatch.signals.records import PHASE_NAMES
 
 RECENT_STEPS = 50
 MAX_RANKS = 1024
-"""Ranks in one answer."""
+"""Maximum number of ranks per answer."""
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """The job in a list; `reason` and `since` are null where anything is known of it."""
+    """Return the job's list entry.
+
+    `reason` and `since` say why nothing is known about the job yet; else both are null.
+    """
     attempt = job.current
     why = attempt.waiting.reason(attempt.claims) or None
     return {
@@ -65,14 +68,14 @@ def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
 
 
 def _newest_step(attempt: Attempt) -> int | None:
-    """The newest step that every rank reported; None before the first."""
+    """Return the newest step that every rank reported; None before the first."""
     history = attempt.step_history
     newest = attempt.complete_until if attempt.world and len(history) else -1
     return newest if newest >= history.first and len(history) else None
 
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
-    """The open incident that costs the most; None without any."""
+    """Return the open incident with the highest cost; None without any."""
     costliest = max(
         verdicts.open_incidents(),
         key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
@@ -88,9 +91,10 @@ def _cost(ratio: float | None) -> float:
 
 
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """All there is to show about a job, without its heatmap."""
+    """Return all data about a job except its heatmap."""
     attempt = job.current
-    # A later attempt's report on a checkpoint, that it is bad say, replaces the earlier one.
+    # A later attempt's report on a checkpoint, for example a failed check, replaces the earlier
+    # one.
     checkpoints = {step: item for run, _ in job.ordered() for step, item in run.checkpoints.items()}
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
@@ -124,12 +128,15 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 
 def _late_records(attempt: Attempt) -> int:
-    """Records of steps that had left the history: they change nothing any more."""
+    """Return the number of records for steps no longer in the history; they have no effect."""
     return attempt.step_history.dropped.late_rows + attempt.tracker(DeviceSteps).lengths.late_rows
 
 
 def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
-    """The first rank that two nodes report at once, with them; None where there is none."""
+    """Return the first rank that two nodes report at the same time, with the nodes.
+
+    None without one.
+    """
     nodes_by_rank = attempt.tracker(SharedName).sharing(now)
     if not nodes_by_rank:
         return None
@@ -138,10 +145,10 @@ def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
 
 
 def pace(job: LiveJob) -> dict[str, Any]:
-    """Loss over all attempts, speed and step time of the newest; null where there is no number.
+    """Return loss over all attempts, and the newest attempt's speed and step time; null if unknown.
 
-    Step times are those of the newest steps, which the history holds, on the clock that timed most
-    of them; `steps_on` counts them by clock.
+    Step times cover the newest steps in the history, on the clock that timed most of them;
+    `steps_on` counts steps by clock.
     """
     attempt = job.current
     losses = first_and_last_loss([run for run, _ in job.ordered()])
@@ -163,7 +170,7 @@ def pace(job: LiveJob) -> dict[str, Any]:
 
 
 def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
-    """The first ranks, their times on the clock that times the steps now."""
+    """Return the first ranks, timed on the current step clock."""
     clock = step_timing(attempt).clock
     seconds, leads = rank_seconds_on(attempt, clock), host_leads(newest_window(attempt))
     return [
@@ -175,9 +182,9 @@ def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
 def rank_summary(
     attempt: Attempt, rank: int, seconds: Mapping[str, Vector], host_lead: float
 ) -> dict[str, Any]:
-    """One rank: where it runs, and the share of its time in each phase and in waits.
+    """Return one rank: its location, and its time shares per phase and wait.
 
-    `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
+    `seconds` maps a step column to cumulative seconds (world,); `host_lead` is NaN if unknown.
     """
     view, stage = attempt.states.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
@@ -245,7 +252,7 @@ def _rounded(value: Decimal | None, digits: int) -> float | None:
 
 
 def _budget_words(status: SloStatus) -> str:
-    """What is left, or how a limit stands: it has no budget."""
+    """Return the remaining budget, or a limit's state: a limit has no budget."""
     burns_early = status.state is SloState.BURNING and status.budget_remaining is None
     if status.state is SloState.TOO_EARLY or burns_early:
         return TOO_EARLY_WORDS
@@ -265,15 +272,15 @@ HEATMAP_METRICS: dict[str, tuple[str, ...]] = {
     "pipeline_wait": ("pipeline_wait",),
     "device_idle": tuple(f"{name}_idle" for name in WORK),
 }
-"""Metrics that a heatmap shows, and the phases or waits each one adds up."""
+"""Heatmap metrics, and the phases or waits that each one sums."""
 MAX_RANK_BINS, MAX_STEP_BINS = 64, 160
 
 
 def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
-    """Seconds over (rank bin, step bin): the maximum in each bin, null where nothing is known.
+    """Return seconds over (rank bin, step bin): the maximum per bin, null if unknown.
 
     Raises:
-        KeyError: no such metric.
+        KeyError: the metric does not exist.
     """
     parts = HEATMAP_METRICS[metric]
     window = attempt.window(512)

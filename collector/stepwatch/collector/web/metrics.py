@@ -1,4 +1,4 @@
-"""`/metrics` of the collector: verdicts per job, a bounded number of series, and itself."""
+"""The collector's `/metrics`: job verdicts with bounded cardinality, and its own state."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
 
 MAX_JOBS = 500
-"""Jobs exported, the newest written first; at about 95 series each, 48,000 series."""
+"""Maximum number of exported jobs, latest written first; about 95 series each, 48,000 in total."""
 STRAGGLER_SLOTS = 4
 
 
 class CollectorView(Protocol):
-    """What the exporter reads of a running collector."""
+    """The exporter's interface to a running collector."""
 
     evaluation_seconds: float
     evaluation_failures: int
@@ -55,43 +55,43 @@ class CollectorView(Protocol):
 
     @property
     def jobs_forgotten(self) -> int:
-        """Jobs dropped from live state because there were too many."""
+        """Number of jobs dropped from live state because there were too many."""
         ...
 
     def answers(self, view: View) -> list[Published]:
-        """The newest answers about all jobs, newest written first."""
+        """Return the newest answers about all jobs, latest written first."""
         ...
 
     def withheld(self) -> Mapping[str, Withheld]:
-        """Jobs that are known and stored but not evaluated, by name."""
+        """Return known and stored jobs that are not evaluated, by name."""
         ...
 
     def unknown_records(self) -> Mapping[int, int]:
-        """Records received of kinds that this version does not know, by the kind's number."""
+        """Return counts of received records with an unknown kind, by kind number."""
         ...
 
     def unreadable_segments(self) -> int:
-        """Stored segments that could not be decoded when their job was read back."""
+        """Return the number of stored segments that failed to decode during a restore."""
         ...
 
     def unreadable_incidents(self) -> int:
-        """Stored incidents whose document could not be read."""
+        """Return the number of stored incidents with an unreadable document."""
         ...
 
     def snapshot_counts(self) -> Mapping[str, int]:
-        """Snapshots of jobs' states, by what became of them."""
+        """Return state snapshot counts by outcome."""
         ...
 
     def upkeep(self) -> Upkeep:
-        """What looking after the store has done."""
+        """Return the store maintenance counters."""
         ...
 
     def undecoded_segments(self) -> int:
-        """Segments of later formats that the store keeps as they came."""
+        """Return the number of stored segments in later formats."""
         ...
 
     def segment_counts(self) -> Mapping[str, int]:
-        """Segments received, by verdict."""
+        """Return received segments by verdict."""
         ...
 
 
@@ -102,7 +102,7 @@ class JobExporter:
         self._view = view
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric. What is unknown is absent; it is never exported as zero."""
+        """Yield every metric. An unknown value is absent, never zero."""
         jobs = [published.value for published in self._view.answers(JOB_METRICS)]
         shown = jobs[:MAX_JOBS]
         yield gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
@@ -139,7 +139,7 @@ class JobExporter:
 
 
 def _notices(notifier: Notifiers | None) -> Iterator[Metric]:
-    """What is sent to people; nothing where nothing is, or the store does not say."""
+    """Yield notice metrics; none without a notifier, or while the store is down."""
     values_by_metric: dict[names.Metric, Mapping[str, float]] = {
         names.COLLECTOR_NOTICES: notifier.counts if notifier else {},
         names.COLLECTOR_NOTICES_GIVEN_UP: notifier.given_up if notifier else {},
@@ -156,7 +156,7 @@ Jobs = list[tuple[LiveJob, Verdicts]]
 
 
 def _families(jobs: Jobs, now: float) -> list[Metric]:
-    """All metrics about jobs, the same ones in the same order whatever the jobs."""
+    """Return all job metrics, in the same order for any jobs."""
     return [
         *_progress(jobs, now),
         *_time(jobs),
@@ -174,11 +174,11 @@ def _metrics_of(job: LiveJob, verdicts: Verdicts, now: float) -> list[Metric]:
 
 
 JOB_METRICS = View("metrics", _metrics_of, kept_seconds=600.0)
-"""The metrics of one job; Prometheus comes back within ten minutes."""
+"""One job's metrics; Prometheus scrapes again within ten minutes."""
 
 
 def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
-    """Of all nodes together: whatever their number, a few series."""
+    """Yield metrics over all nodes: a few series for any fleet size."""
     counts = {} if fleet is None else fleet.counts()
     yield gauge(names.COLLECTOR_NODES, [((str(health),), n) for health, n in counts.items()])
     fleets = [] if fleet is None else [fleet]
@@ -325,12 +325,12 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
 
 
 def _alerting(verdicts: Verdicts) -> list[Incident]:
-    """Open incidents that alerts tell of: not those that cost next to nothing."""
+    """Return open incidents that raise alerts: not those with negligible cost."""
     return [incident for incident in verdicts.open_incidents() if incident.severity != INFO]
 
 
 def _stragglers(verdicts: Verdicts) -> list[Finding]:
-    """Those that are causes: one that something else explains has no open incident."""
+    """Return stragglers that are root causes: an explained one has no open incident."""
     open_now = {(incident.kind, incident.rank) for incident in _alerting(verdicts)}
     stragglers = [
         item
@@ -346,7 +346,7 @@ def _failures_in_a_row(job: LiveJob) -> Value:
 
 
 def _since_failure(attempt: Attempt, verdicts: Verdicts, now: float) -> Value:
-    """A job that nobody comes back to for a day was given up on purpose."""
+    """Return seconds since the failure; a job abandoned for a day has none."""
     if is_abandoned(attempt, now) or math.isnan(verdicts.failed_at):
         return None
     return max(0.0, now - verdicts.failed_at)

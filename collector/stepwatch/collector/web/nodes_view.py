@@ -1,4 +1,4 @@
-"""Documents about nodes, as the API answers them."""
+"""Node documents for the API."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stepwatch.collector.nodes.health import Health, part_state
 from stepwatch.signals.node_facts import CATALOGUE
 
 MOST_NODES = 500
-"""Nodes of one answer, unless fewer are asked for; `next` leads to the others."""
+"""Maximum number of nodes per answer; `next` leads to the others."""
 MOST_EPISODES = 200
-"""Episodes of a node that are shown, the newest."""
+"""Maximum number of episodes shown per node, newest first."""
 Document = dict[str, Any]
 
 
 class Selection(NamedTuple):
-    """Which nodes: those in one of `states`, by name behind `after`, at most `limit`."""
+    """Selects nodes in one of `states`, with names after `after_name`, at most `limit`."""
 
     states: frozenset[Health] = frozenset(Health)
     after_name: str = ""
@@ -26,10 +26,10 @@ class Selection(NamedTuple):
 
 
 def selection_of(query: Mapping[str, str]) -> Selection:
-    """What the parameters of a request ask for.
+    """Return the selection in a request's parameters.
 
     Raises:
-        ValueError: one of them cannot be.
+        ValueError: a parameter is invalid.
     """
     states = frozenset(Health)
     if query.get("unhealthy", "0") != "0":
@@ -45,7 +45,7 @@ def selection_of(query: Mapping[str, str]) -> Selection:
 
 
 def nodes_document(fleet: Fleet, selection: Selection) -> Document:
-    """Nodes by name; counts are of all nodes, whichever are shown."""
+    """Return nodes by name; the counts cover all nodes."""
     nodes = [
         node
         for name, node in sorted(fleet.nodes.items())
@@ -71,7 +71,7 @@ def nodes_document(fleet: Fleet, selection: Selection) -> Document:
 
 
 def line(node: Node) -> Document:
-    """One node: its state, why, what to do, and how often it was at fault."""
+    """Return one node: its state, reason, action, and fault counts."""
     state = node.state
     return {
         "node": node.name,
@@ -90,7 +90,7 @@ def line(node: Node) -> Document:
 
 
 def fact(episode: Episode) -> Document:
-    """One episode of a fact; moments are Unix seconds by the node's clock."""
+    """Return one fact episode; times are Unix seconds by the node's clock."""
     return {
         "fact": CATALOGUE[episode.fact].name,
         "title": episode.title,
@@ -109,7 +109,7 @@ def fact(episode: Episode) -> Document:
 
 
 def node_document(node: Node, history: Sequence[Episode]) -> Document:
-    """One node with its history, and each part of it that ever was at fault."""
+    """Return one node with its history, and each part that ever had a fault."""
     shown = history[:MOST_EPISODES]
     return {
         **line(node),

@@ -1,4 +1,4 @@
-"""Reads from the store what a report is made of."""
+"""Reads a report's data from the store."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from stepwatch.collector.web.report_slos import slo_lines
 from stepwatch.collector.web.report_view import report_document
 
 _REPORTED = 10_000
-"""Newest incidents that a report looks at."""
+"""Maximum number of newest incidents per report."""
 
 
 def report_of(
     service: Service, first: int, until: int, job: str | None, job_class: str | None
 ) -> dict[str, Any]:
-    """The report on whole days from `first` on, before `until` (Unix seconds): of a job, of jobs of
-    a class, or of all.
+    """Return the report on whole days in [`first`, `until`) (Unix seconds).
+
+    It covers one job, a job class, or all jobs.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.

@@ -1,4 +1,4 @@
-"""How jobs of each class stood to their SLOs over the time of a report. Pure."""
+"""SLO attainment per job class over a report's period. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from stepwatch.collector.slo.objectives import Slo
 from stepwatch.signals.arrays import Mask, Matrix, Vector
 
 MOST_PARTS = 14
-"""Of the time of a report: of up to 14 days each is a part, of 30 each three."""
+"""Maximum number of trend parts: one day each up to 14 days, three days each for 30 days."""
 _DAY = 86_400
 Sums = Callable[[str, tuple[int, ...]], Mapping[str, Matrix]]
-"""Of an SLI before some moments (Unix seconds), good and total device-seconds: (moments, 2) a job.
+"""Returns an SLI's good and total device-seconds before each moment (Unix seconds).
+
+The result is (moments, 2) per job.
 """
 
 
@@ -26,12 +28,11 @@ def slo_lines(
     until_s: int,
     sums: Sums,
 ) -> list[dict[str, Any]]:
-    """A line for each class of jobs and SLO with a target on device-time, and one for all classes
-    that have it, where there are several.
+    """Return a line per job class and SLO with a device-time target, and a total per SLO.
 
-    `classes` are the names of jobs by class. Sums over sums: an hour of 1,000 devices weighs 1,000
-    times an hour of one. Planned time counts for nothing. The budget is that of the report's time,
-    not of the SLO's window.
+    The total appears if several classes have the SLO. `classes` maps a class to its job names.
+    Ratios are sums over sums: an hour on 1,000 devices weighs 1,000 times an hour on one. Planned
+    time does not count. The budget covers the report's period, not the SLO's window.
     """
     edges = part_edges(from_s, until_s)
     by_slo: dict[str, list[tuple[str, int, Matrix]]] = {}
@@ -51,7 +52,7 @@ def slo_lines(
 
 
 def part_edges(from_s: int, until_s: int) -> list[int]:
-    """Where the parts of a report's time begin, and where the last one ends, Unix seconds."""
+    """Return the start of each part and the end of the last one, in Unix seconds."""
     days = -(-(until_s - from_s) // _DAY)
     length = -(-days // MOST_PARTS) * _DAY
     return [*range(from_s, until_s, length), until_s]
@@ -70,10 +71,10 @@ def _counted(
     without: Sequence[tuple[float, float]],
     sums: Sums,
 ) -> Matrix:
-    """Good and total device-seconds of some jobs in each part, without planned time: (parts, 2).
+    """Return good and total device-seconds per part without planned time: (parts, 2).
 
-    Parts 0-10 and 10-20, planned 8-12: moments 0, 8, 10, 12, 20; the 2nd and 3rd of the four spans
-    between them are left out.
+    Parts 0-10 and 10-20, planned 8-12: the moments are 0, 8, 10, 12, 20, and the 2nd and 3rd of the
+    four spans are skipped.
     """
     planned = {int(np.ceil(edge)) for span in without for edge in span}
     inside = {edge for edge in planned if edges[0] < edge < edges[-1]}
@@ -119,5 +120,5 @@ def _line(
 
 
 def _ratio(good: float, total: float) -> float | None:
-    """None where nothing was counted: that is neither good nor bad."""
+    """Return None if nothing was counted: that is neither good nor bad."""
     return round(good / total, 6) if total > 0 else None

@@ -1,4 +1,4 @@
-"""What jobs did with their device-time over some days, for reports. Pure."""
+"""Report on device time over some days. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.names import Cause, FindingKind
 
 WORST = 10
-"""Incidents listed, those that cost most device-time; and nodes, those named most often."""
+"""Number of listed incidents (highest device-time cost) and nodes (most often named)."""
 Document = dict[str, Any]
 
 
@@ -26,12 +26,12 @@ def report_document(
     slos: Sequence[Document] = (),
     nodes: Sequence[Node] = (),
 ) -> Document:
-    """Device-seconds by cause of each job, class, day and all together, and what cost most.
+    """Return device-seconds by cause per job, class, day and in total, and the costliest incidents.
 
-    `days` and `incidents` are those of the time from `from_s` to `until_s` (Unix seconds), whole
-    days of UTC. Ratios are sums over sums, None where nothing was allocated. Of each job the
-    allocated device-seconds stand by day, too: what they cost may change. `slos` are how classes
-    stood to their SLOs, `nodes` those whose history is known.
+    `days` and `incidents` cover the whole UTC days from `from_s` to `until_s` (Unix seconds).
+    Ratios are sums over sums, None if nothing was allocated. Each job's allocated device-seconds
+    are also listed by day, because prices may change. `slos` holds SLO lines per class, `nodes` the
+    nodes with a known history.
     """
     by_job: dict[str, list[AccountDay]] = {}
     by_day: dict[int, list[AccountDay]] = {}
@@ -65,7 +65,7 @@ def report_document(
 
 
 def _job(job: str, days: Sequence[AccountDay]) -> Document:
-    """One job; `job_class` and `owner` are those of its newest day."""
+    """Return one job; `job_class` and `owner` are from its newest day."""
     return {
         "job": job,
         "job_class": days[-1].job_class,
@@ -85,7 +85,7 @@ def _summed(days: Iterable[AccountDay]) -> Document:
         "seconds": seconds,
         "allocated_seconds": allocated / MICROSECONDS,
         "productive_ratio": totals[Spent.PRODUCTIVE] / allocated if allocated else None,
-        # Steps that say no tokens are of a job that does not count them.
+        # Steps without tokens belong to a job that does not count them.
         "tokens": totals["tokens"] or (None if totals["steps"] else 0),
         "steps": totals["steps"],
     }
@@ -121,7 +121,7 @@ def _incident(incident: Mapping[str, Any]) -> Document:
 
 
 def _lost(incident: Mapping[str, Any]) -> float | None:
-    """Device-seconds; None where nothing says what it cost."""
+    """Return the incident's device-seconds; None if its cost is unknown."""
     lost = float(incident["device_seconds_lost"] or 0.0)
     return lost if lost or incident.get("throughput_lost_ratio") is not None else None
 
@@ -145,13 +145,13 @@ _OF_THE_JOB = frozenset(
         Cause.CHECKPOINT_MISMATCH,
     }
 )
-"""Causes that lie in what a job runs, whatever node that is on."""
+"""Causes in the job's own code, independent of the node."""
 _WAITS = frozenset({Cause.NOT_ARRIVED, Cause.UNKNOWN})
-"""Causes of a pause of which nothing found on its node says why."""
+"""Pause causes that nothing on the node explains."""
 
 
 def _is_of_node(incident: Mapping[str, Any]) -> bool:
-    """Whether the node that an incident names may be at fault."""
+    """Return whether the node that an incident names may be at fault."""
     if not incident["node"] or incident.get("cause") in _OF_THE_JOB:
         return False
     if incident.get("kind") == FindingKind.PAUSE.value and incident.get("cause") in _WAITS:
@@ -160,8 +160,11 @@ def _is_of_node(incident: Mapping[str, Any]) -> bool:
 
 
 def _nodes(incidents: Iterable[Mapping[str, Any]], fleet: Sequence[Node]) -> list[Document]:
-    """Nodes that may be at fault in incidents, those with most first, what these cost, and how
-    often each was at fault; then repeat offenders that none names. What is not known is None."""
+    """Return the nodes at fault in incidents, with their cost and fault counts.
+
+    Nodes with the most incidents come first, then repeat offenders without an incident. Unknown
+    values are None.
+    """
     counts: Counter[str] = Counter()
     lost: dict[str, float] = {}
     for incident in incidents:

@@ -1,4 +1,4 @@
-"""What a run was, in one JSON object: enough to compare it with another run later."""
+"""A run as one JSON object, with enough data to compare it with another run later."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS, 
 from stepwatch.signals.records import PHASE_NAMES, StepFlag
 
 MOST_BLOCKS = 32
-"""Parts of a run, of equally many steps: how much these differ says how sure a comparison is."""
+"""Maximum number of blocks with equal step counts.
+
+Their variance gives a comparison's certainty.
+"""
 LEAST_BLOCK_STEPS = 5
 
 
 def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """The newest attempt's pace, where its steps went, the job's SLIs, and what it is made of.
+    """Return the newest attempt's pace and phase times, the job's SLIs, and the configuration.
 
-    `blocks` are of steps after the warm-up in which every rank reported, without checkpoints and
-    evaluation: those of which rows are held, of a long run the newest.
+    `blocks` cover steps after the warm-up that every rank reported, without checkpoints and
+    evaluation. Only stored rows count: for a long run, the newest.
     """
     facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     attempt = job.current
@@ -55,10 +58,10 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 
 def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[dict[str, float]]:
-    """Steps, tokens and seconds of equal parts of a run, in time order.
+    """Return steps, tokens and seconds for equal parts of a run, in time order.
 
-    `dropped_steps` counts the steps that are no longer held. Of 70 steps after the warm-up: 14
-    blocks of 5 steps. What is left over at the beginning is in none of them.
+    `dropped_steps` counts the steps no longer in the history. 70 steps after the warm-up give 14
+    blocks with 5 steps. A remainder at the beginning is left out.
     """
     complete = (steps.observed == steps.world) & (steps.longest > 0)
     complete[: max(WARMUP_STEPS - dropped_steps, 0)] = False
@@ -79,11 +82,11 @@ def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[dict[str, float]]:
 
 
 def phase_seconds(attempt: Attempt) -> dict[str, Any]:
-    """Seconds of a step by phase, in collectives and in waits for neighbours, mean of ranks.
+    """Return mean seconds per step over ranks, by phase, in collectives and in pipeline waits.
 
-    Of the newest 64 `steps` of a run (fewer of a large one), those after the warm-up that every
-    rank finished, without a checkpoint or an evaluation: what an attempt does once, such as
-    compiling, is in none of them. All on one clock.
+    The `steps` are at most the newest 64 (fewer for a large run), after the warm-up, finished by
+    every rank, without a checkpoint or an evaluation. One-time work such as compiling is therefore
+    excluded. All times are on one clock.
     """
     window = newest_window(attempt)
     pauses = np.nansum([window.planes[name] for name in ("checkpoint", "eval")], axis=(0, 2))

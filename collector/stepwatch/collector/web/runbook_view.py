@@ -1,4 +1,4 @@
-"""Runbooks as the page shows them: Markdown with an incident's values, made into safe HTML.
+"""Runbooks for the page: Markdown with an incident's values, rendered as safe HTML.
 
 The pages belong to a layer above the collector; the caller passes the function that reads one.
 """
@@ -20,15 +20,15 @@ ReadRunbook = Callable[[str, Mapping[str, str]], str]
 def runbook_document(
     name: str, incident: dict[str, Any] | None, collector: str, read: ReadRunbook
 ) -> dict[str, Any]:
-    """The runbook `name` as HTML, filled in for `incident` if there is one.
+    """Return the runbook `name` as HTML, filled in for `incident` if there is one.
 
     Raises:
-        StepwatchError: there is no such runbook.
+        StepwatchError: the runbook does not exist.
     """
     values = {"collector": collector}
     if incident is not None:
         values |= runbook_values(incident)
-    # Raw HTML in a page or a value shows as text.
+    # Raw HTML in a page or value is shown as text.
     html = MarkdownIt("commonmark", {"html": False}).render(read(name, values))
     return {
         "name": name,
@@ -41,7 +41,10 @@ def runbook_document(
 def relevant(
     incidents: list[dict[str, Any]], name: str, query: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """The incident whose values fill the runbook: the one asked for, else the newest open one."""
+    """Return the incident that fills in the runbook.
+
+    The requested one, else the newest open one.
+    """
     kinds = {kind.value for kind in ALERT_ABOUT.get(name, ())}
     wanted, job = query.get("incident"), query.get("job")
     fitting = [

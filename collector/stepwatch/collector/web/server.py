@@ -39,22 +39,24 @@ from stepwatch.signals.errors import StepwatchError
 
 
 def open_store(place: str) -> Store:
-    """Open the store named by a path or an SQLAlchemy URL.
+    """Open the store at a path or an SQLAlchemy URL.
 
     Raises:
-        StoreError: it cannot be opened.
+        StoreError: the store cannot be opened.
     """
     return Store(place) if "://" in place else Store.sqlite(Path(place))
 
 
 def leases_of(store: Store) -> Leases:
-    """Leases of this process, on connections of their own: nothing that is slow holds them up."""
+    """Return this process's leases, with separate connections: slow queries do not delay them."""
     return Leases(open_database(store.engine.url), new_holder())
 
 
 class _Server(uvicorn.Server):
-    """Bounds its connections, and remembers a SIGINT, since uvicorn sometimes loses the one it
-    raises again at the end."""
+    """Limits its connections, and remembers a SIGINT.
+
+    uvicorn sometimes loses the SIGINT that it re-raises at the end.
+    """
 
     interrupted = False
 
@@ -63,7 +65,7 @@ class _Server(uvicorn.Server):
         self._table = table
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on `sockets`, in place of uvicorn's own loop."""
+        """Listen on `sockets`, with `Listener` instead of uvicorn's own loop."""
         await self.lifespan.startup()
         context, table = self.config.ssl, self._table
 
@@ -93,13 +95,13 @@ def _configured(application: ASGIApp, certificate: Certificate | None) -> uvicor
         lifespan="off",
         http="h11",
         ws="none",
-        use_colors=False,  # stderr of the command line lets no escapes pass
+        use_colors=False,  # the command line's stderr filters escapes
     )
     config.load()
     for name in ("uvicorn.error", "asyncio", Listener.__module__):
         logging.getLogger(name).addFilter(Seldom())
     if certificate is not None:
-        config.ssl = certificate.context  # one that can be given another certificate later
+        config.ssl = certificate.context  # a context that can load another certificate later
     return config
 
 
@@ -116,13 +118,15 @@ def serve(
     payloads: Payloads | None = None,
     names: Collection[str] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
-    `compaction` when segments are put together, `payloads` where they go then. With `tokens` data
-    needs one of them; with `certificate` only TLS is spoken. Both are read again when they change.
-    `names` are those that browsers know it by: without `tokens` it answers to no others.
+    """Serve until SIGTERM or SIGINT, then close everything.
+
+    `keep` sets the retention, `compaction` the bundling of segments, `payloads` their object store.
+    With `tokens`, data access requires one; with `certificate`, only TLS is accepted. Both are
+    reread when they change. `names` are the host names that browsers use: without `tokens` all
+    others are refused.
 
     Raises:
-        KeyboardInterrupt: it was SIGINT.
+        KeyboardInterrupt: the signal was SIGINT.
         StepwatchError: the evaluation thread died; a collector that no longer evaluates must not
             look alive.
     """

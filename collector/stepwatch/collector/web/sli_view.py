@@ -1,4 +1,4 @@
-"""The SLIs of a job over its run so far, as one JSON object."""
+"""A job's SLIs over its run, as one JSON object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwatch.collector.state.job import LiveJob
 
 
 def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """Each SLI with its value, or null and the reason why it is not known."""
+    """Return each SLI with its value, or null and the reason."""
     facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     return {
         "job": job.name,

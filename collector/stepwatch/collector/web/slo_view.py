@@ -1,4 +1,4 @@
-"""The SLOs of a job in full: window, budget, burn, what ate it, and what made the figure so."""
+"""A job's SLOs in full: window, budget, burn rate, causes, and audit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from stepwatch.collector.store.accounts import Generation
 from stepwatch.collector.web.job_view import slo_line
 
 _AMENDED_BY_RESUMES = ("goodput",)
-"""SLIs of which a later attempt turns steps bad that were good."""
+"""SLIs for which a later attempt turns good steps bad."""
 _MOST_INCIDENTS = 10
 _HOUR = 3600.0
 
 
 def job_slos(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """Each SLO, where its window begins, what device-time went to, incidents in the window, and
-    what shaped it: planned time, steps done again, parts of the log that cannot be read."""
+    """Return each SLO with its window, device time by cause, incidents, and audit.
+
+    The audit lists planned time, repeated steps, and unreadable parts of the log.
+    """
     attempts, clock = attempt_steps(job), clock_of(job.totals.steps_on)
     return {
         "job": job.name,
@@ -73,7 +75,7 @@ def _in_full(
 
 
 def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdicts) -> float | None:
-    """How fast the budget went in the last hour; None where nothing was counted, or it has none."""
+    """Return the last hour's burn rate; None without data or without a budget."""
     if slices is None or slo.limit is not None:
         return None
     without = [(span.from_s, span.until_s) for span in verdicts.planned]
@@ -84,14 +86,14 @@ def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdict
 
 
 def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
-    """What a device-second costs now; None where nobody said."""
+    """Return the current price per device-second; None without a rate card."""
     rates = verdicts.rates
     price = rates.price(verdicts.seen_s, job.current.job_class) if rates else None
     return None if price is None else price._asdict()
 
 
 def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
-    """Those that cost device-time since the window began, the dearest first."""
+    """Return incidents that cost device time since the window began, costliest first."""
     incidents = [
         incident
         for incident in verdicts.incidents.values()
@@ -115,7 +117,7 @@ def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator
 def _redone(
     sli: str, attempts: Mapping[RunKey, AttemptSteps], begins: float
 ) -> Iterator[dict[str, Any]]:
-    """Steps that were good until a later attempt did them again."""
+    """Yield steps that were good until a later attempt repeated them."""
     if sli not in _AMENDED_BY_RESUMES:
         return
     for number, attempt in enumerate(attempts.values()):
@@ -145,7 +147,7 @@ def _unread(job: LiveJob, begins: float) -> Iterator[dict[str, Any]]:
 def with_generations(
     document: dict[str, Any], generations: Mapping[str, Iterable[Generation]]
 ) -> dict[str, Any]:
-    """The document, each SLO with what it asked for before, and since when."""
+    """Return the document, each SLO with its former objectives and their dates."""
     slos = [
         {
             **slo,

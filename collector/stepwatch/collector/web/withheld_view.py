@@ -1,4 +1,4 @@
-"""A job that is known but not evaluated, with the keys of one that is: what is unknown is null."""
+"""A known job that is not evaluated, with an evaluated job's keys: unknown values are null."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stepwatch.collector.web import job_view
 
 
 def line(name: str, why: Withheld) -> dict[str, Any]:
-    """The job in a list: its `state`, the `reason`, and `since` when."""
+    """Return the job's list entry: `state`, `reason`, and `since`."""
     return {**job_view.job_line(_unknown(name), Verdicts(), why.since_s), **_about(why)}
 
 
 def summary(name: str, why: Withheld) -> dict[str, Any]:
-    """The job alone; its incidents are in the store."""
+    """Return the job's summary; its incidents are in the store."""
     document = job_view.job_summary(_unknown(name), Verdicts(), why.since_s)
     return {**document, **_about(why), "attempts": []}
 
 
 def _unknown(name: str) -> LiveJob:
-    """A job of which no record is known."""
+    """Return a job without any records."""
     job = LiveJob(name)
     job.attempts[0] = Attempt(0)
     return job

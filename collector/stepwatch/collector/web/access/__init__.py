@@ -1,4 +1,4 @@
-"""Who may send, read and change: tokens by role, the gate that asks for them, and TLS."""
+"""Access control: tokens by role, the gate that requires them, and TLS."""
 
 from .browsers import ANY_NAME, Browsers, PublicNames
 from .gate import Gate

@@ -1,4 +1,4 @@
-"""Refuses what a page of another site makes a browser send."""
+"""Refuses cross-site requests from browsers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .roles import allowed
 
 READS = ("GET", "HEAD")
 _OWN_SITES = ("", "same-origin", "none")
-"""`Sec-Fetch-Site` of this page's requests, of what somebody typed, and of other programs."""
+"""`Sec-Fetch-Site` values for this page, for a typed URL, and for other programs."""
 _PORTS = {"http": 80, "https": 443}
 _PROBES = ("/healthz", "/readyz")
 
 
 class PublicNames(NamedTuple):
-    """Names, in lower case, that this collector has for browsers.
+    """Lower-case host names by which browsers reach this collector.
 
-    `only`: it is asked by these, by addresses and as `localhost`, and by no other name. So it must
-    be where no token is asked for: where one is, a page of another site has none to present.
+    With `only`, the collector accepts these names, IP addresses and `localhost`, and no other name.
+    This is required without tokens; with tokens, a page on another site has none to present.
     """
 
     names: Collection[str] = ()
@@ -36,9 +36,9 @@ ANY_NAME = PublicNames()
 
 
 class Browsers:
-    """An ASGI application in front of another one.
+    """ASGI middleware against cross-site requests.
 
-    421 for a name that is not this collector's, 403 for what a page of another site sends or reads.
+    It answers 421 for a foreign host name, and 403 if another site's page sends or reads data.
     """
 
     def __init__(self, app: ASGIApp, public: PublicNames, refusals: Refusals) -> None:
@@ -47,7 +47,7 @@ class Browsers:
         self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one line of JSON that says what to do, or pass the request on."""
+        """Refuse with one line of JSON that names the fix, or forward the request."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
@@ -70,7 +70,10 @@ class Browsers:
         return None
 
     def _is_foreign(self, scope: Scope, headers: dict[bytes, str], host: str) -> bool:
-        """Whether a page of another site asks; data only where the answer is shown to no script."""
+        """Return whether another site's page sent the request.
+
+        A read counts only if it returns data that a script could see.
+        """
         method, origin = scope["method"], headers.get(b"origin")
         foreign = headers.get(b"sec-fetch-site", "") not in _OWN_SITES
         if origin is not None and self._is_own(origin, host):
@@ -81,7 +84,7 @@ class Browsers:
         return foreign and not shown and bool(allowed(method, scope["path"]))
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether an `Origin` is this collector: the host that was asked, or a public name."""
+        """Return whether an `Origin` is this collector: the requested host or a public name."""
         try:
             parts = urlsplit(origin)
             port = parts.port or _PORTS.get(parts.scheme, 0)

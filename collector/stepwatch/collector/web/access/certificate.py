@@ -1,4 +1,4 @@
-"""The collector's certificate, which may be renewed while it runs."""
+"""The collector's TLS certificate, which may be renewed at runtime."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class Certificate:
-    """A TLS context of a certificate chain and its key, both PEM; TLS 1.2 and later.
+    """A TLS context for a PEM certificate chain and its key; TLS 1.2 and later.
 
     Raises:
-        ConfigurationError: they cannot be read, or are not of each other.
+        ConfigurationError: the files cannot be read or do not match.
     """
 
     def __init__(self, chain: Path, key: Path) -> None:
@@ -26,16 +26,16 @@ class Certificate:
         warn_of_readers(key)
 
     def refresh(self) -> None:
-        """Take up files that changed, for connections from now on.
+        """Reload changed files for new connections.
 
-        A certificate that came before its key changes nothing until the key is there, too.
+        A new certificate takes effect once its key has arrived, too.
         """
         stamps = self._look()
         if stamps == self._stamps:
             return
         self._stamps = stamps
         try:
-            self._load()  # or a key that does not fit would leave the context without any
+            self._load()  # a mismatched key would leave the context without a certificate
             self.context.load_cert_chain(self._chain, self._key, _no_password)
         except (ConfigurationError, OSError) as error:
             logger.error("the certificate read before stays in use: %s", error)
@@ -59,7 +59,7 @@ class Certificate:
 
 
 def _no_password() -> bytes:
-    """Instead of a question on the terminal, which nobody answers."""
+    """Return an empty password instead of a prompt on the terminal."""
     return b""
 
 

@@ -1,4 +1,4 @@
-"""Asks each request for a token of a role that may send it."""
+"""Requires a token with a permitted role for each request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tokens import Tokens
 NO_TOKEN, UNKNOWN, ROLE, NODE = "no-token", "unknown-token", "role", "node"
 HOST, OTHER_SITE = "host", "other-site"
 REASONS = (NO_TOKEN, UNKNOWN, ROLE, NODE, HOST, OTHER_SITE)
-"""Why a request is refused."""
+"""Reasons for a refused request."""
 _SCHEME = b"bearer "
 _OPTIONS = {role: f"--{role}-token-file" for role in Role}
 
@@ -31,12 +31,12 @@ class Refusals:
         self._counting = threading.Lock()
 
     def add(self, reason: str) -> None:
-        """One more."""
+        """Count one refusal."""
         with self._counting:
             self._counts[reason] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counter, with each reason from the start."""
+        """Yield the counter, with every reason from the start."""
         metric = names.COLLECTOR_REFUSED_REQUESTS
         family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
         for reason in REASONS:
@@ -45,10 +45,10 @@ class Refusals:
 
 
 class Gate:
-    """An ASGI application in front of another one; `tokens` returns those in force.
+    """ASGI middleware that checks tokens; `tokens` returns the current ones.
 
-    401 where no token or an unknown one is presented, 403 where it is of another role. The node
-    that a token is bound to goes on in `request.state.node`, its roles in `request.state.roles`.
+    It answers 401 without a token or with an unknown one, and 403 for the wrong role. It passes the
+    token's node in `request.state.node` and its roles in `request.state.roles`.
     """
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Tokens], refusals: Refusals) -> None:
@@ -57,7 +57,7 @@ class Gate:
         self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one line of JSON that says what to do, or pass the request on."""
+        """Refuse with one line of JSON that names the fix, or forward the request."""
         roles = allowed(scope["method"], scope["path"]) if scope["type"] == "http" else frozenset()
         if not roles:
             await self._app(scope, receive, send)

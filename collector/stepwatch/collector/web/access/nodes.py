@@ -1,4 +1,4 @@
-"""Whether the segments of a request are those of the node that its token is bound to."""
+"""Checks that a request's segments match the node in its token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepwatch.signals.errors import SegmentError
 
 
 def why_foreign(body: bytes, node: str) -> str:
-    """Why `body` may not be sent with a token of `node`, in one line; empty where it may."""
+    """Return in one line why a token for `node` may not send `body`, empty if it may."""
     for data in wire.split(body):
         try:
             name = wire.peek_key(data).node

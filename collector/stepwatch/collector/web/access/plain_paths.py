@@ -1,6 +1,6 @@
-"""No name that the store holds has a control character: such a path names nothing.
+"""Rejects control characters in URLs: no stored name has one.
 
-PostgreSQL refuses a NUL in any value, which looks like an outage of the store.
+PostgreSQL refuses NUL in any value, which looks like a store outage.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class PlainPaths:
-    """ASGI middleware: 404 for a path, and 400 for a query, with control characters or no UTF-8."""
+    """ASGI middleware against control characters and invalid UTF-8.
+
+    404 for a path, 400 for a query.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer such a request, and hand on every other one."""
+        """Refuse an invalid request, and forward every other one."""
         answer = _refusal(scope) if scope["type"] == "http" else None
         await (answer or self._app)(scope, receive, send)
 

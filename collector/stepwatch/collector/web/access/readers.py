@@ -1,4 +1,4 @@
-"""Bounds how many readers are answered at once, so that agents always find a thread."""
+"""Limits concurrent readers, so that agents always get a thread."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_SECONDS = 10.0
-"""Time a client has to send the body of what it asks for."""
+"""Time limit for a client to send its request body."""
 MOST_BODY_BYTES = 16_384
 MOST_AT_ONCE = 20
-"""Handlers share 40 threads (anyio's default); agents have 16 requests, Prometheus and the probes
-the rest."""
+"""Maximum number of concurrent readers.
+
+Handlers share 40 threads (anyio's default); agents have 16 requests, Prometheus and the probes the
+rest.
+"""
 
 
 class Readers:
-    """An ASGI application in front of another one: 429 to those who ask while too many do."""
+    """ASGI middleware that answers 429 while too many readers are active."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer that it is to come again."""
+        """Forward the request, or tell the client to retry."""
         path = scope["path"] if scope["type"] == "http" else ""
         if not path.startswith("/v1/") or path == "/v1/segments":
             await self._app(scope, receive, send)
@@ -46,10 +49,10 @@ class Readers:
 
 
 async def _body_first(receive: Receive) -> Receive:
-    """What `receive` gives, from when the body has arrived, or more of it than is ever read.
+    """Wait for the body, or for more than the size limit, and return a `receive` that replays it.
 
     Raises:
-        TimeoutError: it did not arrive in time.
+        TimeoutError: the body did not arrive in time.
     """
     messages: list[Message] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Looks now and then whether files that were read at the start have changed."""
+"""Periodically checks whether configuration files have changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ EVERY_SECONDS = 2.0
 
 
 def follow(refresh: Sequence[Callable[[], None]], wait: Callable[[float], bool]) -> None:
-    """Call each of `refresh` once in a while; `wait(seconds)` sleeps and returns True to end."""
+    """Call each function in `refresh` periodically.
+
+    `wait(seconds)` sleeps and returns True to stop.
+    """
     while refresh and not wait(EVERY_SECONDS):
         for callback in refresh:
             callback()

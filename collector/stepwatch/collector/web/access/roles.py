@@ -1,4 +1,4 @@
-"""What each role may do."""
+"""Permissions per role."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """A token's purpose."""
 
     INGEST = "ingest"
-    """Agents: they send segments, and count the incidents of their own jobs."""
+    """Agents: send segments, and count their own jobs' incidents."""
     READ = "read"
-    """Everything that is shown: jobs, incidents, nodes, `/metrics`."""
+    """Read access to all data: jobs, incidents, nodes, `/metrics`."""
     ADMIN = "admin"
-    """What `READ` may, and what changes something: silences, notes, acknowledgements."""
+    """`READ` plus changes: silences, notes, acknowledgements."""
 
 
 EVERYTHING = frozenset(Role)
 READERS = frozenset({Role.READ, Role.ADMIN})
 _OPEN_PATHS = ("/healthz", "/readyz", "/", "/nodes")
 _OPEN_FOLDERS = ("/static/", "/jobs/", "/nodes/", "/runbooks/")
-"""Pages without data: their scripts ask for it, with the token that the visitor gives."""
+"""Pages without data: their scripts fetch it with the visitor's token."""
 
 
 def allowed(method: str, path: str) -> frozenset[Role]:
-    """Roles that may send this request; none where everybody may.
+    """Return the roles that may send this request; empty if it is public.
 
-    What is not known to read only is for administrators.
+    A request that is not known to be read-only requires the admin role.
     """
     reads = method in ("GET", "HEAD")
     if reads and (path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS)):

@@ -1,4 +1,4 @@
-"""Bearer tokens by role, from files that may be replaced while the collector runs."""
+"""Bearer tokens by role, from files that may change at runtime."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .roles import EVERYTHING, Role
 logger = logging.getLogger(__name__)
 
 MOST_TOKENS = 20_000
-"""In all files: one for each node that a store knows."""
+"""Limit over all files: one per node in a store."""
 SHORT = 16
-"""A token of fewer characters can be guessed."""
+"""A token with fewer characters can be guessed."""
 
 
 _KEY = secrets.token_bytes(32)
 
 
 class Grant(NamedTuple):
-    """What one token allows; `node` is the only one it may send for, empty for any."""
+    """One token's permissions; `node` is the only node it may send for, empty for any."""
 
     digest: bytes
     roles: frozenset[Role]
@@ -38,10 +38,10 @@ class Grant(NamedTuple):
 
 
 class Tokens:
-    """Known tokens, as digests: what they are is held nowhere.
+    """Known tokens as digests; the tokens themselves are not stored.
 
-    A digest is keyed by a secret of this process, so that nobody can choose tokens whose digests
-    are alike: how long a look-up takes says nothing about a token, however many there are.
+    Digests are keyed with a per-process secret, so no client can choose tokens with similar
+    digests: lookup time reveals nothing about a token.
     """
 
     def __init__(self, grants: Iterable[Grant]) -> None:
@@ -49,28 +49,28 @@ class Tokens:
 
     @classmethod
     def single(cls, token: str) -> Tokens:
-        """One token that may do everything."""
+        """Return one token with all roles."""
         return cls([Grant(_digest(token.encode()), EVERYTHING)])
 
     def find(self, presented: bytes) -> Grant | None:
-        """The grant of a presented token, if any."""
+        """Return a presented token's grant, if any."""
         return self._grants.get(_digest(presented))
 
     def described(self) -> str:
-        """How many there are of each role, for the log."""
+        """Return the token count per role, for the log."""
         counts = Counter("+".join(sorted(grant.roles)) for grant in self._grants.values())
         return ", ".join(f"{count} {roles}" for roles, count in sorted(counts.items()))
 
 
 class TokenFiles:
-    """The files of each role, and the tokens that they hold now.
+    """Token files per role, and their current tokens.
 
-    Each line is a token; in a file of `Role.INGEST` alone, a node's name and a token bind it to
-    that node. Empty lines and those that begin with `#` are left out. Two lines are two tokens in
-    force: add the new one, replace it at the clients, then remove the old one.
+    Each line is a token. In a file with `Role.INGEST` alone, a line may be a node name and a token,
+    which binds the token to that node. Empty lines and `#` comments are skipped. Two lines are two
+    valid tokens: add the new one, replace it at the clients, then remove the old one.
 
     Raises:
-        ConfigurationError: a file cannot be read, holds no token, or holds a line that is none.
+        ConfigurationError: a file cannot be read, has no token, or has an invalid line.
     """
 
     def __init__(self, files: Sequence[tuple[Path, frozenset[Role]]]) -> None:
@@ -79,7 +79,10 @@ class TokenFiles:
         self.tokens = self._read()
 
     def refresh(self) -> None:
-        """Read the files again if one changed. What is wrong changes nothing, but for the log."""
+        """Reread the files if one changed.
+
+        On an error the old tokens stay and the error is logged.
+        """
         stamps = self._look()
         if stamps == self._stamps:
             return
@@ -130,7 +133,7 @@ def _grant(words: list[str], path: Path, roles: frozenset[Role]) -> Grant:
 
 
 def _joined(grants: Iterable[Grant]) -> Iterator[Grant]:
-    """One grant for each token: in two files, it has the roles of both."""
+    """Yield one grant per token: a token in two files has the roles from both."""
     by_digest: dict[bytes, Grant] = {}
     for grant in grants:
         previous = by_digest.get(grant.digest)

@@ -1,4 +1,4 @@
-"""Connections to the collector: how many, how long each stage of a request may take, and accept."""
+"""Connections to the collector: their number, the time limit per request stage, and accept."""
 
 from .listener import Listener
 from .protocol import TimedProtocol

@@ -1,4 +1,4 @@
-"""Accepts connections: as many as there is room for, however many come."""
+"""Accepts connections up to the limit, whatever the load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Connection, Table, peer_of
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
-"""From one look for connections whose time is over to the next."""
+"""Interval between checks for overdue connections."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 1.0
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -23,10 +23,10 @@ MakeProtocol = Callable[[Connection], asyncio.Protocol]
 
 
 class Listener:
-    """Stands where uvicorn expects an asyncio server: `close`, then `wait_closed`.
+    """Replaces uvicorn's asyncio server: `close`, then `wait_closed`.
 
-    asyncio's own loop, which accepts until an error comes, writes a line for each error: without
-    a free descriptor thousands a second.
+    asyncio's own loop accepts until an error and logs every error: without a free descriptor that
+    is thousands of lines a second.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class Listener:
         self._make_protocol, self._context = make_protocol, context
         self._loop = asyncio.get_running_loop()
         self._opening: dict[asyncio.Task[None], socket.socket | None] = {}
-        """Connections that are not open yet: TLS may take a while."""
+        """Connections still being opened: TLS may take a while."""
         self._accepting = asyncio.create_task(self._accept_all())
         self._sweeping = asyncio.create_task(self._sweep())
 
     def close(self) -> None:
-        """Accept no more, and wait for no client: what has not arrived was not acknowledged."""
+        """Stop accepting without waiting for clients: pending data was not acknowledged."""
         self._accepting.cancel()
         while self._table.make_room() is not None:
             pass
 
     async def wait_closed(self) -> None:
-        """End what is left, after the last connection."""
+        """End the remaining tasks, after the last connection."""
         tasks = [self._accepting, self._sweeping, *self._opening]
         for task in tasks:
             task.cancel()
@@ -69,7 +69,7 @@ class Listener:
                 continue
             delay = 0.0
             self._admit(opened, address)
-            await asyncio.sleep(0)  # where many come at once the others are served, too
+            await asyncio.sleep(0)  # let other tasks run between accepts
 
     async def _recover(self, error: OSError, delay: float) -> None:
         logger.warning("cannot accept a connection: %s", error.strerror or error)
@@ -103,10 +103,10 @@ class Listener:
         return True
 
     async def _open(self, opened: socket.socket, connection: Connection) -> None:
-        """Speak TLS where it is to be spoken, and hand the connection to its protocol."""
+        """Start TLS if configured, and hand the connection to its protocol."""
         task = asyncio.current_task()
         assert task is not None
-        self._opening[task] = None  # from here on the transport closes it
+        self._opening[task] = None  # from now on the transport closes it
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._make_protocol(connection),
@@ -114,7 +114,7 @@ class Listener:
                 ssl=self._context,
                 ssl_handshake_timeout=None if self._context is None else HEAD_SECONDS,
             )
-        except (OSError, asyncio.CancelledError):  # the client went away, or speaks no TLS
+        except (OSError, asyncio.CancelledError):  # the client disconnected, or does not use TLS
             self._table.remove(connection)
 
     def _end_opening(self, task: asyncio.Task[None]) -> None:

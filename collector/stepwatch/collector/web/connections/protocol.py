@@ -1,4 +1,4 @@
-"""HTTP/1.1 of uvicorn, with a time limit on each stage of a request."""
+"""uvicorn's HTTP/1.1 with a time limit per request stage."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from uvicorn.server import ServerState
 from .table import Connection, Stage, Table
 
 HEAD_SECONDS = 10.0
-"""From the connection, or the answer before, to the last byte of a request's head; TLS included."""
+"""Limit for a request head, from the connection or the previous answer; includes TLS."""
 DISCARD_SECONDS = 5.0
-"""For the rest of a body that was answered before it came: a client that writes reads no answer."""
+"""Limit for the rest of a body that was answered early: a writing client reads no answer."""
 READ_SECONDS = 60.0
-"""For a client to read an answer that does not fit into the socket's buffers."""
+"""Limit for a client to read an answer larger than the socket buffers."""
 _SECONDS = {Stage.HEAD: HEAD_SECONDS, Stage.DISCARD: DISCARD_SECONDS}
 
 
 class TimedProtocol(H11Protocol):
-    """Reports its stages to `table`, which knows when each must end.
+    """Reports its stages to `table`, which holds the deadlines.
 
-    uvicorn itself has a limit only for the time between two requests. How long a body takes is up
-    to the handler that reads it.
+    uvicorn limits only the time between two requests. The handler that reads a body limits its
+    time.
     """
 
     def __init__(
@@ -37,27 +37,27 @@ class TimedProtocol(H11Protocol):
         self._connection = connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The socket is open, and TLS spoken where it is to be."""
+        """Handle an open socket, after TLS if configured."""
         super().connection_made(transport)
         self._connection.close = transport.abort
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Handle a closed socket."""
         self._table.remove(self._connection)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """The client sent something."""
+        """Handle received data."""
         super().data_received(data)
         self._update_stage()
 
     def on_response_complete(self) -> None:
-        """An answer was written."""
+        """Handle a completed answer."""
         super().on_response_complete()
         self._update_stage()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as the answer is written."""
+        """Handle a client that reads slower than the answer is written."""
         super().pause_writing()
         if self._connection.due == math.inf:
             self._table.move(self._connection, self._stage(), self.loop.time() + READ_SECONDS)

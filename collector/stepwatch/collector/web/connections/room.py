@@ -1,4 +1,4 @@
-"""How many connections a process has descriptors for."""
+"""Connection limit from the process's file descriptors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import resource
 logger = logging.getLogger(__name__)
 
 MOST_PLAIN, MOST_TLS = 4096, 1024
-"""Connections at once: one that is idle costs 4.3 KiB of resident memory, with TLS 280 (measured on
-4,000 and on 500). More agents are served as well: the connections of those that wait are closed."""
+"""Maximum number of connections.
+
+An idle one costs 4.3 KiB of resident memory, with TLS 280 KiB (measured with 4,000 and 500). More
+agents are served as well: idle connections are closed for new ones.
+"""
 KEPT_DESCRIPTORS = 192
-"""For the store, its readers in 40 threads, notices and files."""
+"""Reserved for the store, its readers in 40 threads, notices and files."""
 
 
 def connections_allowed(tls: bool) -> int:
-    """Raise the limit of descriptors as far as it goes, and return how many connections it leaves.
+    """Raise the descriptor limit as far as possible, and return the connections it allows.
 
-    The log has one line where they are fewer than `MOST_PLAIN` or `MOST_TLS`.
+    A warning is logged if they are fewer than `MOST_PLAIN` or `MOST_TLS`.
     """
     most = MOST_TLS if tls else MOST_PLAIN
     descriptors = _raised()
@@ -32,7 +35,7 @@ def connections_allowed(tls: bool) -> int:
 
 
 def _raised() -> int:
-    """The limit of descriptors after it was raised."""
+    """Raise the descriptor limit and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_PLAIN + KEPT_DESCRIPTORS
     if soft == resource.RLIM_INFINITY:

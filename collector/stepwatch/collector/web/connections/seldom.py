@@ -1,4 +1,4 @@
-"""Log messages that clients cause: each at most once a minute, however often they cause it."""
+"""Rate limit for log messages that clients cause: each at most once a minute."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ EVERY_SECONDS = 60.0
 
 
 class Seldom(logging.Filter):
-    """Lets a message up to WARNING through once in `EVERY_SECONDS`; counts the others.
+    """Passes a message up to WARNING once per `EVERY_SECONDS` and counts the others.
 
-    Messages are alike if their templates are. An error always passes.
+    Messages are equal if their templates are. An error always passes.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
         self._shown: dict[object, tuple[float, int]] = {}
-        """By template: when it was last shown, and how many were left out since."""
+        """By template: the time of the last message, and the number suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged."""
+        """Return whether to log the record."""
         if record.levelno > logging.WARNING:
             return True
         now = self._seconds()

@@ -1,4 +1,4 @@
-"""All open connections, by peer, and which of them is closed for a new one."""
+"""All open connections by peer, and the choice of one to close for a new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwatch.signals import names
 
 
 class Stage(Enum):
-    """What a connection waits for."""
+    """The event that a connection waits for."""
 
     HEAD = "the client, to send the head of a request"
     BODY = "the client, to send the body"
@@ -21,7 +21,7 @@ class Stage(Enum):
 
 
 class Connection:
-    """One connection: its peer, its stage, when that must end (loop time), and how to close it."""
+    """One connection: its peer, stage, deadline (loop time), and close function."""
 
     __slots__ = ("close", "due", "peer", "stage")
 
@@ -32,14 +32,14 @@ class Connection:
 
 
 class _Peer:
-    """Connections of one peer, by stage; the one that is longest in its stage comes first."""
+    """One peer's connections by stage, longest in the stage first."""
 
     def __init__(self) -> None:
         self.size = 0
         self.stages: dict[Stage, dict[Connection, None]] = {stage: {} for stage in Stage}
 
     def oldest(self) -> Connection | None:
-        """The one to close: an idle one, else one whose request has not arrived."""
+        """Return the connection to close: an idle one, else one with an incomplete request."""
         for stage in (Stage.DISCARD, Stage.HEAD, Stage.BODY):
             for connection in self.stages[stage]:
                 return connection
@@ -47,11 +47,11 @@ class _Peer:
 
 
 class Table:
-    """At most `most` connections; a Prometheus collector. `closed` counts those that were refused,
-    or closed for want of room or because their time was over.
+    """At most `most` connections; a Prometheus collector.
 
-    There is no fixed share for a peer, as all agents of a site may come through one proxy: when
-    the table is full the peer with the most connections loses one, and no other does.
+    `closed` counts connections that were refused, evicted, or overdue. Peers have no fixed share,
+    because all agents at a site may use one proxy: when the table is full, the peer with the most
+    connections loses one.
     """
 
     def __init__(self, most: int) -> None:
@@ -59,7 +59,7 @@ class Table:
         self.closed = 0
         self._peers: dict[str, _Peer] = {}
         self._sizes: dict[int, dict[_Peer, None]] = {}
-        """Peers by the number of their connections: a full table is asked at every accept."""
+        """Peers by connection count: a full table looks them up at every accept."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Table:
 
     @property
     def full(self) -> bool:
-        """Whether one must go before another one comes."""
+        """Whether a new connection requires closing another one."""
         return self._count >= self.most
 
     def add(self, connection: Connection, due: float) -> None:
@@ -78,7 +78,7 @@ class Table:
         self._resize(peer, 1)
 
     def move(self, connection: Connection, stage: Stage, due: float) -> None:
-        """A connection enters a stage, which must end at `due`; it may be in that stage already."""
+        """Move a connection to a stage, possibly its current one, with deadline `due`."""
         peer = self._peers.get(connection.peer)
         if peer is None or connection not in peer.stages[connection.stage]:
             return
@@ -87,7 +87,7 @@ class Table:
         peer.stages[stage][connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection; does nothing where it was removed before."""
+        """Remove a connection, if it is present."""
         peer = self._peers.get(connection.peer)
         if peer is None or connection not in peer.stages[connection.stage]:
             return
@@ -103,9 +103,9 @@ class Table:
         connection.close()
 
     def make_room(self) -> Connection | None:
-        """Close and remove the oldest idle connection of the peer with the most connections.
+        """Close the oldest idle connection of the peer with the most connections.
 
-        Returns the closed one. None: all of them wait for the collector.
+        Returns the closed one, or None if all wait for the collector.
         """
         for size in sorted(self._sizes, reverse=True):
             for peer in self._sizes[size]:
@@ -116,11 +116,11 @@ class Table:
         return None
 
     def overdue(self, now: float) -> list[Connection]:
-        """Connections whose stage should have ended."""
+        """Return the connections past their deadline."""
         return [connection for connection in self._all() if connection.due <= now]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield how many are open, and how many were closed."""
+        """Yield the open and closed connection counts."""
         is_open, closed = names.COLLECTOR_CONNECTIONS, names.COLLECTOR_CONNECTIONS_CLOSED
         yield GaugeMetricFamily(is_open.name, is_open.help, value=self._count)
         yield CounterMetricFamily(closed.name, closed.help, value=self.closed)
@@ -142,7 +142,7 @@ class Table:
 
 
 def peer_of(address: tuple[object, ...]) -> str:
-    """One peer: an IPv4 address, or the 64 bits of an IPv6 address that a host is given."""
+    """Return a peer's id: an IPv4 address, or the 64-bit prefix that an IPv6 host gets."""
     try:
         ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
     except (IndexError, ValueError):

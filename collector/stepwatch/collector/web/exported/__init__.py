@@ -1,1 +1,1 @@
-"""Metrics of jobs as prometheus-client families."""
+"""Job metrics as prometheus-client families."""

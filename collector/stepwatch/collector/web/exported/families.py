@@ -1,4 +1,4 @@
-"""Families of declared metrics, without samples of which nothing is known."""
+"""Metric families that omit unknown samples."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stepwatch.signals.plain_text import plain_line
 
 Value = float | None
 Sample = tuple[Sequence[str], Value]
-"""Values of the labels, and the value: None or NaN where it is not known."""
+"""Label values, and the value: None or NaN if unknown."""
 
 
 def gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:
-    """A declared gauge with its samples; what is unknown is left out."""
+    """Return a declared gauge with its samples; unknown ones are omitted."""
     family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
     _fill(family, samples)
     return family
 
 
 def counter(metric: names.Metric, samples: Sequence[Sample]) -> CounterMetricFamily:
-    """A declared counter with its samples; what is unknown is left out."""
+    """Return a declared counter with its samples; unknown ones are omitted."""
     family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
     _fill(family, samples)
     return family

@@ -1,4 +1,4 @@
-"""How busy stages and devices were in the newest steps of jobs, and what collectives took."""
+"""Stage, device and collective metrics over the newest steps."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from stepwatch.signals import names
 from .families import Sample, gauge
 
 MOST_STAGES = 64
-"""Stages of a pipeline that are exported; of one that has more, none is."""
+"""Maximum number of pipeline stages exported; a larger pipeline exports none."""
 DEVICE_STEPS = 8
-"""Newest steps that gauges of the devices and of collectives are about."""
+"""Number of newest steps in device and collective gauges."""
 
 
 def newest_steps(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """What stages and devices did in the newest steps, hosts' lead, and what collectives took."""
+    """Yield stage and device use, host lead, and collective times over the newest steps."""
     yield from _stages(jobs)
     yield from _devices(jobs)
     yield from _collectives(jobs)
 
 
 def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """Of the jobs whose ranks are stages of a pipeline."""
+    """Yield stage idle times for jobs with pipeline stages."""
     idle: list[Sample] = []
     for job, _ in jobs:
-        # Where no rank has a stage beyond the first, the window is not copied for nothing.
+        # Without pipeline stages, skip copying the window.
         last = int(job.current.stages.max(initial=0))
         summary = pipeline(newest_window(job.current)) if 0 < last < MOST_STAGES else None
         for stage in summary.stages if summary else ():
@@ -49,7 +49,7 @@ def _stages(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
 
 
 def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """Of the jobs whose steps are timed on their devices."""
+    """Yield device gauges for jobs with device-timed steps."""
     uses = [
         (job.name, device_use(without_first(job.current.window(DEVICE_STEPS))))
         for job, _ in jobs
@@ -60,7 +60,7 @@ def _devices(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
 
 
 def _collectives(jobs: Sequence[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """By operation and part; of a job of 100,000 ranks, of its newest step alone."""
+    """Yield collective times by operation and part; 100,000 ranks use only the newest step."""
     samples: list[Sample] = []
     for job, _ in jobs:
         attempt = job.current

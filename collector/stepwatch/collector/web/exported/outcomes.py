@@ -1,4 +1,4 @@
-"""How jobs ended, how long they took, what went wrong on the way, and whose they are."""
+"""Job outcomes, durations, incidents and owners."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .families import Sample, gauge
 
 _NOBODY = "unknown"
 _OF_SLI = {"time-to-complete": names.JOB_DURATION, "recovery-time": names.JOB_RECOVERY}
-"""Metrics whose values are those of an SLI over the run."""
+"""Metrics whose value is an SLI over the run."""
 
 
 def outcomes(jobs: Iterable[tuple[LiveJob, Verdicts]], now: float) -> Iterator[Metric]:
-    """Of each job how it ended, its duration and its recoveries, its incidents, and its owner.
+    """Yield each job's outcome, duration, recovery, incidents, and owner.
 
-    A job that neither ended nor was restarted has no duration and no recovery to be computed.
+    A job that neither ended nor restarted has no duration and no recovery.
     """
     ends: list[Sample] = []
     incidents: list[Sample] = []

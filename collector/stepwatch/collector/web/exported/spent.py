@@ -1,4 +1,4 @@
-"""What became of the allocated device-time of jobs, and what it cost."""
+"""Allocated device time by cause, and its cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .families import Sample, gauge
 
 
 def spent(jobs: Iterable[tuple[LiveJob, Verdicts]]) -> Iterator[Metric]:
-    """Device-seconds of each job by what they went to, and money at the rates of the rate card.
+    """Yield each job's device-seconds by cause, and its cost at the rate card's rates.
 
-    Neither is exported before a step was accounted for.
+    Neither is exported before the first step is accounted for.
     """
     devices: list[Sample] = []
     money: list[Sample] = []

@@ -1,4 +1,4 @@
-"""Segments over HTTP: bodies that arrive, and the turns of those that have."""
+"""Segments over HTTP: incoming bodies, and turns for storing them."""
 
 from .segments import SegmentsApi
 

@@ -1,4 +1,4 @@
-"""Bodies of requests while they arrive: bounded each, in time, and all together."""
+"""Request bodies during arrival: limits on size, time, and total memory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from contextlib import asynccontextmanager
 from starlette.requests import Request
 
 BODY_SECONDS = 30.0
-"""Time a client has to send its body."""
+"""Time limit for a client to send its body."""
 FIRST_SECONDS = 10.0
 LEAST_BYTES_PER_SECOND = 8192
-"""After `FIRST_SECONDS` a body that arrives more slowly is refused: an agent that sends so slowly
-never sends all that it records."""
+"""Minimum rate after `FIRST_SECONDS`: a slower agent can never send all that it records."""
 MOST_BYTES_HELD = 256 << 20
-"""Of all bodies that arrive or are being stored; four of the largest."""
+"""Limit for all bodies in transfer or being stored; four of maximum size."""
 
 
 class TooLargeError(Exception):
-    """A body is larger than one may be."""
+    """A body exceeds the size limit."""
 
 
 class TooSlowError(Exception):
@@ -27,11 +26,11 @@ class TooSlowError(Exception):
 
 
 class NoMemoryError(Exception):
-    """All bodies together are too large, and this one is the largest that still arrives."""
+    """All bodies together exceed the limit, and this one is the largest still arriving."""
 
 
 class _Arriving:
-    """One body: its parts so far, and the time limit of the task that reads it."""
+    """One body: its parts so far, and its reader task's timeout."""
 
     def __init__(self, limit: asyncio.Timeout) -> None:
         self.limit = limit
@@ -41,8 +40,10 @@ class _Arriving:
 
 
 class Bodies:
-    """Reads bodies. Where all together are too large, the largest that still arrives gives way:
-    few large ones keep no small one out."""
+    """Reads bodies. If their total is too large, the largest one still arriving is dropped.
+
+    A few large bodies therefore never block small ones.
+    """
 
     def __init__(self) -> None:
         self._held_bytes = 0
@@ -50,11 +51,11 @@ class Bodies:
 
     @asynccontextmanager
     async def reading(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """The body of a request, of at most `most` bytes; it counts until the context ends.
+        """Yield a request's body with at most `most` bytes; it counts until the context ends.
 
         Raises:
-            TooLargeError, TooSlowError, NoMemoryError: as they say.
-            ClientDisconnect: the client went away.
+            TooLargeError, TooSlowError, NoMemoryError: see there.
+            ClientDisconnect: the client disconnected.
         """
         if _declared(request) > most:
             raise TooLargeError

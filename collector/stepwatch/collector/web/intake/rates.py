@@ -1,4 +1,4 @@
-"""How much one token of one node may send."""
+"""Rate limit for one node's token."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import time
 from collections.abc import Callable
 
 REQUESTS_PER_SECOND, BYTES_PER_SECOND = 50.0, 16 << 20
-"""One agent sends a request a second at most, and replays its spool one request after the other."""
+"""Limits per node: an agent sends at most one request a second, and replays its spool serially."""
 BURST_SECONDS = 10.0
-"""What was left unused for so long may be sent at once."""
+"""Unused allowance over this time may be sent at once."""
 _MOST_NODES = 1024
-"""Nodes after which those that have their whole burst are forgotten."""
+"""Number of nodes beyond which nodes with a full allowance are dropped."""
 
 
 class Rates:
-    """Allowances of requests and bytes by node, each refilled as time passes."""
+    """Token buckets for requests and bytes by node."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._spent: dict[str, tuple[float, float]] = {}
-        """By node: until when the requests, and the bytes, that it sent are paid for."""
+        """By node: the times until which its requests and its bytes are paid for."""
 
     def wait_for(self, node: str, size: int) -> int:
-        """Spend a request of `size` bytes; returns 0, or after how many whole seconds to send it
-        again, and then nothing is spent."""
+        """Spend one request with `size` bytes and return 0, or return the seconds until a retry.
+
+        If a retry is needed, nothing is spent.
+        """
         now = self._seconds()
         requests, data = (max(now, paid) for paid in self._spent.get(node, (now, now)))
         requests += 1 / REQUESTS_PER_SECOND

@@ -1,4 +1,4 @@
-"""`POST /v1/segments`: bodies first, then a turn to store them."""
+"""`POST /v1/segments`: reads the body, then waits for a turn to store it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ from .rates import Rates
 from .turns import Turns
 
 MOST_STORED_AT_ONCE = 16
-"""Requests whose segments are decoded and stored at once: each has a thread of those that are kept
-for them. Readers share others, and may keep all of those busy."""
+"""Maximum number of requests that decode and store segments concurrently.
+
+Each has a reserved thread; readers use other threads and may keep all of those busy.
+"""
 MEDIA_TYPES = frozenset({"", wire.MEDIA_TYPE, "application/octet-stream"})
-"""What segments may be called. Agents of 0.1.0 call them nothing. No form of a page is among them,
-and a script of another site is refused by its origin."""
+"""Accepted media types for segments. Agents of 0.1.0 send none.
+
+No HTML form type is included, and a script on another site is refused by its origin.
+"""
 
 T = TypeVar("T")
 
 
 class SegmentsApi:
-    """The handler of segments."""
+    """The segment handler."""
 
     def __init__(self, service: Service, refusals: Refusals) -> None:
         self._service, self._refusals = service, refusals
@@ -46,8 +50,11 @@ class SegmentsApi:
         self._threads: anyio.CapacityLimiter | None = None
 
     async def receive(self, request: Request) -> Response:
-        """Store segments; 403 another node's, 408 too slow, 413 too large, 415 no segments, 429 too
-        many, 503 no store."""
+        """Store segments.
+
+        Errors: 403 another node's segments, 408 too slow, 413 too large, 415 wrong type, 429 too
+        many, 503 store down.
+        """
         if _media_type(request) not in MEDIA_TYPES:
             return _problem(415, f"send segments as {wire.MEDIA_TYPE}")
         try:
@@ -82,7 +89,7 @@ class SegmentsApi:
         return self._verdicts(verdicts)
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        if self._threads is None:  # it belongs to a running loop
+        if self._threads is None:  # it requires a running event loop
             self._threads = anyio.CapacityLimiter(MOST_STORED_AT_ONCE)
         return await anyio.to_thread.run_sync(act, limiter=self._threads)
 
@@ -91,7 +98,7 @@ class SegmentsApi:
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
-            "nodes": True,  # reports of nodes are read, beside segments of jobs
+            "nodes": True,  # node reports are accepted, beside job segments
         }
         headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
         return Response(encoded(document), media_type="application/json", headers=headers)

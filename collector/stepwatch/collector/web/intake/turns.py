@@ -1,4 +1,4 @@
-"""Turns at something that few may do at once, fair between clients."""
+"""Fair turns between clients for a limited resource."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 TURN_SECONDS = 3.0
-"""Longest wait for a turn; an agent waits ten seconds for its answer."""
+"""Maximum wait for a turn; an agent waits ten seconds for its answer."""
 
 
 class Turns:
-    """At most `most` at once. Clients that wait take turns: one that sends much delays itself."""
+    """At most `most` concurrent turns, round robin over clients.
+
+    A heavy sender delays only itself.
+    """
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -20,10 +23,10 @@ class Turns:
 
     @asynccontextmanager
     async def acquire(self, client: str) -> AsyncIterator[None]:
-        """One turn, from when it comes until the context ends.
+        """Hold one turn until the context ends.
 
         Raises:
-            TimeoutError: it did not come within `TURN_SECONDS`.
+            TimeoutError: no turn was free within `TURN_SECONDS`.
         """
         if self._free:
             self._free -= 1
@@ -41,7 +44,7 @@ class Turns:
             async with asyncio.timeout(TURN_SECONDS):
                 await turn
         except (TimeoutError, asyncio.CancelledError):
-            if turn.done() and not turn.cancelled():  # it came at the same moment
+            if turn.done() and not turn.cancelled():  # granted at the same moment
                 self._pass_on()
             raise
 
@@ -52,7 +55,7 @@ class Turns:
             self._waiting.move_to_end(client)
             if not turns:
                 del self._waiting[client]
-            if not turn.done():  # or it waits no more
+            if not turn.done():  # skip abandoned waiters
                 turn.set_result(None)
                 return
         self._free += 1

@@ -1,4 +1,4 @@
-"""What people do about incidents, over HTTP."""
+"""Human response to incidents, over HTTP."""
 
 from .routes import ResponseApi, with_responses
 

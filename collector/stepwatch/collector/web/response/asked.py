@@ -1,4 +1,4 @@
-"""What a request asks for, checked before anything is written: lengths, names, times."""
+"""Validates a request before anything is written: lengths, names, times."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ class MediaTypeError(Exception):
 
 
 def check_media_type(sent: str) -> None:
-    """Let only `application/json` pass: a page of another site may send any text without asking.
+    """Accept only `application/json`.
+
+    A page on another site may send other types without preflight.
 
     Raises:
-        MediaTypeError: it is something else, or nothing; the message is the answer.
+        MediaTypeError: the type is different or missing; the message is the answer.
     """
     if sent.partition(";")[0].strip().lower() != JSON:
         raise MediaTypeError(f"send content-type: {JSON}")
 
 
 def document_of(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body holds.
+    """Return the JSON object in a body.
 
     Raises:
-        ValueError: it holds none; the message is the answer.
+        ValueError: the body holds no object; the message is the answer.
     """
     try:
         document = json.loads(body)
@@ -49,10 +51,10 @@ def document_of(body: bytes) -> dict[str, Any]:
 
 
 def wanted_silence(document: dict[str, Any]) -> Wanted:
-    """The silence that somebody asks for.
+    """Return the requested silence.
 
     Raises:
-        ValueError: something of it is invalid; the message is the answer.
+        ValueError: a field is invalid; the message is the answer.
     """
     _only(document, ("job", "node", "kind", "why", "by", "seconds", "alertmanager"))
     job, node, kind = (_text(document, key, 63) for key in ("job", "node", "kind"))
@@ -72,10 +74,10 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
 
 
 def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
-    """Event, who and text of a note.
+    """Return a note's event, author and text.
 
     Raises:
-        ValueError: something of it is invalid; the message is the answer.
+        ValueError: a field is invalid; the message is the answer.
     """
     _only(document, ("event", "by", "text"))
     event, text = document.get("event"), _bounded(document, "text")
@@ -87,10 +89,10 @@ def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def author_of(document: dict[str, Any]) -> str:
-    """Who asks.
+    """Return the request's author.
 
     Raises:
-        ValueError: nobody is named, or with too many characters.
+        ValueError: the author is missing or too long.
     """
     _only(document, ("by",))
     return _needed(document, "by")
@@ -114,7 +116,7 @@ def _bounded(document: dict[str, Any], key: str) -> str:
 
 
 def _text(document: dict[str, Any], key: str, limit: int) -> str:
-    """A text on one line; control characters would write on the terminal of whoever reads it."""
+    """Return a text as one line: control characters would reach the reader's terminal."""
     text = document.get(key, "")
     if not isinstance(text, str) or len(text) > limit:
         raise ValueError(f"{key} must be a text of at most {limit} characters")

@@ -1,4 +1,4 @@
-"""Incidents with what people did about them, and silences."""
+"""Routes for incidents with their response state, and for silences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwatch.signals.errors import StoreError
 from . import asked
 
 _LATEST_S = 9e9
-"""Nanoseconds of it are a number that the databases hold."""
+"""In nanoseconds it still fits the databases' integers."""
 NO_SILENCE = "no such silence; `stepwatch silence --list` shows those in force"
 NO_INCIDENT = "no such incident; `stepwatch incidents` lists them"
 Handler = Callable[[Request], Awaitable[Response]]
@@ -32,8 +32,10 @@ def with_responses(
     notes: Mapping[str, list[Note]],
     silences: Iterable[Silence],
 ) -> list[dict[str, Any]]:
-    """Documents of incidents, each with what people did about it as `response`: of one that is
-    open also which of `silences` keeps back its pages (`silenced`, null for none)."""
+    """Return incident documents, each with its response state as `response`.
+
+    An open incident also has `silenced`: the silence that holds its pages, or null.
+    """
     in_force = list(silences)
 
     def response(incident: dict[str, Any]) -> dict[str, Any]:
@@ -45,15 +47,17 @@ def with_responses(
 
 
 class ResponseApi:
-    """The handlers; a token that may read sees, one of an administrator changes. One that may only
-    send learns how many incidents the attempts of its own job have."""
+    """The handlers; read access needs a reader's token, changes need an administrator's.
+
+    An ingest token may only count the incidents per attempt of its own job.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._store = service.store
 
     def routes(self) -> list[Route]:
-        """What is served, by path and method."""
+        """Return the routes by path and method."""
         return [
             Route("/v1/incidents", self.incidents),
             Route("/v1/incidents/{id}", self.incident),
@@ -64,9 +68,9 @@ class ResponseApi:
         ]
 
     async def incidents(self, request: Request) -> Response:
-        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones.
+        """Serve the newest incidents; `?job=` selects one job, `?state=open` the open ones.
 
-        To an agent's token only their attempts; 403 of a job that its node does not run.
+        An agent's token gets only their attempts, and 403 for a job that its node does not run.
         """
         job, state = request.query_params.get("job"), request.query_params.get("state")
         if not getattr(request.state, "roles", READERS) & READERS:
@@ -89,12 +93,15 @@ class ResponseApi:
         return _json({"incidents": [{"attempt": incident["attempt"]} for incident in incidents]})
 
     async def incident(self, request: Request) -> Response:
-        """One incident."""
+        """Serve one incident."""
         incident = await run_in_threadpool(self._incident, request.path_params["id"])
         return _json(incident) if incident else _problem(404, NO_INCIDENT)
 
     async def add_note(self, request: Request) -> Response:
-        """Say what was done about an incident; answers with it. Its state is the detector's."""
+        """Add a note to an incident and answer with the incident.
+
+        Only detectors change its state.
+        """
         identity = request.path_params["id"]
         event, author, text = asked.wanted_note(await _sent(request))
 
@@ -109,7 +116,10 @@ class ResponseApi:
         return _json(document) if document else _problem(404, NO_INCIDENT)
 
     async def silences(self, request: Request) -> Response:
-        """Silences in force; with `?from=` and `?until=`, Unix seconds, those that were then."""
+        """Serve the active silences.
+
+        With `?from=` and `?until=` (Unix seconds), those active then.
+        """
         query, store = request.query_params, self._store.silences
         if not query:
             return _json({"silences": _documents(await run_in_threadpool(store.in_force))})
@@ -118,13 +128,13 @@ class ResponseApi:
         return _json({"silences": _documents(silences)})
 
     async def add_silence(self, request: Request) -> Response:
-        """Begin a silence; answers with it."""
+        """Begin a silence and answer with it."""
         wanted = asked.wanted_silence(await _sent(request))
         silence = await run_in_threadpool(self._store.silences.add, wanted)
         return _json(silence._asdict())
 
     async def expire(self, request: Request) -> Response:
-        """End a silence now; answers with it. The body says by whom."""
+        """End a silence now and answer with it. The body names the author."""
         author = asked.author_of(await _sent(request))
         identity = request.path_params["id"]
         ended = await run_in_threadpool(self._store.silences.expire, identity, author)
@@ -139,7 +149,7 @@ class ResponseApi:
 
 
 def _refusing(handler: Handler) -> Handler:
-    """The handler, whose errors are answers: 400 invalid, 409 as many as may be, 415 no JSON."""
+    """Wrap a handler to turn errors into answers: 400 invalid, 409 limit reached, 415 not JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -157,7 +167,10 @@ def _refusing(handler: Handler) -> Handler:
 
 
 async def _sent(request: Request) -> dict[str, Any]:
-    """The JSON object in the body, of at most `asked.MAX_BYTES`; `Readers` waited for all of it."""
+    """Return the JSON object in the body, at most `asked.MAX_BYTES`.
+
+    `Readers` waited for all of it.
+    """
     asked.check_media_type(request.headers.get("content-type", ""))
     body = b""
     async for chunk in request.stream():
