@@ -1,1 +1,1 @@
-"""The collector as a process: evaluation of jobs in a loop."""
+"""The collector process: the evaluation loop over jobs."""

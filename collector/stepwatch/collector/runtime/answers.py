@@ -1,4 +1,4 @@
-"""Answers about live jobs: made where a job is free, else the newest that was published."""
+"""Answers about live jobs: computed if the job is free, else the newest published one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Unfinished = tuple[View, Published]
 
 
 class Answers:
-    """The views of all live jobs; a reader waits for an evaluation only where there is none yet."""
+    """The views of all live jobs; a reader waits for an evaluation only for the first answer."""
 
     def __init__(self, state: LiveState, evaluator: Evaluator, clock: Clock) -> None:
         self._state = state
@@ -28,9 +28,9 @@ class Answers:
         self._views: dict[str, Views] = {}
 
     def newest(self, job: HeldJob, view: View, *, requested: bool = True) -> Published | None:
-        """The newest answer about a job; None where no record of it is known.
+        """Return the newest answer about a job; None if the job has no records.
 
-        If it is `requested` for, each evaluation makes it anew for a while.
+        If `requested`, each evaluation renews the answer for a while.
         """
         views = self._views.setdefault(job.name, Views())
         published = views.ask(view, self._monotonic()) if requested else views.newest(view.name)
@@ -54,7 +54,7 @@ class Answers:
             return None
 
     def renew(self, job: HeldJob) -> list[Unfinished]:
-        """What somebody asked for lately, made anew; the job's lock is held."""
+        """Compute the recently requested answers; the caller holds the job's lock."""
         views, answers = self._views.get(job.name), []
         for view in views.requested(self._monotonic()) if views is not None else ():
             try:
@@ -64,7 +64,7 @@ class Answers:
         return answers
 
     def publish(self, job: HeldJob, answers: Iterable[Unfinished]) -> None:
-        """Finish answers and give them out; no lock is held."""
+        """Finish and publish answers; no lock is held."""
         for answer in answers:
             try:
                 self._finish(self._views.setdefault(job.name, Views()), answer)
@@ -72,19 +72,19 @@ class Answers:
                 self._left_out(answer[0], job, error)
 
     def _left_out(self, view: View, job: HeldJob, error: BaseException) -> None:
-        """It is an answer less; the job goes on, and so do answers about others."""
+        """Log a failed answer; the job and all other answers continue."""
         logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
 
     def now(self) -> float:
-        """Unix seconds on the collector's clock."""
+        """Return Unix seconds on the collector's clock."""
         return self._now()
 
     def age(self, as_of: float) -> float:
-        """Seconds since a moment (Unix seconds)."""
+        """Return the seconds since a moment (Unix seconds)."""
         return self._now() - as_of
 
     def forget(self, job: str) -> None:
-        """A job is no longer live."""
+        """Drop a job that is no longer live."""
         self._views.pop(job, None)
 
     def _make(self, job: HeldJob, view: View) -> Unfinished:

@@ -1,4 +1,4 @@
-"""Delivers what the outbox holds, to each receiver until it takes it."""
+"""Delivers notices from the outbox to each receiver, with retries."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 AT_ONCE = 20
-"""All that is claimed at once is sent before others may try."""
+"""Maximum claim: all claimed notices are sent before other collectors may try."""
 AT_ONCE_SUMMARISED = 500
 SENDING_SECONDS = CLAIMED_SECONDS - 4 * ANSWER_SECONDS
 STORM_AT, STORM_SECONDS = 10, 60.0
-"""Incidents in so many seconds of which a pager is sent each; of more it is sent one summary. What
-opens in the minute after a summary waits for the end of it, and is summarised, too, if it is many.
-Nobody reads ten messages a minute."""
+"""Storm limit: a pager gets at most this many single pages in this time, then one summary.
+
+Incidents that open within a minute after a summary wait for its end, and are summarised, too, if
+there are many: ten messages a minute are unreadable.
+"""
 HELD_BACK_SECONDS = 10.0
 DELIVERED, FAILED = "delivered", "failed"
 """Outcomes of a try."""
 NOTIFY_URL = "notify-url"
-"""What the receiver without a name is called on /metrics."""
+"""Name of the unnamed receiver on /metrics."""
 
 
 class Notifier:
-    """Sends each notice to one receiver. What it refuses for good is given up; what fails in any
-    other way is tried again, ever more slowly, and not before the receiver asks for more.
+    """Sends notices to one receiver.
 
-    `sent` counts tries by outcome.
+    A permanently refused notice is given up. After any other failure it is retried with backoff,
+    and not before the receiver's `Retry-After`. `sent` counts tries by outcome.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Notifier:
         self._silences = Silences(outbox.engine, outbox.clock)
         self._notes = Notes(outbox.engine, outbox.clock)
         self._paused_until = 0.0
-        """Monotonic: before then the receiver wants nothing."""
+        """Monotonic time until which the receiver accepts nothing."""
         self._forgetting = (
             Forgetting(receiver, self._pages, post, monotonic)
             if isinstance(receiver, Alertmanager)
@@ -80,7 +82,7 @@ class Notifier:
             self.advance(stopping)
 
     def advance(self, stopping: threading.Event | None = None) -> None:
-        """Send what is due, as far as there is time until `stopping` is set."""
+        """Send due notices, as time permits until `stopping` is set."""
         try:
             if self._monotonic() >= self._paused_until:
                 self._send_due(stopping or threading.Event())
@@ -124,7 +126,7 @@ class Notifier:
     def _without_storm(
         self, decided: Sequence[tuple[Claimed, Decision]]
     ) -> list[tuple[Claimed, Decision]]:
-        """What is left to follow when the beginnings that are too many are summarised."""
+        """Return the decisions to follow; too many opening pages are summarised and removed."""
         fresh = [notice for notice, decision in decided if _is_beginning(notice, decision)]
         if not self.receiver.summarises or not fresh:
             return list(decided)
@@ -147,13 +149,13 @@ class Notifier:
             self._outbox.give_up(notice, decision.give_up)
             logger.warning("notice %s is not sent: %s", notice.key, decision.give_up)
         elif decision.storm:
-            self._pages.end_of(decision.storm)  # first: once it is delivered nobody looks again
+            self._pages.end_of(decision.storm)  # first: a delivered notice is never examined again
             self._outbox.delivered(notice.key)
         else:
             self._outbox.put_off(notice, decision.wait, silenced=decision.silenced)
 
     def _deliver_or_wait(self, notice: Claimed, document: dict[str, Any]) -> None:
-        """Send it, unless the receiver asked for patience, or has forgotten what it ends."""
+        """Send the notice, unless the receiver is paused or has lost the alert it resolves."""
         patience = self._paused_until - self._monotonic()
         if patience > 0:
             self._outbox.put_off(notice, patience)
@@ -172,8 +174,8 @@ class Notifier:
         try:
             answer = self._post(self.receiver.outgoing(notice.key, document))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            reason = type(error).__name__  # its words may hold the URL, and so a secret
-        except CONTAINED as error:  # one notice that has no form must not hold up all others
+            reason = type(error).__name__  # the message may contain the URL, and so a secret
+        except CONTAINED as error:  # one malformed notice must not block all others
             reason = type(error).__name__
         if self.receiver.takes(answer):
             self._failing = False
@@ -194,11 +196,11 @@ class Notifier:
 
 
 class Notifiers:
-    """One `Notifier` for each receiver: one that is slow or down holds up no other.
+    """One `Notifier` per receiver: a slow receiver does not delay the others.
 
-    `counts` holds the notices of the store by state, `given_up` those that are never sent by why,
-    `oldest_seconds` how long ago the oldest happened that waits, by receiver. All are empty while
-    the store does not answer.
+    `counts` holds the stored notices by state, `given_up` the given up ones by reason, and
+    `oldest_seconds` the oldest waiting notice's age by receiver. All are empty while the store does
+    not answer.
     """
 
     def __init__(self, outbox: Outbox, receivers: Sequence[Receiver], post: Post = post) -> None:
@@ -206,7 +208,7 @@ class Notifiers:
         self.given_up: dict[str, int] = {}
         self.oldest_seconds: dict[str, float] = {}
         self.silence_seconds: float | None = None
-        """How long ago the oldest silence in force began, 0 for none, None while it is unknown."""
+        """Age of the oldest active silence, 0 without one, None if unknown."""
         self._outbox = outbox
         self._silences = Silences(outbox.engine, outbox.clock)
         self._notifiers = [Notifier(outbox, receiver, post) for receiver in receivers]
@@ -214,7 +216,7 @@ class Notifiers:
 
     @property
     def receivers(self) -> tuple[str, ...]:
-        """Their names."""
+        """The receivers' names."""
         return tuple(notifier.receiver.name for notifier in self._notifiers)
 
     @property
@@ -241,7 +243,7 @@ class Notifiers:
             thread.join()
 
     def advance(self) -> None:
-        """Send what is due to each receiver, one after the other."""
+        """Send due notices to each receiver, one receiver after the other."""
         for notifier in self._notifiers:
             notifier.advance()
         self._count()
@@ -272,7 +274,10 @@ def _shown(notifier: Notifier) -> str:
 
 
 def _is_beginning(notice: Claimed, decision: Decision) -> bool:
-    """Whether a notice would begin a page that nobody tried to send yet; a storm's own is none."""
+    """Return whether a notice opens a page and has not been tried yet.
+
+    Storm notices do not count.
+    """
     is_first = notice.tries == 1 and not notice.key.startswith("storm:")
     return (
         decision.document is not None and notice.document.get("transition") == OPENED and is_first

@@ -1,6 +1,6 @@
-"""What is asked of agents while evaluations take too long: to flush less often.
+"""Asks agents to flush less often while evaluations are slow.
 
-A segment of ten steps costs a collector little more than one of a single step.
+A segment with ten steps costs a collector little more than one with a single step.
 """
 
 from __future__ import annotations
@@ -8,19 +8,22 @@ from __future__ import annotations
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 
 LATE_SECONDS = 2.0
-"""An evaluation that takes so long delays verdicts by more than a longer interval would."""
+"""Evaluation time beyond which a longer flush interval costs less delay."""
 IN_TIME_SECONDS = 0.5
-"""One that takes less has room for more segments."""
+"""Evaluation time below which there is room for more segments."""
 PATIENCE = 30
-"""Evaluations in time before agents may flush more often again: what was asked has taken effect."""
+"""Number of fast evaluations before agents may flush more often again.
+
+Then the previous request has taken effect.
+"""
 FIRST_SECONDS = 2.0
 
 
 class AskedPace:
-    """`seconds` from one flush to the next are asked of every agent; 0 means nothing is asked.
+    """The flush interval in `seconds` that every agent is asked for; 0 asks for nothing.
 
-    It doubles with every evaluation that is late, from `FIRST_SECONDS` up to `MOST_ASKED_SECONDS`,
-    and halves after `PATIENCE` evaluations in time.
+    It doubles with every late evaluation, from `FIRST_SECONDS` up to `MOST_ASKED_SECONDS`, and
+    halves after `PATIENCE` evaluations in time.
     """
 
     def __init__(self) -> None:
@@ -28,7 +31,7 @@ class AskedPace:
         self._in_time = 0
 
     def evaluated(self, seconds: float) -> None:
-        """Note how long an evaluation of all jobs took."""
+        """Record the duration of an evaluation over all jobs."""
         self._in_time = self._in_time + 1 if seconds < IN_TIME_SECONDS else 0
         if seconds > LATE_SECONDS:
             self.seconds = min(max(2 * self.seconds, FIRST_SECONDS), MOST_ASKED_SECONDS)

@@ -1,4 +1,4 @@
-"""Jobs come back from the store, and catch up with what others stored, beside requests."""
+"""Restores jobs from the store and follows other collectors' writes, alongside requests."""
 
 from __future__ import annotations
 
@@ -30,26 +30,31 @@ from stepwatch.signals.wire import Segment
 logger = logging.getLogger(__name__)
 
 PAGE_SEGMENTS = 2048
-"""Segments read at once; between two pages others may use the store."""
+"""Number of segments per page; between two pages others may use the store."""
 PAGE_BYTES = 16 << 20
-"""About the bytes of their payloads."""
+"""Approximate payload bytes per page."""
 ASIDE_SECONDS = 60.0
-"""Time until a job is tried again whose payloads could not be had."""
+"""Delay before a job with unavailable payloads is tried again."""
 BUDGET_SECONDS = 0.5
-"""Time a restore may take of one round of evaluations: the other jobs wait so long for theirs."""
+"""Time for restores per evaluation round: other jobs wait that long."""
 
 
 class LogReader:
-    """Reads what a job's cursor misses from the log; no lock is held meanwhile."""
+    """Reads the segments that a job's cursor lacks from the log, without a lock."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.unreadable = 0
-        """Stored segments that could not be decoded and were left out; they stay in the store."""
+        """Number of stored segments that failed to decode and were skipped.
+
+        They stay in the store.
+        """
         self._store = store
         self._clock = clock
 
     def read_page(self, job: HeldJob, end: int) -> bool:
-        """Let a page of what is missing up to the position `end` wait; whether more is missing.
+        """Queue a page of the missing segments up to the position `end`.
+
+        Return whether more are missing.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -68,7 +73,7 @@ class LogReader:
         return last < missing[-1]
 
     def _page(self, name: str, missing: range) -> tuple[list[StoredPayload], bool]:
-        """The first of what is missing, and whether more may be behind it."""
+        """Return the first missing segments, and whether more may follow."""
         limit = min(PAGE_SEGMENTS, len(missing))
         segments = self._store.segments(name, after_position=missing.start - 1, limit=limit)
         page: list[StoredPayload] = []
@@ -95,10 +100,10 @@ class LogReader:
 
 
 class Restorer:
-    """Reads back jobs that are withheld as `RESTORING`, in the order they were: their newest
-    snapshot, and what their logs hold behind it. Live jobs get what was not handed over to them.
+    """Restores jobs withheld as `RESTORING`, in order: newest snapshot, then the log after it.
 
-    What arrives for a withheld job is only stored, and read from its log once it is live.
+    It also gives live jobs the segments that were not handed over to them. Segments that arrive for
+    a withheld job are only stored; they are read from the log once the job is live.
     """
 
     def __init__(
@@ -120,16 +125,19 @@ class Restorer:
         self._clock = clock
         self._progress: HeldJob | None = None
         self._aside: dict[str, float] = {}
-        """Until when (monotonic) jobs wait for a place of payloads that did not answer."""
+        """Jobs postponed because of an unavailable object store, until a monotonic time."""
 
     @property
     def unreadable(self) -> int:
-        """Stored segments that could not be decoded and were left out; they stay in the store."""
+        """Number of stored segments that failed to decode and were skipped.
+
+        They stay in the store.
+        """
         return self._reader.unreadable
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job is to be read back now."""
+        """Whether a restore is due now."""
         return next(self._waiting(), None) is not None
 
     def request(self, name: str) -> None:
@@ -138,7 +146,7 @@ class Restorer:
         self._state.withhold(name, Withheld(RESTORING, reason, self._now()))
 
     def advance(self, seconds: float) -> bool:
-        """Read on for so long, at least one page; whether anything is left.
+        """Continue for this long, at least one page; return whether any job remains.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
@@ -159,24 +167,25 @@ class Restorer:
         return False
 
     def _set_aside(self, name: str, error: ObjectsUnreachable) -> None:
-        """Go on with other jobs: what this one's log lies in does not answer."""
+        """Postpone a job whose object store does not answer, and continue with others."""
         if name not in self._aside:
             logger.warning("%s is read back later: %s", name, error)
         self._progress = None
         self._aside[name] = time.monotonic() + ASIDE_SECONDS
 
     def _waiting(self) -> Iterator[str]:
-        """Jobs to be read back whose turn it is."""
+        """Return the jobs that are due for a restore."""
         withheld, now = self._state.withheld_now(), time.monotonic()
         names = {name for name, why in withheld.items() if why.state == RESTORING}
         self._aside = {name: until_s for name, until_s in self._aside.items() if name in names}
         return (name for name in withheld if name in names and self._aside.get(name, 0.0) <= now)
 
     def follow(self, jobs: Sequence[HeldJob], seconds: float) -> None:
-        """Let live jobs catch up with their logs: one query for all, and what is missing is read.
+        """Apply to live jobs the segments that their logs have and they lack.
 
-        Nothing is, unless another collector stored it, too much waited, or a request that stored
-        it did not come to hand it over. A log that is shorter than before is read anew.
+        One query covers all jobs. Segments are missing only if another collector stored them, too
+        many waited, or a request did not hand its segments over. A log that became shorter is
+        reread from the start.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
@@ -200,7 +209,7 @@ class Restorer:
         if name is None:
             self._progress = None
         elif self._progress is None or self._progress.name != name:
-            epoch = self._tenancy.epoch(name)  # before anything is read
+            epoch = self._tenancy.epoch(name)  # before any read
             self._progress = HeldJob(*self._snapshotter.load(name), epoch)
         return self._progress
 
@@ -219,7 +228,7 @@ class Restorer:
             return
         self._evaluator.restore(job.live)
         self._state.admit(job)
-        # What was stored since its log was read found it withheld.
+        # Segments stored since the log was read were not handed over.
         self.follow([job], 0.0)
 
     def _now(self) -> float:
@@ -232,9 +241,9 @@ def _unread(stored: StoredPayload) -> Unread:
 
 
 def decode_kept(store: Store) -> int:
-    """Store what an earlier version could not decode and this one can; returns how many.
+    """Store segments that an earlier version could not decode; return their number.
 
-    They come after what their jobs sent since. One that is damaged stays where it is.
+    They follow the segments that their jobs sent since. A damaged one stays undecoded.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.

@@ -1,4 +1,4 @@
-"""A collector without its web face: ingest, live state, and the evaluation loop."""
+"""A collector without its web interface: ingest, live state, and the evaluation loop."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from stepwatch.signals.wire import Segment
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 3.0
-"""A collector whose database has not answered for so long is passed over by a load balancer."""
+"""Time without a database answer after which a load balancer should skip this collector."""
 MAX_RESTORED_JOBS = 200
-"""Jobs rebuilt at start-up, the newest written; the others stay in the store."""
+"""Number of jobs restored at startup, latest written first; the others stay in the store."""
 
 
 class Service:
-    """Holds everything a collector knows; safe to call from several threads.
+    """Holds a collector's state; safe to call from several threads.
 
-    With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
-    has the store for itself. One that `reads_only` writes nothing: another collector may be at work
-    on the store. With a `notifier` it sends what happens to incidents. `objectives` are what is
-    asked of jobs, the shipped ones if None. Unless it `saves_state`, a restart folds all of a log.
+    With `leases` it evaluates the jobs it holds, and stores segments for all jobs; without, it is
+    the store's only collector. If `reads_only`, it writes nothing: another collector may use the
+    store. A `notifier` sends incident transitions. `objectives` default to the shipped ones. Unless
+    it `saves_state`, a restart replays the whole log.
 
     Raises:
         StoreError: the store cannot be read.
@@ -73,9 +73,9 @@ class Service:
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
         self.ingest_seconds = 0.0
-        """Time that the newest request of an agent took, until all of it was stored."""
+        """Duration of the newest agent request, until all was stored."""
         self.objectives_unreadable = False
-        """Whether the newest documents of SLOs could not be read: those before are in force."""
+        """Whether the newest SLO documents are unreadable: the former ones stay in force."""
         self.asked_pace = AskedPace()
         self.store = store
         self.nodes = FleetReader(store, self.clock)
@@ -84,10 +84,10 @@ class Service:
         self._evaluator.receivers = () if notifier is None else notifier.receivers
         self._reads_only, self._saves_state = reads_only, saves_state
         self._noted: Objectives | None = None
-        """The objectives of which the store keeps the generations."""
+        """The objectives whose generations are stored."""
         self._asking = threading.Lock()
         self.notifier = notifier
-        """Sends what the outbox holds; None where nothing is sent."""
+        """Sends the outbox; None if nothing is sent."""
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         parts = self._state, self._evaluator, self._snapshotter, self.tenancy
@@ -100,13 +100,13 @@ class Service:
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         self._due = threading.Event()
-        """Set where the next round of evaluations need not be waited for."""
+        """Set to start the next evaluation round at once."""
         try:
             if not reads_only:
                 decode_kept(store)
             generations = store.newest_generations()
             self.asked_otherwise = self._evaluator.objectives.asked_otherwise(generations)
-            """SLOs of which the store was kept with another document than this collector has."""
+            """SLOs whose stored document differs from this collector's."""
             self._evaluator.objectives = self._evaluator.objectives.of_generations(generations)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
@@ -121,12 +121,11 @@ class Service:
 
     @property
     def objectives(self) -> Objectives:
-        """What is asked of jobs now."""
+        """The current objectives."""
         return self._evaluator.objectives
 
     def ask_for(self, objectives: Objectives | None) -> None:
-        """Ask something else of jobs from the next evaluation on; None where it could not be read:
-        then what was asked for stays, and `objectives_unreadable` says so."""
+        """Replace the objectives; None means unreadable documents, and the old objectives stay."""
         self.objectives_unreadable = objectives is None
         if objectives is None:
             return
@@ -136,7 +135,7 @@ class Service:
             logger.info("objectives: %s", line)
 
     def _note_generations(self) -> None:
-        """Keep in the store from when on each SLO asks for what it does."""
+        """Store when each SLO's objective took effect."""
         objectives = self._evaluator.objectives
         if self._reads_only or objectives is self._noted:
             return
@@ -146,14 +145,14 @@ class Service:
         for name in objectives.asked_otherwise(generations):
             logger.warning("SLO %s: another collector of this store asks for something else", name)
         with self._asking:
-            if self._evaluator.objectives is objectives:  # else another one is asked for since then
+            if self._evaluator.objectives is objectives:  # unless it was replaced meanwhile
                 self._evaluator.objectives = self._noted = noted
 
     def receive(self, body: bytes, source: str = "") -> list[Verdict]:
-        """Store the segments of a request body; `source` says who sent it: its node or address.
+        """Store a request body's segments; `source` is the sender's node or address.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
+            sqlalchemy.exc.SQLAlchemyError: the store is down; nothing was acknowledged.
         """
         began = time.monotonic()
         try:
@@ -167,62 +166,65 @@ class Service:
         return verdicts
 
     def why_not_ready(self) -> str:
-        """Why agents should send to another collector for now; empty where they need not."""
+        """Return why agents should use another collector for now, empty if ready."""
         silent = self.tenancy.unconfirmed_seconds
         if silent > READY_SECONDS:
             return f"the store has not answered for {silent:.0f} s"
-        # Without requests nothing shows that the store takes segments again: so only for a while.
+        # Only for a while: without requests nothing shows that the store recovered.
         if self._receiving.is_on and self._receiving.age_seconds < READY_SECONDS:
             return "the store takes no segments"
         return "the store does not answer" if self._evaluating.is_on else ""
 
     def segment_counts(self) -> Mapping[str, int]:
-        """Segments received, by verdict."""
+        """Return received segments by verdict."""
         return dict(self._ingest.counts)
 
     def unknown_records(self) -> Mapping[int, int]:
-        """Records received of kinds that this version does not know, by the kind's number."""
+        """Return counts of received records with an unknown kind, by kind number."""
         return dict(self._ingest.unknown_records)
 
     def undecoded_segments(self) -> int:
-        """Segments of later formats that the store keeps as they came."""
+        """Return the number of stored segments in later formats."""
         return self._ingest.undecoded
 
     def unreadable_segments(self) -> int:
-        """Stored segments that could not be decoded when their job was read back."""
+        """Return the number of stored segments that failed to decode during a restore."""
         return self._restorer.unreadable
 
     def snapshot_counts(self) -> Mapping[str, int]:
-        """Snapshots of jobs' states, by what became of them."""
+        """Return state snapshot counts by outcome."""
         return dict(self._snapshotter.counts)
 
     def upkeep(self) -> Upkeep:
-        """What looking after the store has done."""
+        """Return the store maintenance counters."""
         return self.store.upkeep
 
     def unreadable_incidents(self) -> int:
-        """Stored incidents whose document could not be read; each counts once."""
+        """Return the number of stored incidents with an unreadable document; each counts once."""
         return len(self.store.unreadable_incidents)
 
     def now(self) -> float:
-        """Unix seconds on the service's clock."""
+        """Return Unix seconds on the service's clock."""
         return self.clock.wall_ns() / NANOSECONDS
 
     @property
     def jobs_forgotten(self) -> int:
-        """Jobs dropped from live state because there were too many; they stay in the store."""
+        """Number of jobs dropped from live state because there were too many.
+
+        The store keeps them.
+        """
         return self._state.forgotten
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
-        """Jobs with their verdicts, newest written first, and the time (Unix seconds).
+        """Return jobs with their verdicts, latest written first, and the time (Unix seconds).
 
-        They go on changing: for tests, and whoever has the service for himself.
+        The objects keep changing: for tests, and callers with exclusive use of the service.
         """
         jobs = [self.job(job.name) for job in self._state.jobs()[::-1]]
         return [job for job in jobs if job is not None], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
-        """One job with its verdicts, as `jobs_now`; None where it is not in live state."""
+        """Return one job with its verdicts, as `jobs_now` does; None if it is not live."""
         job = self._state.get(name)
         if job is None:
             return None
@@ -231,7 +233,7 @@ class Service:
             return (job.live, self._evaluator.verdicts_of(name)) if is_known else None
 
     def runs_on(self, name: str, node: str) -> bool:
-        """Whether a node runs ranks of a job; of one not live here, whether it sent segments."""
+        """Return whether a node runs ranks of a live job; for others, whether it sent segments."""
         job = self._state.get(name)
         if job is None:
             return self.store.has_sent(name, node)
@@ -239,10 +241,10 @@ class Service:
             return self._state.fold(job, self.now()) and job.live.runs_on(node)
 
     def answer(self, name: str, view: View) -> Published | None:
-        """The newest answer about a job; None where nobody has it in live state.
+        """Return the newest answer about a job; None if no collector has it in live state.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is gone.
+            sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is down.
         """
         job = self._state.get(name)
         if job is not None and self.tenancy.may_show(job):
@@ -250,13 +252,13 @@ class Service:
         return None if name in self.withheld() else self.shared_views.read(name, view)
 
     def answers(self, view: View) -> list[Published]:
-        """The newest answers about all jobs that are evaluated here, newest written first."""
+        """Return the newest answers about all jobs evaluated here, latest written first."""
         jobs = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
         answers = [self._answers.newest(job, view) for job in jobs]
         return [answer for answer in answers if answer is not None]
 
     def answers_of_others(self, view: View) -> list[Published]:
-        """The newest answers about jobs that other collectors evaluate.
+        """Return the newest answers about jobs that other collectors evaluate.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -265,13 +267,13 @@ class Service:
         return self.shared_views.read_all(view, local_jobs | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
-        """Jobs that are known and stored but not evaluated, by name."""
+        """Return known and stored jobs that are not evaluated, by name."""
         return {**self._state.crowded_out(self.now()), **self._state.withheld_now()}
 
     def evaluate(self) -> None:
-        """Evaluate every job once; one that cannot be evaluated is counted and quarantined.
+        """Evaluate every job once; a failing job is counted and quarantined.
 
-        While the store does not answer a job is counted and tried again the next time.
+        While the store does not answer, a job is counted and retried the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
         with self._failing():
@@ -298,7 +300,7 @@ class Service:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Count it if the store does not answer."""
+        """Count a store failure."""
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
@@ -330,8 +332,7 @@ class Service:
         return []
 
     def run(self, interval_seconds: float = 1.0) -> None:
-        """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
-        leases back."""
+        """Evaluate at the interval until `stop`; then save all states and release the leases."""
         saved = threading.Event()  # leases are renewed while states are saved
         renewing = (saved, self._due.set)
         threads = [threading.Thread(target=self.tenancy.run, args=renewing)]
@@ -351,15 +352,14 @@ class Service:
         self.tenancy.leave()
 
     def stop(self) -> None:
-        """End `run` after the evaluation in progress."""
+        """End `run` after the current evaluation."""
         self._stopping.set()
         self._due.set()
 
     def _pause(self, seconds: float) -> None:
-        """Wait for the next round of evaluations; jobs that are read back take the time.
+        """Wait for the next evaluation round; restores use the time.
 
-        It begins at once where the last of them is back, where jobs of a collector that is gone
-        were claimed, and at a stop.
+        It ends early after the last restore, after orphaned jobs were claimed, and at a stop.
         """
         until = time.monotonic() + seconds
         failures = self.evaluation_failures
@@ -374,18 +374,18 @@ class Service:
         self._due.clear()
 
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int, source: str) -> None:
-        """Take what was just stored; a job that is not in live state is read back later."""
+        """Apply newly stored segments; a job that is not live is restored later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
         self._succession.want(self._state.hand_over(stored, received, source))
 
     def _restore(self, seconds: float) -> bool:
-        """Let withheld jobs come back from the store, for so long; whether any has not yet."""
+        """Restore withheld jobs for this long; return whether any remains."""
         more = self._restorer.advance(seconds)
         self._forget()
         return more
 
     def _forget(self) -> None:
-        """Drop what is too much, and what was found in jobs that are no longer live."""
+        """Drop excess jobs, and the results of jobs that are no longer live."""
         dropped = self._state.forget(self.now())
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))

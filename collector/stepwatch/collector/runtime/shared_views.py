@@ -1,8 +1,8 @@
-"""Answers for the collectors that do not hold a job: its holder leaves them in the store.
+"""Answers for collectors that do not hold a job: its holder writes them to the store.
 
-While another collector lives the entry in the list of jobs and the job's document are written at
-most every `EVERY_SECONDS`; the others where somebody asked for them, and waits until they come.
-What did not change is said again every `AGAIN_SECONDS`: an answer is old only if nobody makes it.
+While another collector is alive, each job's list entry and document are written at most every
+`EVERY_SECONDS`; other answers are written on request. An unchanged answer is redated every
+`AGAIN_SECONDS`, so an old answer means that no collector renews it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from stepwatch.collector.store.views import StoredView
 
 EVERY_SECONDS = 2.0
 AGAIN_SECONDS = 4.0
-"""How long an answer that did not change is not dated anew."""
+"""Time until an unchanged answer is redated."""
 JOBS_AT_ONCE = 50
-"""Jobs whose answers are written in one transaction."""
+"""Number of jobs per transaction."""
 PATIENCE_SECONDS = 6.0
-"""How long a request waits until the holder of a job has written what it asks for."""
+"""Maximum wait for a job's holder to write a requested answer."""
 OLD_SECONDS = 15.0
-"""An answer of another collector that is older is asked for anew."""
+"""An older answer from another collector is requested again."""
 _POLL_SECONDS = 0.2
 
 
 class _Written(NamedTuple):
-    """What others can read of an answer: the job's version in it, and its moment."""
+    """A written answer: the job's version, and the answer's date."""
 
     version: int
     as_of: float
 
 
 class SharedViews:
-    """What this collector writes for others, and reads of them."""
+    """Writes answers for other collectors, and reads theirs."""
 
     def __init__(self, store: Store, answers: Answers, tenancy: Tenancy) -> None:
         self._views: dict[str, View] = {}
@@ -54,12 +54,12 @@ class SharedViews:
         self._writing = Outage("write answers for other collectors")
 
     def offer(self, views: Iterable[View], always: Collection[str]) -> None:
-        """Say what can be asked for; those named by `always` are written unasked."""
+        """Set the available views; those named in `always` are written without a request."""
         self._views = {view.name: view for view in views}
         self._always = frozenset(always)
 
     def write(self, jobs: list[HeldJob]) -> None:
-        """Write what is due about the jobs that are held, where another collector lives."""
+        """Write due answers about held jobs, if another collector is alive."""
         if self._tenancy.replicas == 1 or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + EVERY_SECONDS
@@ -101,7 +101,7 @@ class SharedViews:
                 yield view
 
     def read(self, job: str, view: View) -> Published | None:
-        """What another collector answered about a job; None where none does.
+        """Return another collector's answer about a job; None without one.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -121,13 +121,13 @@ class SharedViews:
         return _published(stored)
 
     def _will_do(self, stored: StoredView | None) -> bool:
-        """Whether nobody need wait for a newer answer."""
+        """Return whether an answer is recent enough."""
         if stored is None:
             return False
         return stored.name in self._always or self._answers.age(stored.as_of) <= OLD_SECONDS
 
     def read_all(self, view: View, without: Collection[str]) -> list[Published]:
-        """What other collectors answered about their jobs, newest first; none while none lives.
+        """Return other collectors' answers about their jobs, newest first; empty if none is alive.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.

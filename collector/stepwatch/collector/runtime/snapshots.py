@@ -1,4 +1,4 @@
-"""Saves the state of jobs, so that a restart folds only what came after; and loads it."""
+"""Saves and loads job states, so that a restart replays only recent segments."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ from stepwatch.signals.errors import LeaseLostError, SnapshotError
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 60.0
-"""A restart folds at most about so much of a job's log again, whatever its age."""
+"""Snapshot interval: a restart replays about this much of a job's log, whatever its age."""
 MOST_SEGMENTS = 16_384
-"""A job that has more new segments than this is saved before its minute is over: folding them again
-takes about two seconds, and a restart, or another collector that takes over, waits for it."""
+"""Number of new segments that triggers an early snapshot.
+
+Replaying them takes about two seconds, which a restart or another collector's takeover waits for.
+"""
 MOST_SHARE = 0.05
-"""Of the time, for saving a job before its minute is over."""
+"""Maximum share of time for early snapshots."""
 BUDGET_SECONDS = 0.5
-"""Time that saving may take of one round of evaluations."""
+"""Time for snapshots per evaluation round."""
 
 
 SAVED, FAILED, UNREADABLE = "saved", "failed", "unreadable"
-"""What becomes of a snapshot: stored; not made or not stored; found, and left out."""
+"""Snapshot outcomes: stored; not built or not stored; found but skipped."""
 
 
 @dataclass
 class _Kept:
-    """What is stored of one job: up to which position, since when (monotonic seconds), and how many
-    seconds saving it took."""
+    """One job's last snapshot: its position, time (monotonic seconds), and duration in seconds."""
 
     position: int = 0
     at_s: float = 0.0
     took_s: float = 0.0
 
     def is_due(self, now_s: float, position: int) -> bool:
-        """Whether a job that is at `position` by now is to be saved."""
+        """Return whether a job now at `position` is due for a snapshot."""
         age = now_s - self.at_s
         behind = position - self.position
         return age >= EVERY_SECONDS or (behind >= MOST_SEGMENTS and age >= self.took_s / MOST_SHARE)
 
 
 class Snapshotter:
-    """Saves each job every `EVERY_SECONDS`, one with many segments more often, the one that waited
-    longest first.
+    """Saves each job every `EVERY_SECONDS`, earlier with many segments, longest waiting first.
 
-    A job's lock is held while its state is taken apart, not while that is compressed and stored.
+    A job's lock is held while its state is serialized, not while it is compressed and stored.
     """
 
     def __init__(self, store: Store, state: LiveState, tenancy: Tenancy, *, clock: Clock) -> None:
@@ -76,7 +76,7 @@ class Snapshotter:
         self._kept: dict[str, _Kept] = {}
 
     def advance(self, seconds: float) -> None:
-        """Save jobs whose turn it is, for about so long."""
+        """Save due jobs for about this long."""
         deadline = time.monotonic() + seconds
         now = self._now()
         for name in self._kept_by_age(lambda job, entry: entry.is_due(now, job.cursor.applied)):
@@ -85,15 +85,15 @@ class Snapshotter:
                 return
 
     def save_all(self) -> None:
-        """Save every job that changed since it was saved: the collector stops."""
+        """Save every changed job: the collector stops."""
         for name in self._kept_by_age(lambda job, entry: True):
             self.save(name)
 
     def load(self, name: str) -> tuple[LiveJob, int]:
-        """A job as its newest readable snapshot has it, with the position of that in its log.
+        """Return a job from its newest readable snapshot, with the snapshot's log position.
 
-        One that knows nothing where there is none, with the position behind which its log is whole:
-        parts of a log that was pruned are no history, and would be taken for all of it.
+        Without a snapshot, return an empty job with the position after which its log is complete:
+        fragments of a pruned log would be mistaken for the whole history.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -103,7 +103,7 @@ class Snapshotter:
             try:
                 job = self._put_together(name, stored)
             except CONTAINED as error:
-                # Damage behind a right checksum may raise anything; the log has all of it.
+                # Damage under a valid checksum may raise anything; the log has all data.
                 self.counts[UNREADABLE] += 1
                 logger.warning("a snapshot of %s is left out: %s", name, error)
                 whole_after = self._store.whole_after(name)
@@ -122,12 +122,14 @@ class Snapshotter:
         return LiveJob(name), whole_after
 
     def _due_at_once(self, position: int) -> _Kept:
-        """What was read back is saved first of all: killed again and again within a minute, a
-        collector would have more to read each time."""
+        """Make a restored job due at once.
+
+        Otherwise a collector that is killed every minute would have more to replay each time.
+        """
         return _Kept(position, self._now() - EVERY_SECONDS)
 
     def forget(self, name: str) -> None:
-        """A job is no longer live."""
+        """Drop a job that is no longer live."""
         self._kept.pop(name, None)
 
     def _put_together(self, name: str, stored: StoredSnapshot) -> LiveJob:
@@ -140,7 +142,7 @@ class Snapshotter:
         return job
 
     def _kept_by_age(self, chosen: Callable[[HeldJob, _Kept], bool]) -> list[str]:
-        """Names of the live jobs that are `chosen`, the one that was saved longest ago first."""
+        """Return the live jobs that `chosen` accepts, oldest snapshot first."""
         saved_at = {}
         for job in self._state.jobs():
             entry = self._kept.setdefault(job.name, _Kept(at_s=self._now()))
@@ -149,9 +151,9 @@ class Snapshotter:
         return sorted(saved_at, key=saved_at.__getitem__)
 
     def save(self, name: str) -> bool:
-        """Save a job now; whether all that is known of it is stored."""
+        """Save a job now; return whether its whole state is stored."""
         entry, now = self._kept.get(name), self._now()
-        if entry is None:  # it was forgotten since it became due
+        if entry is None:  # it was dropped after it became due
             return False
         entry.at_s = now
         job = self._state.get(name)
@@ -180,7 +182,10 @@ class Snapshotter:
         return False
 
     def _taken_apart(self, job: HeldJob, after_position: int) -> tuple[int, Document | None]:
-        """The state of a job with its position, None where that is not behind `after_position`."""
+        """Return a job's serialized state and position.
+
+        None if it is not beyond `after_position`.
+        """
         with job.lock:
             is_known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
             position = job.cursor.applied

@@ -1,4 +1,4 @@
-"""Live state follows the leases: jobs that are held come in, jobs that are held elsewhere go."""
+"""Keeps live state in line with leases: held jobs are loaded, jobs held elsewhere are dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwatch.collector.state.live import LiveState
 
 
 class Succession:
-    """Decides which jobs are read back from the store, and which are dropped."""
+    """Decides which jobs to restore from the store and which to drop."""
 
     def __init__(self, state: LiveState, tenancy: Tenancy, restorer: Restorer) -> None:
         self._state = state
@@ -18,10 +18,10 @@ class Succession:
         self._restorer = restorer
 
     def begin(self, newest: Sequence[str]) -> None:
-        """Request the jobs that wrote last, as far as nobody else holds them, in their order.
+        """Request the latest written jobs in order, unless another collector holds them.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         if not self._tenancy.is_shared:
             self.want(newest)
@@ -31,7 +31,7 @@ class Succession:
         self.follow(newest)
 
     def want(self, names: Collection[str]) -> None:
-        """Have jobs read back that are not live although their logs hold something."""
+        """Request a restore for jobs that are not live although their logs have data."""
         if self._tenancy.is_shared:
             self._tenancy.want(names)
             return
@@ -39,12 +39,12 @@ class Succession:
             self._restorer.request(name)
 
     def follow(self, order: Sequence[str] = ()) -> None:
-        """Drop what is held elsewhere by now, and request what is held here and not live.
+        """Drop jobs held elsewhere, and request held jobs that are not live.
 
-        A new job is live before its lease is claimed; that it is new says the first epoch.
+        A new job is live before its lease is claimed; its first epoch identifies it as new.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         if not self._tenancy.is_shared:
             return

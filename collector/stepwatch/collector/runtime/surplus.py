@@ -1,7 +1,7 @@
-"""Jobs that are more than a collector's share go to those that started later, a few a minute.
+"""Hands a collector's surplus jobs to later collectors, a few a minute.
 
-Each is saved first, so that whoever takes it up reads back nothing but what came since. The
-smallest go first: they cost the least to read back.
+Each is saved first, so that the next holder replays only newer segments. The smallest go first:
+they cost the least to restore.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 60.0
-"""How long a surplus lasts before anything is given back, and between two times."""
+"""Minimum duration of a surplus before a hand-over, and the interval between hand-overs."""
 AT_ONCE = 3
-"""Jobs that are given back each time."""
+"""Number of jobs per hand-over."""
 
 
 class Surplus:
-    """Decides when jobs are given back, and which; used by the thread that evaluates."""
+    """Decides when to release jobs, and which; used by the evaluation thread."""
 
     def __init__(
         self, state: LiveState, tenancy: Tenancy, snapshotter: Snapshotter, *, clock: Clock
@@ -34,10 +34,11 @@ class Surplus:
         self._since: float | None = None
 
     def give_back(self) -> None:
-        """Give a few jobs back, if there are too many for long enough.
+        """Release a few jobs, if the surplus has lasted long enough.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; they are given back later.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the release is retried
+                later.
         """
         now = self._clock.monotonic_ns() / NANOSECONDS
         if not self._tenancy.surplus:

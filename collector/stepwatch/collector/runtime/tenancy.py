@@ -1,7 +1,7 @@
-"""Which jobs this collector evaluates, where several share a store; a lone one goes the same way.
+"""Job ownership among collectors with a shared store; a single collector uses the same path.
 
-A thread of its own renews the leases, so that a long evaluation loses none, and takes up the jobs
-of collectors that are gone.
+A separate thread renews the leases, so that a long evaluation loses none, and takes up jobs from
+collectors that have exited.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from stepwatch.collector.store.outages.outage import Outage
 logger = logging.getLogger(__name__)
 
 RENEW_SECONDS = 1.0
-"""A lease that is renewed so often survives four renewals that fail."""
+"""Renewal interval: a lease survives four failed renewals."""
 ELSEWHERE_SECONDS = 5.0
-"""How long a job that another collector holds is not asked for again."""
+"""Delay before a job held by another collector is claimed again."""
 
 
 class Tenancy:
-    """The leases of one collector; without `leases` it is alone and every job is its own.
+    """One collector's leases; without `leases` it is alone and owns every job.
 
-    `replicas` counts the collectors that live, this one included; `surplus` the jobs that this one
-    has more than its share; `refused` the writes that were refused because their lease was lost.
+    `replicas` counts the live collectors including this one, `surplus` the jobs beyond this one's
+    share, and `refused` the writes refused after a lost lease.
     """
 
     def __init__(self, leases: Leases | None = None) -> None:
@@ -49,31 +49,31 @@ class Tenancy:
 
     @property
     def is_shared(self) -> bool:
-        """Whether leases count at all."""
+        """Whether leases are in use."""
         return self._leases is not None
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether no other collector can have taken over what this one holds."""
+        """Whether no other collector can have taken over this one's jobs."""
         is_alone = self._leases is None or self.replicas == 1
         return is_alone or time.monotonic() - self._confirmed_at < LEASE_SECONDS
 
     @property
     def unconfirmed_seconds(self) -> float:
-        """Since when the database has not confirmed that this collector lives; 0 for a lone one."""
+        """Seconds since the database last confirmed this collector; 0 for a single one."""
         return 0.0 if self._leases is None else time.monotonic() - self._confirmed_at
 
     def epochs(self) -> Mapping[str, int]:
-        """Epochs of the jobs that this collector holds."""
+        """Return the epochs of held jobs."""
         with self._lock:
             return dict(self._epochs)
 
     def holds(self, job: HeldJob) -> bool:
-        """Whether what is known of a job was built under the present lease."""
+        """Return whether a job's state was built under the current lease."""
         return self._leases is None or self._epochs.get(job.name) == job.epoch
 
     def may_show(self, job: HeldJob) -> bool:
-        """Whether readers are answered from what is known here: nobody else evaluates the job.
+        """Return whether readers may see the local state: no other collector evaluates the job.
 
         A new job is shown before its lease is claimed.
         """
@@ -82,26 +82,29 @@ class Tenancy:
         return self.is_confirmed and (not job.epoch or self.holds(job))
 
     def lease(self, job: HeldJob) -> Lease | None:
-        """What a write about a job is checked against; None for a lone collector."""
+        """Return the lease that a write about a job is checked against.
+
+        None for a single collector.
+        """
         if self._leases is None:
             return None
         return Lease(job.name, self._leases.holder, job.epoch)
 
     def epoch(self, name: str) -> int:
-        """The epoch of a job that is held; 0 of any other."""
+        """Return a held job's epoch, 0 for any other."""
         return self._epochs.get(name, 0)
 
     def want(self, names: Iterable[str]) -> None:
-        """Claim jobs with the next `claim_wanted`, but those known to be held elsewhere."""
+        """Claim jobs with the next `claim_wanted`, except those known to be held elsewhere."""
         now = time.monotonic()
         with self._lock:
             self._wanted.update(n for n in names if self._elsewhere.get(n, 0.0) < now)
 
     def claim_wanted(self) -> None:
-        """Claim what is wanted, where nobody else holds it.
+        """Claim the requested jobs that no other collector holds.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         with self._lock:
             names = self._wanted - self._epochs.keys()
@@ -119,10 +122,10 @@ class Tenancy:
             self._elsewhere |= dict.fromkeys(names - claimed.keys(), until)
 
     def tick(self) -> bool:
-        """Renew what is held, and take up what nobody holds any more; whether there was any.
+        """Renew the leases and take up orphaned jobs; return whether there were any.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
         """
         if self._leases is None:
             return False
@@ -143,7 +146,8 @@ class Tenancy:
                 if renewed.get(name) != epoch and self._epochs.get(name) == epoch:
                     del self._epochs[name]
             self._epochs |= claimed
-            # Whose claim was committed although its answer was lost: nobody else would take it.
+            # Claims that were committed although the answer was lost: no other collector would take
+            # them.
             for name in renewed.keys() - epochs.keys() - given_up - self._given_up:
                 self._epochs.setdefault(name, renewed[name])
             self._given_up -= given_up
@@ -154,7 +158,7 @@ class Tenancy:
         return bool(claimed)
 
     def run(self, stopping: threading.Event, claimed: Callable[[], object]) -> None:
-        """Tick until `stopping` is set; call `claimed` where jobs were taken up."""
+        """Tick until `stopping` is set; call `claimed` after jobs were taken up."""
         while not stopping.wait(RENEW_SECONDS):
             try:
                 if self.tick():
@@ -163,7 +167,10 @@ class Tenancy:
                 self._renewing.noted(error)
 
     def lost(self, job: HeldJob) -> None:
-        """A write was refused: somebody else held the job since. Its lease may be ours again."""
+        """Handle a refused write: another collector held the job since.
+
+        The current lease may be this collector's again.
+        """
         with self._lock:
             self.refused += 1
             if self._epochs.get(job.name) == job.epoch:
@@ -171,10 +178,10 @@ class Tenancy:
         logger.warning("%s was evaluated by another collector meanwhile", job.name)
 
     def give_back(self, names: Collection[str]) -> None:
-        """Let other collectors have these jobs, which are saved and not evaluated meanwhile.
+        """Release jobs to other collectors; they are saved and not being evaluated.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; they stay here.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; they stay here.
         """
         if self._leases is None or not names:
             return
@@ -185,14 +192,17 @@ class Tenancy:
                 self._epochs.pop(name, None)
 
     def give_up(self, names: Collection[str]) -> None:
-        """Nobody should hold these jobs before they write again; the next `tick` says so."""
+        """Release jobs that no collector should hold before they write again.
+
+        The next `tick` does so.
+        """
         with self._lock:
             self._given_up.update(
                 name for name in names if self._epochs.pop(name, None) is not None
             )
 
     def leave(self) -> None:
-        """Give all leases back: this collector stops."""
+        """Release all leases: this collector stops."""
         if self._leases is None:
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""What readers get of a job: the answer of one moment, kept until there is a newer one.
+"""Cached answers about a job, each valid until a newer one exists.
 
-A reader makes an answer where the job is free, and gets the newest one there is while it is being
-evaluated. Answers that somebody asked for lately are made again at the end of each evaluation.
+A reader computes an answer if the job is free, and gets the newest cached one during an evaluation.
+Recently requested answers are recomputed at the end of each evaluation.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 
 KEPT_SECONDS = 30.0
-"""How long an answer that nobody asks for again is made at each evaluation."""
+"""Time after its last request for which an answer is renewed at each evaluation."""
 FRESH_SECONDS = 1.0
-"""How long an answer about a job that did not change is as good as a new one."""
+"""Time for which an answer about an unchanged job counts as current."""
 
 
 class View(NamedTuple):
-    """One kind of answer: `make` reads a job at a time (Unix seconds) and keeps nothing of it,
-    `finish` turns that into what is given out, with no lock held."""
+    """One kind of answer.
+
+    `make` reads a job at a time (Unix seconds) and keeps no reference to it; `finish` converts the
+    result for publication, without a lock.
+    """
 
     name: str
     make: Callable[[LiveJob, Verdicts, float], Any]
@@ -30,7 +33,7 @@ class View(NamedTuple):
 
 
 class Published(NamedTuple):
-    """An answer, the moment that it is about (Unix seconds), and the job's version then."""
+    """An answer, the moment it describes (Unix seconds), and the job's version then."""
 
     value: Any
     as_of: float
@@ -38,7 +41,7 @@ class Published(NamedTuple):
 
 
 class Views:
-    """The newest answers about one job, and who asked for which; safe to call from threads."""
+    """The newest answers about one job, and the recent requests; thread-safe."""
 
     def __init__(self) -> None:
         self._published: dict[str, Published] = {}
@@ -46,17 +49,20 @@ class Views:
         self._lock = threading.Lock()
 
     def ask(self, view: View, now: float) -> Published | None:
-        """The newest answer, None before the first; it was asked for at `now` (monotonic)."""
+        """Record a request at `now` (monotonic).
+
+        Return the newest answer, None before the first.
+        """
         with self._lock:
             self._requests[view.name] = view, now
             return self._published.get(view.name)
 
     def newest(self, name: str) -> Published | None:
-        """The newest answer of a kind, None before the first."""
+        """Return the newest answer by name, None before the first."""
         return self._published.get(name)
 
     def requested(self, now: float) -> list[View]:
-        """What was asked for lately."""
+        """Return the recently requested views."""
         with self._lock:
             views = [
                 view
@@ -72,7 +78,7 @@ class Views:
             return views
 
     def publish(self, name: str, published: Published) -> None:
-        """Give an answer out from now on, unless a newer one is there."""
+        """Publish an answer, unless a newer one exists."""
         with self._lock:
             previous = self._published.get(name)
             if previous is None or previous.version <= published.version:

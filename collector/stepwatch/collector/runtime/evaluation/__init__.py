@@ -1,1 +1,1 @@
-"""One evaluation of a job, and what is known of it afterwards."""
+"""Evaluation of one job, and its results."""

@@ -1,4 +1,4 @@
-"""Keeps the accounts of jobs: what became of their device-time, by day."""
+"""Daily accounts of each job's device time."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
 
 EVERY_SECONDS, LEAST_SECONDS = 60.0, 5.0
-"""Between two looks at a job that runs, of many and of few steps: an account is no alarm."""
+"""Interval between updates for a running job, with many and with few steps.
+
+An account is not an alarm.
+"""
 _STEPS_A_SECOND = 100
-"""Steps held for which a job is looked at a second later: looks take so much of a CPU at most."""
+"""Number of steps per second of update interval: it bounds the CPU share."""
 _NOISE_MICROSECONDS = 1_000_000
-"""By what an end that moved may make a day shorter."""
+"""Maximum decrease of a day's total when an end time moves."""
 
 
 @dataclass
 class Accounts:
-    """The days of one job as they were looked at last, and as they are stored."""
+    """One job's days: as last computed, and as stored."""
 
     days: Days = field(default_factory=dict)
     stored: Days = field(default_factory=dict)
     looked_s: float = -math.inf
     """Monotonic seconds."""
     reported_owner: dict[str, str] = field(default_factory=dict)
-    """Who an attempt said that it is accounted to; the next one has not said it at first."""
+    """The owner that an attempt reported; the next attempt starts without a report."""
     _owner: dict[str, str] = field(default_factory=dict)
-    """Who the newest day is stored for."""
+    """The stored owner of the newest day."""
     _newest: tuple[int, dict[str, str]] = field(default_factory=lambda: (0, {}))
-    """The newest day that was looked at, and for whom."""
+    """The newest computed day, and its owner."""
 
     def look(
         self,
@@ -63,11 +66,10 @@ class Accounts:
         ended: bool,
         owners: Sequence[OwnerRule] = (),
     ) -> list[AccountDay]:
-        """The days that changed since they were stored, at monotonic seconds `monotonic_s`,
-        with the owner that they are accounted to.
+        """Return the days that changed since they were stored, with their owner.
 
-        Of a job that runs they are looked at once a minute, of one with few steps once in five
-        seconds. Call `accept` once they are stored.
+        `monotonic_s` is the current monotonic time. A running job is updated once a minute, with
+        few steps every five seconds. Call `accept` after the days are stored.
         """
         if not ended and monotonic_s - self.looked_s < _every_seconds(attempts.values()):
             return []
@@ -85,22 +87,24 @@ class Accounts:
         ]
 
     def _is_other_owner(self, day_s: int) -> bool:
-        """Whether the newest day is stored, for somebody else."""
+        """Return whether the newest day is stored with a different owner."""
         return (day_s, self._owner) != self._newest and day_s == self._newest[0]
 
     @property
     def owner(self) -> dict[str, str]:
-        """Whom the newest day is accounted to: some of `owners.FIELDS`."""
+        """The newest day's owner: some of `owners.FIELDS`."""
         return self._newest[1] or self._owner
 
     def seconds(self) -> dict[str, float]:
-        """Device-seconds of all days by cause, as they are stored; of a job that runs up to a
-        minute ago."""
+        """Return the stored device-seconds over all days by cause.
+
+        Up to a minute old for a running job.
+        """
         sums = np.sum([*self.stored.values()], axis=0) if self.stored else np.zeros(len(CAUSES))
         return {str(cause): float(sums[index]) / MICROSECONDS for index, cause in enumerate(CAUSES)}
 
     def cost(self, rates: RateCard | None, job_class: str) -> Cost | None:
-        """What the device-time of all days cost, as they are stored; None without a rate card."""
+        """Return the stored device time's cost over all days; None without a rate card."""
         if rates is None:
             return None
         causes, tokens = len(CAUSES), COLUMNS.index("tokens")
@@ -112,8 +116,7 @@ class Accounts:
         return Cost(money, rates.currency, without, token_count)
 
     def restore(self, days: Iterable[AccountDay], monotonic_s: float) -> None:
-        """Take up what an earlier collector stored, as if it had been looked at now; a day that is
-        damaged is made anew."""
+        """Load an earlier collector's days as if computed now; a damaged day is recomputed."""
         for day in days:
             with contextlib.suppress(ValueError):
                 self.stored[day.day_s] = entry_of(day.document)
@@ -121,7 +124,7 @@ class Accounts:
                 self.reported_owner = self._owner = owner_in(day.document)
 
     def accept(self) -> None:
-        """What was looked at last is stored."""
+        """Mark the last computed days as stored."""
         for start, entry in self.days.items():
             if _is_news(entry, self.stored.get(start)):
                 self.stored[start] = entry
@@ -134,8 +137,11 @@ def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:
 
 
 def _is_news(entry: Integers, stored: Integers | None) -> bool:
-    """Whether a day changed. Less time than is stored was allocated to a day of which the log no
-    longer holds all: what is stored stays."""
+    """Return whether a day changed.
+
+    If less time is allocated than stored, the log no longer holds the whole day, so the stored day
+    stays.
+    """
     if stored is None:
         return True
     stored_sum, causes = int(stored[: len(CAUSES)].sum()), int(entry[: len(CAUSES)].sum())

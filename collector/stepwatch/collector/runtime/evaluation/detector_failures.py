@@ -1,4 +1,4 @@
-"""What is not looked for in a job, since a detector raised: the others go on."""
+"""Kinds of findings missing because a detector raised; other detectors continue."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def not_looked_for(
     failures: Iterable[tuple[frozenset[FindingKind], BaseException]],
     previous: Collection[str],
 ) -> dict[str, str]:
-    """What detectors raised, by the kinds that they look for.
+    """Return the errors that detectors raised, by kind of finding.
 
-    It is logged unless it was so in the evaluation `previous`.
+    An error is logged unless it occurred in the `previous` evaluation.
     """
     reasons: dict[str, str] = {}
     for kinds, error in failures:

@@ -1,4 +1,4 @@
-"""One evaluation of a job: slices, SLOs, findings, incidents, and one write."""
+"""One job evaluation: slices, SLOs, findings, incidents, and one write."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 ENDED_GRACE_SECONDS = 10.0
-"""After its end a job is evaluated a little longer: the last segments may still be on their way."""
+"""Evaluation continues this long after a job's end: its last segments may be in transit."""
 _FOREVER_S = 1 << 40
 CATCH_UP_STEPS = 1 << 17
-"""Steps of a job that is read back that may be held beyond what it holds when it is evaluated."""
+"""Number of extra steps that a job may hold during a restore."""
 
 
 class Evaluator:
-    """Evaluates jobs and remembers the results; `verdicts` maps a job to its newest verdicts."""
+    """Evaluates jobs and stores the results; `verdicts` maps a job to its newest verdicts."""
 
     def __init__(
         self,
@@ -66,18 +66,18 @@ class Evaluator:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
         self.receivers: tuple[str, ...] = ()
-        """For whom transitions of incidents are written to the outbox."""
+        """Receivers for whom incident transitions are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
         self.objectives = objectives
-        """What is asked of jobs; another one may take its place between two evaluations."""
+        """The jobs' objectives; they may be replaced between two evaluations."""
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
 
     def restore(self, job: LiveJob) -> None:
-        """Take up the incidents and slices of an earlier collector, and evaluate from them."""
+        """Load an earlier collector's incidents and slices, and evaluate from them."""
         self._class_throughput.keep(job)
         verdicts = self.verdicts[job.name] = Verdicts()
         for document in self._store.incidents(job.name):
@@ -95,7 +95,7 @@ class Evaluator:
         verdicts.slo_statuses = objective_statuses(self.objectives, job, verdicts, self._clock)
 
     def catch_up(self, job: LiveJob) -> None:
-        """Let old steps of a job go while it is read back: its log may be longer than its history.
+        """Drop a job's old steps during a restore: its log may be longer than its history.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -111,21 +111,21 @@ class Evaluator:
         close_old(job, running, attempt_steps(job), limits)
 
     def forget(self, job: str) -> None:
-        """Drop the results of a job; the store keeps it."""
+        """Drop a job's results; the store keeps them."""
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
     def verdicts_of(self, job: str) -> Verdicts:
-        """What was found in a job so far."""
+        """Return a job's verdicts so far."""
         return self.verdicts.setdefault(job, Verdicts())
 
     def evaluate(self, job: LiveJob, lease: Lease | None = None) -> bool:
-        """Evaluate one job now and write what changed, in one transaction.
+        """Evaluate one job now and write the changes in one transaction.
 
-        Returns whether it was: a job that ended is not, as long as nothing is received of it.
+        Returns whether an evaluation took place: an ended job is skipped until new data arrives.
 
         Raises:
-            LeaseLostError: another collector evaluates it by now; nothing was written.
+            LeaseLostError: another collector holds the job's lease; nothing was written.
         """
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.verdicts_of(job.name)
@@ -180,7 +180,7 @@ class Evaluator:
         verdicts.unconfirmed = True
         self._store.save_evaluation(job.name, rows, documents, lease, notices, days)
         verdicts.unconfirmed = False
-        # Only now: what could not be written must look changed again the next time.
+        # Only now: unwritten changes must appear as changed in the next evaluation.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts, coarse[name])
         verdicts.accounts.accept()
@@ -193,8 +193,10 @@ class Evaluator:
         return True
 
     def _read_incidents(self, job: str, verdicts: Verdicts) -> None:
-        """Take up what the store holds: a commit of which the answer was lost may have been done,
-        and would else be done again, as another incident with another page."""
+        """Load the stored incidents after a commit with a lost answer.
+
+        The commit may have succeeded; repeating it would create another incident with another page.
+        """
         for document in self._store.incidents(job):
             stored = incident_from(document)
             incident = verdicts.incidents.get(stored.id)
@@ -208,7 +210,7 @@ class Evaluator:
         return _attributed(context, find_failures(context, self._detectors))
 
     def _retained(self, context: DetectionContext) -> Held:
-        """What stays as it is: nobody observes some of its ranks, or a detector failed."""
+        """Return the kinds and ranks that keep their state: unobserved, or a detector failed."""
         unlooked = frozenset(kind.value for kinds, _ in context.failures for kind in kinds)
         if not context.unobserved:
             return Held(unlooked)
@@ -222,8 +224,11 @@ class Evaluator:
     def _of_failed_attempt(
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool
     ) -> tuple[Attempt | None, list[Incident]]:
-        """The attempt before the newest while that one makes no progress, None once the job is
-        abandoned; and the incidents that are not about why it failed."""
+        """Return the attempt before a newest one without progress, and the unrelated incidents.
+
+        The attempt is None once the job is abandoned. The list excludes incidents about the
+        attempt's failure.
+        """
         failed_attempt = None if abandoned else job.before
         current_incidents = [
             incident
@@ -240,7 +245,7 @@ class Evaluator:
         tails: Mapping[RunKey, Sequence[Tail]],
         verdicts: Verdicts,
     ) -> dict[str, list[Slice]]:
-        """Slices that changed since they were stored, by SLI."""
+        """Return the slices that changed since they were stored, by SLI."""
         return {
             name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts, tails)
             for name, sli in self._slis.items()
@@ -257,7 +262,7 @@ def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]
 
 
 def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
-    """Agents go on for a while after the failure, so the first time it was reported counts."""
+    """Return the first report of the failure, because agents continue for a while after it."""
     failed_at = verdicts.failed_at
     return (
         job.current.received_s if math.isnan(failed_at) else min(failed_at, job.current.received_s)

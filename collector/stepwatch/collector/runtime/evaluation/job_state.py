@@ -1,4 +1,4 @@
-"""The state of a job in one word: whether it runs and how well, or how it ended."""
+"""A job's state in one word: running and how well, or how it ended."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.signals.names import Cause
 
 ABANDONED_SECONDS = 24 * 3600.0
-"""Silence after which a job that never said its end is no longer expected to run."""
+"""Time without data after which a job without a reported end counts as abandoned."""
 
 
 def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) -> str:
-    """The word for a job at Unix time `now`, of `job_states.py`.
+    """Return a job's state at Unix time `now`, from `job_states.py`.
 
-    A job that goes on is `running` only where no incident of it raises an alert. It is `stalled`
-    where one takes all of its throughput, else `degraded`, and `unknown` while its telemetry is
-    lost.
+    An active job is `running` only without an alerting incident. It is `stalled` if an incident
+    takes all its throughput, else `degraded`, and `unknown` while its telemetry is missing.
     """
     if attempt.finished:
         return FINISHED
@@ -44,19 +43,22 @@ def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) 
 
 
 def is_stalled(open_incidents: Iterable[Incident]) -> bool:
-    """Whether an incident that raises an alert takes all of the throughput."""
+    """Return whether an alerting incident takes all throughput."""
     alerts = (incident for incident in open_incidents if incident.severity == ALERT)
     return any(incident.throughput_lost_ratio == 1.0 for incident in alerts)
 
 
 def _hides_all(incident: Incident) -> bool:
-    """Whether nothing of the job is observed: where some of its nodes report, their ranks tell."""
+    """Return whether the whole job is unobserved.
+
+    If some nodes report, their ranks are observed.
+    """
     partly = (Cause.NODE_STALE, Cause.NOT_WATCHED)
     return incident.kind == "telemetry-lost" and incident.cause not in partly
 
 
 def has_ended(attempt: Attempt, now: float) -> bool:
-    """Whether nothing more is expected of the attempt."""
+    """Return whether the attempt has ended."""
     stopped = attempt.failed or attempt.interrupted
     if attempt.finished or (stopped and _all_gone(attempt)):
         return True
@@ -64,7 +66,7 @@ def has_ended(attempt: Attempt, now: float) -> bool:
 
 
 def is_abandoned(attempt: Attempt, now: float) -> bool:
-    """Whether nothing was received for so long that nobody will come back to it."""
+    """Return whether the attempt has sent nothing for so long that it counts as abandoned."""
     return now - attempt.received_s > ABANDONED_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""How a job stands against each of its objectives."""
+"""A job's status for each objective."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 LIMITS_EVERY_SECONDS = 10.0
-"""Between two looks at an SLI over the run that an SLO has a limit for."""
+"""Interval between readings of run SLIs with a limit."""
 
 
 def objective_statuses(
     objectives: Objectives, job: LiveJob, verdicts: Verdicts, clock: Clock
 ) -> list[SloStatus]:
-    """The status of each SLO that is asked of a job; `verdicts` keeps what was read for it."""
+    """Return the status of each SLO for a job; `verdicts` caches the readings."""
     nothing = SliceLine()
     job_class = job.current.job_class
     slos, without = objectives.of(job_class), objectives.without(job_class)
@@ -44,7 +44,7 @@ def objective_statuses(
 
 
 def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
-    """The status with the alerts that it asks for: then it is never too early to say."""
+    """Return the status with its burn alerts; with an alert it is no longer too early to tell."""
     too_early = bool(pairs) and status.state is SloState.TOO_EARLY
     return status._replace(burning=pairs, state=SloState.BURNING if too_early else status.state)
 
@@ -52,7 +52,7 @@ def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
 def _limit_readings(
     job: LiveJob, verdicts: Verdicts, names: set[str], clock: Clock
 ) -> dict[str, Reading]:
-    """SLIs over the run by name; those of a job that runs are read now and then."""
+    """Return run SLIs by name; a running job's are read periodically."""
     now_s = clock.monotonic_ns() / NANOSECONDS
     old = now_s - verdicts.limits_read_s >= LIMITS_EVERY_SECONDS
     if old or not names <= verdicts.limit_readings.keys() or job.current.is_over:

@@ -1,4 +1,4 @@
-"""What the newest evaluations found in one job, and what SLIs over a run read of it."""
+"""Results of a job's newest evaluations, and the facts for run SLIs."""
 
 from __future__ import annotations
 
@@ -20,53 +20,55 @@ from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.job import LiveJob
 
 CLOCK_SET_SECONDS = 1.0
-"""A wall clock that runs so far from the monotonic one between two evaluations was set."""
+"""Drift between wall and monotonic clock beyond which the wall clock was set."""
 
 
 @dataclass
 class Verdicts:
-    """What the newest evaluations found in one job."""
+    """Results of a job's newest evaluations."""
 
     slo_statuses: list[SloStatus] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     incidents: dict[str, Incident] = field(default_factory=dict)
     slices: dict[str, RunningSlices] = field(default_factory=dict)
-    """Those of each SLI, by its name."""
+    """Slices by SLI name."""
     accounts: Accounts = field(default_factory=Accounts)
     planned: list[Planned] = field(default_factory=list)
-    """When work was planned that jobs of its class do not pay for."""
+    """Planned work that does not count for the job's class."""
     rates: RateCard | None = None
-    """What device-time costs, None where nobody said."""
+    """The price of device time; None without a rate card."""
     seen_s: float = 0.0
-    """Up to when slices are known, Unix seconds: what windows of SLOs end with."""
+    """Time up to which slices are complete, in Unix seconds: SLO windows end here."""
     stalled_seconds: float = math.nan
     one_node_speed: float = math.nan
-    """Tokens per second and device of other jobs of its class on one node."""
+    """Tokens per second and device in the class's other jobs on one node."""
     clocks: tuple[float, float] | None = None
-    """Wall and monotonic seconds of the newest evaluation."""
+    """Wall and monotonic seconds at the newest evaluation."""
     failed_at: float = math.nan
-    """When the newest attempt was first reported to have failed on all ranks, Unix seconds; NaN
-    while it has not, or ended in another way."""
+    """The first report that the newest attempt failed on all ranks, in Unix seconds.
+
+    NaN if the attempt has not failed, or ended in another way.
+    """
     limit_readings: dict[str, Reading] = field(default_factory=dict)
-    """The SLIs over the run that SLOs have limits for, and when they were read (monotonic)."""
+    """Run SLIs with a limit, and their reading time (monotonic)."""
     limits_read_s: float = -math.inf
     not_looked_for: dict[str, str] = field(default_factory=dict)
-    """Kinds of findings whose detector raised in the newest evaluation, and what."""
+    """Kinds of findings whose detector raised in the newest evaluation, with the error."""
     unconfirmed: bool = False
-    """Whether the newest write failed: the store may hold it all the same."""
+    """Whether the newest write failed; the store may hold it all the same."""
     nothing: FoundNothing = field(default_factory=FoundNothing)
-    """Detectors that need not be asked until steps change."""
+    """Detectors without findings, skipped until steps change."""
     settled_at: float = 0.0
-    """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
+    """`received_s` at the job's last evaluation; 0 while it runs."""
 
     def open_incidents(self) -> list[Incident]:
-        """Incidents that are open."""
+        """Return the open incidents."""
         return [incident for incident in self.incidents.values() if incident.state == "open"]
 
     def follow_clock(self, wall_s: float, monotonic_s: float) -> None:
-        """Where the wall clock was set, open incidents were seen as long ago as before.
+        """Shift open incidents after a wall clock change, so that their age stays the same.
 
-        Without it an hour that never passed would cost device-seconds, or keep an incident open.
+        Otherwise an hour that never passed would cost device-seconds, or keep an incident open.
         """
         previous, self.clocks = self.clocks, (wall_s, monotonic_s)
         if previous is None:
@@ -80,7 +82,7 @@ class Verdicts:
 
 
 def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
-    """What SLIs over a run read of a job that is evaluated, at Unix time `now`."""
+    """Return the facts that run SLIs read from an evaluated job, at Unix time `now`."""
     return JobFacts(
         job=job,
         attempts=attempt_steps(job),

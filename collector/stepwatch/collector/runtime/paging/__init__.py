@@ -1,1 +1,1 @@
-"""Paging without Prometheus: who is paged, in which form, and what is not sent after all."""
+"""Paging without Prometheus: receivers, message formats, and suppression."""

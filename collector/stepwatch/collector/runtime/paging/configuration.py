@@ -1,4 +1,4 @@
-"""The file of receivers: who is paged where there is no Prometheus. TOML.
+"""Receiver configuration for paging without Prometheus, in TOML.
 
     links = "https://stepwatch.example"   # the collector's address for people
 
@@ -19,7 +19,7 @@
     kind = "alertmanager"
     url = "http://alertmanager:9093"
 
-Secrets are in files, each on the first line of its own.
+Each secret is on the first line of its own file.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ KEYS = {
     "webhook": (*_ADDRESS, "token_file"),
     "alertmanager": _ADDRESS,
 }
-"""The keys of each kind of receiver beside `kind`."""
+"""Allowed keys per receiver kind, besides `kind`."""
 
 
 def read_receivers(path: Path) -> list[Receiver]:
-    """Read the file; each secret is read once, to see that it can be.
+    """Read the file; each secret is read once as a check.
 
     Raises:
-        ConfigurationError: it cannot be read, or something in it is wrong, in one line.
+        ConfigurationError: the file cannot be read or is invalid, in one line.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {file_problem(error)}; pass --receivers FILE") from error
-    except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits
+    except (ValueError, RecursionError) as error:  # invalid TOML, or a number with too many digits
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
     try:
         return _receivers(document)

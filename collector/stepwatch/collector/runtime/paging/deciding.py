@@ -1,4 +1,4 @@
-"""What becomes of a notice that is due: sent, held for a while, or never sent. Pure."""
+"""Decides about a due notice: send, hold, or give up. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from stepwatch.collector.store.response.pages import Related
 from stepwatch.collector.store.response.silences import covering
 
 LATE_SECONDS = 3600.0
-"""A notice that is sent later says so, and is not sent if its incident is over."""
+"""A notice sent later is marked as late, and is not sent if its incident has ended."""
 AFTER_THE_EARLIER_SECONDS = 1.0
-"""An end that waits for its beginning to be sent looks again so soon."""
+"""Delay before an end is reconsidered while its beginning is still pending."""
 SILENCED_SECONDS = 15.0
-"""A silence may be expired before its time, so a page that it holds looks again so soon."""
+"""Delay before a silenced page is reconsidered: a silence may be expired early."""
 _NEVER_SENT = (OVER, SILENCED, ACKNOWLEDGED)
 
 
 class Decision(NamedTuple):
-    """`document` is what to send. Else: `wait` seconds, `give_up` for a reason, or, where its
-    beginning was summarised, leave it to that `storm`."""
+    """Send `document` if there is one.
+
+    Otherwise `wait` seconds, `give_up` for a reason, or, if the beginning was summarised, defer to
+    that `storm`.
+    """
 
     document: dict[str, Any] | None = None
     wait: float = 0.0
@@ -35,8 +38,11 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the incidents that notices are about, by their ids: their state, the notices
-    about them to this receiver, and which are acknowledged; and the silences in force at `now`."""
+    """Facts about the incidents in notices, by incident id.
+
+    They hold the state, the related notices to this receiver, the acknowledged incidents, and the
+    silences in force at `now`.
+    """
 
     now: float
     silences: Sequence[Silence] = ()
@@ -46,7 +52,7 @@ class Facts:
 
 
 def decide(notice: Claimed, facts: Facts) -> Decision:
-    """What becomes of a notice."""
+    """Return the decision about a notice."""
     document = notice.document
     related = facts.related.get(notice.incident, ())
     earlier = [entry for entry in related if entry.at < document["at"] and entry.key != notice.key]
@@ -68,7 +74,7 @@ def decide(notice: Claimed, facts: Facts) -> Decision:
 
 
 def _end(document: dict[str, Any], earlier: Sequence[Related]) -> Decision:
-    """The end of an incident is sent to whoever was sent its beginning, or may have been."""
+    """Return the decision about an end: it goes to receivers that may have got the beginning."""
     beginnings = [entry for entry in earlier if entry.transition == OPENED]
     last = max(beginnings, key=lambda entry: entry.at, default=None)
     if last is not None and last.why in _NEVER_SENT and last.tries <= 1:
@@ -82,7 +88,7 @@ def _beginning(notice: Claimed, state: str | None) -> Decision:
     document = notice.document
     if notice.age_seconds <= LATE_SECONDS:
         return Decision(document)
-    if state is None:  # nobody knows what became of it
+    if state is None:  # its outcome is unknown
         return Decision({**document, "late_seconds": notice.age_seconds})
     if state != OPEN:
         return Decision(give_up=OVER)

@@ -1,5 +1,8 @@
-"""A receiver that forgets: Alertmanager holds alerts in memory, so that one which was restarted is
-sent those again that are still open, as Prometheus does, before it is sent an end."""
+"""Resends open alerts to an Alertmanager that lost them.
+
+Alertmanager holds alerts in memory. After its restart it gets open alerts again, as from
+Prometheus, before it gets an end.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,17 @@ from .receivers import Alertmanager, Answer, Outgoing
 from .sending import Post
 
 EVERY_SECONDS = 15.0
-"""Between two looks at what it knows."""
+"""Interval between checks of the receiver's alerts."""
 BEFORE_THE_END_SECONDS = 45.0
-"""From an alert that is sent again to its end: Alertmanager sends no end of what it did not notify
-of, and waits for a group first, 30 s by default (`group_wait`)."""
+"""Delay between a resent alert and its end.
+
+Alertmanager sends no end for an alert that it did not notify about, and first waits for a group, 30
+s by default (`group_wait`).
+"""
 
 
 class Forgetting:
-    """What one Alertmanager was sent, compared with what it knows."""
+    """Compares the alerts sent to one Alertmanager with the alerts it holds."""
 
     def __init__(
         self,
@@ -39,15 +45,15 @@ class Forgetting:
         self._due = 0.0
 
     def remind(self) -> None:
-        """Send again what it was sent and does not know, if it is time to look.
+        """Resend lost alerts, if a check is due.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the check is repeated.
         """
         if self._monotonic() < self._due:
             return
         self._due = self._monotonic() + EVERY_SECONDS
-        # Read first: what opens or ends meanwhile must not look forgotten.
+        # Read first: incidents that open or end meanwhile must not appear lost.
         known_incidents = self._known_incidents("")
         if known_incidents is None:
             return
@@ -60,7 +66,7 @@ class Forgetting:
             self._exchange(lambda: self._receiver.alerts(lost))
 
     def has_forgotten(self, end: Mapping[str, Any]) -> bool:
-        """Whether it does not know the beginning of what ended, and took it again just now."""
+        """Return whether the receiver had lost an ended incident's alert and accepted it again."""
         known_incidents = self._known_incidents(end["incident"]["id"])
         if known_incidents is None or known_incidents:
             return False
@@ -73,7 +79,7 @@ class Forgetting:
         return None if answer is None else self._receiver.known_incidents(answer)
 
     def _exchange(self, outgoing: Callable[[], Outgoing]) -> Answer | None:
-        """What it answers; None where it does not: what is due is tried again and counted."""
+        """Return the receiver's answer, or None on failure: due notices are retried and counted."""
         try:
             return self._post(outgoing())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Who notices are sent to, and in which form.
+"""Receivers for notices, and their message formats.
 
 PagerDuty: https://developer.pagerduty.com/docs/send-alert-event
 Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
@@ -22,26 +22,31 @@ KEY_HEADER = "Idempotency-Key"
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 _WORTH_ANOTHER_TRY = (408, 425, 429)
 _INVALID = (400, 413, 422)
-"""What a pager answers to a message that it will never take. A key that is refused (401, 403) or an
-address that is gone (404, 410) may be put right in its file while the page waits."""
+"""A pager's status for a message that it will never accept.
+
+A refused key (401, 403) or a wrong address (404, 410) may be fixed in its file while the page
+waits.
+"""
 _OPEN_FOR_SECONDS = 7 * 24 * 3600.0
-"""Alertmanager ends an alert by itself after this, if nothing ends it before."""
+"""Time after which Alertmanager ends an alert by itself."""
 _SUMMARY_CHARACTERS = 1024
-"""PagerDuty takes no longer one."""
+"""PagerDuty's limit."""
 _SLACK_ANSWER_BYTES = 256
 _INCIDENT = "incident"
-"""The label of an alert that says which incident it is about."""
+"""Alert label with the incident's id."""
 _ALERTS_BYTES = 1 << 23
-"""A list of alerts that is longer is not read: what is in it is unknown."""
+"""Size limit for an alert list; a longer list is not read, so its content is unknown."""
 _PLAIN = {"accept-encoding": "identity"}
 
 Secret = Callable[[], str]
-"""Reads a secret from its file, each time: a new one needs no restart. Raises `OSError`."""
+"""Reads a secret from its file on each call: a new one needs no restart. Raises `OSError`."""
 
 
 class Outgoing(NamedTuple):
-    """What is sent: a POST, or a GET where the body is empty; and how many bytes of the answer are
-    read, 0 where its status says all."""
+    """A request: a POST, or a GET if the body is empty.
+
+    `answer_bytes` bytes of the answer are read, 0 if the status is enough.
+    """
 
     url: str
     body: bytes
@@ -50,7 +55,7 @@ class Outgoing(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back: status, the first bytes of the body, and `Retry-After` in seconds."""
+    """The response: status, the first bytes of the body, and `Retry-After` in seconds."""
 
     status: int
     body: bytes = b""
@@ -59,7 +64,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Receiver:
-    """Where one kind of message goes; `links` is the collector's address for people."""
+    """A destination for one kind of message; `links` is the collector's address for people."""
 
     name: str
     url: Secret = field(repr=False)
@@ -68,7 +73,7 @@ class Receiver:
     """Whether many notices at once are sent as one."""
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
-        """The request for a notice.
+        """Return the request for a notice.
 
         Raises:
             OSError: a secret cannot be read.
@@ -77,11 +82,11 @@ class Receiver:
         return Outgoing(self.url(), _encoded(document), headers)
 
     def takes(self, answer: Answer) -> bool:
-        """Whether an answer says that the notice was taken."""
+        """Return whether the answer accepts the notice."""
         return 200 <= answer.status < 300
 
     def refuses(self, answer: Answer) -> bool:
-        """Whether it says that the notice never will be."""
+        """Return whether the answer refuses the notice permanently."""
         return 400 <= answer.status < 500 and answer.status not in _WORTH_ANOTHER_TRY
 
 
@@ -93,7 +98,7 @@ class _Pager(Receiver):
 
 @dataclass(frozen=True)
 class Webhook(_Pager):
-    """The notice as it is, with a bearer token if there is one."""
+    """Sends the notice unchanged, with a bearer token if configured."""
 
     token: Secret | None = field(default=None, repr=False)
     summarises = True
@@ -107,7 +112,7 @@ class Webhook(_Pager):
 
 @dataclass(frozen=True)
 class PagerDuty(_Pager):
-    """Events API v2: an incident is one alert there, by its deduplication key."""
+    """Events API v2: one alert per incident, by its deduplication key."""
 
     key: Secret = field(default=str, repr=False)
     summarises = True
@@ -134,7 +139,7 @@ class PagerDuty(_Pager):
 
 @dataclass(frozen=True)
 class Slack(_Pager):
-    """A channel's incoming webhook; it knows no key, so a message may come twice after a crash."""
+    """A channel's incoming webhook; without a key, a message may arrive twice after a crash."""
 
     summarises = True
 
@@ -156,13 +161,13 @@ class Slack(_Pager):
 
 @dataclass(frozen=True)
 class Alertmanager(_Pager):
-    """An alert for each incident, posted to the API v2 of one Alertmanager; it groups by itself."""
+    """Posts one alert per incident to an Alertmanager's API v2, which groups them."""
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         return self.alerts([document])
 
     def alerts(self, documents: Iterable[Mapping[str, Any]]) -> Outgoing:
-        """The request for several notices at once.
+        """Return the request for several notices at once.
 
         Raises:
             OSError: the address cannot be read.
@@ -171,7 +176,7 @@ class Alertmanager(_Pager):
         return Outgoing(self._api(), body, {"content-type": "application/json"})
 
     def asking(self, incident: str = "") -> Outgoing:
-        """The request for the alerts that it knows, of one incident or of all.
+        """Return the request for the receiver's alerts, about one incident or all.
 
         Raises:
             OSError: the address cannot be read.
@@ -180,7 +185,7 @@ class Alertmanager(_Pager):
         return Outgoing(f"{self._api()}?filter={quote(matcher)}", b"", dict(_PLAIN), _ALERTS_BYTES)
 
     def known_incidents(self, answer: Answer) -> set[str] | None:
-        """The incidents of which it knows an alert; None where the answer does not say."""
+        """Return the incidents with an alert in the answer; None if the answer is invalid."""
         if answer.status != 200:
             return None
         try:
@@ -212,7 +217,7 @@ class Alertmanager(_Pager):
 
 
 def links_of(incident: Mapping[str, Any], links: str) -> list[tuple[str, str]]:
-    """Name and address of the pages about an incident; none where nobody says where they are."""
+    """Return names and addresses of an incident's pages; empty without a base address."""
     if not links or not incident.get("job"):
         return []
     runbook = f"{links}/runbooks/{quote(str(incident['runbook']))}?incident={incident['id']}"
@@ -237,7 +242,7 @@ def _headline(incident: Mapping[str, Any]) -> str:
 
 
 def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
-    """What whoever is paged needs to know; what is not known is left out."""
+    """Return the facts for a paged engineer; unknown ones are omitted."""
     lost = incident.get("throughput_lost_ratio")
     facts = {
         "cause": incident.get("cause"),

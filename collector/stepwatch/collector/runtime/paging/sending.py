@@ -1,4 +1,4 @@
-"""One request to a receiver, with a limit for all of it."""
+"""Sends one request to a receiver, with a total time limit."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from stepwatch.signals import places
 from .receivers import Answer, Outgoing
 
 ANSWER_SECONDS = 2.5
-"""How long a receiver has from the connection to its whole answer."""
+"""Time limit from the connection to the complete answer."""
 LONGEST_WAIT_SECONDS = 3600.0
-"""A receiver that asks for more patience is asked again after this."""
+"""Upper bound for a receiver's `Retry-After`."""
 Post = Callable[[Outgoing], Answer]
 """Sends a request, and returns the answer."""
 
 
 def post(outgoing: Outgoing) -> Answer:
-    """Send over HTTP, following no redirection.
+    """Send over HTTP without following redirects.
 
     Raises:
-        httpx.HTTPError: nobody answered, or something that is no HTTP.
-        TimeoutError: there was no whole answer in time.
+        httpx.HTTPError: no answer, or the answer is not HTTP.
+        TimeoutError: the answer was not complete in time.
     """
     return asyncio.run(_post(outgoing))
 
 
 async def _post(outgoing: Outgoing) -> Answer:
-    # httpx has limits for each read alone: an answer that comes byte by byte would never end.
+    # httpx limits each read only: a byte-by-byte answer would never end.
     async with (
         asyncio.timeout(ANSWER_SECONDS),
         httpx.AsyncClient(
-            headers={"accept-encoding": "identity"},  # what is read stays as it was sent
+            headers={"accept-encoding": "identity"},  # no decompression
             timeout=None,
             trust_env=places.may_use_proxy(outgoing.url),
         ) as client,
@@ -58,7 +58,7 @@ async def _post(outgoing: Outgoing) -> Answer:
 
 
 def retry_after(text: str, now: datetime) -> float:
-    """Seconds that the header asks for, as a number or a date; 0 where it says nothing of use.
+    """Return the header's delay in seconds, from a number or a date; 0 if it is unusable.
 
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
     """
