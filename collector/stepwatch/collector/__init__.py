@@ -1,1 +1,1 @@
-"""Receives segments, keeps them, computes SLIs, evaluates SLOs, detects, and shows."""
+"""The collector: receives and stores segments, computes SLIs and SLOs, and detects problems."""

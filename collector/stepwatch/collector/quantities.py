@@ -1,4 +1,4 @@
-"""Quantities as people read them: in one unit each, rounded; unknown is a word, never a zero."""
+"""Human-readable quantities: one unit each, rounded; unknown is a word, never a zero."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ UNKNOWN = "unknown"
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 _COUNTED = ("events", "ranks", "steps")
 _MOST_TIMES = 100.0
-"""Beyond it a ratio says only that what it is compared with is next to nothing."""
+"""Above this limit a ratio only shows that its reference is close to zero."""
 
 
 def seconds(value: float | None) -> str:
-    """A duration: `4.1 ms`, `825 ms`, `1.06 s`, `12.4 min`, `3.2 h`."""
+    """Format a duration: `4.1 ms`, `825 ms`, `1.06 s`, `12.4 min`, `3.2 h`."""
     if value is None or math.isnan(value):
         return UNKNOWN
     if value < 0.9995:
@@ -24,7 +24,7 @@ def seconds(value: float | None) -> str:
 
 
 def device_time(value: float | None) -> str:
-    """Device-seconds as people count them: `28.8 device-s`, `9.0 device-min`, `1.50 device-h`."""
+    """Format device-seconds: `28.8 device-s`, `9.0 device-min`, `1.50 device-h`."""
     if value is None or math.isnan(value):
         return UNKNOWN
     if value < 59.95:
@@ -35,7 +35,7 @@ def device_time(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes: `512 B`, `2.1 MB`."""
+    """Format bytes: `512 B`, `2.1 MB`."""
     if value is None or math.isnan(value):
         return UNKNOWN
     power = 0
@@ -45,17 +45,17 @@ def size(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A ratio in whole percent."""
+    """Format a ratio in whole percent."""
     return UNKNOWN if value is None or math.isnan(value) else f"{value:.0%}"
 
 
 def times(ratio: float) -> str:
-    """How many times as much: `2.1x`, `over 100x`."""
+    """Format a factor: `2.1x`, `over 100x`."""
     return f"{ratio:.1f}x" if ratio < _MOST_TIMES else f"over {_MOST_TIMES:.0f}x"
 
 
 def gain(ratio: float | None) -> str:
-    """How much faster something is: `12% faster`, from twice as fast on `2.1x as fast`."""
+    """Format a speed-up: `12% faster`, above twice as fast `2.1x as fast`."""
     if ratio is None or math.isnan(ratio):
         return UNKNOWN
     if ratio < 1.0:
@@ -64,7 +64,7 @@ def gain(ratio: float | None) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """The value of a row of evidence with its unit, as `detect.finding.Evidence` names units."""
+    """Format an evidence value with its unit, as `detect.finding.Evidence` names units."""
     if value is None or math.isnan(value):
         return UNKNOWN
     name, _, suffix = unit.replace("_", " ").partition(" ")
@@ -81,7 +81,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """`value` as JSON holds it: a number that is not finite becomes null, however deep it is."""
+    """Return `value` for JSON: non-finite numbers become null at any depth."""
     if isinstance(value, dict):
         return {key: json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,1 +1,1 @@
-"""What steps, collectives and pipelines say about a run: pure arithmetic over state."""
+"""Steps, collectives and pipelines in a run: pure arithmetic over state."""

@@ -1,4 +1,4 @@
-"""What the first steps of an attempt took and consist of: only what is alike is compared."""
+"""An attempt's first steps: their duration and work, to compare only similar attempts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
 from stepwatch.collector.state.trackers.steps.step_window import StepClock
 
 _SAME_BYTES = 0.1
-"""Messages of one model differ by less; another sharding or precision changes them by more."""
+"""Tolerance for message sizes: one model varies less; another sharding or precision varies more."""
 
 
 class Beginning(NamedTuple):
-    """The first steps of an attempt: on which clock they are timed, what they took and what ranks
-    `exchanged` in them, pipeline stages and nodes."""
+    """An attempt's first steps.
+
+    They consist of the step clock, the usual waits, the data that ranks `exchanged`, the number of
+    pipeline stages, and the number of nodes.
+    """
 
     clock: StepClock
     waits: UsualWaits
@@ -27,8 +30,11 @@ class Beginning(NamedTuple):
     nodes: int
 
     def is_like(self, reference: Beginning) -> bool:
-        """Whether both do the same on as many nodes: as many calls of as many bytes in groups of
-        one size. Where no exchange is known, nobody can tell."""
+        """Return whether both attempts do the same work on equally many nodes.
+
+        They have equally many calls, with the same bytes, in groups with the same size. Without a
+        known exchange the answer is False.
+        """
         if not self.exchanged or self.exchanged.keys() != reference.exchanged.keys():
             return False
         if (self.clock, self.stages, self.nodes) != (
@@ -46,7 +52,7 @@ class Beginning(NamedTuple):
 
 
 def beginning_of(attempt: Attempt, clock: StepClock) -> Beginning | None:
-    """That of an attempt on one clock; None while it is not known."""
+    """Return an attempt's beginning on one clock; None while unknown."""
     waits = early_baseline_on(attempt, clock).usual_waits(attempt.world)
     if waits is None:
         return None

@@ -1,4 +1,4 @@
-"""How long ranks are blocked in the collectives of each operation, and why, over a window."""
+"""Time that ranks are blocked in collectives over a window, by operation and cause."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stepwatch.signals.records import OP_NAMES
 
 
 class Blocked(NamedTuple):
-    """Seconds a step, mean over all ranks: they add up to what ranks were blocked.
+    """Seconds per step, mean over all ranks; the three parts add up to the blocked time.
 
-    `unknown` is what cannot be divided so, as where a member did not report.
+    `unknown` is time that cannot be divided, for example because a member did not report.
     """
 
     transfer: float
@@ -22,14 +22,14 @@ class Blocked(NamedTuple):
 
 
 def blocked_by_operation(waits: Waits, cells: int) -> dict[str, Blocked]:
-    """What ranks were blocked for, by the name of the operation.
+    """Return the blocked time by operation name.
 
     Args:
-        found: the collectives of a window.
-        cells: steps times ranks of that window; a rank that took no part was blocked for nothing.
+        waits: the collectives in a window.
+        cells: steps times ranks in the window; a rank without a call was not blocked.
 
-    Two ranks in one step: rank 0 was blocked for 3 s and rank 1 for 1 s, so the transfer took 1 s
-    and rank 0 waited 2 s for rank 1. Over two cells: transfer 1, arrival skew 1.
+    Example: in one step, rank 0 was blocked for 3 s and rank 1 for 1 s. The transfer took 1 s, and
+    rank 0 waited 2 s for rank 1. Over two cells: transfer 1, arrival skew 1.
     """
     if not cells or not len(waits.rows):
         return {}

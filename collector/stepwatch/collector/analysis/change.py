@@ -1,4 +1,4 @@
-"""A level that has changed for good: where in a series, by how much, and how surely."""
+"""Finds a permanent level change in a series: its place, size, and significance."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from stepwatch.collector.analysis.medians import TO_DEVIATION, median
 from stepwatch.signals.arrays import Vector
 
 _MEDIAN_COST = math.pi / 2
-"""Variance of a median over that of a mean, of normal values."""
+"""Variance of a median relative to a mean, for normal values."""
 _LEAST_SPREAD = 0.005
-"""Spread as a share of the level that every series has at least: clocks and hosts drift."""
+"""Minimum spread as a share of the level: clocks and hosts drift."""
 _CLIPPED_AT = 4.0
 _MOST_KEPT = 0.8
 
 
 class Change(NamedTuple):
-    """From value `at` on the series is at `after`, `before` until then; both are medians.
+    """A change from level `before` to level `after` at index `at`; both levels are medians.
 
-    `sure` is the difference over its standard error, as far as values around the two levels are
-    independent of each other.
+    `sure` is the difference over its standard error, assuming independent values around each level.
     """
 
     at: int
@@ -32,13 +31,14 @@ class Change(NamedTuple):
 
 
 def change_in(values: Vector, least_before: int, least_after: int) -> Change | None:
-    """The change that parts `values` best; None where fewer than so many would be on its sides.
+    """Return the change that divides `values` best; None with too few values on either side.
 
-    The best place is where the sum of what exceeds the mean is farthest from 0, single values far
-    off the median cut to four deviations. Levels and spread are medians, so that an evaluation in
-    one stretch moves nothing.
+    The index is where the cumulative sum of deviations from the mean is farthest from 0. Outliers
+    are clipped to four standard deviations from the median. Levels and spread are medians, so an
+    evaluation phase in one part has no effect.
 
-    Values 1, 1, 1, 2, 2, 2: less the mean -0.5, -1, -1.5, -1, -0.5, 0 -> the change is at 3.
+    Example: 1, 1, 1, 2, 2, 2 has cumulative deviations -0.5, -1, -1.5, -1, -0.5, 0, so the change
+    is at 3.
     """
     count = len(values)
     if count < least_before + least_after:
@@ -58,10 +58,10 @@ def change_in(values: Vector, least_before: int, least_after: int) -> Change | N
 
 
 def _drift(residuals: Vector) -> float:
-    """By how much the variance of a mean of such values is larger than of independent ones: what
-    drifts stays where it is for a while.
+    """Return the variance factor of a mean for drifting values, relative to independent ones.
 
-    As of a series in which each value keeps the share `kept` of the one before.
+    The model is a first-order autoregression: each value keeps the share `correlation` of its
+    predecessor.
     """
     power = float(residuals @ residuals)
     correlation = float(residuals[1:] @ residuals[:-1]) / power if power > 0 else 0.0

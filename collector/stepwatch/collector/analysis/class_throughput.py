@@ -1,4 +1,4 @@
-"""How jobs of one class begin: what a job of the same shape is compared with."""
+"""Beginnings of a class's jobs, as the reference for a job with the same shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ALIKE, MOST_LOOKED_AT = 16, 64
 
 
 class Shape(NamedTuple):
-    """What jobs must share to be compared with each other, beside about as many tokens per step."""
+    """Properties that comparable jobs share, besides a similar number of tokens per step."""
 
     job_class: str
     world: int
@@ -25,8 +25,11 @@ class Shape(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A job as it began: median tokens of a step, 0 where only some of them are known, median
-    tokens per second, and its first steps, None where they are not known."""
+    """A job's beginning.
+
+    `tokens` is the median per step, 0 if partly unknown; `speed` is the median in tokens per
+    second; `beginning` holds the first steps, None if unknown.
+    """
 
     tokens: float
     speed: float
@@ -34,7 +37,7 @@ class Peer(NamedTuple):
 
 
 class ClassThroughput:
-    """How the jobs of each shape began: their tokens per second, and what ranks waited."""
+    """Beginnings of the jobs by shape: their tokens per second, and their ranks' waits."""
 
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
@@ -42,12 +45,12 @@ class ClassThroughput:
         self._changed: dict[Shape, int] = {}
         self._changes = 0
         self._one_node: dict[str, dict[str, float]] = {}
-        """Tokens per second and device of jobs on one node, by class and job."""
+        """Tokens per second and device for single-node jobs, by class and job."""
 
     def keep(self, job: LiveJob, first: FirstSteps | None = None) -> None:
-        """Take up a job; nothing happens while its class, tokens or first steps are not known.
+        """Add or update a job; nothing happens while its class, tokens or first steps are unknown.
 
-        `first` are those of `first_steps`, where somebody has looked already.
+        `first` is the result of `first_steps`, if the caller has it already.
         """
         attempt, first = job.current, first or first_steps(job)
         baseline = first.baseline(first.clock)
@@ -79,14 +82,16 @@ class ClassThroughput:
                 del self._peers[shape], self._changed[shape]
 
     def one_node_speed(self, job: str, job_class: str) -> float:
-        """Median tokens per second and device of the other jobs of a class that run on one node,
-        NaN where there is none."""
+        """Return the median tokens per second and device in the class's other single-node jobs.
+
+        NaN without any.
+        """
         speeds_by_job = self._one_node.get(job_class, {})
         speeds = [speed for peer_job, speed in speeds_by_job.items() if peer_job != job]
         return median(np.array(speeds))
 
     def changed(self, job: str) -> tuple[Shape, int] | None:
-        """What stays the same as long as the other jobs of its shape do."""
+        """Return a key that stays the same while the other jobs with this shape do."""
         shape = self._shape.get(job)
         return None if shape is None else (shape, self._changed[shape])
 
@@ -95,7 +100,7 @@ class ClassThroughput:
         self._changed[shape] = self._changes
 
     def peers(self, job: str) -> list[Peer]:
-        """How the other jobs of its shape began whose steps hold about as many tokens."""
+        """Return the other jobs with this shape and a similar number of tokens per step."""
         shape = self._shape.get(job)
         if shape is None:
             return []

@@ -1,6 +1,6 @@
-"""How well the devices are kept busy over a window: their wait for the hosts, and the hosts' lead.
+"""Device use over a window: idle time of devices, and the hosts' lead.
 
-Idle time is an upper bound: in it nothing was enqueued ahead, though the device may have worked.
+Idle time is an upper bound: nothing was enqueued ahead, but the device may have worked.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES
 
 LAUNCH_BOUND_RATIO = 0.2
-"""Share of the steps that devices wait for late hosts from which on a job is launch-bound: as much
-of the throughput is to be had from the hosts alone."""
+"""Share of step time lost to late hosts from which a job is launch-bound.
+
+Faster hosts alone would regain this share of throughput.
+"""
 COMPUTING = tuple(name for name in WORK if name != "data")
-"""Phases in which a device that waits for its host means that the host enqueues too late."""
+"""Phases in which an idle device means that its host enqueues too late."""
 
 
 class DeviceUse(NamedTuple):
-    """Means over the (step, rank) cells of a window on the devices' clock; None where unknown.
+    """Means over a window's (step, rank) cells on the device clock; None if unknown.
 
-    `idle_seconds` maps a phase to seconds per step without anything enqueued ahead; `idle_ratio` is
-    all of it over the step, `late_host_ratio` the part in `COMPUTING`. `host_lead_seconds` is how
-    far the median host is ahead at the end of a step, `clock_error_seconds` how far its device's
-    moments may lie from the host's. `launch_bound` says that all devices together wait for hosts.
+    `idle_seconds` maps a phase to seconds per step without enqueued work; `idle_ratio` is the total
+    over the step, `late_host_ratio` the part in `COMPUTING`. `host_lead_seconds` is the median
+    host's lead at the end of a step, `clock_error_seconds` the uncertainty between device and host
+    times. `launch_bound` means that the devices together wait for their hosts.
     """
 
     idle_seconds: dict[str, float | None]
@@ -42,7 +44,7 @@ UNKNOWN_USE = DeviceUse(dict.fromkeys(PHASE_NAMES), None, None, None, None, None
 
 
 def device_use(window: Window) -> DeviceUse:
-    """What the devices of `window` did; all unknown on the hosts' clock."""
+    """Return device use in `window`; all unknown on the host clock."""
     planes = window.planes
     measured = ~np.isnan(planes["duration"])
     if window.clock != DEVICE or not measured.any():
@@ -61,7 +63,7 @@ def device_use(window: Window) -> DeviceUse:
 
 
 def host_leads(window: Window) -> Vector:
-    """Median seconds that each rank's host was ahead (ranks,), NaN where unknown."""
+    """Return each rank's median host lead in seconds (ranks,), NaN if unknown."""
     lead = window.planes["host_lead"]
     medians = np.full(lead.shape[1], np.nan)
     measured = ~np.isnan(lead).all(axis=0)
@@ -71,7 +73,7 @@ def host_leads(window: Window) -> Vector:
 
 
 def _ratio(parts: list[float | None], step: float) -> float | None:
-    """Their sum over the step; None where one of them is unknown."""
+    """Return the parts' sum over the step; None if one is unknown."""
     known_parts = [part for part in parts if part is not None]
     return sum(known_parts) / step if len(known_parts) == len(parts) and step > 0 else None
 

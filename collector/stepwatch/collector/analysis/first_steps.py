@@ -1,4 +1,4 @@
-"""The steps of an attempt that tell how fast it is, and those that a job is compared with."""
+"""An attempt's speed from its undisturbed steps, and the reference steps for a job."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _PAUSED = StepFlag.FIRST | StepFlag.AFTER_PAUSE | StepFlag.UNFINISHED
 
 
 class Course(NamedTuple):
-    """Steps without pauses in rising order: number, end (Unix seconds), seconds of the slowest rank
-    without checkpoint and evaluation, and tokens of all ranks (0 where unknown); arrays (steps,).
+    """Steps without pauses in ascending order; arrays (steps,).
+
+    The fields are number, end (Unix seconds), the slowest rank's seconds without checkpoint and
+    evaluation, and tokens over all ranks (0 if unknown).
     """
 
     steps: Integers
@@ -38,7 +40,7 @@ class Course(NamedTuple):
     tokens: Vector
 
     def slowdown(self, baseline: Course) -> Vector:
-        """How many times longer each step is than the usual one of `past`, per token if known."""
+        """Return each step's duration relative to the median in `baseline`, per token if known."""
         longer = self.seconds / baseline.seconds.dtype.type(median(baseline.seconds))
         if not len(baseline.tokens) or not (baseline.tokens > 0).all():
             return np.asarray(longer)
@@ -47,23 +49,23 @@ class Course(NamedTuple):
         return np.asarray(np.where(self.tokens > 0, np.minimum(longer, per_token / usual), longer))
 
     def tokens_per_second(self) -> float:
-        """Median over the steps; NaN where tokens are not known."""
+        """Return the median over the steps; NaN without known tokens."""
         counted = (self.tokens > 0) & (self.seconds > 0)
         speeds = self.tokens[counted] / self.seconds[counted]
         return median(speeds)
 
     def part(self, steps: slice) -> Course:
-        """Some of the steps."""
+        """Return some of the steps."""
         return Course(self.steps[steps], self.end_s[steps], self.seconds[steps], self.tokens[steps])
 
 
 def course_of(
     attempt: Attempt, steps: slice, clock: StepClock = HOST, unobserved: int = 0
 ) -> Course:
-    """Those rows of the step_history that all ranks reported and no pause touched.
+    """Return the rows in a step history slice that all ranks reported without a pause.
 
-    On the devices' clock only those that every device timed. With so many ranks `unobserved` those
-    that all others reported, whose tokens are not known.
+    On the device clock, only steps that every device timed. With `unobserved` ranks, the steps that
+    all others reported; their tokens are unknown.
     """
     numbers, rows = attempt.step_history.part(steps)
     warm, seconds = attempt.step_history.first + WARMUP_STEPS, None
@@ -80,13 +82,13 @@ def _course(
     world: int,
     unobserved: int = 0,
 ) -> Course:
-    """Those of `rows` from step `warm` on; None `on_device` is the hosts' clock."""
+    """Return the usable `rows` from step `warm` on; `on_device` None is the host clock."""
     good = (rows["reported"] >= world - unobserved) & (rows["flags"] & _PAUSED == 0)
     good &= (rows["longest"] > 0) & (numbers >= warm)
     seconds = rows["longest"] if on_device is None else on_device
     if on_device is not None:
         good &= ~np.isnan(seconds)
-    # Columns are chosen from, not rows: of a row only these are wanted.
+    # Columns are filtered, not rows: only these columns are needed.
     ends = rows["end_wall_ns"][good] / NANOSECONDS
     tokens = rows["tokens"][good].astype(np.float64)
     if unobserved:
@@ -95,7 +97,7 @@ def _course(
 
 
 def _first_on_hosts(attempt: Attempt) -> Course:
-    """`course_of` the first steps of an attempt, on the hosts' clock."""
+    """Return `course_of` an attempt's first steps, on the host clock."""
     history = attempt.step_history
     numbers, rows = history.part(_FIRST_STEPS)
     begins = int(numbers[0]) if len(numbers) else 0
@@ -104,15 +106,18 @@ def _first_on_hosts(attempt: Attempt) -> Course:
 
 @lru_cache(maxsize=1024)
 def _known_first(rows: bytes, begins: int, warm: int, world: int) -> Course:
-    """The same of these rows from step `begins` on: nearly always they are those of before."""
+    """Return the course for serialized rows from step `begins` on.
+
+    Cached, as rows rarely change.
+    """
     first = np.frombuffer(rows, dtype=ROW)
     return _course(np.arange(begins, begins + len(first)), first, None, warm, world)
 
 
 class FirstSteps(NamedTuple):
-    """The first steps of the attempt that a job is compared with, on both clocks.
+    """The reference attempt's first steps, on both clocks.
 
-    `hosts_ahead` says whether devices time steps of that attempt, or of the newest one.
+    `hosts_ahead` tells whether devices time steps in that attempt or in the newest one.
     """
 
     attempt: Attempt
@@ -122,14 +127,14 @@ class FirstSteps(NamedTuple):
 
     @property
     def clock(self) -> StepClock:
-        """The devices' clock where it timed nearly all of the steps."""
+        """The device clock if it timed nearly all steps."""
         timed = len(self.on_devices.steps)
         return DEVICE if timed and timed >= LEAST_SHARE * len(self.on_hosts.steps) else HOST
 
     def baseline(self, clock: StepClock) -> Course:
-        """Its steps on that clock; empty if too few.
+        """Return the steps on a clock; empty if there are too few.
 
-        Empty on the hosts' clock, too, where devices time steps: there a host's steps are no
+        The host clock's baseline is also empty where devices time steps: host times are then no
         measure.
         """
         course = self.on_devices if clock == DEVICE else self.on_hosts
@@ -139,10 +144,10 @@ class FirstSteps(NamedTuple):
 
 
 def first_steps(job: LiveJob) -> FirstSteps:
-    """The first steps of the oldest attempt with the size and tokens per step of the newest one,
-    else of that one itself.
+    """Return the oldest comparable attempt's first steps, else the newest attempt's own.
 
-    Where tokens are not known a restart may have changed what a step holds.
+    Comparable attempts have the newest one's size and tokens per step. Without known tokens, a
+    restart may have changed the batch, so no earlier attempt is comparable.
     """
     newest = job.current
     compared, baseline = newest, _first_on_hosts(newest)
@@ -163,11 +168,11 @@ def first_steps(job: LiveJob) -> FirstSteps:
 
 
 def _tokens_per_step(first: Course) -> float:
-    """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
+    """Return the median over the first steps; NaN with too few, 0 if not recorded."""
     tokens = first.tokens
     return median(tokens) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
 
 
 _FIRST_STEPS = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)
 SAME_TOKENS = 0.05
-"""Texts of many lengths give medians over 20 steps that differ a little."""
+"""Tolerance for tokens per step: variable text lengths shift medians over 20 steps slightly."""

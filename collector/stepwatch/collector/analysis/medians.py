@@ -1,7 +1,7 @@
-"""The median of a few values, as numpy has it to the last bit, in a quarter of the time.
+"""A fast median for small arrays, bit-identical to numpy's.
 
-`numpy.median` takes 25 us to look at its arguments; an evaluation asks for thirty medians, most of
-them of twenty to sixty values.
+`numpy.median` spends 25 us on argument checks; an evaluation computes thirty medians, most over
+twenty to sixty values. This version takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import numpy as np
 from stepwatch.signals.arrays import Floats
 
 _FEW = 512
-"""Beyond so many values numpy's partition is quicker than a sort."""
+"""Above this count numpy's partition is faster than a sort."""
 
 
 TO_DEVIATION = 1.4826
-"""Standard deviation over the median absolute deviation, of normal values."""
+"""Standard deviation over the median absolute deviation, for normal values."""
 
 
 def median(values: Floats) -> float:
-    """The median of `values` (any,); NaN where one of them is, or there is none."""
+    """Return the median of `values` (any,); NaN if any value is NaN, or without values."""
     count = len(values)
     if not 0 < count <= _FEW or values.dtype.kind != "f":
         return float(np.median(values)) if count else math.nan
     ordered = np.sort(values)
-    if ordered[-1] != ordered[-1]:  # NaN is sorted behind all numbers
+    if ordered[-1] != ordered[-1]:  # NaN sorts last
         return math.nan
     middle = count // 2
     if count % 2:
         return float(ordered[middle])
-    # In the type of the values, as numpy takes the mean of the two.
+    # In the values' own type, as numpy averages the two.
     return float((ordered[middle - 1] + ordered[middle]) / ordered.dtype.type(2))

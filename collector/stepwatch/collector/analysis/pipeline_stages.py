@@ -1,7 +1,7 @@
-"""Pipeline stages over a window: how busy each is, how unequal they are, which one sets the pace.
+"""Pipeline stages over a window: utilization, imbalance, and the limiting stage.
 
-Shares are of the step without checkpoint and evaluation. Busy is the rank's self time in any phase;
-the bubble is everything else, so it holds the waits for neighbours and the exposed collectives.
+Ratios are relative to the step without checkpoint and evaluation. Busy time is the rank's self time
+in any phase; the bubble is the rest, including waits for neighbours and exposed collectives.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
 STAGE_WORK = ("forward", "backward")
-"""Phases that differ with the layers of a stage."""
+"""Phases that depend on a stage's layers."""
 
 
 class Stage(NamedTuple):
-    """One stage: ratios of its ranks' step time.
+    """One stage: ratios over its ranks' step time.
 
-    `work_seconds` is the forward and backward per step of its usual rank, the low median.
+    `work_seconds` is its typical rank's forward and backward time per step (low median).
     """
 
     stage: int
@@ -35,11 +35,11 @@ class Stage(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """The stages, the one whose work takes longest, and in which share of the steps it does.
+    """The stages, the limiting stage, and the share of steps in which it is the slowest.
 
-    `bubble_ratio` is the share of the time in forward, backward and waits for neighbours that was
-    such a wait: what a schedule's ideal compares with. `imbalance_ratio` is the limiting stage's
-    work over the mean of all stages: 1 is balanced.
+    `bubble_ratio` is the share of pipeline wait in forward, backward and pipeline wait together;
+    compare it with a schedule's ideal. `imbalance_ratio` is the limiting stage's work over the mean
+    over all stages: 1 is balanced.
     """
 
     stages: tuple[Stage, ...]
@@ -50,34 +50,37 @@ class Pipeline(NamedTuple):
 
 
 def self_time(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
-    """Seconds (steps, ranks) of a rank's self time; NaN where nothing was received."""
+    """Return each rank's self time in seconds (steps, ranks); NaN without data."""
     total: Matrix = np.sum([window.planes[name] for name in phases], axis=0, dtype=np.float64)
     return total
 
 
 def complete_steps(window: Window) -> Window:
-    """The steps that every rank reported, without first steps."""
+    """Return the steps that every rank reported, without first steps."""
     usable: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     usable &= ~(window.flags & StepFlag.FIRST).any(axis=1)
     return window.at(usable)
 
 
 def known_stages(window: Window) -> list[int]:
-    """Stage numbers in rising order; none where the stage of a rank is unknown."""
+    """Return the stage numbers in ascending order; empty if any rank's stage is unknown."""
     numbers = _distinct(window.stage.tobytes(), window.stage.dtype.str)
     return [*numbers] if numbers and numbers[0] >= 0 and len(numbers) <= MAX_STAGES else []
 
 
 @lru_cache(maxsize=64)
 def _distinct(stages: bytes, dtype: str) -> tuple[int, ...]:
-    """Distinct numbers of an array as bytes: stages stay as they are, and five detectors ask."""
+    """Return an array's distinct numbers.
+
+    Cached, as stages rarely change and five detectors ask.
+    """
     return tuple(np.unique(np.frombuffer(stages, dtype=np.dtype(dtype))).tolist())
 
 
 def stage_work(work: Matrix, stage: SmallIntegers) -> Matrix:
-    """Low median (steps, stages) over the ranks of each stage, stages in rising order.
+    """Return the low median over each stage's ranks (steps, stages), stages in ascending order.
 
-    Low, because of two ranks the slow one must not be half of what counts as usual.
+    With two ranks, a plain median would include half of the slow one.
     """
     columns = []
     for number in np.unique(stage):
@@ -90,7 +93,7 @@ def stage_work(work: Matrix, stage: SmallIntegers) -> Matrix:
 def pipeline(window: Window) -> Pipeline | None:
     """Compare the stages over complete steps.
 
-    None where there is no complete step, the stage of a rank is unknown, or there is one stage.
+    Returns None without a complete step, with an unknown stage, or with a single stage.
     """
     window = complete_steps(window)
     numbers = known_stages(window)
@@ -111,7 +114,7 @@ def pipeline(window: Window) -> Pipeline | None:
 
 
 def bubble_ratio(window: Window) -> float | None:
-    """Share of the ranks' time in the pipeline that they waited for neighbours; None without any.
+    """Return pipeline wait as a share of the ranks' pipeline time; None without any.
 
     Exposed collectives are neither work nor bubble.
     """

@@ -1,8 +1,8 @@
-"""Pipeline stages whose work has grown beside that of the others, by what ten minutes show.
+"""Detects pipeline stages whose work has grown relative to the others, over ten minutes.
 
-A stage of which all ranks are slow, and a rank alone in its stage, have no peers: their past is all
-there is to compare them with. Work is taken over that of the other stages, so that a host or a
-batch that all share changes nothing.
+A stage whose ranks are all slow, and a stage with a single rank, have no peers, so only their past
+is a reference. Work is relative to the other stages: an effect on all, from a host or a batch,
+cancels out.
 """
 
 from __future__ import annotations
@@ -18,17 +18,22 @@ from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Cube, Matrix, SmallIntegers, Vector
 
 LEAST_BEFORE, LEAST_AFTER = 3, 12
-"""Buckets before and after a change: half a minute and two minutes."""
+"""Minimum number of buckets before and after a change: half a minute and two minutes."""
 LEAST_SURE = 8.0
-"""Standard errors: one false alarm in more years than there are, where stretches are independent;
-they are not quite, so that much is left for it."""
+"""Minimum significance in standard errors.
+
+With independent buckets, false alarms would practically never occur; the margin covers their
+dependence.
+"""
 _STAGE_WORK = tuple(WORK.index(name) for name in WORK if name != "other")
 _NEWEST = 3
 
 
 class GrownStage(NamedTuple):
-    """A stage that works longer since step `first_step`, most in `phase`; `lost` is the share of
-    the job's time that it costs."""
+    """A stage with more work since step `first_step`, mostly in `phase`.
+
+    `lost` is its cost as a share of the job's time.
+    """
 
     stage: int
     phase: str
@@ -38,7 +43,7 @@ class GrownStage(NamedTuple):
 
 
 def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
-    """The stages that are slower than they were, the costliest first; `stage` (ranks,)."""
+    """Return the stages that became slower, costliest first; `stage` is (ranks,)."""
     numbers = np.unique(stage).tolist()
     if len(numbers) < 2 or len(course.seconds) < LEAST_BEFORE + LEAST_AFTER:
         return []
@@ -51,7 +56,7 @@ def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
 
 
 def lasting_change(values: Vector) -> Change | None:
-    """The change of a series of buckets, if it is sure, is in most of them, and is still there."""
+    """Return a bucket series' change, if it is significant, dominant, and still present."""
     change = change_in(values, LEAST_BEFORE, LEAST_AFTER)
     if change is None or change.sure < LEAST_SURE or not _parts(values, change):
         return None
@@ -60,12 +65,12 @@ def lasting_change(values: Vector) -> Change | None:
 
 
 def _parts(values: Vector, change: Change) -> bool:
-    """Whether three in four values before a change lie below the middle of it, and three in four
-    after it above.
+    """Return whether a change separates most values.
 
-    A loader that stalls now and then does so in some buckets and not in others: a median is one or
-    the other, and what most of them differ by is next to nothing. Of 0, 0, 0, 9, 0, 9 before and
-    9, 0, 9, 9, 0, 9 after, the medians are 0 and 9.
+    Three in four values before it must lie below the midpoint, and three in four after it above. A
+    loader that stalls sometimes affects some buckets and not others: the median is one or the
+    other, and the typical difference is small. With 0, 0, 0, 9, 0, 9 before and 9, 0, 9, 9, 0, 9
+    after, the medians are 0 and 9.
     """
     earlier, later = values[: change.at], values[change.at :]
     middle = (change.before + change.after) / 2
@@ -73,7 +78,7 @@ def _parts(values: Vector, change: Change) -> bool:
 
 
 def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:
-    """Share of the time lost to so many seconds more a step: no more than steps are longer by."""
+    """Return the time share lost to `excess_seconds` per step, at most the steps' own growth."""
     seconds = course.seconds / course.steps
     seconds_before, seconds_after = (
         float(np.median(part)) for part in (seconds[: change.at], seconds[change.at :])
@@ -82,13 +87,13 @@ def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:
 
 
 def _low_median(work: Cube) -> Matrix:
-    """The median rank, of two the quicker one: a single slow rank is not its stage."""
+    """Return the low median over ranks: a single slow rank does not represent its stage."""
     middle = (work.shape[2] - 1) // 2
     return np.asarray(np.partition(work, middle, axis=2)[:, :, middle])
 
 
 def _grown(course: Course, work: Cube, index: int, number: int) -> GrownStage | None:
-    """The stage at index `index` of `work` (buckets, phases, stages), seconds per step."""
+    """Return the stage at `index` in `work` (buckets, phases, stages), in seconds per step."""
     totals = work.sum(axis=1)
     peer_means = np.delete(totals, index, axis=1).mean(axis=1)
     if not (peer_means > 0).all():

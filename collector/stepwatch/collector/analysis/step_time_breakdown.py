@@ -1,9 +1,8 @@
-"""Step-time breakdown: where the time of a window's steps went, in parts that add up to the steps.
+"""Step-time breakdown: divides a window's step time into parts that add up to the steps.
 
-The hooks book every nanosecond of a step to one phase, to collectives or to pipeline waits. Here
-the exposed collectives are divided further: transfer, and arrival skew. The records of single
-collectives give the ratio, the step's own record the time, so that the sum holds even where calls
-overlap and their own times do not add up.
+The hooks assign every nanosecond in a step to one phase, to collectives, or to pipeline waits. This
+module divides exposed collectives further into transfer and arrival skew. The collective records
+give the ratio and the step's own record gives the time, so the sum holds even if calls overlap.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ PARTS = (
     "pipeline_wait",
     UNACCOUNTED,
 )
-"""What a step divides into; `unaccounted` is what the record's own parts leave open."""
+"""Parts of a step; `unaccounted` is the rest that the record's own parts do not cover."""
 
 
 class StepTimeBreakdown(NamedTuple):
-    """Means over `rank_steps` reported (rank, step) cells of `steps` steps.
+    """Means over `rank_steps` reported (rank, step) cells in `steps` steps.
 
     `seconds` maps each of `PARTS` to seconds per step; they add up to `step_seconds`.
     """
@@ -42,17 +41,16 @@ class StepTimeBreakdown(NamedTuple):
 
 
 class Exposed(NamedTuple):
-    """Exposed collective time in planes (steps, ranks) of seconds, NaN where unknown."""
+    """Exposed collective time in matrices (steps, ranks) in seconds, NaN if unknown."""
 
     transfer: Matrix
     wait: Matrix
 
 
 def exposed(window: Window, waits: Waits) -> Exposed:
-    """Divide each rank's exposed collective time into transfer and wait for others.
+    """Divide each rank's exposed collective time into transfer and arrival skew.
 
-    A cell with a collective that cannot be divided is NaN in both; one without any time blocked
-    is 0 in both.
+    A cell with an indivisible collective is NaN in both; a cell without blocked time is 0 in both.
     """
     collective = window.planes["collective"].astype(np.float64)
     blocked, transfer = _sums(window, waits)
@@ -63,7 +61,7 @@ def exposed(window: Window, waits: Waits) -> Exposed:
 
 
 def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | None:
-    """Divide the steps of `window`; None where no step was reported."""
+    """Divide the steps in `window`; None without a reported step."""
     reported = ~np.isnan(window.planes["duration"])
     cells = int(reported.sum())
     if not cells:
@@ -84,9 +82,9 @@ def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | N
 
 
 def _sums(window: Window, waits: Waits) -> tuple[Matrix, Matrix]:
-    """Blocked and transfer seconds (steps, ranks) that the records of collectives tell.
+    """Return blocked and transfer seconds (steps, ranks) from the collective records.
 
-    Sends and receives are left out: the hooks count their time as pipeline wait.
+    Sends and receives are excluded: the hooks count them as pipeline wait.
     """
     shape = window.planes["duration"].shape
     rows = waits.rows

@@ -1,17 +1,19 @@
-"""What-if: how long the steps of a window would have taken without one kind of waste.
+"""What-if: a window's step time without one kind of waste.
 
-The model. Every step synchronises all ranks, so the rank with the most self time sets its length,
-and all else in the step (transfer, bubble, pauses) stays as it was. A step therefore gets shorter
-by what the largest self time gets smaller. What follows from that:
-- the rank with the most self time differs from step to step by jitter, which nobody can take out:
-  a step counts only where its longest rank (stage) is so more often than chance makes it, and then
-  by what exceeds the jitter (`_beyond_jitter`): a rank that is slow now and then counts too little;
-- ranks that share cores get slower when the straggler no longer leaves them the machine, which is
-  not counted: on such a machine the gain is too high;
-- a slow rank on a stage with slack costs only what exceeds the limiting stage, and a shorter stage
-  shortens nobody's bubble: there the gain is too low;
-- perfect overlap hides the transfer of the limiting rank entirely, whatever work there is to hide
-  it behind; its wait for others stays.
+The model: every step synchronises all ranks, so the rank with the most self time sets its length.
+Everything else in the step (transfer, bubble, pauses) stays the same. A step therefore shortens by
+the decrease in the largest self time. Consequences:
+
+- The rank with the most self time varies between steps because of jitter, which cannot be removed.
+  A step counts only if its longest rank (stage) is the longest more often than by chance, and then
+  only beyond the jitter (`_beyond_jitter`). A rank that is slow sometimes is underestimated.
+- Ranks that share cores slow down once the straggler no longer leaves them the machine. The model
+  ignores this, so there the gain is too high.
+- A slow rank on a stage with slack costs only its excess over the limiting stage, and a shorter
+  stage does not shorten other stages' bubbles: there the gain is too low.
+- Perfect overlap hides the limiting rank's entire transfer, even without enough work to hide it
+  behind; its arrival skew stays.
+
 Only steps that every rank reported count, without first steps.
 """
 
@@ -29,20 +31,22 @@ from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 
 LEAST_STEPS = 3
-"""Fewer steps are no basis for a what-if."""
+"""Minimum number of steps for a what-if."""
 MOST_CHANCE = 0.01
-"""A rank that is the longest of its stage so often that chance does it in less than one window of
-a hundred; with ten steps of two ranks, the same one in all of them."""
+"""Maximum probability that a rank is so often the longest in its stage by chance, per window.
+
+With ten steps and two ranks, the same rank must be the longest in all of them.
+"""
 WITHOUT_STRAGGLERS = "without stragglers"
 WITHOUT_IMBALANCE = "without stage imbalance"
 WITH_OVERLAP = "with perfect overlap"
 
 
 class WhatIf(NamedTuple):
-    """One scenario over `steps` steps of `world` ranks; None where its facts are unknown.
+    """One scenario over `steps` steps with `world` ranks; None where its inputs are unknown.
 
-    `step_seconds` is the mean step time then, `faster_ratio` the gain in steps per second,
-    `device_hours` the device time that the window would have saved.
+    `step_seconds` is the resulting mean step time, `faster_ratio` the gain in steps per second,
+    `device_hours` the saved device time in the window.
     """
 
     scenario: str
@@ -55,8 +59,8 @@ class WhatIf(NamedTuple):
 def what_if(window: Window, split: Exposed) -> list[WhatIf]:
     """Replay `window` (complete steps only) in each scenario; empty with fewer than `LEAST_STEPS`.
 
-    `split` belongs to the same steps. Imbalance is left out where there are no two known stages;
-    stragglers are unknown where some stages are. Alone on its stage, a rank is never a straggler.
+    `split` covers the same steps. Imbalance is omitted without two known stages; stragglers are
+    unknown if only some stages are known. A rank alone in its stage is never a straggler.
     """
     if len(window.steps) < LEAST_STEPS:
         return []
@@ -75,14 +79,14 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
 
 
 def _without_stragglers(work: Matrix, window: Window) -> Matrix:
-    """Each rank works as long as the low median of its stage; one stage where none is known."""
+    """Give each rank its stage's low median; without known stages, all ranks are one stage."""
     _, where = np.unique(window.stage, return_inverse=True)
     then: Matrix = stage_work(work, window.stage)[:, where]
     return then
 
 
 def _without_imbalance(work: Matrix, window: Window) -> Matrix:
-    """Each stage works as long as the mean of all; a rank keeps what it differs from its own."""
+    """Give each stage the mean work over all stages; a rank keeps its difference from its stage."""
     _, where = np.unique(window.stage, return_inverse=True)
     stages = stage_work(work, window.stage)
     then: Matrix = work - stages[:, where] + stages.mean(axis=1, keepdims=True)
@@ -90,10 +94,10 @@ def _without_imbalance(work: Matrix, window: Window) -> Matrix:
 
 
 def _more_often_than_chance(longest: Integers, group: SmallIntegers) -> Mask:
-    """Steps (steps,) whose `longest` member of a group is so more often than chance makes it.
+    """Return the steps (steps,) whose `longest` member is the longest more often than by chance.
 
-    `group` (members,) says who is alike: each is the longest of its group in as many steps, but for
-    chance. Four alike, the longest of ten steps 2, 2, 1, 2, 2, 2, 2, 2, 2, 2 -> all but the third.
+    `group` (members,) marks comparable members: each would be the longest in equally many steps.
+    Example: four members, longest in ten steps 2, 2, 1, 2, 2, 2, 2, 2, 2, 2 -> all but the third.
     """
     counts = np.bincount(longest, minlength=len(group))
     beyond = np.zeros(len(group), dtype=np.bool_)
@@ -109,10 +113,10 @@ def _more_often_than_chance(longest: Integers, group: SmallIntegers) -> Mask:
 def _beyond_jitter(
     work: Matrix, window: Window, then: Callable[[Matrix, Window], Matrix], often: Mask
 ) -> Vector:
-    """Seconds per step that `then` saves, less what it saves of ranks that are alike.
+    """Return seconds per step that `then` saves, less its saving for equal ranks.
 
-    Alike are those of the same jitter whose medians are the same. Where the step is not `often`,
-    jitter alone explains which rank was the longest.
+    Equal ranks have the same jitter and the same median. Outside the `often` steps, jitter alone
+    explains the longest rank, and the saving is 0.
     """
     usual = _low_median(work)[None, :]
     alike = work - usual + then(usual, window)
@@ -122,19 +126,19 @@ def _beyond_jitter(
 
 
 def _low_median(values: Matrix | Vector) -> Vector:
-    """Low median over the steps: half of them may be slow."""
+    """Return the low median over the steps: half of them may be slow."""
     middle = (len(values) - 1) // 2
     return np.asarray(np.partition(values, middle, axis=0)[middle])
 
 
 def _saved(work: Matrix, then: Matrix) -> Vector:
-    """Seconds per step that the largest self time gets smaller; it never gets larger."""
+    """Return the decrease in the largest self time in seconds per step, at least 0."""
     saved: Vector = np.maximum(work.max(axis=1) - then.max(axis=1), 0.0)
     return saved
 
 
 def _replayed(scenario: str, window: Window, saved: Vector) -> WhatIf:
-    """Over the steps in which it is known what would be saved."""
+    """Return the scenario over the steps with a known saving."""
     replayable = ~np.isnan(saved)
     count, ranks = int(replayable.sum()), window.planes["duration"].shape[1]
     durations = window.planes["duration"][replayable].mean(axis=1, dtype=np.float64)

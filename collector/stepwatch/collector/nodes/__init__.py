@@ -1,4 +1,4 @@
-"""Health of nodes: the state of each, its history, how often it was at fault, and what many share.
+"""Node health: each node's state, history, and fault count, and faults that many nodes share.
 
-Pure but for `fleet`, which reads the store.
+Pure except for `fleet`, which reads the store.
 """

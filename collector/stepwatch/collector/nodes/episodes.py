@@ -1,7 +1,7 @@
-"""From what agents found to when a node had which fact, and how often it was at fault. Pure.
+"""Merges agents' fact reports into episodes, and counts faults. Pure.
 
-An agent that is started anew finds again what is still there: both findings are one episode. An
-end that was reported lies between two episodes, and so does a long time without any report.
+After an agent restart, a fact that still holds is reported again: both reports form one episode. A
+reported end separates two episodes, and so does a long time without any report.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from stepwatch.signals.records import NodeFact
 from .limits import LIMITS, Limits
 
 _KNOWN = frozenset(NodeFact)
-"""A later version may have written others."""
+"""A later version may have written other facts."""
 
 
 class Episode(NamedTuple):
-    """A fact of a node from its beginning to its end, in Unix seconds by the node's clock.
+    """A node's fact from its beginning to its end, in Unix seconds by the node's clock.
 
-    `ended_at` is None where no end was reported: it lasts, or its agent ended before. `received_at`
-    is when a collector learned of it last. `times` is how often it was found, at least. `job` is
-    one that ran there then, empty where none did.
+    `ended_at` is None without a reported end: the fact still holds, or its agent exited before.
+    `received_at` is the time a collector last received it. `times` is a lower bound for the number
+    of reports. `job` is a job that ran at that time, empty without one.
     """
 
     node: str
@@ -45,30 +45,30 @@ class Episode(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """How bad it is by itself."""
+        """The fact's own severity."""
         return severity_of(self)
 
     @property
     def action(self) -> Action:
-        """What to do about it."""
+        """The recommended action."""
         return action_of(self)
 
     @property
     def title(self) -> str:
-        """It in few words."""
+        """A short title."""
         return title(self)
 
     @property
     def over_at(self) -> float:
-        """When it was over, as far as that is known: when it was seen last if nothing else is."""
+        """The known end, or the time last seen."""
         return self.seen_at if self.ended_at is None else self.ended_at
 
 
 def episodes(sighted: Iterable[Sighted], limits: Limits = LIMITS) -> list[Episode]:
-    """Episodes of any nodes, the newest first; the order of `sighted` does not matter.
+    """Return the episodes for any nodes, newest first; the order of `sighted` does not matter.
 
-    An agent saw XID 79 from 100 s to 130 s and was killed, the next one from 150 s to its end at
-    190 s, a third one from 5000 s on: episodes from 5000 s on, and from 100 s to 190 s.
+    Example: one agent saw XID 79 from 100 s to 130 s and was killed, the next saw it from 150 s to
+    its end at 190 s, a third from 5000 s on. The episodes are 5000 s on, and 100 s to 190 s.
     """
     joined: list[Episode] = []
     sightings = {sighting for sighting in sighted if sighting.fact in _KNOWN}
@@ -78,10 +78,10 @@ def episodes(sighted: Iterable[Sighted], limits: Limits = LIMITS) -> list[Episod
 
 
 def faults(of_one_node: Iterable[Episode], since_s: float, limits: Limits = LIMITS) -> int:
-    """How many separate faults a node had that lasted beyond a Unix time.
+    """Return the number of separate faults in one node that lasted beyond a Unix time.
 
-    What it had at once, or one soon after the other, is one fault: a device that is lost reports
-    several XID errors. Evidence is none.
+    Facts at the same time, or soon after each other, are one fault: a lost device reports several
+    XID errors. Evidence does not count.
     """
     count, until = 0, float("-inf")
     bad = (episode for episode in of_one_node if episode.severity is not Severity.EVIDENCE)
@@ -102,7 +102,7 @@ def _order(sighting: Sighted) -> tuple[object, ...]:
 
 
 def _joined(sightings: Sequence[Sighted], rejoin_ns: float) -> list[Episode]:
-    """Episodes of what was found of one fact, in the order in which it began."""
+    """Return episodes from one fact's sightings, ordered by their beginning."""
     groups: list[list[Sighted]] = []
     reach = float("-inf")
     for sighting in sightings:

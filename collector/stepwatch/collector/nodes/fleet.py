@@ -1,4 +1,4 @@
-"""All nodes as they are now, from what the store holds."""
+"""All nodes in their current state, from the store."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from .together import Together, held_back, together
 logger = logging.getLogger(__name__)
 
 MOST_READ = 100_000
-"""Newest facts of a month that are read at once: fifty of each of 2,000 nodes."""
+"""Maximum number of facts per month read at once: fifty for each of 2,000 nodes."""
 _INCIDENTS_READ = 1000
 _FRESH_SECONDS = 2.0
-"""Whoever asks within it is given the same answer: a page asks every two seconds, and so may
-many."""
+"""Cache time for the fleet: pages poll every two seconds, and there may be many."""
 _DAY_S = DAY_NS / NANOSECONDS
 
 
 class Node(NamedTuple):
-    """One node: how it is, when it was received from last (Unix seconds, None never), how often it
-    was at fault, and in how many jobs an incident named it within a month."""
+    """One node.
+
+    `received_at` is the last report in Unix seconds, None without any. `faults_week` and
+    `faults_month` count faults, `jobs_month` the jobs with an incident that named the node.
+    """
 
     name: str
     state: State
@@ -52,15 +54,15 @@ class Node(NamedTuple):
     episodes: tuple[Episode, ...]
 
     def is_offender(self, limits: Limits = LIMITS) -> bool:
-        """Whether it is at fault again and again."""
+        """Return whether the node has repeated faults."""
         week, month = limits.offender_week, limits.offender_month
         return self.faults_week >= week or self.faults_month >= month
 
 
 class Fleet(NamedTuple):
-    """All nodes by name, what many have at once, and when that was read (Unix seconds).
+    """All nodes by name, their shared faults, and the read time (Unix seconds).
 
-    `is_cut` says that there are more facts within the month than are read: counts are lower bounds.
+    `is_cut` is set if the month has more facts than are read: counts are lower bounds.
     """
 
     nodes: Mapping[str, Node]
@@ -69,13 +71,13 @@ class Fleet(NamedTuple):
     is_cut: bool
 
     def counts(self) -> dict[Health, int]:
-        """How many nodes are in each state."""
+        """Return the number of nodes per health state."""
         node_counts = Counter(node.state.health for node in self.nodes.values())
         return {health: node_counts[health] for health in Health}
 
 
 class FleetReader:
-    """Reads the nodes of a store, at most every two seconds."""
+    """Reads a store's nodes, at most every two seconds."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -84,7 +86,7 @@ class FleetReader:
         self._newest: tuple[float, Fleet | sa.exc.SQLAlchemyError] | None = None
 
     def fleet(self) -> Fleet:
-        """All nodes now.
+        """Return all nodes in their current state.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -98,7 +100,7 @@ class FleetReader:
         raise newest.with_traceback(None)
 
     def if_known(self) -> Fleet | None:
-        """All nodes now; None while the store does not answer."""
+        """Return all nodes; None while the store does not answer."""
         try:
             return self.fleet()
         except sa.exc.SQLAlchemyError as error:
@@ -106,7 +108,7 @@ class FleetReader:
             return None
 
     def history(self, name: str) -> list[Episode]:
-        """All episodes of a node that are kept, the newest first.
+        """Return all stored episodes for a node, newest first.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
@@ -117,8 +119,10 @@ class FleetReader:
         return self._clock.monotonic_ns() / NANOSECONDS
 
     def _read_now(self) -> tuple[float, Fleet | sa.exc.SQLAlchemyError]:
-        """All nodes, and from when on they grow old; that the store does not answer is an answer,
-        too: whoever waits for the lock must not each wait for the store as well."""
+        """Return all nodes, or the store's error, with the time from which the result ages.
+
+        The error is cached, too: callers that wait for the lock must not each wait for the store.
+        """
         began = self._seconds()
         try:
             return began, self._read()
@@ -140,10 +144,10 @@ def fleet_of(
     now_s: float,
     limits: Limits = LIMITS,
 ) -> Fleet:
-    """All nodes at `now_s` (Unix seconds). Pure.
+    """Return all nodes at `now_s` (Unix seconds). Pure.
 
-    The clock of a node need not agree with the collectors': windows begin so long before the
-    newest moment that the node itself reported.
+    A node's clock may differ from the collectors' clock, so time windows count back from the node's
+    own reported time.
     """
     of_node: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes(sighted, limits):
@@ -181,7 +185,10 @@ def _node(
 
 
 def _jobs_naming(incidents: Iterable[Mapping[str, Any]], since_s: float) -> dict[str, set[str]]:
-    """The jobs of which an incident since then names a node, by node; not what only informs."""
+    """Return the jobs by node that a recent incident names.
+
+    Informational incidents do not count.
+    """
     jobs: dict[str, set[str]] = defaultdict(set)
     for incident in incidents:
         if incident.get("opened_at", 0.0) < since_s or incident.get("merged_into"):

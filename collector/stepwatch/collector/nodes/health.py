@@ -1,4 +1,4 @@
-"""The health of a node: from what is wrong with it now, and when it reported last. Pure."""
+"""Node health from current faults and the last report. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .limits import LIMITS, Limits
 
 
 class Health(StrEnum):
-    """The state of a node or of a part of it; a node of which nothing is received is unknown."""
+    """Health of a node or a part; a node without reports is unknown."""
 
     FAILED = "failed"
     DEGRADED = "degraded"
@@ -28,9 +28,9 @@ _WORST_FIRST = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
 class State(NamedTuple):
-    """How a node is, why, what to do, and since when (Unix seconds), None where that is unknown.
+    """A node's health, reason, action, and start (Unix seconds, None if unknown).
 
-    `facts` are those that are present, the worst first; of a silent node those known last.
+    `facts` are the present ones, worst first; for a stale node, the last known ones.
     """
 
     health: Health
@@ -43,10 +43,10 @@ class State(NamedTuple):
 def present(
     of_node: Collection[Episode], received_at: float, limits: Limits = LIMITS
 ) -> list[Episode]:
-    """Facts that lasted when the node was received from last, the worst and newest first.
+    """Return the facts that held at the node's last report, worst and newest first.
 
-    Agents repeat a fact that lasts as often as they report: one that was not repeated since its
-    agent was started anew is over, though nobody reported its end.
+    Agents repeat a lasting fact in every report. A fact that was not repeated after its agent's
+    restart is over, even without a reported end.
     """
     lasting = [
         episode
@@ -62,7 +62,7 @@ def present(
 def state_of(
     of_node: Collection[Episode], received_at: float, now_s: float, limits: Limits = LIMITS
 ) -> State:
-    """How a node is that was received from last at `received_at` (Unix seconds, 0 never)."""
+    """Return a node's state; `received_at` is its last report (Unix seconds, 0 without any)."""
     if not received_at:
         why = "its agent sends no report of the node; upgrade the agent"
         return State(Health.UNKNOWN, why, Action.NONE, None)
@@ -74,7 +74,7 @@ def state_of(
 
 
 def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]:
-    """How one part of a node is, by its own facts; unknown where the node or the part is."""
+    """Return a part's health from its own facts; unknown if the node or the part is unknown."""
     if node.health is Health.UNKNOWN:
         return Health.UNKNOWN, Action.NONE
     now = [episode for episode in node.facts if episode in of_part]
@@ -114,7 +114,7 @@ def _words(bad: Sequence[Episode]) -> str:
 
 
 def named(episode: Episode) -> str:
-    """A fact and the part that has it, in few words."""
+    """Return a fact's title with its affected part."""
     return f"{episode.title} ({episode.subject})" if episode.subject else episode.title
 
 

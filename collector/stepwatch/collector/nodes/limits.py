@@ -1,4 +1,4 @@
-"""The numbers of `thresholds.toml`."""
+"""The values in `thresholds.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwatch.signals.thresholds import load
 
 
 class Limits(NamedTuple):
-    """When a node is silent, and who is a repeat offender; see `thresholds.toml`."""
+    """Limits for stale nodes and repeat offenders; see `thresholds.toml`."""
 
     silent_seconds: float
     rejoin_seconds: float
@@ -19,4 +19,4 @@ class Limits(NamedTuple):
 
 
 LIMITS = load(__package__, Limits)
-"""The shipped numbers."""
+"""The shipped values."""

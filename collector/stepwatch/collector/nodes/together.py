@@ -1,6 +1,6 @@
-"""Many nodes with one fault at once: what they share is at fault, or the probe. Pure.
+"""Faults that many nodes have at the same time: the common cause or the probe is at fault. Pure.
 
-`detect.node_fault` has the same for the nodes of one job, and the numbers.
+`detect.node_fault` has the same rule for one job's nodes, and the limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .health import Health, State, named
 
 
 class Together(NamedTuple):
-    """A fact that `nodes` have at once, of `reporting` nodes that report."""
+    """A fact that `nodes` have at the same time, among `reporting` nodes that report."""
 
     fact: NodeFact
     code: int
@@ -27,7 +27,7 @@ class Together(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What that means, in one line."""
+        """The conclusion in one line."""
         return (
             f"many at once: {len(self.nodes)} of {self.reporting} nodes have {self.title}; "
             f"likely one common cause (driver roll-out, fabric, cooling): {SHARED_WORDS}"
@@ -35,7 +35,7 @@ class Together(NamedTuple):
 
 
 def together(states: Mapping[str, State]) -> list[Together]:
-    """What too many of the nodes that report have at once to be faults of their own."""
+    """Return the facts that too many reporting nodes share to be individual faults."""
     reporting = {
         name: state for name, state in states.items() if state.health is not Health.UNKNOWN
     }
@@ -52,8 +52,10 @@ def together(states: Mapping[str, State]) -> list[Together]:
 
 
 def held_back(name: str, state: State, shared: list[Together]) -> State:
-    """`state`, where its worst fact is one that many nodes have, with the action of the worst one
-    that they do not, or none."""
+    """Return `state` with another action, if many nodes share its worst fact.
+
+    The action is that of its worst unshared fact, or none.
+    """
     many = {(fault.fact, fault.code): fault for fault in shared if name in fault.nodes}
     bad = [episode for episode in state.facts if episode.severity is not Severity.EVIDENCE]
     if not bad or (bad[0].fact, bad[0].code) not in many:
