@@ -1,4 +1,4 @@
-"""Typed fault injection, addressed by (rank, step): what drills and tests break on purpose."""
+"""Typed fault injection, addressed by (rank, step), for drills and tests."""
 
 from .injector import Injector
 from .specs import FAULTS, Fault, parse_fault

@@ -1,4 +1,4 @@
-"""Triggers the faults of one rank at the points that its trainer announces."""
+"""Triggers one rank's faults at the points that its trainer announces."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .specs import Fault, Kill, NanGradients, SkewedShard, StageImbalance, parse
 from .triggers import corrupt, first_with_elements, trigger
 
 SEPARATOR = ";"
-"""Between faults in STEPWATCH_FAULTS."""
+"""Separates the faults in STEPWATCH_FAULTS."""
 F = TypeVar("F", bound=Fault)
 
 
 class Injector:
-    """Holds the faults of one rank; without any, every call returns at once.
+    """Holds one rank's faults; if it has none, every call returns at once.
 
     Args:
-        faults: of all ranks and attempts.
-        rank, attempt: who this is.
-        stage_ranks: ranks of the same pipeline stage, for faults of a whole stage.
+        faults: the faults for all ranks and attempts.
+        rank, attempt: this rank and its attempt.
+        stage_ranks: ranks in the same pipeline stage, for faults that hit a whole stage.
         log: file that gets one JSON line when a fault first triggers: fault, rank, step and `at`,
             Unix seconds.
     """
@@ -76,7 +76,7 @@ class Injector:
         )
 
     def reach(self, point: str, step: int) -> None:
-        """Trigger what is due at this point of this step.
+        """Trigger the faults that are due at this point in this step.
 
         Points: step, data, forward, backward, optimizer, collective (before it is entered),
         transfer (inside one), `checkpoint:<stage>`.
@@ -88,7 +88,7 @@ class Injector:
                     self._spent.add(fault)
 
     def due(self, kind: type[F], step: int) -> F | None:
-        """The fault of this kind that the trainer itself is to commit now, once; None without."""
+        """Return the due fault of this kind that the trainer itself has to commit, once; else None."""
         for fault in self._faults:
             if isinstance(fault, kind) and fault.active(step) and fault not in self._spent:
                 self._note(fault, step)
@@ -97,7 +97,7 @@ class Injector:
         return None
 
     def skew(self, step: int) -> float:
-        """How many times longer than its peers' this rank's samples are to be in this step."""
+        """Return the factor by which this rank's samples exceed its peers' in this step."""
         for fault in self._faults:
             if isinstance(fault, SkewedShard) and fault.active(step):
                 self._note(fault, step)
@@ -105,7 +105,7 @@ class Injector:
         return 1.0
 
     def transform(self, point: str, step: int, tensors: Iterable[Any]) -> None:
-        """Corrupt the first of `tensors` that has elements, in place and once, if a fault is due.
+        """Corrupt the first non-empty tensor in `tensors`, in place and once, if a fault is due.
 
         Points: parameters.
         """
@@ -120,14 +120,14 @@ class Injector:
     def poison(self, module: Any, step: Callable[[], int]) -> None:
         """Trigger gradient faults in `module`, as its backward computes them.
 
-        `step` returns the step under way. The gradient is this rank's own: DDP and FSDP2 have not
+        `step` returns the current step. The gradient is this rank's own: DDP and FSDP2 have not
         reduced it yet.
         """
         if not any(isinstance(fault, NanGradients) for fault in self._faults):
             return
 
         def before_forward(owner: Any, _inputs: object) -> None:
-            # Not earlier: FSDP2 shows the parameter that backward uses in forward only.
+            # Not earlier: FSDP2 exposes the parameter that backward uses only in forward.
             fault = self.due(NanGradients, step()) if owner.training else None
             if fault is not None:
                 _poison_once(next(owner.parameters(recurse=False)), fault)

@@ -1,4 +1,4 @@
-"""The faults there are, and the text that names one: `name[:key=value,...]`."""
+"""The available faults, and the text that names one: `name[:key=value,...]`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stepwatch.signals.phrases import closest_hint
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong on one rank of one attempt, from `step` until before `until`.
+    """A fault on one rank in one attempt, from `step` until before `until`.
 
-    `until` 0 means to the end. `point` is where in the step it triggers.
+    `until` 0 means to the end. `point` is the point in the step at which it triggers.
     """
 
     name: ClassVar[str]
@@ -28,24 +28,24 @@ class Fault:
     attempt: int = 0
 
     def active(self, step: int) -> bool:
-        """Whether this step is one of those in which it triggers."""
+        """Return whether the fault triggers in this step."""
         return step >= self.step and (self.until == 0 or step < self.until)
 
     def describe(self) -> str:
-        """The fault as text that `parse_fault` reads back."""
+        """Return the fault as text that `parse_fault` reads."""
         values = ",".join(f"{key}={value}" for key, value in dataclasses.asdict(self).items())
         return f"{self.name}:{values}"
 
 
 @dataclass(frozen=True)
 class Slowness(Fault):
-    """Something takes `seconds` longer in each `every`-th step, counted from `step`."""
+    """An operation takes `seconds` longer in each `every`-th step, counted from `step`."""
 
     seconds: float = 0.15
     every: int = 1
 
     def active(self, step: int) -> bool:
-        """Whether this step is one of those in which it triggers."""
+        """Return whether the fault triggers in this step."""
         return super().active(step) and (step - self.step) % self.every == 0
 
 
@@ -59,7 +59,7 @@ class SlowCompute(Slowness):
 
 @dataclass(frozen=True)
 class StageImbalance(Slowness):
-    """Forward takes longer on every rank that shares the pipeline stage of `rank`."""
+    """Forward takes longer on every rank in `rank`'s pipeline stage."""
 
     name: ClassVar[str] = "stage-imbalance"
     point: ClassVar[str] = "forward"
@@ -78,7 +78,7 @@ class SlowData(Slowness):
 class SlowCollective(Slowness):
     """The rank arrives in time, but one of its collectives moves data `seconds` longer: a bad link.
 
-    Whoever shares the collective leaves it later too.
+    Every rank in the collective leaves it later, too.
     """
 
     name: ClassVar[str] = "slow-collective"
@@ -97,7 +97,7 @@ class SkewedShard(Fault):
 
 @dataclass(frozen=True)
 class CheckpointStall(Slowness):
-    """The rank's checkpoints stall the loop `seconds` longer, as on storage that others use too."""
+    """The rank's checkpoints stall the loop `seconds` longer, as on shared storage."""
 
     name: ClassVar[str] = "checkpoint-stall"
     point: ClassVar[str] = "checkpoint:begin"
@@ -106,7 +106,7 @@ class CheckpointStall(Slowness):
 
 @dataclass(frozen=True)
 class MemoryGrowth(Fault):
-    """The rank keeps `nbytes` more of host memory with every step, and touches them."""
+    """The rank allocates `nbytes` more host memory in every step and touches it."""
 
     name: ClassVar[str] = "memory-growth"
     point: ClassVar[str] = "step"
@@ -124,14 +124,14 @@ class Hang(Fault):
 
 @dataclass(frozen=True)
 class GilLock(Hang):
-    """As `hang`, but asleep in native code that keeps the interpreter lock: no thread runs."""
+    """Like `hang`, but asleep in native code that keeps the interpreter lock: no thread runs."""
 
     name: ClassVar[str] = "gil-lock"
 
 
 @dataclass(frozen=True)
 class WrongOrder(Fault):
-    """The rank issues two collectives of that step in swapped order."""
+    """The rank issues two collectives in that step in swapped order."""
 
     name: ClassVar[str] = "wrong-order"
     point: ClassVar[str] = "order"
@@ -139,7 +139,7 @@ class WrongOrder(Fault):
 
 @dataclass(frozen=True)
 class WrongShape(Fault):
-    """The rank passes one collective of that step a tensor of another shape."""
+    """The rank passes a tensor with another shape to one collective in that step."""
 
     name: ClassVar[str] = "wrong-shape"
     point: ClassVar[str] = "shape"
@@ -157,7 +157,7 @@ class Stop(Fault):
 class Kill(Fault):
     """The rank's process is killed (SIGKILL), as by the kernel's OOM killer.
 
-    `stage` names the point of a checkpoint's life to die at instead of the start of the step.
+    `stage` names the checkpoint stage to die at, instead of the start of the step.
     """
 
     name: ClassVar[str] = "kill"
@@ -167,7 +167,7 @@ class Kill(Fault):
 
 @dataclass(frozen=True)
 class NanGradients(Fault):
-    """One of the rank's own gradients holds a NaN, before the ranks add theirs up; once."""
+    """One of the rank's own gradients holds a NaN before the ranks sum their gradients; once."""
 
     name: ClassVar[str] = "nan-gradients"
     point: ClassVar[str] = "gradients"
@@ -175,7 +175,7 @@ class NanGradients(Fault):
 
 @dataclass(frozen=True)
 class FlipBit(Fault):
-    """One bit of the rank's first parameter flips in that step, as in silent data corruption.
+    """One bit in the rank's first parameter flips in that step, as in silent data corruption.
 
     `bit` counts from the lowest and wraps at the width of the parameter's type.
     """
@@ -207,14 +207,14 @@ FAULTS: dict[str, type[Fault]] = {
         FlipBit,
     )
 }
-"""Every fault by its name."""
+"""Every fault by name."""
 
 
 def parse_fault(text: str, kinds: Mapping[str, type[Fault]] = FAULTS) -> Fault | None:
-    """Read `name[:key=value,...]`, the name of one of `kinds`; `none` is no fault.
+    """Read `name[:key=value,...]`, where `name` is a key in `kinds`; `none` returns None.
 
     Raises:
-        UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
+        UsageError: unknown name or key, or an invalid value; names the nearest valid one.
     """
     name, _, options = text.partition(":")
     if name == "none" and not options:

@@ -1,4 +1,4 @@
-"""What each fault does when its moment has come."""
+"""The action of each fault when it is due."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_USLEEP = 0xFFFFFFFF
 
 
 def trigger(fault: Fault, grown_memory: list[bytearray]) -> bool:
-    """Do what the fault does at its point; returns whether it may trigger again.
+    """Perform the fault's action at its point; return whether it may trigger again.
 
-    `grown_memory` holds the memory of a rank whose memory grows.
+    `grown_memory` holds the memory that a rank with memory growth has allocated.
     """
     if isinstance(fault, Slowness):
         time.sleep(fault.seconds)
@@ -41,7 +41,7 @@ def trigger(fault: Fault, grown_memory: list[bytearray]) -> bool:
 
 
 def first_with_elements(tensors: Iterable[Any]) -> Any:
-    """This rank's piece of the first tensor of which it has one; None without."""
+    """Return this rank's piece of the first tensor with local elements; None without one."""
     return next((local for local in map(_local, tensors) if local.numel()), None)
 
 

@@ -13,9 +13,9 @@ from stepwatch.signals.stderr.keeping import keep_stderr
 def main() -> NoReturn:
     """Run this rank; exit codes: 0 done, 1 problem, 2 wrong usage, 75 preempted."""
     keep_stderr()
-    # What is imported stays: looking through it again and again takes a fifth of the import.
+    # Freeze the imported objects: collecting them again and again takes a fifth of the import.
     gc.disable()
-    # Only now: torch and numpy start threads, and none may run before.
+    # Import only now: torch and numpy start threads, and none may run before.
     from stepwatch.trainer.config.configure import configure
     from stepwatch.trainer.run.rank import run_rank
 
@@ -29,9 +29,9 @@ def main() -> NoReturn:
             )
         run_rank(options)
     except StepwatchError as error:
-        # Every rank prints its error: the cause may be known to one rank only.
+        # Every rank prints its error: only one rank may know the cause.
         print(f"stepwatch: {error}", file=sys.stderr)
-        # Handlers at exit, the hooks' among them, read the cause here.
+        # Exit handlers, the hooks' among them, read the cause here.
         sys.last_value = error
         sys.exit(2 if isinstance(error, UsageError) else 1)
 

@@ -1,4 +1,4 @@
-"""Integrity of files: digests, and JSON documents that hold their own digest."""
+"""File integrity: digests, and JSON documents that hold their own digest."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DOCUMENT_LIMIT_BYTES = 64 << 20
 
 
 class UnreadableError(ValueError):
-    """A file that is there and could not be read: that says nothing of its content."""
+    """A file that exists and could not be read; its content may be valid."""
 
 
 def file_digest(path: Path, *, from_storage: bool = False) -> str:
-    """SHA-256 of a file as hex.
+    """Return a file's SHA-256 as hex.
 
     Args:
-        path: of the file.
+        path: the file's path.
         from_storage: drop the kernel's cached pages first, so that the bytes come from the storage.
     Raises:
         OSError: the file cannot be read.
@@ -40,7 +40,7 @@ def file_error(
 ) -> str | None:
     """Compare a file with its size in bytes and its digest.
 
-    Returns the reason why it is invalid, or None. A name with a folder in it is invalid.
+    Return the reason why it is invalid, or None. A name with a folder in it is invalid.
 
     Raises:
         UnreadableError: it could not be read.
@@ -66,7 +66,7 @@ def json_bytes(value: Any) -> bytes:
 
 
 def content_digest(value: Any) -> str:
-    """SHA-256, as hex, of a JSON value's canonical form."""
+    """Return the SHA-256, as hex, of a JSON value's canonical form."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -96,7 +96,7 @@ def read_sealed(path: Path, version: int) -> dict[str, Any]:
         raise ValueError("is damaged (not JSON)") from error
     if not isinstance(document, dict) or not {"sha256", "version"} <= set(document):
         raise ValueError("is damaged (no digest or version)")
-    # JSON turns tuples into lists, so the digest is of the parsed form.
+    # JSON turns tuples into lists, so the digest covers the parsed form.
     if document.pop("sha256") != content_digest(document):
         raise ValueError("does not match its own digest")
     if (actual_version := document.pop("version")) != version:

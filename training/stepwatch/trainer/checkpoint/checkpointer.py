@@ -23,9 +23,9 @@ from .write import Ranks, verify_checkpoint, write_checkpoint
 
 @dataclass
 class CheckpointResult:
-    """How one checkpoint ended; times in seconds.
+    """The outcome of one checkpoint; times in seconds.
 
-    `durable_seconds` and `bytes` are None where it never became durable, `failure` is None where
+    `durable_seconds` and `bytes` are None if it never became durable, `failure` is None if
     nothing failed.
     """
 
@@ -50,7 +50,7 @@ def _stager() -> DefaultStager:
 
 
 def _is_spent(stager: DefaultStager) -> bool:
-    """Whether a stager can stage no more: torch 2.11 closes each after its first state."""
+    """Return whether a stager can stage no more: torch 2.11 closes each after its first state."""
     inner = getattr(stager, "_state_dict_stager", None)
     return not getattr(inner, "_deepcopy_dispatch", True)
 
@@ -58,16 +58,16 @@ def _is_spent(stager: DefaultStager) -> bool:
 class Checkpointer:
     """Writes checkpoints under `root`; keeps the newest `keep` and the newest verified one.
 
-    It writes one checkpoint at a time: `save` waits for the one before, so check `busy` first. A
+    It writes one checkpoint at a time: `save` waits for the previous one, so check `busy` first. A
     checkpoint that fails is a result in `results`, never an exception in the training loop.
 
     Args:
-        root: directory of all checkpoints.
+        root: directory for all checkpoints.
         ranks: the ranks that write together.
         keep: number of checkpoints to keep.
-        asynchronous: write on a thread while training goes on.
-        on_stage: called with a stage and a step at each stage of a checkpoint (fault injection).
-        on_result: called with the result of every checkpoint, verified or failed.
+        asynchronous: write on a thread while training continues.
+        on_stage: called with a stage and a step at each checkpoint stage (fault injection).
+        on_result: called with every checkpoint's result, verified or failed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Checkpointer:
 
     @property
     def busy(self) -> bool:
-        """Whether this rank still writes a checkpoint."""
+        """Return whether this rank still writes a checkpoint."""
         return self._pending is not None and not self._pending.done()
 
     def save(
@@ -121,7 +121,7 @@ class Checkpointer:
                 self.wait(None)
 
     def wait(self, timeout_seconds: float | None) -> bool:
-        """Wait for the checkpoint in flight; returns whether it ended in time.
+        """Wait for the checkpoint in flight; return whether it ended in time.
 
         Raises:
             RuntimeError: a collective between the ranks failed.

@@ -1,9 +1,9 @@
 """The layout of the checkpoint directory.
 
 step-00000040/      published and complete: the directory got this name by a rename
-.saving-00000060/   being written; a crash leaves it behind and the next start deletes it
+.saving-00000060/   being written; a crash leaves it, and the next start deletes it
 .leaving-00000020/  being deleted
-quarantine/         invalid checkpoints, each with its reason in a file of the same name
+quarantine/         invalid checkpoints, each with its reason in a file with the same name
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _UNFINISHED = re.compile(r"\.(saving|leaving)-\d{8,12}")
 
 
 def published_path(root: Path, step: int) -> Path:
-    """Path of the checkpoint of `step` once it is complete."""
+    """Return the path of `step`'s checkpoint once it is complete."""
     return root / f"step-{step:08d}"
 
 
 def saving_path(root: Path, step: int) -> Path:
-    """Path of the checkpoint of `step` while it is written."""
+    """Return the path of `step`'s checkpoint while it is written."""
     return root / f".saving-{step:08d}"
 
 
 def published_steps(root: Path) -> list[int]:
-    """Steps of all published checkpoints, newest first; empty where the directory is missing."""
+    """Return the steps of all published checkpoints, newest first; empty without a directory."""
     if not root.is_dir():
         return []
     matches = (_PUBLISHED.fullmatch(path.name) for path in root.iterdir())
@@ -37,7 +37,7 @@ def published_steps(root: Path) -> list[int]:
 
 
 def remove_unfinished(root: Path) -> list[str]:
-    """Delete checkpoints that a crash left half written or half deleted; returns their names."""
+    """Delete checkpoints that a crash left half written or half deleted; return their names."""
     if not root.is_dir():
         return []
     leftovers = [path for path in root.iterdir() if _UNFINISHED.fullmatch(path.name)]
@@ -58,7 +58,7 @@ def remove_checkpoint(root: Path, step: int) -> None:
 
 
 def quarantine(root: Path, step: int, reason: str) -> Path:
-    """Move an invalid checkpoint to the quarantine and write the reason; returns its new path.
+    """Move an invalid checkpoint to the quarantine and write the reason; return its new path.
 
     Raises:
         OSError: the directory cannot be written.
@@ -74,12 +74,12 @@ def quarantine(root: Path, step: int, reason: str) -> Path:
 
 
 def is_marked_verified(root: Path, step: int) -> bool:
-    """Whether the checkpoint was read back and verified after it was written."""
+    """Return whether the checkpoint was verified after it was written."""
     return (published_path(root, step) / VERIFIED_NAME).is_file()
 
 
 def steps_to_delete(steps: list[int], verified: set[int], keep: int) -> list[int]:
-    """Steps that retention deletes: all but the newest `keep` and the newest verified one."""
+    """Return the steps to delete: all but the newest `keep` and the newest verified one."""
     ordered = sorted(steps, reverse=True)
     retained = set(ordered[: max(1, keep)])
     newest_verified = max((step for step in ordered if step in verified), default=None)

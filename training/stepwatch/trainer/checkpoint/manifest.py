@@ -1,4 +1,4 @@
-"""The manifest of one checkpoint: size and digest of every file, and identity of the run."""
+"""One checkpoint's manifest: size and digest of every file, and the run's identity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class FileEntry:
-    """Size in bytes and SHA-256 of one file."""
+    """One file's size in bytes and SHA-256."""
 
     size: int
     sha256: str
@@ -32,7 +32,7 @@ class CheckpointManifest:
     """The content of a checkpoint.
 
     `identity` must be equal in the run that resumes from it, `run` is the run manifest, `progress`
-    holds world, mesh, optimizer steps and sequences read.
+    holds world, mesh, optimizer steps and the number of sequences read.
     """
 
     step: int
@@ -43,7 +43,7 @@ class CheckpointManifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Bytes in all files."""
         return sum(entry.size for entry in self.files.values())
 
 
@@ -57,10 +57,10 @@ def write_manifest(directory: Path, manifest: CheckpointManifest) -> None:
 
 
 def read_manifest(directory: Path) -> CheckpointManifest:
-    """Read and check the manifest of a checkpoint.
+    """Read and check a checkpoint's manifest.
 
     Raises:
-        ValueError: it is missing, too large, damaged or of another version; the message is the
+        ValueError: it is missing, too large, damaged or has another version; the message is the
             reason.
         UnreadableError: it could not be read.
     """
@@ -77,7 +77,7 @@ def read_manifest(directory: Path) -> CheckpointManifest:
 
 
 def entry_of(path: Path) -> FileEntry:
-    """Return size and digest of a file as it is now.
+    """Return a file's current size and digest.
 
     Raises:
         OSError: it cannot be read.
@@ -86,5 +86,5 @@ def entry_of(path: Path) -> FileEntry:
 
 
 def entry_error(directory: Path, name: str, entry: FileEntry) -> str | None:
-    """Read one file back from storage; returns the reason why it is invalid, or None."""
+    """Read one file from storage; return the reason why it is invalid, or None."""
     return file_error(directory, name, entry.size, entry.sha256, from_storage=True)

@@ -1,7 +1,7 @@
-"""Reads DCP's `.metadata`, a pickle, without running what it names.
+"""Reads DCP's `.metadata`, a pickle, without running any code that it names.
 
-torch reads tensors with `weights_only`, its own metadata without. Here the bytes are those that the
-manifest lists, and only the types of torch's metadata are made from them.
+torch reads tensors with `weights_only`, but its own metadata without it. Here the manifest's digest
+covers the bytes, and only torch's metadata types are constructed from them.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _TYPES = frozenset({
     ("pathlib._local", "PosixPath"),
     ("collections", "OrderedDict"),
 })  # fmt: skip
-"""What torch 2.10 to 2.13 writes into the metadata of tensors and bytes."""
+"""Types that torch 2.10 to 2.13 writes into the metadata for tensors and bytes."""
 
 
 class MetadataReader(FileSystemReader):
-    """DCP's reader of the checkpoint in `directory`, whose metadata must be that of `manifest`."""
+    """DCP's reader for the checkpoint in `directory`, whose metadata must match `manifest`."""
 
     def __init__(self, directory: Path, manifest: CheckpointManifest) -> None:
         super().__init__(directory)
@@ -49,10 +49,10 @@ class MetadataReader(FileSystemReader):
         self._entry = manifest.files.get(METADATA_NAME)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """The metadata.
+        """Return the metadata.
 
         Raises:
-            ValueError: it is not that of the manifest, or holds other than metadata.
+            ValueError: it differs from the manifest's digest, or holds anything except metadata.
             OSError: it cannot be read.
         """
         data = self._metadata.read_bytes()
@@ -66,7 +66,7 @@ class MetadataReader(FileSystemReader):
 
 
 def read_metadata(data: bytes) -> Metadata:
-    """The metadata in `data`.
+    """Return the metadata in `data`.
 
     Raises:
         ValueError: it is no metadata, or names anything else.
@@ -82,7 +82,7 @@ def read_metadata(data: bytes) -> Metadata:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A type of torch's metadata, or a dtype."""
+        """Return a torch metadata type, or a dtype."""
         if (module, name) in _TYPES:
             return super().find_class(module, name)
         if module == "torch" and isinstance(dtype := getattr(torch, name, None), torch.dtype):

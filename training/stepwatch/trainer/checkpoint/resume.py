@@ -1,4 +1,4 @@
-"""Resume: rank 0 chooses the newest valid checkpoint, every rank loads its part of it."""
+"""Resume: rank 0 chooses the newest valid checkpoint, every rank loads its part."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .state import (
 from .write import Ranks
 
 _ANEW, _INCOMPATIBLE = -1, -2
-"""What rank 0 broadcasts instead of a step."""
+"""Values that rank 0 broadcasts instead of a step."""
 
 
 def choose_checkpoint(
     root: Path, ranks: Ranks, identity: Mapping[str, Any]
 ) -> tuple[CheckpointManifest | None, list[Rejection]]:
-    """Choose the checkpoint to resume from; None to start anew.
+    """Choose the checkpoint to resume from; None to start from step 0.
 
     Only rank 0 reads, quarantines and lists rejections; the others use its choice.
 

@@ -25,7 +25,7 @@ class Rejection:
 
 
 def validated(directory: Path) -> CheckpointManifest:
-    """Read every byte of a checkpoint and compare it with its manifest.
+    """Read every byte in a checkpoint and compare it with the manifest.
 
     Raises:
         ValueError: it is invalid; the message is the reason.
@@ -41,13 +41,13 @@ def validated(directory: Path) -> CheckpointManifest:
 
 
 def require_own(root: Path) -> None:
-    """Check that this user alone may have written the checkpoints below `root`.
+    """Check that only this user may have written the checkpoints below `root`.
 
-    Weights, optimizer and digests of another user's checkpoint are whatever that user likes. It is
-    refused, and stays as it is.
+    Another user controls the weights, optimizer state and digests in their own checkpoint. This
+    function refuses it and does not move it.
 
     Raises:
-        CheckpointError: another user may have; the message names the path.
+        CheckpointError: another user may have written one; the message names the path.
         OSError: a folder cannot be read or written.
     """
     steps = layout.published_steps(root)
@@ -69,8 +69,8 @@ def require_own(root: Path) -> None:
 def newest_valid(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]:
     """Return the newest valid checkpoint, if any, and every newer one, which is invalid.
 
-    Invalid ones are moved to the quarantine. Where that fails they stay and are skipped, and so do
-    those that could not be read.
+    Invalid ones move to the quarantine. If that fails, they stay and are skipped, and so are
+    unreadable ones.
     """
     rejections: list[Rejection] = []
     for step in layout.published_steps(root):
@@ -91,7 +91,7 @@ def _rejected(root: Path, step: int, reason: str) -> Rejection:
 
 
 def require_same_identity(manifest: CheckpointManifest, identity: Mapping[str, Any]) -> None:
-    """Compare the identity of this run with that of the checkpoint to resume from.
+    """Compare this run's identity with that of the checkpoint to resume from.
 
     Raises:
         CheckpointError: the message names the first key that differs, with both values.

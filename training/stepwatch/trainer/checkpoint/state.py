@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, with names that do not depend on the mesh."""
+"""A checkpoint's tensors, with names that do not depend on the mesh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def materialise_moments(model: LocalModel) -> None:
-    """Allocate the AdamW state of every parameter, as zeros, where it does not exist yet."""
+    """Allocate missing AdamW state for every parameter, as zeros."""
     for parameter in model.named_parameters().values():
         state = model.optimizer.state[parameter]
         if not state:
@@ -23,7 +23,7 @@ def materialise_moments(model: LocalModel) -> None:
 
 
 def optimizer_steps(model: LocalModel) -> int:
-    """Updates that the optimizer has made; the same for every parameter."""
+    """Return the number of updates that the optimizer has made; the same for every parameter."""
     states = [model.optimizer.state[p] for p in model.named_parameters().values()]
     return int(states[0]["step"]) if states and "step" in states[0] else 0
 
@@ -35,7 +35,7 @@ def set_optimizer_steps(model: LocalModel, steps: int) -> None:
 
 
 def state_tensors(model: LocalModel) -> dict[str, Tensor]:
-    """Every tensor to save or to load into, by a name that is the same on every mesh."""
+    """Return every tensor to save or to load into, by a name that is the same on every mesh."""
     tensors: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters().items():
         tensors[f"model.{name}"] = parameter.detach()
@@ -46,12 +46,12 @@ def state_tensors(model: LocalModel) -> dict[str, Tensor]:
 
 
 def random_key(rank: int) -> str:
-    """Name of one rank's random-number state."""
+    """Return the name of one rank's random-number state."""
     return f"random.{rank}"
 
 
 def random_state(rank: int, device: torch.device) -> dict[str, Any]:
-    """This rank's random-number state: uint8 tensors by name."""
+    """Return this rank's random-number state: uint8 tensors by name."""
     states = {random_key(rank): torch.get_rng_state()}
     if device.type != "cpu":
         module = torch.get_device_module(device)

@@ -1,4 +1,4 @@
-"""Writes one checkpoint with all ranks: write, digest, publish by a rename, read back.
+"""Writes one checkpoint with all ranks: write, digest, publish by a rename, verify.
 
 Every function here may run on a checkpoint thread; collectives use only the ranks' own group.
 """
@@ -38,19 +38,19 @@ from .manifest import (
 from .metadata import METADATA_NAME
 
 _NOT_FOR_ALL = 0o775
-"""All users may read a checkpoint, whatever the umask is, but not write it."""
+"""All users may read a checkpoint, regardless of the umask, but not write it."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks that write one checkpoint together, and this rank among them."""
+    """The ranks that write one checkpoint together, and this rank's place among them."""
 
     rank: int
     world: int
     group: dist.ProcessGroup
 
     def all_succeeded(self, succeeded: bool) -> bool:
-        """Whether every rank succeeded; every rank calls this."""
+        """Return whether every rank succeeded; every rank calls this."""
         flag = torch.tensor([1 if succeeded else 0], dtype=torch.int32)
         dist.all_reduce(flag, dist.ReduceOp.MIN, group=self.group)
         return bool(flag.item())
@@ -58,7 +58,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Written:
-    """A durable checkpoint: bytes of all its files, seconds until it was durable."""
+    """A durable checkpoint: bytes in all its files, seconds until it was durable."""
 
     size: int
     seconds: float
@@ -111,7 +111,7 @@ def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
 
 
 class _Writer(FileSystemWriter):
-    """DCP's writer, which calls `at("files")` before it writes this rank's files."""
+    """DCP's writer, which calls `on_stage("files")` before it writes this rank's files."""
 
     def __init__(self, directory: Path, on_stage: Callable[[str], None]) -> None:
         super().__init__(directory, sync_files=True)
@@ -127,7 +127,7 @@ class _Writer(FileSystemWriter):
         try:
             return super().write_data(plan, planner)
         except RuntimeError as error:
-            # torch's archive writer raises its own RuntimeError over the OSError of the storage.
+            # torch's archive writer raises its own RuntimeError over the storage's OSError.
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from error
             raise
@@ -170,10 +170,10 @@ def write_checkpoint(
     ranks: Ranks,
     on_stage: Callable[[str], None],
 ) -> Written:
-    """Write `tensors` and publish them as the checkpoint of `manifest.step`.
+    """Write `tensors` and publish them as the checkpoint for `manifest.step`.
 
     Args:
-        root: directory of the checkpoints; the same on every rank.
+        root: directory for the checkpoints; the same on every rank.
         manifest: without files; they are added here.
         tensors: staged on the host; they must not change meanwhile.
         ranks: the ranks that write together.
@@ -195,7 +195,7 @@ def write_checkpoint(
 
 
 def verify_checkpoint(root: Path, step: int, ranks: Ranks, on_stage: Callable[[str], None]) -> None:
-    """Read the checkpoint back, each rank its own files, and mark it verified.
+    """Verify the checkpoint, each rank its own files, and mark it as verified.
 
     Raises:
         CheckpointError: a file differs from its manifest, or cannot be read.

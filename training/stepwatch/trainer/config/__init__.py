@@ -1,1 +1,1 @@
-"""Configuration: options, flags and files, and what of them can be checked without torch."""
+"""Configuration: options, flags and files, and the checks that need no torch."""

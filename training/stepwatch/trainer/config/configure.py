@@ -41,7 +41,7 @@ _METAVARS = {"int": "N", "float": "X", "str": "WORD", "bool": "YES|NO", "MeshSha
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare one flag per option, grouped by section; a flag that is not given stays None."""
+    """Declare one flag per option, grouped by section; a flag that is absent stays None."""
     parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
     parser.add_argument(
         "--fault",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
-    """Make the parser of `python -m stepwatch.trainer`."""
+    """Build the parser for `python -m stepwatch.trainer`."""
     parser = Parser(
         prog=prog,
         description="Train a byte-level transformer on any mesh, observed by stepwatch.",
@@ -160,7 +160,7 @@ def _checked_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
 
 
 def resolve(flags: argparse.Namespace) -> Options:
-    """Resolve the configuration from parsed flags and the file they name.
+    """Resolve the configuration from parsed flags and the file that they name.
 
     Raises:
         UsageError: a key is unknown (the message names the nearest), or a value does not have the
@@ -183,10 +183,10 @@ def resolve(flags: argparse.Namespace) -> Options:
 
 
 def configure(arguments: Sequence[str], prog: str) -> tuple[Options, list[str]]:
-    """Parse flags and resolve the configuration; returns it and the values of `--fault`.
+    """Parse flags and resolve the configuration; return it and the values for `--fault`.
 
     Raises:
-        UsageError: as `resolve`, or a flag is unknown (the message names the nearest).
+        UsageError: as in `resolve`, or a flag is unknown (the message names the nearest).
     """
     flags = _checked_flags(build_parser(prog), arguments)
     return resolve(flags), list(flags.fault)

@@ -1,4 +1,4 @@
-"""Fits the mesh to the ranks that an elastic job has now."""
+"""Fits the mesh to the ranks that an elastic job currently has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fit_mesh(options: Options, world: int) -> MeshShape:
     """Return the configured mesh with its data axes shrunk to `world` ranks; pp and tp stay.
 
     dp_replicate shrinks first, then dp_shard. The batch stays the same, so each remaining rank
-    reads more of it.
+    reads more sequences.
 
     Raises:
         UsageError: no data axis fits `world`, or it does not divide the batch.

@@ -1,4 +1,4 @@
-"""The mesh pp x dp_replicate x dp_shard x tp: its shape and the coordinates of a rank in it."""
+"""The mesh pp x dp_replicate x dp_shard x tp: its shape and a rank's coordinates in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AXES = ("pp", "dp_replicate", "dp_shard", "tp")
 
 @dataclass(frozen=True)
 class MeshShape:
-    """Ranks along each axis; an axis of 1 is not used."""
+    """Ranks along each axis; an axis with size 1 is unused."""
 
     pp: int = 1
     dp_replicate: int = 1
@@ -21,7 +21,7 @@ class MeshShape:
 
     @property
     def world(self) -> int:
-        """Ranks of the whole mesh."""
+        """Ranks in the whole mesh."""
         return self.pp * self.dp_replicate * self.dp_shard * self.tp
 
     @property
@@ -31,11 +31,11 @@ class MeshShape:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Ranks along each of `AXES`."""
+        """Ranks along each axis in `AXES`."""
         return (self.pp, self.dp_replicate, self.dp_shard, self.tp)
 
     def coordinates_of(self, rank: int) -> MeshCoordinates:
-        """Coordinates of a rank, 0 <= rank < world."""
+        """Return a rank's coordinates, 0 <= rank < world."""
         coordinates = []
         for size in reversed(self.sizes):
             rank, coordinate = divmod(rank, size)
@@ -44,7 +44,7 @@ class MeshShape:
 
     @property
     def flag(self) -> str:
-        """The shape as `parse_mesh` reads it."""
+        """The shape as text for `parse_mesh`."""
         return ",".join(f"{axis}={size}" for axis, size in zip(AXES, self.sizes, strict=True))
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class MeshShape:
 
 @dataclass(frozen=True)
 class MeshCoordinates:
-    """Coordinates of one rank in a mesh."""
+    """One rank's coordinates in a mesh."""
 
     shape: MeshShape
     pp: int
@@ -64,7 +64,7 @@ class MeshCoordinates:
 
     @property
     def data_rank(self) -> int:
-        """Slice of every batch that this rank reads, 0 <= data_rank < shape.data_ranks."""
+        """The slice that this rank reads from every batch, 0 <= data_rank < shape.data_ranks."""
         return self.dp_replicate * self.shape.dp_shard + self.dp_shard
 
     @property

@@ -1,7 +1,7 @@
-"""Every option of the trainer with its type, default and line of help.
+"""Every trainer option with its type, default and help line.
 
 An option is a flag (`--checkpoint-every 50`) and a TOML key under its section
-(`[checkpoint]` / `checkpoint_every = 50`). Section names are the fields of `Options`.
+(`[checkpoint]` / `checkpoint_every = 50`). Section names are the fields in `Options`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCALINGS = ("none", "linear", "sqrt")
 
 
 def option(default: Any, help_text: str, choices: tuple[str, ...] = ()) -> Any:
-    """Declare one option with its default, help line and, where closed, its values."""
+    """Declare one option with its default, its help line and, for a closed set, its values."""
     return field(default=default, metadata={"help": help_text, "choices": choices})
 
 
@@ -104,7 +104,7 @@ class OptimizerOptions:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """Interval, retention and mode of checkpoints."""
+    """Checkpoint interval, retention and mode."""
 
     checkpoint_every: int = option(20, "steps between checkpoints; 0: only after the last step")
     checkpoint_keep: int = option(2, "newest checkpoints to keep, besides the newest verified one")
@@ -126,7 +126,7 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class Options:
-    """The resolved configuration of one run."""
+    """One run's resolved configuration."""
 
     run: RunOptions = RunOptions()
     model: ModelOptions = ModelOptions()

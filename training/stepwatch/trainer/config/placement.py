@@ -6,12 +6,12 @@ STAGES_PER_RANK = {"gpipe": 1, "1f1b": 1, "interleaved": 2, "zero-bubble": 2, "z
 
 
 def stage_count(schedule: str, pp: int) -> int:
-    """Stages of the whole pipeline; 1 without a pipeline."""
+    """Return the number of stages in the whole pipeline; 1 without a pipeline."""
     return pp * STAGES_PER_RANK[schedule] if pp > 1 else 1
 
 
 def stages_of_rank(schedule: str, pp: int, rank: int) -> list[int]:
-    """Stage indices on pipeline rank `rank`.
+    """Return the stage indices on pipeline rank `rank`.
 
     Two stages a rank on two ranks: interleaved gives [0, 2] and [1, 3], zbv (a V) [0, 3] and
     [1, 2].
@@ -23,13 +23,14 @@ def stages_of_rank(schedule: str, pp: int, rank: int) -> list[int]:
 
 
 def layers_of_stage(layers: int, stages: int, stage: int) -> range:
-    """Global indices of the layers on one stage; `stages` divides `layers`."""
+    """Return the global layer indices on one stage; `stages` divides `layers`."""
     share = layers // stages
     return range(stage * share, (stage + 1) * share)
 
 
 def ideal_bubble(schedule: str, pp: int, microbatches: int) -> float:
-    """Idle fraction of a pipeline whose forward, input and weight gradients take equal time.
+    """Return the idle fraction of a pipeline in which forward, input gradients and weight gradients
+    take equal time.
 
     (p - 1) / (v m + p - 1) for p ranks, m micro-batches and v stages per rank:
     https://arxiv.org/abs/2104.04473, section 2.2. For the zero-bubble schedules it is an upper

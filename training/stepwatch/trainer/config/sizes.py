@@ -13,7 +13,7 @@ VOCABULARY = 256
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Shape of the decoder: counts, and the base of the rotary frequencies."""
+    """The decoder's shape: counts, and the base of the rotary frequencies."""
 
     name: str
     layers: int
@@ -25,12 +25,12 @@ class ModelSize:
 
     @property
     def head_width(self) -> int:
-        """Width of one attention head."""
+        """One attention head's width."""
         return self.width // self.heads
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of one layer that matrix products use."""
+        """Weights in one layer that matrix products use."""
         attention = self.width * self.head_width * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.width * self.feed_forward
 
@@ -41,10 +41,11 @@ class ModelSize:
         return 2 * VOCABULARY * self.width + self.layers * self.layer_parameters + norms
 
     def flops_per_token(self, sequence_length: int) -> float:
-        """Training FLOPs per token: 6 per matrix weight, 12 x layers x width x length of attention.
+        """Return training FLOPs per token: 6 per matrix weight, and those for attention.
 
-        The convention of PaLM, appendix B (https://arxiv.org/abs/2204.02311): recomputation is not
-        counted, and attention is counted in full although the causal half is never needed.
+        Attention takes 12 x layers x width x length. The convention is from PaLM, appendix B
+        (https://arxiv.org/abs/2204.02311): recomputation does not count, and attention counts in
+        full although the causal half is never needed.
         """
         weights = self.layers * self.layer_parameters + VOCABULARY * self.width
         return 6.0 * weights + 12.0 * self.layers * self.width * sequence_length

@@ -1,4 +1,4 @@
-"""Chooses the torch mechanism for the data axes of a mesh: DDP or FSDP2."""
+"""Chooses the torch mechanism for a mesh's data axes: DDP or FSDP2."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ SPLIT_BACKWARD = ("zero-bubble", "zbv")
 
 
 def splits_backward(options: Options) -> bool:
-    """Whether the pipeline computes weight gradients later than input gradients."""
+    """Return whether the pipeline computes weight gradients later than input gradients."""
     return options.parallel.mesh.pp > 1 and options.parallel.schedule in SPLIT_BACKWARD
 
 
 def uses_ddp(options: Options) -> bool:
-    """Whether DistributedDataParallel keeps the replicas equal.
+    """Return whether DistributedDataParallel keeps the replicas equal.
 
-    FSDP2 with shards of one rank replaces it in two cases. Under tensor parallelism DDP's buckets
-    cannot flatten the parameters. With a split backward DDP's hooks run before the weight
+    FSDP2 with one-rank shards replaces it in two cases. Under tensor parallelism, DDP's buckets
+    cannot flatten the parameters. With a split backward, DDP's hooks run before the weight
     gradients exist, and the replicas drift apart without an error.
     """
     mesh = options.parallel.mesh
@@ -26,5 +26,5 @@ def uses_ddp(options: Options) -> bool:
 
 
 def uses_fsdp(options: Options) -> bool:
-    """Whether FSDP2 shards or replicates the parameters (HSDP where both)."""
+    """Return whether FSDP2 shards or replicates the parameters (HSDP if both)."""
     return options.parallel.mesh.data_ranks > 1 and not uses_ddp(options)

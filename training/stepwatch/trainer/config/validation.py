@@ -148,7 +148,7 @@ _CHECKS = (
 
 
 def validate(options: Options) -> None:
-    """Check everything that can be known before launch.
+    """Check everything that can be checked before launch.
 
     Raises:
         UsageError: names the first combination that cannot work, with the reason.
@@ -183,7 +183,7 @@ def validate_faults(options: Options, faults: Iterable[Fault]) -> None:
 
 
 def warnings_for(options: Options) -> list[str]:
-    """Warn of what works but costs: too few micro-batches, with the idle time that follows."""
+    """Warn about costly settings: too few micro-batches, with the idle time that follows."""
     parallel, pp = options.parallel, options.parallel.mesh.pp
     if pp > 1 and parallel.microbatches < pp:
         idle = ideal_bubble(parallel.schedule, pp, parallel.microbatches)

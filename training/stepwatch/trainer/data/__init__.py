@@ -1,1 +1,1 @@
-"""Training data: source text, shards with a manifest, the order of sequences, batches."""
+"""Training data: source text, shards with a manifest, sequence order, batches."""

@@ -1,4 +1,4 @@
-"""Sequences of bytes in memory-mapped shards."""
+"""Byte sequences in memory-mapped shards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .manifest import Manifest
 
 
 class Dataset:
-    """Sequences of `length` input bytes and the `length` target bytes that follow each of them.
+    """Sequences of `length` input bytes; the target of each byte is the byte after it.
 
     Args:
         directory: holds the shards.
-        manifest: of the shards; verify them first (`shard_error`).
+        manifest: describes the shards; verify them first (`shard_error`).
         length: tokens per sequence.
         quarantined: indices of shards to skip.
     Raises:
@@ -49,7 +49,7 @@ class Dataset:
         return int(self._ends[-1])
 
     def read(self, numbers: list[int]) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets, both int64 of shape (len(numbers), length)."""
+        """Return inputs and targets, both int64 with shape (len(numbers), length)."""
         rows = np.stack([self._row(number) for number in numbers]).astype(np.int64)
         tokens = torch.from_numpy(rows)
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()

@@ -1,4 +1,4 @@
-"""Held-out text: what follows, in the source, the text that is trained on."""
+"""Held-out text: the source text after the training text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELD_OUT_NAME = "held-out.bin"
 
 
 def write_held_out(directory: Path, data: str | None, used_bytes: int, size: int) -> None:
-    """Write `size` bytes of the source text that follow its first `used_bytes`.
+    """Write the `size` source bytes that follow the first `used_bytes`.
 
     Raises:
         DataError: there are fewer, or a file or the directory cannot be used.
@@ -41,12 +41,12 @@ def write_held_out(directory: Path, data: str | None, used_bytes: int, size: int
 
 
 class HeldOut:
-    """The batches of every evaluation: the same sequences, in the order of the text.
+    """The batches for every evaluation: the same sequences, in text order.
 
     Args:
-        directory: holds what `write_held_out` wrote.
-        batch_slice: the part of every batch to read.
-        batches: of an evaluation.
+        directory: holds the file from `write_held_out`.
+        batch_slice: the part to read from every batch.
+        batches: number of batches in an evaluation.
         length: tokens per sequence.
     """
 
@@ -67,5 +67,5 @@ class HeldOut:
 
 
 def held_out_bytes(batches: int, batch: int, length: int) -> int:
-    """Bytes of so many batches of `batch` sequences, with the target of the last one."""
+    """Return the bytes in `batches` batches with `batch` sequences each, plus the last target."""
     return batches * batch * length + 1

@@ -1,4 +1,4 @@
-"""Batches of one data rank; one thread reads ahead."""
+"""One data rank's batches; one thread reads ahead."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .dataset import Dataset
 from .order import sequence_numbers
 
 Batch = tuple[Tensor, Tensor]
-"""Inputs and targets, both int64 of shape (sequences, length)."""
+"""Inputs and targets, both int64 with shape (sequences, length)."""
 
 
 @dataclass(frozen=True)
 class BatchSlice:
-    """The part of every global batch that one data rank reads: `part` of `parts` of `batch`."""
+    """The part that one data rank reads from every global batch: `part` of `parts` of `batch`."""
 
     batch: int
     part: int
@@ -27,11 +27,11 @@ class BatchSlice:
 
 
 class Loader:
-    """Iterates over the batches of steps `first` up to `last`, in order.
+    """Iterates over the batches for steps `first` up to `last`, in order.
 
     Args:
         dataset: sequences to read.
-        batch_slice: the part of every batch to read.
+        batch_slice: the part to read from every batch.
         first, last: steps, `last` excluded.
         ahead: batches to read before the loop asks for them.
         before_next: called with the step inside every `next` (fault injection).

@@ -1,4 +1,4 @@
-"""The manifest of a sharded dataset: size and digest of every shard and source file."""
+"""A sharded dataset's manifest: size and digest of every shard and source file."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the shards' names and digests: the identity of the data."""
+        """SHA-256 over the shards' names and digests: the data's identity."""
         return content_digest([asdict(shard) for shard in self.shards])
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Write the manifest of `directory` durably, with its own digest inside.
+    """Write the manifest for `directory` durably, with its own digest inside.
 
     Raises:
         OSError: the directory cannot be written.
@@ -59,10 +59,10 @@ def _parsed(body: dict[str, Any]) -> Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read and check the manifest of `directory`.
+    """Read and check the manifest in `directory`.
 
     Raises:
-        DataError: it is missing, too large, damaged or of another version.
+        DataError: it is missing, too large, damaged or has another version.
     """
     path = directory / MANIFEST_NAME
     try:

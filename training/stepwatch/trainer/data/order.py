@@ -1,7 +1,7 @@
-"""The order of sequences: a function of seed and position only, the same on every mesh.
+"""The sequence order: a function of seed and position only, the same on every mesh.
 
-Step `s` reads positions `s * batch` up to `(s + 1) * batch` of an endless row of epochs; each data
-rank reads its slice of those positions.
+Step `s` reads positions `s * batch` up to `(s + 1) * batch` in an endless row of epochs; each data
+rank reads its slice of these positions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from stepwatch.signals.arrays import Integers
 
 @lru_cache(maxsize=2)
 def epoch_order(count: int, seed: int, epoch: int) -> Integers:
-    """Permutation of `count` sequence numbers for one epoch, int64 of shape (count,).
+    """Return one epoch's permutation of `count` sequence numbers, int64 with shape (count,).
 
-    The order is that of raw Philox words: words [7, 3, 5] give [1, 2, 0]. It stays equal over
+    The order follows raw Philox words: words [7, 3, 5] give [1, 2, 0]. It stays equal over
     numpy releases; numpy does not promise this for `permutation`.
     """
     words = np.random.Philox(key=[seed, epoch]).random_raw(count)
@@ -27,9 +27,9 @@ def epoch_order(count: int, seed: int, epoch: int) -> Integers:
 def sequence_numbers(
     step: int, batch: int, part: int, parts: int, count: int, seed: int
 ) -> list[int]:
-    """Sequence numbers that data rank `part` of `parts` reads in `step`.
+    """Return the sequence numbers that data rank `part` of `parts` reads in `step`.
 
-    `batch` is the sequences of one step over all ranks; `parts` divides it.
+    `batch` counts the sequences in one step over all ranks; `parts` divides it.
     """
     size = batch // parts
     start = step * batch + part * size

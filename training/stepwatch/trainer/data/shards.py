@@ -24,7 +24,7 @@ def _write_shard(directory: Path, index: int, content: bytes) -> Shard:
 
 
 def build_shards(directory: Path, data: str | None, limit_bytes: int) -> Manifest:
-    """Cut the source text into shards of `SHARD_BYTES` under `directory` and write the manifest.
+    """Cut the source text into shards with `SHARD_BYTES` under `directory` and write the manifest.
 
     Files are joined by a newline; the same text always gives the same shards.
 
@@ -55,10 +55,10 @@ def build_shards(directory: Path, data: str | None, limit_bytes: int) -> Manifes
 
 
 def check_sources(manifest: Manifest, data: str | None, limit_bytes: int) -> None:
-    """Compare the source text with the manifest of the shards.
+    """Compare the source text with the shards' manifest.
 
     Raises:
-        DataError: the source is another one, or a file changed, appeared or vanished.
+        DataError: the source differs, or a file changed, appeared or vanished.
     """
     source = chosen_source(data)
     advice = "put it back, or start a new --run-dir"
@@ -73,9 +73,9 @@ def check_sources(manifest: Manifest, data: str | None, limit_bytes: int) -> Non
 
 
 def prepare_shards(directory: Path, data: str | None, limit_bytes: int) -> Manifest:
-    """Return the manifest of the shards in `directory`; build the shards first if there are none.
+    """Return the manifest for the shards in `directory`; build the shards first if there are none.
 
-    `data` may itself be a directory of shards with a manifest; then nothing is built.
+    `data` may itself be a directory with shards and a manifest; then nothing is built.
 
     Raises:
         DataError: see `build_shards`, `check_sources` and `read_manifest`.

@@ -17,7 +17,7 @@ _EXCLUDED = {"site-packages", "dist-packages", "__pycache__"}
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of the source text: path relative to the source's root, size in bytes, SHA-256."""
+    """One file in the source text: path relative to the source's root, size in bytes, SHA-256."""
 
     path: str
     size: int
@@ -26,7 +26,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """A directory and the pattern of the files below it; or one file."""
+    """A directory with a file pattern, or one file."""
 
     root: Path
     pattern: str
@@ -63,9 +63,9 @@ def _is_text(content: bytes) -> bool:
 
 
 def read_source(source: Source, limit_bytes: int) -> Iterator[tuple[SourceFile, bytes]]:
-    """Yield text files in sorted order, up to `limit_bytes` in all; the last file may be cut.
+    """Yield text files in sorted order, up to `limit_bytes` in total; the last file may be cut.
 
-    The digest is of the bytes that are yielded. Empty files, and files with a NUL byte in their
+    The digest covers the yielded bytes. Empty files, and files with a NUL byte in their
     first 4 KiB, are skipped.
 
     Raises:

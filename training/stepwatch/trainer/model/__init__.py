@@ -1,1 +1,1 @@
-"""The decoder that is trained: layers, initial weights, optimizer and learning rate."""
+"""The trained decoder: layers, initial weights, optimizer and learning rate."""

@@ -27,7 +27,7 @@ _KEPT = frozenset(
         torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     }
 )
-"""Results that selective checkpointing keeps, because they cost most to recompute."""
+"""Results that selective checkpointing keeps, because recomputing them costs most."""
 
 
 def _keep_costly(_context: Any, op: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
@@ -47,7 +47,7 @@ _KINDS: dict[str, RunBody] = {"full": _full, "selective": _selective}
 
 
 def checkpoint_activations(stage: DecoderStage, kind: str) -> None:
-    """Set every layer of `stage` to recompute all (`full`) or some (`selective`) activations.
+    """Set every layer in `stage` to recompute all (`full`) or some (`selective`) activations.
 
     `keep` changes nothing.
     """

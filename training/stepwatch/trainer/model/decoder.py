@@ -1,6 +1,6 @@
 """The decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 
-The name of a layer holds its global index on every stage. So parameter names are unique over the
+A layer's name holds its global index on every stage. So parameter names are unique over the
 whole pipeline, and any other mesh can load a checkpoint.
 """
 
@@ -26,9 +26,9 @@ def keep_activations(
 
 
 def rotary_angles(head_width: int, length: int, base: float) -> Tensor:
-    """Cosines and sines of the rotary positions, float32 of shape (2, length, head_width / 2).
+    """Return the rotary positions' cosines and sines, float32, shape (2, length, head_width / 2).
 
-    The frequencies are those of RoFormer, equation 15 (https://arxiv.org/abs/2104.09864).
+    The frequencies follow RoFormer, equation 15 (https://arxiv.org/abs/2104.09864).
     """
     exponents = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
     angles = torch.outer(torch.arange(length, dtype=torch.float64), base**-exponents)
@@ -56,7 +56,7 @@ class Attention(nn.Module):
 
     def _heads(self, projected: Tensor) -> Tensor:
         batch, length, _ = projected.shape
-        # Under tensor parallelism a rank holds only some of the heads: -1 counts those.
+        # Under tensor parallelism a rank holds only some heads: -1 counts them.
         return projected.view(batch, length, -1, self.head_width).transpose(1, 2)
 
     def forward(self, hidden: Tensor, angles: Tensor) -> Tensor:
@@ -103,11 +103,11 @@ class Layer(nn.Module):
 
 
 class DecoderStage(nn.Module):
-    """The layers of one pipeline stage, with the embedding on the first and the head on the last.
+    """One pipeline stage's layers, with the embedding on the first and the head on the last.
 
     Args:
         size: the whole model's size.
-        layers: global indices of the layers of this stage.
+        layers: global indices of this stage's layers.
         first, last: whether this stage embeds bytes, and whether it ends in logits.
         length: tokens per sequence.
     """

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 STANDARD_DEVIATION = 0.02
-"""Of GPT-2 (https://github.com/openai/gpt-2/blob/master/src/model.py) and most decoders since."""
+"""From GPT-2 (https://github.com/openai/gpt-2/blob/master/src/model.py) and most later decoders."""
 
 
 def _generator(seed: int, name: str, device: torch.device) -> torch.Generator:

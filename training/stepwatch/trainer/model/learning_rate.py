@@ -8,7 +8,7 @@ from stepwatch.trainer.config.options import OptimizerOptions
 
 
 def peak_rate(options: OptimizerOptions, batch: int) -> float:
-    """Peak learning rate for `batch` sequences per step.
+    """Return the peak learning rate for `batch` sequences per step.
 
     Linear scaling: https://arxiv.org/abs/1706.02677. Square root, usual for Adam:
     https://arxiv.org/abs/2205.10287.
@@ -19,7 +19,7 @@ def peak_rate(options: OptimizerOptions, batch: int) -> float:
 
 
 def rate_at(step: int, steps: int, options: OptimizerOptions, batch: int) -> float:
-    """Learning rate of `step` (from 0) in a run of `steps`."""
+    """Return the learning rate for `step` (from 0) in a run with `steps` steps."""
     peak = peak_rate(options, batch)
     if step < options.warmup:
         return peak * (step + 1) / options.warmup

@@ -1,4 +1,4 @@
-"""AdamW over all stages of a rank, with weight decay on matrices only."""
+"""AdamW over all stages on a rank, with weight decay on matrices only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import nn
 from stepwatch.trainer.config.options import OptimizerOptions
 
 BETAS = (0.9, 0.95)
-"""Of Llama (https://arxiv.org/abs/2302.13971, section 2.3)."""
+"""From Llama (https://arxiv.org/abs/2302.13971, section 2.3)."""
 
 
 def build_optimizer(modules: Sequence[nn.Module], options: OptimizerOptions) -> torch.optim.AdamW:
-    """Make the optimizer; `set_rate` sets its learning rate before every step."""
+    """Build the optimizer; `set_rate` sets its learning rate before every step."""
     parameters = [p for module in modules for p in module.parameters()]
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": options.weight_decay},

@@ -1,1 +1,1 @@
-"""One rank's share of the model under the mesh: process groups, sharding and the pipeline."""
+"""One rank's share of the model under the mesh: process groups, sharding and pipeline."""

@@ -1,4 +1,4 @@
-"""The time that the stages of a pipeline are busy."""
+"""The busy time of pipeline stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class BusyTime:
-    """Host time inside the stages of this rank, in nanoseconds, without the waits between them.
+    """Host time inside this rank's stages, in nanoseconds, without the waits between them.
 
     On CUDA this is the time to enqueue, not to compute: use the bubble that the hooks measure.
     """

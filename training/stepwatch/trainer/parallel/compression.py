@@ -11,13 +11,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 POWERSGD_RANK = 4
 POWERSGD_START = 10
-"""Steps of plain all-reduce before compression; PowerSGD needs at least 2 with error feedback."""
+"""Plain all-reduce steps before compression; PowerSGD needs at least 2 with error feedback."""
 
 
 def average_in_bf16(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """Average a bucket in bfloat16, which halves the bytes to send.
 
-    torch has such a hook too, but only for NCCL and XCCL.
+    torch has a similar hook, but only for NCCL and XCCL.
     """
     gradients: Tensor = bucket.buffer()
     sent = gradients.to(torch.bfloat16).div_(group.size())

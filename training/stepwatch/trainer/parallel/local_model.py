@@ -1,4 +1,4 @@
-"""The part of the model that one rank holds: its stages, divided by the mesh, and the optimizer."""
+"""One rank's part of the model: its stages, divided by the mesh, and the optimizer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .runtime import Runtime
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The stages of one rank and their optimizer.
+    """One rank's stages and their optimizer.
 
-    `stages` own the parameters under their global names. `modules` are what to call for each
-    stage: the stage itself, or the DDP module around it. `stage_count` is of the whole pipeline.
+    `stages` own the parameters under their global names. `modules` holds the callable for each
+    stage: the stage itself, or the DDP module around it. `stage_count` counts the whole pipeline.
     """
 
     size: ModelSize
@@ -37,21 +37,21 @@ class LocalModel:
 
     @property
     def has_first(self) -> bool:
-        """Whether this rank holds the first stage, which takes the bytes."""
+        """Return whether this rank holds the first stage, which takes the bytes."""
         return 0 in self.stage_indices
 
     @property
     def has_last(self) -> bool:
-        """Whether this rank holds the last stage, which computes the loss."""
+        """Return whether this rank holds the last stage, which computes the loss."""
         return self.stage_count - 1 in self.stage_indices
 
     def named_parameters(self) -> dict[str, nn.Parameter]:
-        """Parameters of this rank by their global name."""
+        """Return this rank's parameters by global name."""
         return {name: p for stage in self.stages for name, p in stage.named_parameters()}
 
 
 def autocast_dtype(options: Options) -> torch.dtype | None:
-    """Dtype of autocast; None in fp32, and where FSDP2 casts instead."""
+    """Return autocast's dtype; None in fp32, and if FSDP2 casts instead."""
     low = options.model.precision == "bf16"
     return torch.bfloat16 if low and not uses_fsdp(options) else None
 
@@ -71,7 +71,7 @@ def _stage(index: int, count: int, size: ModelSize, options: Options) -> Decoder
 
 
 def build_local_model(options: Options, runtime: Runtime) -> LocalModel:
-    """Build, initialise and divide the stages of this rank."""
+    """Build, initialise and divide this rank's stages."""
     size = model_sizes()[options.model.model]
     schedule, shape = options.parallel.schedule, options.parallel.mesh
     count = stage_count(schedule, shape.pp)

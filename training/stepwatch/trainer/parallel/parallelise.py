@@ -75,7 +75,7 @@ def shard_data(stage: DecoderStage, data: DeviceMesh, precision: str, *, pipelin
 
 
 def data_mesh(mesh: DeviceMesh, shape: MeshShape) -> DeviceMesh:
-    """Return the axes of the mesh for FSDP2: dp_shard, or both data axes for HSDP."""
+    """Return the mesh axes for FSDP2: dp_shard, or both data axes for HSDP."""
     if shape.dp_replicate > 1:
         return mesh["dp_replicate", "dp_shard"]
     return mesh["dp_shard"]
@@ -91,7 +91,7 @@ def _replicate(stage: DecoderStage, mesh: DeviceMesh, compression: str) -> Distr
 
 
 def parallelise(stage: DecoderStage, mesh: DeviceMesh, options: Options) -> nn.Module:
-    """Divide one stage over the mesh; returns the module to call."""
+    """Divide one stage over the mesh; return the module to call."""
     shape = options.parallel.mesh
     if shape.tp > 1:
         shard_tensors(stage, mesh["tp"])

@@ -1,6 +1,6 @@
 """The pipeline: torch's schedule over this rank's stages.
 
-Only a run with stages imports it: torch's pipelining brings its compiler, seconds of each start.
+Only a run with stages imports it: torch's pipelining imports its compiler, which takes seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process groups, the device and the mesh coordinates of one rank."""
+"""One rank's process groups, device and mesh coordinates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwatch.trainer.config.mesh import AXES, MeshCoordinates, MeshShape
 
 @dataclass(frozen=True)
 class Runtime:
-    """The process groups, device and mesh coordinates of one rank.
+    """One rank's process groups, device and mesh coordinates.
 
     `control_group` is a Gloo group over all ranks for everything but training steps. A checkpoint
     thread can use it while a step uses the other groups.
@@ -36,7 +36,7 @@ class Runtime:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this is rank 0, which prints and writes files for all ranks."""
+        """Return whether this is rank 0, which prints and writes files for all ranks."""
         return self.rank == 0
 
     @property
@@ -54,7 +54,7 @@ def launched_rank(environment: Mapping[str, str], shape: MeshShape) -> tuple[int
     """Read rank and world size from the launcher's environment and compare them with the mesh.
 
     Raises:
-        ConfigurationError: a variable of torchrun is missing or not a valid number.
+        ConfigurationError: a torchrun variable is missing or not a valid number.
         UsageError: the mesh needs another number of ranks.
     """
     try:
@@ -108,7 +108,7 @@ def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
         ) from error
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return store
-    # torchrun's store outlives a restart and still holds the addresses of the dead ranks:
+    # torchrun's store outlives a restart and still holds the dead ranks' addresses:
     # https://github.com/pytorch/pytorch/issues/135712
     return PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 

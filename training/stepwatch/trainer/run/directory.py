@@ -1,4 +1,4 @@
-"""The run directory: names of what it holds, and how launcher and ranks find it."""
+"""The run directory: its file names, and how launcher and ranks find it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def launcher_directory(directory: str) -> Iterator[Path]:
 def rank_directory(directory: str) -> Path:
     """Return the given directory, or a temporary one with the same path on all ranks of a launch.
 
-    The path of the temporary one can be guessed, so it must be this user's alone.
+    The temporary path can be guessed, so only this user may own it.
 
     Raises:
         ConfigurationError: it cannot be created, or another user made it.

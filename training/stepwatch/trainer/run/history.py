@@ -1,4 +1,4 @@
-"""The history of a run over all its attempts: rank 0 appends a line per step to a file."""
+"""A run's history over all its attempts: rank 0 appends a line per step to a file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class History:
             try:
                 self._add(json.loads(line))
             except (ValueError, TypeError, AttributeError):
-                break  # a line that a full disk or a crash cut off; drop it and what follows
+                break  # a full disk or a crash cut this line off; drop it and all later lines
 
     def _add(self, row: dict[str, Any]) -> None:
         if "from_step" in row:
@@ -95,7 +95,7 @@ class History:
         return line
 
     def restart(self) -> None:
-        """Drop all lines: the run starts anew."""
+        """Drop all lines: the run starts from step 0."""
         self.steps, self.resumes, self.checkpoints, self.evaluations = [], [], [], []
         self._rewrite()
 

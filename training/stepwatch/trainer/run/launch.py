@@ -29,8 +29,9 @@ from .directory import (
 from .preemption import EXIT_PREEMPTED
 
 RENDEZVOUS = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=3"
-"""Seconds to wait for more nodes once enough have joined, and to detect a lost one (6). A job of
-two nodes that loses one makes no progress for 20 s, with torch's defaults of 30 and 15 for 43 s."""
+"""Seconds to wait for more nodes once enough have joined, and to detect a lost one (6). A two-node
+job that loses a node makes no progress for 20 s; with torch's defaults of 30 and 15, for 43 s.
+"""
 
 
 def torchrun_command(options: Options) -> list[str]:
@@ -59,7 +60,7 @@ def torchrun_command(options: Options) -> list[str]:
 
 
 def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the ranks, with one thread each by default and the faults.
+    """Return the ranks' environment, with one thread each by default and the faults.
 
     Raises:
         UsageError: a fault is not valid.
@@ -67,7 +68,7 @@ def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> d
     for fault in faults:
         parse_fault(fault)
     changed = {"OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", "1")}
-    # A store shared over restarts gives new ranks the addresses of dead ones:
+    # A store shared over restarts gives new ranks the dead ranks' addresses:
     # https://github.com/pytorch/pytorch/issues/135712
     changed["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     if faults:
@@ -111,7 +112,7 @@ def launch(options: Options, faults: Sequence[str]) -> int:
     """Validate, prepare the data, start the ranks and return the exit code.
 
     Raises:
-        StepwatchError: something cannot be used; no process was started.
+        StepwatchError: an input cannot be used; no process was started.
     """
     validate(options)
     validate_faults(options, filter(None, map(parse_fault, faults)))
@@ -124,5 +125,5 @@ def launch(options: Options, faults: Sequence[str]) -> int:
 
 
 def under_torchrun(environment: Mapping[str, str]) -> bool:
-    """Whether torchrun started this process."""
+    """Return whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in environment

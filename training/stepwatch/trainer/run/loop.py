@@ -30,11 +30,11 @@ def _require_finite(session: Session, outcome: Outcome, number: int) -> None:
 
 
 def checkpoint_due(completed_steps: int, steps: int, every: int, *, overdue: bool) -> bool:
-    """Whether to start a checkpoint after `completed_steps` completed steps of `steps`.
+    """Return whether to start a checkpoint after `completed_steps` of `steps`.
 
     Args:
         completed_steps: completed steps.
-        steps: steps of the run.
+        steps: steps in the run.
         every: steps between checkpoints; 0 means only after the last step.
         overdue: whether an earlier checkpoint was due and could not start.
     """
@@ -42,7 +42,7 @@ def checkpoint_due(completed_steps: int, steps: int, every: int, *, overdue: boo
 
 
 def _checkpoint(session: Session, completed_steps: int, outcome: Outcome, *, overdue: bool) -> bool:
-    """Start a checkpoint if one is due; returns whether it is overdue.
+    """Start a checkpoint if one is due; return whether it is overdue.
 
     A due checkpoint does not start while another one is being written, except the last, nor while
     the loss is not finite. All ranks decide alike, because `outcome` is equal on all ranks.
@@ -78,7 +78,7 @@ def _evaluate(session: Session, completed_steps: int) -> None:
 
 
 def _train(session: Session) -> tuple[bool, list[StepLine]]:
-    """Train to the last step or until SIGTERM; returns whether SIGTERM came, and the steps."""
+    """Train to the last step or until SIGTERM; return whether SIGTERM arrived, and the steps."""
     options, lines, overdue = session.options, list[StepLine](), False
     sequences = options.parallel.batch // options.parallel.mesh.data_ranks
     ended = time.monotonic()
@@ -113,7 +113,7 @@ def _train(session: Session) -> tuple[bool, list[StepLine]]:
 
 
 def _finish_preempted(session: Session, run_dir: Path, completed_steps: int) -> None:
-    """Write the last checkpoint within the grace period, and the marker for the launcher."""
+    """Write the last checkpoint within the grace period, and the launcher's marker."""
     session.save(completed_steps)
     in_time = session.checkpointer.wait(session.stop.seconds_left())
     session.watch.preempted()
@@ -127,7 +127,7 @@ def _finish_preempted(session: Session, run_dir: Path, completed_steps: int) -> 
 
 
 def train(options: Options, run_dir: Path) -> int:
-    """Train as one of several ranks; returns the exit code, 0 or 75 (preempted).
+    """Train as one rank among several; return the exit code, 0 or 75 (preempted).
 
     Raises:
         StepwatchError: data, checkpoint or environment cannot be used, or the run diverged.

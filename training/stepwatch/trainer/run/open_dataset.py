@@ -21,7 +21,7 @@ from .directory import SHARDS_DIRECTORY
 
 
 def shards_directory(options: Options, run_dir: Path) -> Path:
-    """Return the directory of the shards: `--data` if it holds a manifest, else below `run_dir`."""
+    """Return the shards' directory: `--data` if it holds a manifest, else below `run_dir`."""
     directory = options.data.data
     if directory and (Path(directory) / MANIFEST_NAME).is_file():
         return Path(directory)
@@ -63,7 +63,7 @@ def _damaged_shards(directory: Path, manifest: Manifest, runtime: Runtime) -> li
 
 @dataclass(frozen=True)
 class VerifiedDataset:
-    """A dataset whose shards were read, with the digest of its manifest and the shards left out."""
+    """A dataset with verified shards, its manifest's digest and the excluded shards."""
 
     dataset: Dataset
     digest: str

@@ -7,14 +7,14 @@ import time
 from types import FrameType
 
 EXIT_PREEMPTED = 75
-"""Exit code after a preemption: EX_TEMPFAIL of sysexits(3), start the job again."""
+"""Exit code after a preemption: EX_TEMPFAIL in sysexits(3), start the job again."""
 
 
 class StopRequest:
-    """Records SIGTERM, by which a scheduler announces that the machine is taken away.
+    """Records SIGTERM, by which a scheduler announces that it takes the machine away.
 
     Args:
-        grace_seconds: time that the scheduler gives between SIGTERM and SIGKILL.
+        grace_seconds: time that the scheduler allows between SIGTERM and SIGKILL.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -31,11 +31,11 @@ class StopRequest:
 
     @property
     def is_requested(self) -> bool:
-        """Whether SIGTERM was received."""
+        """Return whether SIGTERM was received."""
         return self.since is not None
 
     def seconds_left(self) -> float:
-        """Seconds left of the grace period, at least one."""
+        """Return the remaining seconds of the grace period, at least one."""
         spent = time.monotonic() - self.since if self.since is not None else 0.0
         return max(1.0, self._grace_seconds - spent)
 

@@ -15,13 +15,13 @@ from .loop import train
 
 
 def leave(code: int) -> NoReturn:
-    """Flush what was printed and end the process without the interpreter's shutdown.
+    """Flush the output and end the process without the interpreter's shutdown.
 
-    Threads of Gloo may still hold tensors. If the shutdown frees them, the process aborts with
+    Gloo threads may still hold tensors. If the shutdown frees them, the process aborts with
     "terminate called without an active exception" after all work is done.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        with contextlib.suppress(OSError):  # its reader is gone; the training ended as it did
+        with contextlib.suppress(OSError):  # the reader is gone; the training's outcome stays
             stream.flush()
     os._exit(code)
 

@@ -34,19 +34,19 @@ def warm_steps(lines: Sequence[StepLine]) -> Sequence[StepLine]:
 
 
 def tokens_per_second(lines: Sequence[StepLine], tokens_per_step: int) -> float | None:
-    """Tokens of all ranks per second of the warm steps, stalls between them included."""
+    """Return all ranks' tokens per second over the warm steps, including stalls between them."""
     warm = warm_steps(lines)
     seconds = sum(line.seconds for line in warm)
     return round(tokens_per_step * len(warm) / seconds, 3) if seconds > 0 else None
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return the number, or None where it is not finite: JSON has no NaN."""
+    """Return the number, or None if it is not finite: JSON has no NaN."""
     return value if math.isfinite(value) else None
 
 
 def run_summary(history: History) -> dict[str, Any]:
-    """Losses, checkpoints, evaluations and resumes of the whole run, all attempts together."""
+    """Return the whole run's losses, checkpoints, evaluations and resumes, over all attempts."""
     losses = [finite_or_none(line.loss) for line in history.steps]
     return {
         "losses": losses,
@@ -59,7 +59,7 @@ def run_summary(history: History) -> dict[str, Any]:
 
 
 def attempt_speed(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, Any]:
-    """Speed of this attempt: tokens per second and step seconds, its first step left out."""
+    """Return this attempt's speed, without its first step: tokens per second and step seconds."""
     return {
         "tokens_per_second": tokens_per_second(lines, tokens_per_step),
         "step_seconds": _percentiles([line.seconds for line in warm_steps(lines)]),
@@ -67,7 +67,7 @@ def attempt_speed(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, 
 
 
 def _bubble(session: Session) -> dict[str, float | None]:
-    """Idle fraction of all pipeline ranks: measured on the host, and ideal for the schedule."""
+    """Return the pipeline's idle fraction: measured on the host, and ideal for the schedule."""
     busy = session.busy
     sums = torch.tensor([busy.busy_ns, busy.wall_ns], dtype=torch.float64)
     dist.all_reduce(sums, group=session.runtime.control_group)
@@ -82,7 +82,7 @@ def _bubble(session: Session) -> dict[str, float | None]:
 
 
 def _samples(session: Session) -> list[int]:
-    """Sequences that each rank has read, by rank."""
+    """Return the number of sequences that each rank has read, by rank."""
     counts = torch.zeros(session.runtime.world, dtype=torch.int64)
     counts[session.runtime.rank] = session.loader.sequences_read
     dist.all_reduce(counts, group=session.runtime.control_group)
@@ -100,7 +100,7 @@ def _utilisation(session: Session, rate: float | None) -> float | None:
 
 
 def write_result(session: Session, lines: Sequence[StepLine], *, preempted: bool) -> None:
-    """Gather the figures of all ranks and write the result on rank 0; every rank calls this.
+    """Gather all ranks' figures and write the result on rank 0; every rank calls this.
 
     Raises:
         OSError: the result cannot be written.

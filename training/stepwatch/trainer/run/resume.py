@@ -1,4 +1,4 @@
-"""Where a run starts: at step 0, or after the checkpoint that it resumes from."""
+"""The run's start: at step 0, or after the checkpoint that it resumes from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .history import History
 
 @dataclass(frozen=True)
 class Start:
-    """First step to train, and the history of the run (None except on rank 0)."""
+    """First step to train, and the run's history (None except on rank 0)."""
 
     first: int
     history: History | None
@@ -36,7 +36,7 @@ def load_newest(
     identity: Mapping[str, Any],
     watch: Watch,
 ) -> int:
-    """Load the newest valid checkpoint under `root`, if any; returns the first step to train.
+    """Load the newest valid checkpoint under `root`, if any; return the first step to train.
 
     Raises:
         CheckpointError: it belongs to another model, data or seed, or torch cannot load it.
@@ -55,7 +55,7 @@ def load_newest(
 
 
 def _open_history(run_dir: Path, first: int, *, restart: bool) -> tuple[History, int]:
-    """Open the history; returns it and the steps lost by resuming at `first`."""
+    """Open the history; return it and the steps lost by resuming at `first`."""
     history = History(run_dir)
     if restart:
         history.restart()
@@ -73,13 +73,13 @@ def _open_history(run_dir: Path, first: int, *, restart: bool) -> tuple[History,
 
 
 def start_at(first: int, run_dir: Path, runtime: Runtime, watch: Watch, *, restart: bool) -> Start:
-    """Open the history on rank 0 and report the first step to the hooks of every rank.
+    """Open the history on rank 0 and report the first step to every rank's hooks.
 
     Args:
         first: step to train first.
-        run_dir: directory of the history.
-        runtime: of this rank.
-        watch: hooks of this rank.
+        run_dir: the history's directory.
+        runtime: this rank's runtime.
+        watch: this rank's hooks.
         restart: drop the history of earlier attempts.
     """
     watch.start_at(first)

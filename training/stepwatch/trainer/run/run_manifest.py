@@ -1,4 +1,4 @@
-"""The run manifest: configuration, code version, environment, data and seed of a run."""
+"""The run manifest: a run's configuration, code version, environment, data and seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _version(distribution: str) -> str | None:
 
 
 def code_version() -> str | None:
-    """Commit of the checkout that holds this code; None where there is no checkout."""
+    """Return the commit of the checkout that holds this code; None without a checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -58,7 +58,7 @@ def run_manifest(
 
 
 def run_identity(options: Options, data_digest: str) -> dict[str, Any]:
-    """Return what a checkpoint must have in common with the run that resumes from it."""
+    """Return the facts that a checkpoint must share with the run that resumes from it."""
     size = model_sizes()[options.model.model]
     shape = {
         f"model.{key}": getattr(size, key)

@@ -51,7 +51,7 @@ _OF_FILES = ("run_dir", "json", "rendezvous")
 class Session:
     """One rank's run. `history` is None except on rank 0; `first` is the first step to train.
 
-    `manifest` is the run manifest. It is made once, because it calls git.
+    `manifest` is the run manifest. It is built only once, because it calls git.
     """
 
     options: Options
@@ -71,7 +71,7 @@ class Session:
     first: int
 
     def save(self, completed_steps: int) -> None:
-        """Start the checkpoint of `completed_steps` completed steps."""
+        """Start the checkpoint after `completed_steps`."""
         options = self.options
         progress = {
             "world": self.runtime.world,
@@ -100,9 +100,9 @@ def _watch(options: Options, runtime: Runtime) -> Watch:
 def _describe(
     watch: Watch, manifest: Mapping[str, Any], flops_per_token: float, peak: float | None
 ) -> None:
-    """What the run is made of, without where its files are: that differs in every run.
+    """Return the run's components without its file paths, which differ in every run.
 
-    `flops_per_token` and `peak` (FLOP/s of a device, None where it is not known) are for MFU.
+    `flops_per_token` and `peak` (one device's FLOP/s, None if unknown) are for MFU.
     """
     config = {
         section: {name: value for name, value in values.items() if name not in _OF_FILES}
@@ -241,7 +241,7 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
 
 
 def _elastic(options: Options, environment: Mapping[str, str]) -> Options:
-    """Return the options of an elastic job with the mesh fitted to the ranks that it has now."""
+    """Return an elastic job's options with the mesh fitted to its current ranks."""
     if ":" not in options.run.nodes:
         return options
     mesh = fit_mesh(options, int(environment.get("WORLD_SIZE", "1")))
@@ -249,9 +249,10 @@ def _elastic(options: Options, environment: Mapping[str, str]) -> Options:
 
 
 _KEPT: list[Session] = []
-"""Sessions stay until the process ends. A DDP model that is freed after its group would be the last
-to hold it, and wait with the interpreter's lock for a thread of Gloo that wants it: the rank would
-never end (https://github.com/pytorch/pytorch/issues/56297)."""
+"""Sessions stay until the process ends. A DDP model that is freed after its group would be the
+last reference to it. It would hold the interpreter lock and wait for a Gloo thread that needs
+that lock, so the rank would never end (https://github.com/pytorch/pytorch/issues/56297).
+"""
 
 
 @contextmanager

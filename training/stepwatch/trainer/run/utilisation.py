@@ -1,4 +1,4 @@
-"""Model FLOP utilisation: FLOPs of the model over the peak of the devices."""
+"""Model FLOP utilisation: the model's FLOPs over the devices' peak."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def peak_flops(device_name: str, precision: str) -> float | None:
-    """Peak FLOP/s of one device in `precision`; None where `peaks.toml` has no entry."""
+    """Return one device's peak FLOP/s in `precision`; None if `peaks.toml` has no entry."""
     text = files("stepwatch.trainer.run").joinpath("peaks.toml").read_text(encoding="utf-8")
     for name, row in tomllib.loads(text).items():
         if name in device_name:
@@ -19,7 +19,7 @@ def peak_flops(device_name: str, precision: str) -> float | None:
 
 
 def peak_of(device: torch.device, precision: str) -> float | None:
-    """Peak FLOP/s of a device in `precision`; None where it is not known."""
+    """Return a device's peak FLOP/s in `precision`; None if unknown."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return peak_flops(name, precision)
 
@@ -27,7 +27,7 @@ def peak_of(device: torch.device, precision: str) -> float | None:
 def model_flops_utilisation(
     tokens_per_second: float | None, flops_per_token: float, devices: int, peak: float | None
 ) -> float | None:
-    """Fraction of the devices' peak that the model used; None where rate or peak is unknown."""
+    """Return the used fraction of the devices' peak; None if rate or peak is unknown."""
     if tokens_per_second is None or peak is None:
         return None
     return tokens_per_second * flops_per_token / (devices * peak)

@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor
 
 
 def redistribute_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Redistribute every distributed gradient to the placements of its parameter.
+    """Redistribute every distributed gradient to its parameter's placements.
 
     Without FSDP2, tensor parallelism leaves partial sums in the gradients of replicated norms.
     """
@@ -25,18 +25,18 @@ def redistribute_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def _copies(tensor: Tensor, stage_ranks: int) -> float:
-    """Ranks of the stage that hold the same piece of `tensor`."""
+    """Return how many ranks in the stage hold the same piece of `tensor`."""
     if not isinstance(tensor, DTensor):
         return float(stage_ranks)
     pieces = 1
     for size, placement in zip(tensor.device_mesh.shape, tensor.placements, strict=True):
-        # `is_shard()` is false for the strided shard of FSDP2 over tensor parallelism.
+        # `is_shard()` is false for FSDP2's strided shard over tensor parallelism.
         pieces *= 1 if placement.is_replicate() else size
     return stage_ranks / pieces
 
 
 def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Tensor]]:
-    """Pairs of a gradient and this rank's piece of it, for each parameter with a gradient."""
+    """Return pairs of a gradient and this rank's piece, for each parameter with a gradient."""
     grads = [p.grad for p in parameters if p.grad is not None]
     return [(g, g.to_local() if isinstance(g, DTensor) else g) for g in grads]
 
@@ -44,7 +44,7 @@ def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Te
 def squared_norm_share(
     gradients: Iterable[tuple[Tensor, Tensor]], stage_ranks: int, device: torch.device
 ) -> Tensor:
-    """This rank's share of the squared norm, float64 scalar; shares of all ranks sum to it.
+    """Return this rank's share of the squared norm, a float64 scalar; all ranks' shares sum to it.
 
     Args:
         gradients: pairs of a gradient and its local piece (`local_gradients`).

@@ -23,8 +23,9 @@ from .passes import Passes
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A completed evaluation: steps done before it, mean loss in nats, seconds, batches, and
-    whether the trainer marked it with a phase."""
+    """A completed evaluation: steps completed before it, mean loss in nats, seconds, batches, and
+    whether the trainer marked it with a phase.
+    """
 
     evaluated: int
     loss: float
@@ -34,7 +35,7 @@ class Evaluated:
 
 
 class Evaluator:
-    """Evaluates after each step at which one is due; draws no random number."""
+    """Evaluates after each step for which an evaluation is due; draws no random number."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Evaluator:
         begun = time.monotonic()
         with self._phase(marked), torch.no_grad():
             losses = self._losses(self._held_out, stop)
-        # Else FSDP2 keeps the whole parameters of its root until the next backward.
+        # Otherwise FSDP2 keeps its root's full parameters until the next backward.
         for module in self._model.modules:
             if isinstance(module, FSDPModule):
                 module.reshard()

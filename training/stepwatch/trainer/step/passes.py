@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Passes(Protocol):
-    """Computes the gradients of the mean loss of one batch, into the parameters."""
+    """Computes the gradients of one batch's mean loss, into the parameters."""
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
-        """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
+        """Return the mean loss over this rank's sequences, 0 on ranks without the last stage."""
         ...
 
     def evaluate(self, batch: Batch) -> Tensor:
@@ -43,14 +43,14 @@ class PipelinePasses:
         self._busy = busy
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
-        """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
+        """Return the mean loss over this rank's sequences, 0 on ranks without the last stage."""
         begun = time.perf_counter_ns()
         loss = self._through(self._schedule.step, batch)
         self._busy.wall_ns += time.perf_counter_ns() - begun
         return loss
 
     def evaluate(self, batch: Batch) -> Tensor:
-        """Return the same loss by forward alone; the stages' time is no part of the bubble."""
+        """Return the same loss by forward alone; the stages' time does not count in the bubble."""
         busy_ns = self._busy.busy_ns
         loss = self._through(self._schedule.eval, batch)
         self._busy.busy_ns = busy_ns
@@ -80,7 +80,7 @@ class PlainPasses:
         self._microbatches = microbatches
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
-        """Return the mean loss of this rank's sequences."""
+        """Return the mean loss over this rank's sequences."""
         inputs, targets = (tensor.chunk(self._microbatches) for tensor in batch)
         total = batch[0].new_zeros((), dtype=torch.float32)
         for number, (part, target) in enumerate(zip(inputs, targets, strict=True), start=1):
@@ -88,7 +88,7 @@ class PlainPasses:
         return total
 
     def evaluate(self, batch: Batch) -> Tensor:
-        """Return the mean loss of this rank's sequences by forward alone."""
+        """Return the mean loss over this rank's sequences by forward alone."""
         parts = zip(*(tensor.chunk(self._microbatches) for tensor in batch), strict=True)
         losses = [next_byte_loss(self._module(inputs), targets) for inputs, targets in parts]
         return torch.stack(losses).mean()

@@ -1,4 +1,4 @@
-"""The one small all-reduce of every step: loss, gradient norm and flags of all ranks."""
+"""Every step's one small all-reduce: loss, gradient norm and flags over all ranks."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class StatsReducer:
     def run(
         self, number: int, loss: Tensor, squares: Tensor, *, stop: bool, saving: bool
     ) -> ReducedStats:
-        """Reduce the statistics of one step.
+        """Reduce one step's statistics.
 
         Args:
-            number: of the step.
-            loss: mean loss of this rank's sequences, 0 on ranks without the last stage.
+            number: the step's number.
+            loss: mean loss over this rank's sequences, 0 on ranks without the last stage.
             squares: this rank's share of the squared gradient norm (`clip.squared_norm_share`).
             stop: whether this rank received SIGTERM.
             saving: whether this rank still writes a checkpoint.

@@ -25,7 +25,7 @@ from .reduce_stats import ReducedStats, StatsReducer
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a step, equal on all ranks.
+    """A step's result, equal on all ranks.
 
     `loss` in nats, `grad_norm` before clipping, `rate` the learning rate, `updated` whether the
     parameters changed; `stop` whether any rank received SIGTERM, `saving` whether any rank still
@@ -79,7 +79,7 @@ class Steps:
         """Train on one batch.
 
         Args:
-            number: of the step.
+            number: the step's number.
             batch: this rank's inputs and targets, on the host.
             step: the step as the hooks record it.
             stop: whether this rank received SIGTERM.
@@ -106,7 +106,7 @@ class Steps:
     ) -> Outcome:
         options = self._options.optimizer
         self._injector.reach("optimizer", number)
-        # The only wait of the host for the device: whether to update depends on these values.
+        # The host's only wait for the device: whether to update depends on these values.
         loss, norm, stop, saving = torch.stack(
             (stats.loss, stats.norm, stats.stop, stats.saving)
         ).tolist()
