@@ -88,7 +88,7 @@ class Injector:
                     self._spent.add(fault)
 
     def due(self, kind: type[F], step: int) -> F | None:
-        """Return the due fault of this kind that the trainer itself has to commit, once; else None."""
+        """Return the fault of this kind that the trainer has to commit now, once; else None."""
         for fault in self._faults:
             if isinstance(fault, kind) and fault.active(step) and fault not in self._spent:
                 self._note(fault, step)

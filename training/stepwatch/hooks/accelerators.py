@@ -1,4 +1,4 @@
-"""The accelerator of this process, whichever torch knows; nothing here initialises one."""
+"""This process's accelerator, of any type that torch supports; nothing here initialises one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def in_use() -> str | None:
-    """Type of the accelerator that this process has initialised; None without one, or torch."""
+    """Return the accelerator type that this process has initialised; None without one or torch."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "accelerator"):
         return None
-    # What torch was built for: to ask whether there is one would make a context on some devices.
+    # torch's build target: a check for a real device would create a context on some devices.
     accelerator = torch.accelerator.current_accelerator(check_available=False)
     if accelerator is None:
         return None
@@ -23,9 +23,9 @@ def in_use() -> str | None:
 
 
 def has_context(kind: str, index: int) -> bool:
-    """Whether this process works on a device already: to record an event would make a context.
+    """Return whether this process has a device context: recording an event would create one.
 
-    On CUDA, one that only asked for a device's name is initialised and has none.
+    On CUDA, a process that only read a device's name is initialised and has no context.
     """
     torch: Any = sys.modules["torch"]
     ask = getattr(torch._C, "_cuda_hasPrimaryContext", None) if kind == "cuda" else None
@@ -33,7 +33,7 @@ def has_context(kind: str, index: int) -> bool:
 
 
 def is_capturing(kind: str) -> bool:
-    """Whether what this thread enqueues on a device of type `kind` becomes part of a graph now."""
+    """Return whether this thread's work on a device with type `kind` is captured into a graph."""
     import torch
 
     module: Any = torch.get_device_module(kind)

@@ -1,4 +1,4 @@
-"""Finds what can be watched in a model, its optimizers and a schedule, and on which torch path."""
+"""Finds the parts to watch in a model, its optimizers and a schedule, on any torch release."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
     """Attach the collectives, the optimizers and the pipeline; the caller's thread trains.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
-    communication classes. With hooks, those classes time only what a hook cannot see the end of.
-    Functions that a trainer calls by name, and its waits, are timed on each release. A collective
-    counts once: a hook leaves out what is timed around it.
+    communication classes. With hooks, those classes time only operations whose end a hook cannot
+    see. Functions that a trainer calls by name, and its waits, are timed on each release. A
+    collective counts once: a hook leaves out operations that are timed around it.
     """
     recorder = instruments.recorder
     recorder.adopt_thread()
@@ -54,7 +54,7 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
 
 
 def report_schedule(recorder: Recorder, schedule: Any) -> None:
-    """Write the name of `schedule` and the bubble that it cannot avoid, in millionths; -1 unknown.
+    """Write `schedule`'s name and its unavoidable bubble, in millionths; -1 unknown.
 
     Raises:
         ValueError: the schedule never ends.

@@ -1,4 +1,4 @@
-"""One checkpoint as the hooks see it: the stall of the loop, then what became of the files."""
+"""One checkpoint in the hooks: the loop's stall, then the outcome for the files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Fact = tuple[int, CheckpointEvent, int, int, int, bytes, int]
 
 
 class Stall(NamedTuple):
-    """How long the loop stood still in a checkpoint, and in collectives of it, in ns."""
+    """The loop's stall in a checkpoint, and the part in the checkpoint's collectives, in ns."""
 
     stall_ns: int = 0
     blocked_ns: int = 0
@@ -35,9 +35,9 @@ class CheckpointQueue:
         self.guard = recorder.guard
         self.recorder = recorder
         self.facts: deque[Fact] = deque()
-        """Facts that wait to be written."""
+        """Facts to write."""
         self.inside = 0
-        """Checkpoints that the training thread is inside."""
+        """Number of checkpoints that the training thread is inside."""
 
     def add(self, fact: Fact) -> None:
         """Queue one fact; after `close` it is counted as misuse."""
@@ -48,7 +48,7 @@ class CheckpointQueue:
 
     @guarded()
     def write(self) -> None:
-        """Write what is queued; call it on the training thread."""
+        """Write the queued facts; call it on the training thread."""
         recorder = self.recorder
         while self.facts and recorder.ring is not None and recorder.timeline is not None:
             fact = self.facts.popleft()
@@ -58,7 +58,7 @@ class CheckpointQueue:
 class CheckpointHandle:
     """Context manager around a checkpoint; its methods may be called later and from any thread.
 
-    Entered on a thread other than the training thread, it counts no stall: the loop goes on.
+    Entered on a thread other than the training thread, it counts no stall: the loop continues.
     """
 
     def __init__(self, queue: CheckpointQueue, step: int) -> None:
@@ -106,24 +106,24 @@ class CheckpointHandle:
     def _leave(self, timeline: Timeline, entered: int) -> Stall:
         """Leave the phase entered at `entered`.
 
-        The rank that the others wait for in the save's collectives is blocked least.
+        The rank for which the others wait in the save's collectives is blocked least.
         """
         if self._recorder.drain_completions is not None:
             self._recorder.drain_completions()
         blocked = timeline.totals[COLLECTIVE] - self._blocked_before
-        # Negative where a step ended inside the save: totals begin anew with each step.
+        # Negative if a step ended inside the save: totals start at zero in each step.
         return Stall(timeline.leave() - entered, max(blocked, 0))
 
     def stalled(self, stall: Stall) -> Stall:
-        """The stall to report where the loop stood still for `stall`."""
+        """Return the stall to report for a measured `stall`."""
         return stall
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
-        """The files are durable: size of the whole checkpoint, seconds from begin to durable."""
+        """The files are durable: the whole checkpoint's size, seconds from begin to durable."""
         self._written(nbytes, durable_seconds)
 
     def verified(self) -> None:
-        """The files were read back and match their digests; only now does the checkpoint count."""
+        """The files were read and match their digests; only now does the checkpoint count."""
         self._add(CheckpointEvent.VERIFIED)
 
     def failed(self, reason: str) -> None:
@@ -131,7 +131,7 @@ class CheckpointHandle:
         self._add(CheckpointEvent.FAILED, text=reason)
 
     def rejected(self, reason: str) -> None:
-        """The checkpoint was found bad when somebody wanted to resume from it."""
+        """The checkpoint was invalid when a run tried to resume from it."""
         self._add(CheckpointEvent.REJECTED, text=reason)
 
     @guarded(fallback="")

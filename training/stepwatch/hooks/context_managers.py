@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _RECORDED = ("loss", "grad_norm", "grad_norm_share")
 _FAST_RANGE = 1e38
-"""Floats within it are float32 numbers without a closer check."""
+"""Floats in this range are float32 numbers without a closer check."""
 _MAX_BYTES = 1 << 60
 _UNFINISHED = int(StepFlag.UNFINISHED)
 
@@ -77,22 +77,22 @@ class StepContext:
 
     @property
     def inside(self) -> bool:
-        """Whether the step is under way."""
+        """Return whether a step is active."""
         return self._inside
 
     def leave(self, flags: int) -> None:
-        """End the step; `flags` are bits of `StepFlag`."""
+        """End the step; `flags` are bits from `StepFlag`."""
         self._inside = False
         loss, self._loss = self._loss, UNKNOWN_FLOAT
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
         self._steps.end(self.tokens, loss, grad_norm, flags)
 
     def number(self, step: int) -> None:
-        """Number the step that begins now as the trainer does."""
+        """Set the trainer's number for the step that begins now."""
         self._recorder.number(step)
 
     def phase(self, name: str) -> PhaseContext:
-        """Context manager around a phase of this step."""
+        """Return a context manager around a phase in this step."""
         try:
             return self._by_name[name]
         except (KeyError, TypeError):
@@ -106,11 +106,11 @@ class StepContext:
         grad_norm_share: Any = None,
         **unknown: Any,
     ) -> None:
-        """Note numbers of this step: floats or one-element tensors, never synchronised here.
+        """Note numbers for this step: floats or one-element tensors, never synchronised here.
 
         `grad_norm_share` is a tensor that this rank is about to reduce with others into a gradient
-        norm: only whether it is finite is kept. What has no name, or an
-        `unknown` one, is counted, logged once and left out.
+        norm: only its finiteness is kept. A number without a name, or with an unknown one, is
+        counted, logged once and left out.
         """
         if self._recorder.timeline is None:
             return
@@ -154,7 +154,7 @@ class CollectiveContext:
     def from_call(
         cls, instruments: Instruments, op: str, group: Any, nbytes: int
     ) -> CollectiveContext:
-        """The collective as a trainer describes it; an unknown `op` is `other`, a bad size 0."""
+        """Build it from the trainer's description; an unknown `op` is `other`, a bad size 0."""
         operation = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
         usable = type(nbytes) is int and 0 <= nbytes <= _MAX_BYTES
         return cls(instruments, int(operation), group, nbytes if usable else 0)
@@ -178,7 +178,7 @@ class CollectiveContext:
 
 
 class Batches(Generic[T]):
-    """The loader's own items, with the wait for each counted as data."""
+    """The loader's own batches, with the wait for each counted as data."""
 
     def __init__(self, steps: Steps, iterator: Iterator[T]) -> None:
         self._steps = steps

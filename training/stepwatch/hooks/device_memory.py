@@ -1,4 +1,4 @@
-"""Memory of the rank's device, as its allocator counts it: host calls only, now and then."""
+"""The memory of the rank's device, as its allocator counts it: rare host calls only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .guard import guarded
 from .recorder.recorder import Recorder
 
 EVERY_NS = 5_000_000_000
-"""Least time between two readings: growth that ends in an hour shows in a minute of them."""
+"""Least time between two readings: growth that ends in an hour shows in one minute's readings."""
 
 
 class DeviceMemory:
-    """Writes MEMORY records of a rank that uses an accelerator; none on a rank that does not."""
+    """Writes MEMORY records on a rank that uses an accelerator; none on other ranks."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
@@ -49,11 +49,11 @@ class DeviceMemory:
 
 
 def _limit_bytes(device: int) -> int:
-    """Memory of a device; 0 where its backend does not say."""
+    """Return a device's memory; 0 if its backend does not report it."""
     import torch
 
     kind = in_use()
-    if kind == "cuda":  # get_memory_info makes a context
+    if kind == "cuda":  # get_memory_info creates a context
         return int(torch.cuda.get_device_properties(device).total_memory)
     info = getattr(torch.accelerator, "get_memory_info", None)  # torch 2.10 may lack it
     return 0 if info is None else int(info(device)[1])

@@ -1,4 +1,4 @@
-"""Hooks of gradients and of the end of backward, and whether one runs."""
+"""Hooks on gradients and on the end of backward, and a check for a running backward."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def in_eager_backward(call: Callable[[Any], object]) -> Callable[[Any], None]:
-    """A hook of a tensor: `call` with its gradient, unless backward is compiled.
+    """Return a tensor hook: `call` with the gradient, unless backward is compiled.
 
-    Compiled autograd traces hooks: this one leaves nothing in the graph, and breaks none.
+    Compiled autograd traces hooks: this one adds nothing to the graph, and breaks none.
     """
     import torch
 
@@ -23,7 +23,7 @@ def in_eager_backward(call: Callable[[Any], object]) -> Callable[[Any], None]:
 
 
 def queue(callback: Callable[[], object]) -> None:
-    """Call `callback` at the end of the backward that runs, after those that were queued before."""
+    """Call `callback` at the end of the running backward, after the callbacks queued before."""
     import torch
 
     engine: Any = torch.autograd.Variable._execution_engine
@@ -31,7 +31,7 @@ def queue(callback: Callable[[], object]) -> None:
 
 
 def in_backward() -> bool:
-    """Whether this thread runs a backward now."""
+    """Return whether this thread runs a backward now."""
     import torch
 
     graph: Any = torch._C

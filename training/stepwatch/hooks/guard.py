@@ -1,4 +1,4 @@
-"""The boundary between hooks and trainer: nothing that fails in here gets out there."""
+"""The boundary between hooks and trainer: no failure in the hooks reaches the trainer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Guard:
-    """Counts the errors that the hooks caught and logs each kind of them once."""
+    """Counts the errors that the hooks caught and logs each kind once."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -24,11 +24,11 @@ class Guard:
         self.publish: Callable[[int], None] | None = None
 
     def caught(self, where: str, error: BaseException) -> None:
-        """Count an unexpected error of a hook."""
+        """Count an unexpected error in a hook."""
         self.misuse(f"{where}: {type(error).__name__}: {error}; the hook is skipped")
 
     def misuse(self, message: str) -> None:
-        """Count a use that has no effect; `message` contains what to do instead."""
+        """Count a call that has no effect; `message` contains the fix."""
         self.errors += 1
         if self.publish is not None:
             self.publish(self.errors)
@@ -49,8 +49,8 @@ def guarded(
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
     """Make a method return `fallback` instead of raising; the error is counted and logged once.
 
-    This holds the only broad `except` of stepwatch: whatever goes wrong in a hook, a run that costs
-    thousands of device-hours must go on.
+    This holds stepwatch's only broad `except`: a run that costs thousands of device-hours must
+    continue after any error in a hook.
     """
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

@@ -1,4 +1,4 @@
-"""Who this process is: job, attempt, rank, mesh and node."""
+"""This process's identity: job, attempt, rank, mesh and node."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Mesh = Mapping[str, int]
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
-    """Whether the user switched stepwatch off."""
+    """Return whether the user switched stepwatch off."""
     return environ.get(places.ENV_DISABLE, "0") not in ("", "0")
 
 
 def is_quiet(environ: Mapping[str, str]) -> bool:
-    """Whether the user wants no lines from a run that goes well."""
+    """Return whether the user wants no lines from a healthy run."""
     return environ.get(places.ENV_QUIET, "0") not in ("", "0")
 
 
 def is_helper() -> bool:
-    """Whether this process serves a rank and is none, even with an inherited RANK.
+    """Return whether this process serves a rank and is none, even with an inherited RANK.
 
-    That is a DataLoader worker, or a spawned child that runs the trainer's script again only to
-    import it: a Watch in there would replace the rank's ring.
+    Such processes are DataLoader workers, and spawned children that run the trainer's script only
+    to import it: a Watch in there would replace the rank's ring.
     """
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
@@ -54,7 +54,7 @@ def is_helper() -> bool:
 
 
 class IdentityRequest(NamedTuple):
-    """What the trainer reported of itself; `given` is the rank that a framework knows."""
+    """The trainer's own facts; `declared` is the rank that a framework knows."""
 
     job: str | None = None
     mesh_index: Mesh = MappingProxyType({})
@@ -64,18 +64,18 @@ class IdentityRequest(NamedTuple):
 
 
 def under_launcher(environ: Mapping[str, str]) -> bool:
-    """Whether a launcher numbered this process before Python began."""
+    """Return whether a launcher numbered this process before Python began."""
     return rank_of_launcher(environ) is not None
 
 
 def is_spawned() -> bool:
-    """Whether `multiprocessing` started this process."""
+    """Return whether `multiprocessing` started this process."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
 
 
 def read_identity(request: IdentityRequest, environ: Mapping[str, str]) -> Identity:
-    """Build the identity of this process; one that nobody numbered is rank 0 of 1.
+    """Build this process's identity; without a number from a launcher it is rank 0 of 1.
 
     Raises:
         ConfigurationError: a number is not one, a name cannot be a path, or an axis is unknown.
@@ -116,10 +116,10 @@ def _job_class(environ: Mapping[str, str]) -> str:
 
 
 def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
-    """`identity` where STEPWATCH_MESH puts its rank; the same where nobody set it.
+    """Return `identity` with its rank's place in STEPWATCH_MESH; unchanged if that is unset.
 
     Raises:
-        ConfigurationError: it names no mesh of this world.
+        ConfigurationError: it names no mesh for this world.
     """
     named = environ.get(places.ENV_MESH)
     if not named:
@@ -131,7 +131,7 @@ def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
 
 
 def base_attempt(environ: Mapping[str, str]) -> int:
-    """Number that the scheduler gives to the first attempt under this launcher.
+    """Return the scheduler's number for the first attempt under this launcher.
 
     Raises:
         ConfigurationError: it is no whole number.

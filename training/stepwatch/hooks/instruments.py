@@ -1,4 +1,4 @@
-"""The parts of one rank's hooks that write records of their own."""
+"""The parts of one rank's hooks that write their own records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .recorder.recorder import Recorder
 
 
 class Instruments:
-    """What hooks on collectives, models and schedules need: a recorder and what writes to it."""
+    """Everything that hooks on collectives, models and schedules need: recorder and writers."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder

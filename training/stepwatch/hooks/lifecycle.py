@@ -1,4 +1,4 @@
-"""How the attempt of a rank goes and how it ends: resume, preemption, failure, finish."""
+"""A rank's attempt and its outcome: resume, preemption, failure, finish."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Lifecycle:
 
     @guarded()
     def resumed(self, from_step: int, steps_lost: int) -> None:
-        """The attempt goes on from the checkpoint of `from_step`."""
+        """The attempt continues from the checkpoint at `from_step`."""
         text = f"steps_lost={steps_lost}"
         self._recorder.write_lifecycle(LifecycleEvent.RESUME, from_step, text)
 
     @guarded()
     def preempted(self) -> None:
-        """Somebody asked the rank to stop."""
+        """The rank was asked to stop."""
         self._preempted = True
         step = self._recorder.step_number
         self._recorder.write_lifecycle(LifecycleEvent.PREEMPTION, step, "")
@@ -46,9 +46,9 @@ class Lifecycle:
     def failed(self, failure: BaseException) -> None:
         """The process ends with `failure`, unless an outcome is known already.
 
-        Ctrl-C is no failure, nor is an exit with the code of SIGTERM or SIGINT, as of a handler
+        Ctrl-C is no failure, nor is an exit with the code for SIGTERM or SIGINT, as from a handler
         that saves first: the rank was asked to stop. Another exit with a message or with a code
-        other than 0 is one, and so is the error that led to it.
+        except 0 is a failure, and so is the error that led to it.
         """
         exits = isinstance(failure, SystemExit)
         cause = failure.__context__ or failure if exits else failure
@@ -76,7 +76,7 @@ class Lifecycle:
 def at_exit(call: Callable[..., None], argument: Any) -> None:
     """Have `call(argument)` called when this process ends, also by an exception.
 
-    Children of multiprocessing leave out what `atexit` knows.
+    Children of multiprocessing do not run `atexit` handlers.
     """
     if is_spawned():
         from multiprocessing.util import Finalize

@@ -1,4 +1,4 @@
-"""Time in `optimizer.step`, also where the trainer does not mark it as a phase."""
+"""The time in `optimizer.step`, also if the trainer does not mark it as a phase."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) 
     if recorder.attachments.has(inner):
         return
 
-    # A method, with the attributes of what it wraps: LR schedulers replace `step` as well, and
+    # A method, with the attributes of its original: LR schedulers replace `step` as well, and
     # call its function.
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(_self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -49,9 +49,9 @@ def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) 
 
 
 def steps_done(optimizer: Any) -> int | None:
-    """Steps that a torch optimizer has behind it, as its state counts them; None where unknown.
+    """Return a torch optimizer's completed steps, as its state counts them; None if unknown.
 
-    A count that lies on a device is left there: reading it would wait for the device.
+    A count on a device is not read: reading it would wait for the device.
     """
     state = getattr(optimizer, "state", None)
     first = next(iter(state.values()), None) if isinstance(state, dict) else None

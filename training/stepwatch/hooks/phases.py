@@ -9,11 +9,11 @@ from stepwatch.signals.records import PHASE_BY_NAME
 from .recorder.recorder import Recorder
 
 PhaseContext = AbstractContextManager[None]
-"""Counts time to one phase while entered; entered again each time, and at any depth."""
+"""Counts time to one phase while entered; reusable, and at any depth."""
 
 
 class Phases:
-    """A context manager for each phase, by its name."""
+    """A context manager for each phase, by name."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -21,14 +21,14 @@ class Phases:
         self.renew()
 
     def renew(self) -> None:
-        """Take the timeline's buckets anew, in the same dict: others hold it."""
+        """Fetch the timeline's buckets again into the same dict: other objects hold it."""
         timeline = self._recorder.timeline
         if timeline is not None:
             buckets = timeline.buckets
             self.by_name.update({name: buckets[phase] for name, phase in PHASE_BY_NAME.items()})
 
     def named(self, name: str) -> PhaseContext:
-        """The phase called `name`, or `other` for what is none; nothing on another thread."""
+        """Return the phase called `name`, or `other` if unknown; a no-op on another thread."""
         phase = self.by_name.get(name) if isinstance(name, str) else None
         if phase is None:
             names = ", ".join(PHASE_BY_NAME)

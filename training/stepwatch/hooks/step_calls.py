@@ -1,4 +1,4 @@
-"""Steps by two calls, or around a function, for a loop that nobody wants to indent anew."""
+"""Steps by two calls, or around a function, for a loop that need not be indented again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _UNFINISHED = int(StepFlag.UNFINISHED)
 
 
 class StepCalls:
-    """Begins and ends the step of `context` by calls; what does not fit is counted as misuse.
+    """Begins and ends `context`'s step by calls; a mismatched call is counted as misuse.
 
-    A step that is still under way when the next one begins was left by `continue` or by an
+    A step that is still active when the next one begins was left by `continue` or by an
     exception that the loop caught: it is recorded as unfinished.
     """
 
@@ -31,7 +31,7 @@ class StepCalls:
 
     @guarded()
     def begin(self, tokens: int, number: int | None = None) -> None:
-        """Begin a step; one that `begin` has begun and nobody has ended is unfinished."""
+        """Begin a step; an earlier one from `begin` that has not ended is unfinished."""
         if self._called and self._context.inside:
             self.guard.misuse(
                 "begin_step() without end_step() for the step before: it counts as unfinished; "
@@ -46,9 +46,9 @@ class StepCalls:
 
     @guarded()
     def end(self, tokens: int | None, loss: Any, grad_norm: Any) -> None:
-        """End the step that `begin` has begun, with its numbers; `tokens` None keeps those given.
+        """End the step from `begin`, with its numbers; `tokens` None keeps the earlier number.
 
-        Where none has begun there is nothing to record.
+        If no step has begun, nothing is recorded.
         """
         if not self._called or not self._context.inside:
             self.guard.misuse("end_step() without begin_step(): nothing is recorded")
@@ -61,7 +61,7 @@ class StepCalls:
 
     @guarded()
     def close(self) -> None:
-        """Record a step that `begin` has begun and nobody has ended as unfinished."""
+        """Record a step from `begin` that has not ended as unfinished."""
         if self._called and self._context.inside:
             self._called = False
             self._context.leave(_UNFINISHED)
@@ -70,7 +70,7 @@ class StepCalls:
 def around_each_call(
     step: Callable[[int], StepContext], function: Callable[P, R], tokens: int
 ) -> Callable[P, R]:
-    """`function` with a step around each call of it; `step` makes the context manager."""
+    """Wrap `function` with a step around each call; `step` creates the context manager."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

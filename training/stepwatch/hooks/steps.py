@@ -1,4 +1,4 @@
-"""The end of each step: its record, and what is read and written once a step."""
+"""The end of each step: its record, and the readings and writes once a step."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .recorder.whole_numbers import is_on_device
 _HELD_STEPS = 8
 _MAX_TOKENS = 0xFFFFFFFF
 _MAX_MICROBATCHES = 0xFFFF
-# Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
+# Plain integers for the path of every step: IntFlag's operators cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
 _FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
 
 
 class Steps:
-    """Ends the steps of one rank and writes a STEP record of each."""
+    """Ends one rank's steps and writes a STEP record for each."""
 
     def __init__(self, instruments: Instruments) -> None:
         self.guard = instruments.guard
@@ -44,12 +44,12 @@ class Steps:
 
     @guarded(fallback=UNKNOWN_FLOAT)
     def scalar(self, value: Any) -> Scalar:
-        """A recorded value as a scalar; NaN where it is not one."""
+        """Return a recorded value as a scalar; NaN if it is none."""
         return scalar(value)
 
     @guarded()
     def end(self, tokens: int, loss: Scalar, grad_norm: Scalar, flags: int) -> None:
-        """Write the record of the step that ends now; `flags` are bits of `StepFlag`."""
+        """Write the record of the step that ends now; `flags` are bits from `StepFlag`."""
         recorder = self.recorder
         timeline = recorder.timeline
         if timeline is None:
@@ -101,13 +101,13 @@ class Steps:
 
     @guarded(fallback=0)
     def _tokens(self, tokens: Any) -> int:
-        """Tokens as a record holds them; 0, which is unknown, where they are no number."""
+        """Return tokens as a record holds them; 0, which is unknown, if they are no number."""
         if is_on_device(tokens):
             raise ValueError("tokens lie on a device and would be waited for: give an int")
         return min(max(int(tokens), 0), _MAX_TOKENS)
 
     def close(self) -> None:
-        """Write what is held back; numbers that a device has not delivered yet stay unknown."""
+        """Write the pending records; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
         self._write_pending(everything=True)
         self.instruments.device.close()
@@ -116,7 +116,7 @@ class Steps:
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
     def _sample(self, step: int) -> None:
-        """Read parameters and the device's memory, and write what came from devices."""
+        """Read parameters and the device's memory, and write the results from devices."""
         now = self.recorder.clock()
         instruments = self.instruments
         if instruments.numerics.bad or instruments.numerics.checks:

@@ -1,4 +1,4 @@
-"""`Watch`: the one object a trainer holds."""
+"""`Watch`: the one object that a trainer holds."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _active: weakref.ref[Watch] | None = None
 
 
 class Watch:
-    """Watches one rank: times its steps and writes what it saw to the rank's black box.
+    """Watches one rank: times its steps and writes its records to the rank's black box.
 
     Build it with `from_env`. Every method is safe to call at any time: misuse is counted in
     `guard.errors`, logged once with the fix, and changes nothing in the trainer.
 
-    A step is marked in one of three ways: `with watch.step():` around the body of the loop; the
+    A step is marked in one of three ways: `with watch.step():` around the loop's body; the
     calls `begin_step` and `end_step` at its two ends; `@watch.step_function` on a function that is
     called once a step.
 
-    Phases, for `phase` and for `phase` of a step:
+    Phases, for `phase` here and on a step:
 
     - `data`: waiting for the next batch. `batches` counts it.
     - `forward`, `backward`, `optimizer`: the three parts of a step. `attach` counts `optimizer`.
     - `checkpoint`: saving, as far as the loop waits for it. `checkpoint` counts it and more.
     - `eval`: evaluation and generation, inside or between steps.
-    - `other`: everything else; also what has no phase.
+    - `other`: everything else; also time without a phase.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -75,13 +75,13 @@ class Watch:
         rank: int | None = None,
         world: int | None = None,
     ) -> Watch:
-        """Watch this process as the rank that torch, a framework or its launcher says it is.
+        """Watch this process as the rank that torch, a framework or its launcher reports.
 
         `job` names the job unless STEPWATCH_JOB does. `mesh_index` and `mesh_size` map the axes
         pp, dp_replicate, dp_shard and tp to this rank's coordinate and to the axis size. `device`
         is the index of the rank's device. `rank` and `world` are for frameworks that know them
-        before torch.distributed does; where nobody knows, the first step decides. Whatever is
-        wrong, the result is a `Watch` that does nothing, with one log line that gives the reason.
+        before torch.distributed does; without any source, the first step decides. If anything is
+        wrong, the result is a `Watch` that does nothing, with one log line that states the reason.
         """
         guard = Guard()
         if not is_wanted():
@@ -100,42 +100,42 @@ class Watch:
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is recorded."""
+        """Return whether a ring is open for recording."""
         return self.recorder.timeline is not None
 
     @property
     def closed(self) -> bool:
-        """Whether it recorded once and does so no more."""
+        """Return whether it has recorded and stopped."""
         return self.recorder.closed
 
     @property
     def step_number(self) -> int:
-        """Number of the step under way, or of the next one."""
+        """Number of the current step, or of the next one."""
         return self.recorder.step_number
 
     @guarded()
     def attach(self, *, model: Any = None, optimizer: Any = None, schedule: Any = None) -> None:
         """Watch a `model`, its `optimizer` and a pipeline `schedule`.
 
-        `model` is a module or a list of them; FSDP2 and DistributedDataParallel are known: their
-        collectives, gradients and parameters are watched. `optimizer` is a torch optimizer or a
-        list of them; time in `step` counts as the phase `optimizer`, whether or not the trainer
-        marks it. Call it after sharding, before the first step, on the training thread.
+        `model` is a module or a list of modules; FSDP2 and DistributedDataParallel are supported:
+        their collectives, gradients and parameters are watched. `optimizer` is a torch optimizer or
+        a list of optimizers; time in `step` counts as the phase `optimizer`, whether or not the
+        trainer marks it. Call it after sharding, before the first step, on the training thread.
         """
         if self.enabled:
-            from .attach import attach_all  # not needed, so not loaded, where nothing is watched
+            from .attach import attach_all  # not loaded unless something is watched
 
             attach_all(self.instruments, model, optimizer, schedule)
 
     def describe(self, **parts: Any) -> None:
-        """Record what the run is made of, so that it can be compared with others.
+        """Record the run's configuration, so that it can be compared with other runs.
 
         `config`, `model`, `data`, `code` and `environment` are each a mapping, a dataclass or a
-        namespace, nested or not, and so is `owner`: the `project`, `team` and `cost_centre` that
-        reports account it to. Call it before the first step, on any rank. Versions, settings of
-        libraries and the commit are recorded without it. Values of names such as `hub_token` or
-        `api_key` are withheld. MFU is known where `model` has `flops_per_token`, forward and
-        backward, and `environment` the `device_peak_flops_per_second`.
+        namespace, nested or not, and so is `owner`: the `project`, `team` and `cost_centre` for
+        reports. Call it before the first step, on any rank. Versions, library settings and the
+        commit are recorded without it. Values under names such as `hub_token` or `api_key` are
+        withheld. MFU is known if `model` has `flops_per_token`, forward and backward, and
+        `environment` has `device_peak_flops_per_second`.
         """
         self._describing.describe(parts)
 
@@ -144,9 +144,9 @@ class Watch:
         return Batches(self.steps, iter(loader))
 
     def step(self, tokens: int = 0, *, number: int | None = None) -> StepContext:
-        """Context manager around one step; `tokens` is what this rank trains on in it.
+        """Return a context manager around one step; `tokens` is this rank's token count in it.
 
-        `number` is the trainer's own number of the step; None counts on from the last.
+        `number` is the trainer's own number for the step; None counts on from the last.
         """
         if number is not None:
             self.recorder.number(number)
@@ -154,25 +154,25 @@ class Watch:
         return self._step
 
     def begin_step(self, tokens: int = 0, *, number: int | None = None) -> None:
-        """Begin a step that `end_step` ends; `tokens` and `number` are those of `step`.
+        """Begin a step that `end_step` ends; `tokens` and `number` are as for `step`.
 
-        A step that is still under way, as after a `continue`, is recorded as unfinished.
+        A step that is still active, as after a `continue`, is recorded as unfinished.
         """
         self._step_calls.begin(tokens, number)
 
     def end_step(
         self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
     ) -> None:
-        """End the step that `begin_step` began; the numbers are those of `record`.
+        """End the step that `begin_step` began; the numbers are as for `record`.
 
-        `tokens` None keeps what `begin_step` was given. Without `begin_step` nothing is recorded.
+        `tokens` None keeps the number from `begin_step`. Without `begin_step` nothing is recorded.
         """
         self._step_calls.end(tokens, loss, grad_norm)
 
     def step_function(self, function: Callable[P, R], tokens: int = 0) -> Callable[P, R]:
-        """Decorator of a function that is called once a step: each call of it is a step.
+        """Decorate a function that is called once a step: each call is a step.
 
-        `tokens` is what this rank trains on in each call. An exception passes through; its step is
+        `tokens` is this rank's token count in each call. An exception passes through; its step is
         recorded as unfinished.
         """
         return around_each_call(self.step, function, tokens)
@@ -180,29 +180,29 @@ class Watch:
     def record(
         self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **unknown: Any
     ) -> None:
-        """Note numbers of the step under way: floats or one-element tensors, never synchronised.
+        """Note numbers for the current step: floats or one-element tensors, never synchronised.
 
-        What has no name, or an unknown one, is counted, logged once and left out.
+        A number without a name, or with an unknown one, is counted, logged once and left out.
         """
         self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **unknown)
 
     def phase(self, name: str) -> PhaseContext:
-        """Context manager around a phase, inside or outside a step (an evaluation, say).
+        """Return a context manager around a phase, inside or outside a step (an evaluation, say).
 
         The class lists the phases. On a thread other than the training thread it counts nothing.
         """
         return self.steps.phases.named(name)
 
     def collective(self, op: str, group: Any = None, nbytes: int = 0) -> CollectiveContext:
-        """Context manager around a blocking collective that the trainer issues itself.
+        """Return a context manager around a blocking collective that the trainer issues itself.
 
-        `op` is a name of `records.Op`, `group` a process group (None: the world), `nbytes` its
+        `op` is a name in `records.Op`, `group` a process group (None: the world), `nbytes` its
         input size in bytes. On a thread other than the training thread it counts nothing.
         """
         return CollectiveContext.from_call(self.instruments, op, group, nbytes)
 
     def checkpoint(self, step: int) -> CheckpointHandle:
-        """Context manager around the part of a checkpoint that stalls the loop.
+        """Return a context manager around the part of a checkpoint that stalls the loop.
 
         Keep it to report later, from any thread, that the checkpoint was written and verified.
         """
@@ -213,11 +213,11 @@ class Watch:
         self.recorder.start_at(step)
 
     def resumed(self, *, from_step: int, steps_lost: int) -> None:
-        """The attempt goes on from the checkpoint of `from_step`; `steps_lost` must be redone."""
+        """The attempt continues from `from_step`'s checkpoint; `steps_lost` must be repeated."""
         self._lifecycle.resumed(from_step, steps_lost)
 
     def preempted(self) -> None:
-        """Somebody asked the rank to stop (SIGTERM, a spot notice)."""
+        """The rank was asked to stop (SIGTERM, a spot notice)."""
         self._lifecycle.preempted()
 
     def finish(self) -> None:
@@ -225,7 +225,7 @@ class Watch:
         self._lifecycle.finished()
 
     def failed(self, failure: BaseException) -> None:
-        """The rank ends with `failure`; needed where somebody catches it before Python ends.
+        """The rank ends with `failure`; needed if the error is caught before Python ends.
 
         A KeyboardInterrupt is no failure: the rank was interrupted.
         """
@@ -233,7 +233,7 @@ class Watch:
 
     @guarded()
     def close(self) -> None:
-        """Write what is held back and end the record of this rank."""
+        """Write the pending records and end this rank's record."""
         recorder = self.recorder
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
@@ -253,11 +253,11 @@ class Watch:
 
     @guarded()
     def _last(self, end: Callable[[], object]) -> None:
-        """One thing to do at the end, which keeps no other from being done."""
+        """Run one closing action, which keeps no other from running."""
         end()
 
     def _activate(self, placement: Placement) -> None:
-        """Start recording; from now on this is the Watch of the process until it is closed."""
+        """Start recording; from now on this is the process's Watch until it is closed."""
         global _active
         _active = weakref.ref(self)
         self.recorder.place = placement.settle
@@ -279,7 +279,7 @@ class Watch:
         self._describing.first_step_ended()
 
     def _leave_to_parent(self) -> None:
-        # Bound to this Watch, so that one which the trainer forgets is still closed at exit.
+        # Bound to this Watch, so that an unreferenced Watch is still closed at exit.
         self.recorder.disable()
 
 
@@ -287,7 +287,7 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
     watch = reference()
     if watch is None:
         return
-    # multiprocessing ends its children while the error is still on its way, others after that.
+    # multiprocessing ends its children while the error still propagates, other parents after that.
     failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if failure is not None:
         watch.failed(failure)

@@ -1,5 +1,5 @@
-"""One file per framework: who ends a step, and the numbers that the framework knows of it.
+"""One adapter per framework: it ends steps and records the numbers that the framework has.
 
 Phases, collectives and data wait come from `stepwatch.hooks.auto`. Each module imports its
-framework, and this package none of them.
+framework; this package imports none.
 """

@@ -19,10 +19,10 @@ def watch_accelerator(
 ) -> Watch:
     """Watch the loop around `accelerator`: its losses, gradient norms, tokens and saved states.
 
-    A step ends when the optimizer steps, which it does not while gradients accumulate. The loss of
-    a step is that of its last batch. `tokens` counts a batch of a prepared loader: a function of
-    it, or a number; without one, batches with `input_ids` and pairs of such are counted. Call
-    `close()` on the result after the last step.
+    A step ends when the optimizer steps, which it does not while gradients accumulate. A step's
+    loss is its last batch's loss. `tokens` counts the tokens in a batch from a prepared loader: a
+    function that takes the batch, or a number. Without it, batches with `input_ids` and pairs with
+    `input_ids` are counted. Call `close()` on the result after the last step.
     """
     watch = Watch.from_env(job=job, rank=accelerator.process_index, world=accelerator.num_processes)
     observer = follow(watch)

@@ -1,4 +1,4 @@
-"""Counts the tokens of the batches that Accelerate's loaders give to this rank."""
+"""Counts the tokens in the batches that Accelerate's loaders deliver to this rank."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .wrappers import call_after, call_before, in_phase
 def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     """Watch the loop around `engine`: its losses, gradient norms, steps and checkpoints.
 
-    A step ends with the `engine.step()` in which the engine's global step moves on, so not while
+    A step ends with the `engine.step()` that advances the engine's global step, so not while
     gradients accumulate. Call `close()` on the result after the last step.
     """
     watch = Watch.from_env(job=job)

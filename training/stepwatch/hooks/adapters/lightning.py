@@ -14,11 +14,12 @@ from .wrappers import Note
 
 
 class StepwatchCallback(Callback):
-    """Watches one call of `fit`.
+    """Watches one call to `fit`.
 
-    A step ends with the batch in which the Trainer's global step moves on; its loss is that of its
-    last batch, as `training_step` returned it. `tokens` counts a batch: a function of it, or a
-    number; without one, batches with `input_ids` and pairs of such are counted.
+    A step ends with the batch that advances the Trainer's global step. Its loss is its last
+    batch's loss, as `training_step` returned it. `tokens` counts the tokens in a batch: a function
+    that takes the batch, or a number. Without it, batches with `input_ids` and pairs with
+    `input_ids` are counted.
     """
 
     def __init__(self, job: str | None = None, *, tokens: Tokens = None) -> None:
@@ -51,7 +52,7 @@ class StepwatchCallback(Callback):
     def _note(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any) -> None:
         """Note the batch's loss, undivided, and its tokens."""
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        # Lightning divides what it trains on, and gives the quotient to callbacks.
+        # Lightning divides the loss that it trains on, and passes the quotient to callbacks.
         parts = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
         if loss is not None and parts > 1:
             loss = loss * parts
@@ -65,7 +66,7 @@ class StepwatchCallback(Callback):
             self.watch.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Report the error that ends training: the Trainer may exit where nobody else sees it."""
+        """Report the error that ends training: the Trainer may exit before its callers see it."""
         if self.watch is not None:
             self.watch.failed(exception)
             self.watch.close()

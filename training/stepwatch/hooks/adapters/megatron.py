@@ -14,10 +14,10 @@ TrainStep = Callable[..., Any]
 
 
 def watch_train_step(train_step: TrainStep, watch: Watch) -> TrainStep:
-    """`train_step` of Megatron-LM's signature, each call of which is one step of `watch`.
+    """Wrap a `train_step` with Megatron-LM's signature; each call is one step in `watch`.
 
-    `train_step(forward_step_func, data_iterator, model, optimizer, ...)` returns a tuple whose
-    first item maps names to losses; of the rest, which differs between releases, the first float
+    `train_step(forward_step_func, data_iterator, model, optimizer, ...)` returns a tuple. Its first
+    item maps names to losses. The other items differ between releases; the first float among them
     is the gradient norm.
     """
     observer = follow(watch, boundaries=False)
@@ -35,10 +35,11 @@ def watch_train_step(train_step: TrainStep, watch: Watch) -> TrainStep:
 
 
 def _watched(observer: LoopObserver, data: Any) -> Any:
-    """The iterator, or the list of one per model chunk, with its waits counted as data.
+    """Return the iterator, or the list with one per model chunk, with its waits counted as data.
 
-    Megatron-LM insists on its own `RerunDataIterator`, which rewinds: such a one is passed on as
-    it is, and what it reads from is watched. One whose source is not known stays unwatched.
+    Megatron-LM insists on its own `RerunDataIterator`, which rewinds: a rewinding iterator is
+    returned unchanged, and its source is watched. An iterator with an unknown source stays
+    unwatched.
     """
     if isinstance(data, list):
         return [_watched(observer, chunk) for chunk in data]
@@ -51,7 +52,7 @@ def _watched(observer: LoopObserver, data: Any) -> Any:
 
 
 def _numbers(result: Any) -> tuple[Any, Any]:
-    """(loss, gradient norm) of what `train_step` returned; None where it has none."""
+    """Return (loss, gradient norm) from the result of `train_step`; None for a missing number."""
     items = result if isinstance(result, tuple) else (result,)
     losses = items[0] if isinstance(items[0], dict) else {}
     norms = [item for item in items[1:] if isinstance(item, float)]

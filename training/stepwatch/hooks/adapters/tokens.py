@@ -1,4 +1,4 @@
-"""How many tokens a batch holds, for frameworks that do not count them."""
+"""Counts the tokens in a batch, for frameworks that do not count them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Tokens = Callable[[Any], int] | int | None
-"""What a user gives: a function of a batch, the tokens of each batch, or None for `tokens_of`."""
+"""A user's token count: a function that takes a batch, a number, or None for `tokens_of`."""
 
 
 def counter(tokens: Tokens) -> Callable[[Any], int]:
-    """A function that counts the tokens of a batch as `tokens` says; 0 is unknown."""
+    """Return a function that counts a batch's tokens as `tokens` says; 0 is unknown."""
     if tokens is None:
         return tokens_of
     if isinstance(tokens, int):
@@ -19,10 +19,10 @@ def counter(tokens: Tokens) -> Callable[[Any], int]:
 
 
 def tokens_of(batch: Any) -> int:
-    """Tokens in a batch of a language model, padding included; 0 where that is not clear.
+    """Return the tokens in a language model's batch, padding included; 0 if that is unclear.
 
-    It is clear where `input_ids` are given, of shape (rows, tokens), or where a batch is a pair of
-    integer tensors of one such shape: inputs and targets. Nothing is read from a device.
+    It is clear for `input_ids` with shape (rows, tokens), and for a pair of integer tensors with
+    one such shape: inputs and targets. Nothing is read from a device.
     """
     if isinstance(batch, Mapping):
         return _size(batch.get("input_ids"))
@@ -34,7 +34,7 @@ def tokens_of(batch: Any) -> int:
 
 
 def _size(ids: Any) -> int:
-    """Elements of a tensor of token numbers; 0 of anything else."""
+    """Return the number of elements in a tensor of token ids; 0 for anything else."""
     import torch
 
     if not isinstance(ids, torch.Tensor) or ids.dim() != 2:

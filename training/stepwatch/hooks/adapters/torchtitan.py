@@ -15,10 +15,10 @@ from .wrappers import Fetched, Note, call_after, call_before, in_phase
 
 
 def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
-    """Watch `trainer`: its steps, numbered as torchtitan numbers them, pipeline and checkpoints.
+    """Watch `trainer`: its steps, with torchtitan's numbers, pipeline and checkpoints.
 
-    Tokens are this rank's labels. Loss and gradient norm are known in the steps that torchtitan
-    logs. Call `close()` on the result after training.
+    Tokens are this rank's labels. Loss and gradient norm are available in the steps that
+    torchtitan logs. Call `close()` on the result after training.
     """
     watch = Watch.from_env(job=job)
     watch.attach(model=trainer.model_parts, schedule=getattr(trainer, "pp_schedule", None))

@@ -14,12 +14,12 @@ from .tokens import Tokens
 
 
 class StepwatchCallback(TrainerCallback):
-    """Watches one call of `train`.
+    """Watches one call to `train`.
 
-    A step ends where the Trainer ends it. Its loss is known where the Trainer logs it: the mean
-    since the last log. Tokens are those that the Trainer counts with
-    `include_num_input_tokens_seen`; if it does not, `tokens` counts a batch: a function of it, or
-    a number; without one, batches with `input_ids` are counted.
+    A step ends where the Trainer ends it. Its loss is available when the Trainer logs it: the mean
+    since the last log. The Trainer counts tokens with `include_num_input_tokens_seen`. Without
+    that, `tokens` counts the tokens in a batch: a function that takes the batch, or a number.
+    Without `tokens`, batches with `input_ids` are counted.
     """
 
     def __init__(self, job: str | None = None, *, tokens: Tokens = None) -> None:

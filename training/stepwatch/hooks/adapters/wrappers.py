@@ -1,4 +1,4 @@
-"""Wraps functions of a framework; their results and errors pass through."""
+"""Wraps a framework's functions; their results and errors pass through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 def in_phase(observer: LoopObserver, phase: str, inner: Function) -> Function:
-    """`inner`, whose time counts as `phase`."""
+    """Wrap `inner` so that its time counts as `phase`."""
 
     @functools.wraps(inner)
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -24,7 +24,7 @@ def in_phase(observer: LoopObserver, phase: str, inner: Function) -> Function:
 
 
 class Note:
-    """An action beside a framework's function; an error in it is counted and goes no further."""
+    """An action next to a framework's function; its errors are counted and do not propagate."""
 
     def __init__(self, observer: LoopObserver, note: Function) -> None:
         self.guard = observer.guard
@@ -32,12 +32,12 @@ class Note:
 
     @guarded()
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Call it; its result is dropped."""
+        """Call the action; its result is dropped."""
         self._note(*args, **kwargs)
 
 
 def call_before(observer: LoopObserver, inner: Function, action: Function) -> Function:
-    """`inner`; `action` is called first with the same arguments."""
+    """Wrap `inner` so that `action` is called first with the same arguments."""
     note = Note(observer, action)
 
     @functools.wraps(inner)
@@ -49,7 +49,7 @@ def call_before(observer: LoopObserver, inner: Function, action: Function) -> Fu
 
 
 def call_after(observer: LoopObserver, inner: Function, action: Function) -> Function:
-    """`inner`; `action` is called with its result, which is returned."""
+    """Wrap `inner` so that `action` is called with its result, which is then returned."""
     note = Note(observer, action)
 
     @functools.wraps(inner)
@@ -62,9 +62,9 @@ def call_after(observer: LoopObserver, inner: Function, action: Function) -> Fun
 
 
 class Fetched:
-    """The same batches; the wait for each counts as data, and what follows it as forward.
+    """The same batches; the wait for each counts as data, and the time after it as forward.
 
-    `iterator` needs `__next__` only; whatever else it has is reached through this object.
+    `iterator` needs only `__next__`; its other attributes are available through this object.
     """
 
     def __init__(self, observer: LoopObserver, iterator: Any) -> None:
@@ -85,6 +85,6 @@ class Fetched:
                 self._observer.data_ends(came=came)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # a copy asks before it has anything
+        if name.startswith("__"):  # a copy asks before it has any attribute
             raise AttributeError(name)
         return getattr(self.__dict__["_iterator"], name)

@@ -2,7 +2,7 @@
 
 `stepwatch run` puts `SITE_DIR` first on PYTHONPATH: every Python below it runs the `sitecustomize`
 in there, which waits for torch and then calls `begin_unasked`. The adapters in
-`stepwatch.hooks.adapters` call `follow` for a Watch of their own. Importing this imports no torch.
+`stepwatch.hooks.adapters` call `follow` for their own Watch. Importing this imports no torch.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ __all__ = ["SITE_DIR", "TOP", "LoopObserver", "begin_unasked", "follow"]
 SITE_DIR = Path(__file__).parent / "site"
 """Directory of the `sitecustomize` module."""
 TOP = "STEPWATCH_RUN_TOP"
-"""Variable that names the process that `stepwatch run` became, and when; `site` reads it."""
+"""Variable that names the process that `stepwatch run` became and its start; `site` reads it."""

@@ -1,4 +1,4 @@
-"""The router of this process, and the two ways to start recording through it."""
+"""This process's router, and the two ways to start recording through it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _router: Router | None = None
 
 
 def router() -> Router:
-    """The router of this process; the first call replaces what is watched in torch."""
+    """Return this process's router; the first call replaces the watched functions in torch."""
     global _router
     if _router is None:
         _router = Router()
@@ -21,9 +21,9 @@ def router() -> Router:
 
 
 def follow(watch: Watch, *, boundaries: bool = True) -> LoopObserver | None:
-    """Record what torch does into `watch`; call it in the training thread.
+    """Record torch's calls into `watch`; call it in the training thread.
 
-    `boundaries`: an optimizer's step ends the step. None where `watch` is disabled.
+    `boundaries`: an optimizer's step ends the step. Returns None if `watch` is disabled.
     """
     if not watch.enabled:
         return None

@@ -1,4 +1,4 @@
-"""Says at the end of `stepwatch run` that no step was found, and why, where that is so."""
+"""Reports at the end of `stepwatch run` that no step was recorded, with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CURE = "mark the steps in the code: `watch = Watch.from_env()`, then `with watc
 
 
 def report(began_ns: int) -> None:
-    """Print one line unless a process of the run that began then (Unix ns) recorded a step."""
+    """Print one line unless a process in the run that began then (Unix ns) recorded a step."""
     job = os.environ.get(places.ENV_JOB, "")
     if is_quiet(os.environ):
         return
@@ -41,7 +41,7 @@ def _why(ranks: int) -> str:
 
 
 def _rings_since(job: str, began_ns: int) -> Iterator[RingReader]:
-    """Rings of `job`, under whichever number it is recorded, that were made since then."""
+    """Return rings for `job`, under any of its numbers, that were created since `began_ns`."""
     names = re.compile(re.escape(job) + r"(-\d+)?")
     for folder in user_directories(places.ring_dir()):
         for job_directory in folder.iterdir() if os.access(folder, os.R_OK | os.X_OK) else ():

@@ -1,10 +1,10 @@
-"""Turns what torch does, one event after the other, into phases and steps.
+"""Turns torch's calls, one event after the other, into phases and steps.
 
-The order of events gives what no single call does. From the moment a batch came until backward
-begins, a rank is in forward. Where no loader brings batches, it is while a DistributedDataParallel
-model runs: what follows is its loss or the next batch, so other work. A batch that no backward
-followed is other work, unless its model was called without gradients: then it was
-evaluated, and so is what comes. The first optimizer seen ends the step.
+The order of events shows more than any single call. A rank is in forward from a batch's arrival
+until backward begins. If no loader delivers batches, it is in forward while a
+DistributedDataParallel model runs: afterwards come its loss or the next batch, which are other
+work. A batch without a backward is other work, unless its model was called without gradients:
+then the batch was evaluated, and so are the next ones. The first optimizer seen ends the step.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _EVAL = int(Phase.EVAL)
 
 
 class LoopObserver:
-    """Follows the loop of one training thread: the one that makes it.
+    """Follows the loop in one training thread: the thread that creates it.
 
-    `boundaries`: an optimizer's step ends the step. Without it, an adapter that knows the steps of
-    its framework ends them itself with `end_step`.
+    `boundaries`: an optimizer's step ends the step. Without it, an adapter that knows its
+    framework's steps ends them itself with `end_step`.
     """
 
     def __init__(self, steps: Steps, *, boundaries: bool = True) -> None:
@@ -49,8 +49,8 @@ class LoopObserver:
         self._inferred = False
         self._by_fetch = self._trains_without_gradients = False
         self._in_data = False
-        self._forward_from = -1  # forward time of the step when it was opened; -1 while closed
-        self._by_model = self._after_model = False  # who opened it; whether that has returned
+        self._forward_from = -1  # the step's forward time when forward was opened; -1 while closed
+        self._by_model = self._after_model = False  # a model call opened forward; it returned
         self._depth = 0
         self._stepping: weakref.ref[Any] | None = None
         self._in_optimizer = False
@@ -63,17 +63,17 @@ class LoopObserver:
         self._recorder.begin()
 
     def timeline(self) -> Timeline | None:
-        """The timeline if this is the training thread and something is recorded."""
+        """Return the timeline if this is the training thread and a Watch records."""
         trains = threading.get_ident() == self._recorder.thread.ident
         return self._recorder.timeline if trains else None
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Context manager around a phase that a framework names."""
+        """Return a context manager around a phase that a framework names."""
         return self._steps.phases.named(name)
 
     @guarded(fallback=False)
     def data_begins(self) -> bool:
-        """The loader is asked for a batch; False where `data_ends` must not be called."""
+        """Note that the loader is asked for a batch; False if `data_ends` must not be called."""
         timeline = self.timeline()
         if timeline is None or self._in_data or self._depth:
             return False
@@ -84,7 +84,7 @@ class LoopObserver:
 
     @guarded()
     def data_ends(self, *, came: bool) -> None:
-        """The loader answered: a batch `came`, or there are no more."""
+        """Note that the loader answered: with a batch if `came`, else it has no more."""
         self._in_data = False
         timeline = self.timeline()
         if timeline is not None:
@@ -97,7 +97,7 @@ class LoopObserver:
 
     @guarded()
     def forward_begins(self) -> None:
-        """A framework calls its model to train it; backward or the next batch ends it."""
+        """Note that a framework calls its model to train it; backward or the next batch ends it."""
         timeline = self.timeline()
         if timeline is not None and not self._in_optimizer:
             self._evaluation.ends()
@@ -105,7 +105,7 @@ class LoopObserver:
 
     @guarded()
     def model_called(self, module: Any) -> None:
-        """A DistributedDataParallel `module` is called with gradients."""
+        """Note that a DistributedDataParallel `module` is called with gradients."""
         timeline = self.timeline()
         if timeline is not None:
             self._steps.instruments.digests.follow(module)
@@ -116,7 +116,7 @@ class LoopObserver:
 
     @guarded()
     def model_returned(self) -> None:
-        """The model that was called last has returned."""
+        """Note that the model that was called last has returned."""
         timeline = self.timeline()
         if timeline is not None and self._by_model and not self._after_model:
             self._after_model = True
@@ -124,7 +124,7 @@ class LoopObserver:
 
     @guarded()
     def model_inferred(self) -> None:
-        """A DistributedDataParallel model is called without gradients."""
+        """Note that a DistributedDataParallel model is called without gradients."""
         if self.timeline() is not None:
             if self._forward_from >= 0:
                 self._inferred = True
@@ -133,7 +133,7 @@ class LoopObserver:
 
     @guarded(fallback=False)
     def backward_begins(self) -> bool:
-        """Backward is called, maybe inside another; False where `backward_ends` must not be."""
+        """Note a backward call, maybe nested; False if `backward_ends` must not be called."""
         timeline = self.timeline()
         if timeline is None:
             return False
@@ -148,7 +148,7 @@ class LoopObserver:
 
     @guarded()
     def backward_ends(self) -> None:
-        """The backward that began last has returned."""
+        """Note that the backward that began last has returned."""
         self._depth -= 1
         timeline = self.timeline()
         if timeline is None:
@@ -160,7 +160,7 @@ class LoopObserver:
 
     @guarded()
     def optimizer_begins(self, optimizer: Any, *, closure: bool) -> None:
-        """`optimizer.step` is called; with a `closure`, forward and backward come first."""
+        """Note that `optimizer.step` is called; a `closure` runs forward and backward first."""
         timeline = self.timeline()
         if timeline is None:
             return
@@ -181,7 +181,7 @@ class LoopObserver:
 
     @guarded()
     def optimizer_ends(self, optimizer: Any) -> None:
-        """`optimizer.step` returns."""
+        """Note that `optimizer.step` returns."""
         timeline = self.timeline()
         if timeline is None or self._stepping is None or self._stepping() is not optimizer:
             return
@@ -191,7 +191,7 @@ class LoopObserver:
 
     @guarded()
     def record(self, *, loss: Any = None, grad_norm: Any = None, tokens: int = 0) -> None:
-        """Note numbers of the running step: floats or one-element tensors; `tokens` add up."""
+        """Note numbers for the current step: floats or one-element tensors; `tokens` add up."""
         if self.timeline() is not None:
             if loss is not None:
                 self._loss = self._steps.scalar(loss)
@@ -201,21 +201,21 @@ class LoopObserver:
 
     @guarded()
     def batch_holds(self, tokens: int) -> None:
-        """The trainer got a batch of `tokens`, which count once a backward follows."""
+        """Note that the trainer got a batch with `tokens`, which count once a backward follows."""
         if self.timeline() is not None and not self._evaluation.inside:
             earlier_tokens = 0 if self._evaluation.lasting else self._batch_tokens
             self._batch_tokens = earlier_tokens + tokens
 
     @guarded()
     def end_step(self) -> None:
-        """The step ends, as a framework or the leading optimizer has it."""
+        """End the step, at the request of a framework or the leading optimizer."""
         loss, grad_norm, tokens = self._loss, self._grad_norm, self._tokens
         self._loss = self._grad_norm = UNKNOWN_FLOAT
         self._tokens = 0
         self._steps.end(tokens, loss, grad_norm, 0)
 
     def _count_on(self, optimizer: Any) -> None:
-        """Number the first step as an optimizer that was loaded has it, unless the trainer did."""
+        """Number the first step like a loaded optimizer's state, unless the trainer numbered it."""
         loaded_steps = steps_done(optimizer)
         if loaded_steps and not self._recorder.step_number:
             self._recorder.start_at(loaded_steps)
@@ -240,7 +240,7 @@ class LoopObserver:
             timeline.leave()
 
     def _drop_forward(self, timeline: Timeline) -> None:
-        """Close a forward that had no backward and book its time to what it was."""
+        """Close a forward that had no backward and move its time to evaluation or other work."""
         baseline_ns, inferred = self._forward_from, self._inferred
         self._close_forward(timeline)
         spent = timeline.totals[_FORWARD] - baseline_ns
@@ -248,7 +248,7 @@ class LoopObserver:
             _move(timeline, spent, _FORWARD, _EVAL if inferred else _OTHER)
 
     def _compare_with_training(self, timeline: Timeline) -> None:
-        """A batch is asked for: find out whether it is one to train on."""
+        """A batch is requested: find out whether it is a training batch."""
         import torch
 
         evaluation, gradients = self._evaluation, torch.is_grad_enabled()
@@ -265,7 +265,7 @@ class LoopObserver:
             self._by_fetch = by_fetch
 
     def _end_evaluation(self, timeline: Timeline) -> None:
-        """Backward begins: what was taken for an evaluation since the last batch was forward."""
+        """Backward begins: an apparent evaluation since the last batch was forward."""
         came, was = self._batch_came, self._evaluation.lasting
         self._evaluation.on_end = None
         self._evaluation.ends()
@@ -282,7 +282,7 @@ class LoopObserver:
         self._pause()
 
     def _pause(self) -> None:
-        """What was under way has ended: no backward follows the forward."""
+        """Close the current forward or optimizer phase: no backward follows."""
         timeline = self.timeline()
         if timeline is not None:
             self._leave_optimizer(timeline)
@@ -290,7 +290,7 @@ class LoopObserver:
             self._batch_came, self._by_fetch = None, False
 
     def _resume(self) -> None:
-        """An evaluation has ended; a batch that came in it is trained on."""
+        """An evaluation has ended; a batch that arrived in it is a training batch."""
         timeline = self.timeline()
         if timeline is not None and self._batch_came is not None:
             self._open_forward(timeline)
@@ -305,9 +305,9 @@ class LoopObserver:
             timeline.leave()
 
     def _leads(self, optimizer: Any) -> bool:
-        """Whether `optimizer` is the one that ends steps: the first seen, while it steps on.
+        """Return whether `optimizer` ends steps: it is the first seen and still steps.
 
-        One that steps twice in the meantime takes its place.
+        Another optimizer that steps twice in the meantime takes its place.
         """
         leader = self._leader() if self._leader is not None else None
         if leader is not optimizer:

@@ -1,4 +1,4 @@
-"""Replaces the few functions of torch through which every trainer goes, once per process."""
+"""Replaces the few torch functions that every trainer calls, once per process."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .router import Router
 
 
 def install(router: Router) -> None:
-    """Watch optimizers, backward, loaders and collectives; evaluations and saves are `Pauses`.
+    """Watch optimizers, backward, loaders and collectives; `Pauses` watches evaluations and saves.
 
-    A part that this torch lacks is left out and counted by the guard of `router`.
+    A part that this torch lacks is left out and counted by `router`'s guard.
     """
     Patches(router).install()
 
 
 class Patches:
-    """The replacements; each calls what it replaces exactly once and passes its errors on."""
+    """The replacements; each calls its original exactly once and passes its errors on."""
 
     def __init__(self, router: Router) -> None:
         self.guard = router.guard
         self._router = router
 
     def install(self) -> None:
-        """Make all of them, one failing without the others."""
+        """Install every replacement; one may fail without the others."""
         self._watch_optimizers()
         self._watch_backward()
         self._watch_loaders()
@@ -43,7 +43,7 @@ class Patches:
         def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             observer = router.training()
             if observer is not None:
-                # args holds the optimizer itself, then what the caller gave.
+                # args holds the optimizer itself, then the caller's arguments.
                 closure = args[1] if len(args) > 1 else kwargs.get("closure")
                 observer.optimizer_begins(optimizer, closure=closure is not None)
 

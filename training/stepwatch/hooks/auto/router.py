@@ -1,4 +1,4 @@
-"""Leads torch's events to the observer of this process, which may not exist yet."""
+"""Routes torch's events to this process's observer, which may not exist yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("stepwatch")
 
 
 RECORDS = "+"
-"""Follows the number of a process that records, in the variable that names it."""
+"""Follows the recording process's number in the variable that names it."""
 
 
 class Router:
@@ -33,13 +33,13 @@ class Router:
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def training(self) -> LoopObserver | None:
-        """The observer; the first sign of training makes it under `stepwatch run`."""
+        """The observer; under `stepwatch run` the first sign of training creates it."""
         if self.observer is None and self._owner:
             self._make()
         return self.observer
 
     def wait_for_training(self, owner: str) -> None:
-        """Make a Watch at the first sign of training and name this process in variable `owner`."""
+        """Create a Watch at the first sign of training and name this process in `owner`."""
         self._owner = owner
 
     def stop(self) -> None:
@@ -48,12 +48,12 @@ class Router:
         self._owner = ""
 
     def _leave_to_parent(self) -> None:
-        # Where the parent does not train, a forked child may be one of its ranks: it waits on.
+        # If the parent does not train, a forked child may be one of its ranks: it keeps waiting.
         if self.observer is not None:
             self.stop()
 
     def lead_to(self, watch: Watch, *, boundaries: bool = True) -> LoopObserver:
-        """Record what this thread does into `watch` from now on."""
+        """Record this thread's calls into `watch` from now on."""
         watch.instruments.phases.close()
         watch.attach()
         self._watch = watch
@@ -78,10 +78,10 @@ class Router:
 
 
 def may_record(environ: Mapping[str, str], owner: str = "") -> bool:
-    """Whether this process is a rank, or trains alone: no child of one, no other tool's helper.
+    """Return whether this process is a rank, or trains alone: no rank's child, no tool's helper.
 
-    `owner` is the variable in which a process that records tells its children so. A launcher of its
-    own kind may give a number on this node alone (LOCAL_RANK): all but 0 train only as ranks.
+    A recording process announces itself to its children in the variable `owner`. A site's own
+    launcher may only number the ranks on this node (LOCAL_RANK): all but 0 train only as ranks.
     """
     first = environ.get(owner, "")
     if first not in ("", str(os.getpid())):

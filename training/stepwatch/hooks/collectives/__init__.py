@@ -1,1 +1,1 @@
-"""Collectives of a rank, seen where each release of torch lets one see them."""
+"""A rank's collectives, observed in the way that each torch release allows."""

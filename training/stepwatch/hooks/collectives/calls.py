@@ -1,8 +1,8 @@
 """Collectives that a trainer calls by name, and waits for those it started.
 
 Only the names in `torch.distributed` are replaced, once per process: inside its own module torch
-compares functions by identity. Sends and receives are `pipeline.point_to_point`'s.
-NCCL returns before the work is done: on CUDA the time spent here is that of the host.
+compares functions by identity. `pipeline.point_to_point` handles sends and receives. NCCL returns
+before the work is complete: on CUDA this is the host's time.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _INPUTS = {
     "scatter_object_list": (-1, ""),
     "broadcast_object_list": (-1, ""),
 }
-"""Functions and where their input is: position and keyword; -1 where it has no size in advance."""
+"""Functions and their inputs: position and keyword; -1 if the size is unknown in advance."""
 
 
 class Started(NamedTuple):
-    """A collective as it was called: number of its group, operation, bytes of input."""
+    """A collective call: its group's number, its operation, its input in bytes."""
 
     group: int
     op: int
@@ -66,10 +66,10 @@ class Calls:
         self._started: weakref.WeakKeyDictionary[Any, Started] = weakref.WeakKeyDictionary()
 
     def follow(self, instruments: Instruments, *, every_wait: bool = False) -> None:
-        """Record the calls of this thread, which trains, from now on.
+        """Record this thread's calls from now on; this thread trains.
 
-        `every_wait`: also waits for works that no call by name began. Without it, they are what the
-        hooks of a pipeline or of FSDP2 time.
+        `every_wait`: also record waits for works that no call by name began. Without it, the hooks
+        of a pipeline or FSDP2 time those waits.
         """
         previous = self._instruments() if self._instruments is not None else None
         self._every_wait = every_wait or (self._every_wait and previous is instruments)
@@ -116,7 +116,7 @@ class Calls:
             try:
                 return function(*args, **kwargs)
             finally:
-                # It differs where a signal handler closed the Watch meanwhile.
+                # It differs if a signal handler closed the Watch meanwhile.
                 if instruments.recorder.timeline is timeline:
                     timeline.leave_collective(*started, arrived)
 
@@ -157,7 +157,7 @@ class Calls:
 
     @guarded()
     def _following(self) -> Instruments | None:
-        """The instruments, if this is the thread that trains."""
+        """Return the instruments if this is the training thread."""
         instruments = self._instruments() if self._instruments is not None else None
         return (
             instruments
@@ -182,7 +182,7 @@ class Calls:
         group = next(
             (argument for argument in (*args, kwargs.get("group")) if _is_group(argument)), None
         )
-        # The hooks check what is started, and leave out what is timed around them.
+        # The hooks check the inputs of async calls, and leave out calls that are timed around them.
         if op in REDUCTIONS and not (self._hooked and kwargs.get("async_op") is True):
             instruments.numerics.check_reduction(tensors, name)
         nbytes = sum(tensor.nbytes for tensor in tensors)
@@ -211,7 +211,7 @@ _calls: Calls | None = None
 
 
 def calls() -> Calls:
-    """The calls of this process; the first use replaces the functions of `torch.distributed`."""
+    """Return this process's calls; the first use replaces the functions in `torch.distributed`."""
     global _calls
     if _calls is None:
         _calls = Calls()

@@ -1,14 +1,13 @@
 """DistributedDataParallel: its reducer works in C++, where no hook reaches.
 
 The reducer starts its all-reduces while backward computes and waits for all of them in a callback
-that runs when the graph is done. Callbacks run in the order in which they were queued: the first
-gradient queues ours before the reducer queues its own, and ours queues one more that runs last.
-Between the two the rank waits. What overlaps with backward is not seen, and the buckets are one
-all-reduce here.
+after the graph. Callbacks run in the order in which they were queued: the first gradient queues
+ours before the reducer queues its own, and ours queues another one that runs last. Between these
+two the rank waits. The overlap with backward is not seen, and the buckets count as one all-reduce.
 
-Before the reducer's callback `grad` is still what this rank alone computed: the reducer reduces
-copies. Only with `gradient_as_bucket_view` they are the same memory, and each gradient is checked
-when it is ready.
+Before the reducer's callback, `grad` is still this rank's own gradient: the reducer reduces
+copies. Only with `gradient_as_bucket_view` they share memory, and each gradient is checked when it
+is ready.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _waits: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary(
 
 
 def watch_ddp(instruments: Instruments, module: Any) -> None:
-    """Watch the reducer of `module` if it is DistributedDataParallel; others are left alone."""
+    """Watch `module`'s reducer if it is DistributedDataParallel; ignore other modules."""
     if not hasattr(module, "require_backward_grad_sync") or not hasattr(module, "reducer"):
         return
     waits = ReducerWait.for_instruments(instruments)
@@ -43,15 +42,15 @@ def watch_ddp(instruments: Instruments, module: Any) -> None:
 
 
 class ReducerWait:
-    """Times the end of each backward that reduces gradients, and checks what it reduces.
+    """Times the end of each backward that reduces gradients, and checks the reducer's input.
 
-    Where process-group hooks count the buckets (torch >= 2.14), only the time is taken here.
+    If process-group hooks count the buckets (torch >= 2.14), only the time is taken here.
     """
 
     def __init__(self, instruments: Instruments) -> None:
         self.guard = instruments.guard
         self._recorder = instruments.recorder
-        self._instruments = weakref.proxy(instruments)  # the key under which this is found
+        self._instruments = weakref.proxy(instruments)  # the key for this object
         self._hooked = has_group_hooks()
         self._parameters: weakref.WeakKeyDictionary[Any, list[tuple[str, Any]]] = (
             weakref.WeakKeyDictionary()
@@ -62,7 +61,7 @@ class ReducerWait:
 
     @classmethod
     def for_instruments(cls, instruments: Instruments) -> ReducerWait:
-        """The one that `instruments` has."""
+        """Return the reducer wait for `instruments`."""
         wait = _waits.get(instruments)
         if wait is None:
             wait = _waits[instruments] = cls(instruments)
@@ -70,7 +69,7 @@ class ReducerWait:
 
     @guarded(fallback=False)
     def adopt(self, module: Any) -> bool:
-        """Remember the parameters of `module`; False where it was known already."""
+        """Remember `module`'s parameters; return False if they were known already."""
         if module in self._parameters:
             return False
         named = [
@@ -90,7 +89,7 @@ class ReducerWait:
 
     @guarded()
     def expect(self, module: Any, output: Any) -> None:
-        """`module` gave `output`: the backward from there reduces, unless under `no_sync`."""
+        """`module` returned `output`: the backward from there reduces, unless under `no_sync`."""
         import torch
         from torch.nn.parallel.distributed import _find_tensors
 
@@ -111,7 +110,7 @@ class ReducerWait:
                 tensor.register_hook(first)
 
     def _abandon(self) -> None:
-        """Leave a wait whose end was never called because its backward failed."""
+        """Leave a wait that never ended because its backward failed."""
         timeline = self._recorder.timeline
         if self._arrived >= 0 and timeline is not None:
             timeline.step_outside(timeline.entered)
@@ -171,7 +170,7 @@ class ReducerWait:
         gradients = [
             (name, parameter.grad) for name, parameter in named if parameter.grad is not None
         ]
-        names = [name for name, _ in gradients]  # alone: a check outlives the gradients
+        names = [name for name, _ in gradients]  # names only: a check outlives the gradients
         self._instruments.numerics.check(
             [gradient for _, gradient in gradients], lambda index: _short(names[index]), _INPUT
         )
@@ -183,5 +182,5 @@ class ReducerWait:
 
 
 def _short(name: str) -> str:
-    """The end of a parameter's name, which distinguishes it from its neighbours."""
+    """Return the end of a parameter's name, which distinguishes it from its neighbours."""
     return name[-_NAME_END:]

@@ -1,7 +1,7 @@
 """FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them.
 
-What goes into a reduce-scatter is this rank's own gradient: it is checked here, before those of
-the others mix with it.
+The input to a reduce-scatter is this rank's own gradient: it is checked here, before the other
+ranks' gradients mix with it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ALL_GATHER, _REDUCE_SCATTER, _ALL_REDUCE = (
 
 
 class TimedCommunication:
-    """Stands in for an FSDP2 communication object and times each call of it.
+    """Replaces an FSDP2 communication object and times each call to it.
 
     FSDP2 calls `allocate` for its buffers and the object itself for the collective. A call that
     returns a work handle runs asynchronously: only its enqueue time is exposed here. Without
-    `timed` a call's input is checked and nothing else.
+    `timed`, only a call's input is checked.
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class TimedCommunication:
 
     @property  # type: ignore[misc]  # `object` may be given another class, this one may not
     def __class__(self) -> type:
-        """That of the wrapped object: FSDP2's setters ask whether its own is still there."""
+        """The wrapped object's class: FSDP2's setters check whether their own object is set."""
         return type(self._inner)
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate a buffer as the wrapped object does."""
-        if self._reduces:  # what goes in is copied next: the waits before that are over
+        if self._reduces:  # the input is copied next: the waits before it are over
             self._instruments.waits.end()
         return self._inner.allocate(*args, **kwargs)
 
     def __call__(
         self, output_tensor: Any, input_tensor: Any, group: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Run the collective; time blocked in it is taken off the phase around it."""
+        """Run the collective; the time blocked in it does not count in the enclosing phase."""
         recorder = self._recorder
         timeline = recorder.timeline if recorder.thread.is_current() else None
         if timeline is not None and self._is_inside_another():
@@ -76,7 +76,7 @@ class TimedCommunication:
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
 
     def _is_inside_another(self) -> bool:
-        """Whether the trainer put an object of its own around this one, and that is watched now."""
+        """Return whether the trainer wrapped this object in its own, and that one is watched."""
         current = getattr(self._parameters, _attribute(self._op), self)
         return current is not self and self._recorder.attachments.has(current)
 
@@ -85,10 +85,10 @@ class TimedCommunication:
 
 
 def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
-    """Time the collectives of `module` if FSDP2 manages it; other modules are left alone.
+    """Time `module`'s collectives if FSDP2 manages it; ignore other modules.
 
-    `hooked` says that process-group hooks see them too, all but the end of reduce-scatters on the
-    CPU.
+    `hooked` says that process-group hooks see them too, except for the end of reduce-scatters on
+    the CPU.
     """
     if not hasattr(module, "set_custom_all_gather"):
         return
@@ -104,12 +104,12 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
 
 
 def _attribute(op: int) -> str:
-    """Where a parameter group keeps the object with which it does `op`."""
+    """Return the parameter group's attribute for the object that performs `op`."""
     return f"_{Op(op).name.lower()}_comm"
 
 
 def _time_calls(instruments: Instruments, group: Any, op: Op, *, timed: bool = True) -> None:
-    """Put a `TimedCommunication` around the object with which `group` does `op`."""
+    """Wrap the object that performs `op` for `group` in a `TimedCommunication`."""
     attachments, name = instruments.recorder.attachments, _attribute(op)
     inner = getattr(group, name)
     if not attachments.has(inner):
@@ -118,7 +118,7 @@ def _time_calls(instruments: Instruments, group: Any, op: Op, *, timed: bool = T
 
 
 def _time_waits(waits: StreamWaits, group: Any) -> None:
-    """Time where the compute stream waits for the collectives of a parameter group.
+    """Time the compute stream's waits for a parameter group's collectives.
 
     FSDP2 looks these methods up on the group whenever it calls them. The wait for an all-gather
     includes the copies out of its buffer. Before a reduce-scatter, the wait ends where its input
@@ -130,7 +130,7 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
         return (_ALL_GATHER, _shards(group)) if waits else None
 
     def reduced() -> Awaited:
-        """None where gradients are only accumulated: nothing is reduced there."""
+        """Return None if gradients are only accumulated: nothing is reduced there."""
         return _reduction(group) if getattr(group, "reduce_grads", True) else None
 
     waits.replace(group, "wait_for_unshard", gathered)
@@ -139,9 +139,9 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
 
 
 def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
-    """Time the wait for the last reductions, which is the root's for all groups from 2.15 on.
+    """Time the wait for the last reductions; from 2.15 on, the root waits for all groups.
 
-    Which module is the root turns out in the first forward; it may have no parameters of its own.
+    The first forward determines which module is the root; it may have no parameters of its own.
     """
 
     def reduced() -> Awaited:
@@ -153,12 +153,12 @@ def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
 
 
 def _shards(group: Any) -> Any:
-    """The process group over which `group` is sharded; None where it is replicated alone."""
+    """Return the process group over which `group` is sharded; None if it is only replicated."""
     return getattr(group.mesh_info, "shard_process_group", None)
 
 
 def _reduction(group: Any) -> Awaited:
-    """What reduces the gradients of `group`: an all-reduce where nothing is sharded."""
+    """Return the operation that reduces `group`'s gradients; all-reduce if nothing is sharded."""
     mesh = getattr(group, "mesh_info", None)
     for op, name in ((_REDUCE_SCATTER, "shard"), (_ALL_REDUCE, "replicate")):
         members = getattr(mesh, f"{name}_process_group", None)
@@ -168,8 +168,8 @@ def _reduction(group: Any) -> Awaited:
 
 
 def _parameter_groups(module: Any) -> list[Any]:
-    # The public setters refuse a module whose parameters lie on several meshes, and cannot wrap
-    # what is set already; both matter to a guest in somebody else's trainer.
+    # The public setters refuse a module with parameters on several meshes, and cannot wrap an
+    # object that is set already; both matter inside another project's trainer.
     return _groups_of(module._get_fsdp_state())
 
 

@@ -14,20 +14,20 @@ from stepwatch.signals.records import Kind, text_bytes
 _HASHED = re.compile("[0-9a-f]{40}")
 _HASH_SHOWN = 8
 _UNDESCRIBED = ("", "undefined")
-"""What torch calls the purpose of a group that has none."""
+"""Torch's purpose for a group without one."""
 
 
 def group_number(ranks: list[int], name: str = "") -> int:
-    """Number of the group of these global ranks: a CRC-32, equal on all members.
+    """Return the number for the group of these global ranks: a CRC-32, equal on all members.
 
-    `name` is torch's name of the group, which tells groups of the same ranks apart; the group of
-    all ranks that a job starts with, and a pair that exchanges, have none.
+    `name` is torch's name for the group, which distinguishes groups with the same ranks. The
+    job's initial group of all ranks, and a pair that exchanges, have no name.
     """
     return zlib.crc32(",".join(map(str, ranks)).encode() + (f":{name}" if name else "").encode())
 
 
 def describe(ranks: list[int]) -> str:
-    """Ranks of a group as short text: `0-3` for a range, `0,2` otherwise."""
+    """Return a group's ranks as short text: `0-3` for a range, `0,2` otherwise."""
     if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
         return f"{ranks[0]}-{ranks[-1]}"
     return ",".join(map(str, ranks))
@@ -44,13 +44,13 @@ class GroupNumbers:
         self._alive: dict[int, weakref.ref[Any]] = {}
 
     def number(self, group: Any) -> int:
-        """Number of `group`, a ProcessGroup; None stands for the world."""
+        """Return the number of `group`, a ProcessGroup; None means the world."""
         number = self._numbers.get(id(group))
         return self._introduce(group) if number is None else number
 
     @guarded(fallback=0)
     def pair(self, group: Any, peer: int) -> int:
-        """Number of the pair that this rank is with rank `peer` of `group`."""
+        """Return the number for the pair of this rank and rank `peer` in `group`."""
         import torch.distributed as dist
 
         ring = self._recorder.ring
@@ -73,13 +73,13 @@ class GroupNumbers:
         number = self._write(ranks, ring.identity.rank, *_name(group))
         key = id(group)
         if group is not None:
-            # The id of a destroyed group is soon that of another one.
+            # A destroyed group's id is soon reused by another group.
             self._alive[key] = weakref.ref(group, lambda _: self._numbers.pop(key, None))
         self._numbers[key] = number
         return number
 
     def _write(self, ranks: list[int], own_rank: int, name: str = "", purpose: str = "") -> int:
-        """Write the GROUP record of these ranks; returns their number."""
+        """Write the GROUP record for these ranks; return their number."""
         ring, number = self._recorder.ring, group_number(ranks, name)
         index = ranks.index(own_rank) if own_rank in ranks else 0
         text = text_bytes(describe(ranks), 48)
@@ -101,18 +101,18 @@ def _ranks(group: Any, world: int) -> list[int]:
 
 
 def _name(group: Any) -> tuple[str, str]:
-    """Torch's name of a group, and what it is for; empty for the group that a job starts with.
+    """Return torch's name and purpose for a group; empty for the job's initial group.
 
-    Members meet under this name in the store, so it is the same on all of them. The order in which
-    they first use groups need not be.
+    Members meet under this name in the store, so it is the same on all members. The order in which
+    they first use groups may differ.
     """
-    if group is None:  # also where there is no torch
+    if group is None:  # also without torch
         return "", ""
     import torch.distributed as dist
 
     if not dist.is_initialized() or group is dist.group.WORLD:
         return "", ""
-    # `group_name` raises where a group was made without one.
+    # `group_name` raises if a group was created without one.
     try:
         return str(group.group_name), str(getattr(group, "group_desc", ""))
     except (AttributeError, RuntimeError):
@@ -120,6 +120,6 @@ def _name(group: Any) -> tuple[str, str]:
 
 
 def _label(name: str, purpose: str) -> str:
-    """Name and purpose as one reads them: `3 mesh_tp`, `1`, the start of a hash."""
+    """Return name and purpose in readable form: `3 mesh_tp`, `1`, the start of a hash."""
     shown = name[:_HASH_SHOWN] if _HASHED.fullmatch(name) else name
     return shown if not name or purpose in _UNDESCRIBED else f"{shown} {purpose}"

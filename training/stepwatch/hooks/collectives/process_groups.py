@@ -1,15 +1,15 @@
-"""Every collective of every group on torch >= 2.14, through process-group hooks.
+"""Every collective in every group on torch >= 2.14, through process-group hooks.
 
-The hooks run on the thread that issues the operation: one that another thread than the training
-thread issues, such as that of an asynchronous checkpoint, is no part of the step. The post hook
-fires when the operation is enqueued. The end comes from the work's future, whose callback runs on
+The hooks run on the thread that issues the operation. An operation from another thread than the
+training thread, such as an asynchronous checkpoint's, is no part of the step. The post hook fires
+when the operation is enqueued. The end comes from the work's future, whose callback runs on
 another thread; it only marks the live line and appends to a queue that the training thread empties.
-The callback may come after the thread that waited for the future went on: at the end of a step,
-futures are queried too, lest a call count in the next step.
+The callback may run after the thread that waited for the future has continued: at a step's end,
+futures are queried too, so that no call counts in the next step.
 
-The end of a work without a future is unknown (Gloo's reduce-scatter answers no query either): such
-an operation is counted, and its time stays with the phase around it, unless the hooks time the call
-itself, as they do for FSDP2 on the CPU.
+The end of a work without a future is unknown (Gloo's reduce-scatter answers no query either). Such
+an operation is counted, and its time stays in the enclosing phase, unless the hooks time the call
+itself, as for FSDP2 on the CPU.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _MATCHES = (
     ("recv", Op.RECV),
 )
 REDUCTIONS = (int(Op.ALL_REDUCE), int(Op.REDUCE_SCATTER))
-"""Operations that mix what ranks put in."""
+"""Operations that mix the ranks' inputs."""
 
 
 class Call(NamedTuple):
-    """One enqueued operation; `bucket` is where its time was counted when it began.
+    """One enqueued operation; `bucket` is the bucket that counted time when it began.
 
-    `entered` is its number among all collectives of the rank. One `on_device` has its end there,
-    not in its future, which is complete at once.
+    `entered` is its number among all the rank's collectives. An operation with `on_device` ends on
+    the device, not with its future, which is complete at once.
     """
 
     entered: int
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 
 
 def has_distributed() -> bool:
-    """Whether there is a torch, with collectives built in."""
+    """Return whether torch is loaded, with collectives built in."""
     try:
         import torch.distributed as dist
     except ImportError:
@@ -72,7 +72,7 @@ def has_distributed() -> bool:
 
 
 def has_group_hooks() -> bool:
-    """Whether this torch offers `ProcessGroup.register_pre_hook`; False without torch."""
+    """Return whether this torch offers `ProcessGroup.register_pre_hook`; False without torch."""
     if not has_distributed():
         return False
     import torch.distributed as dist
@@ -82,13 +82,13 @@ def has_group_hooks() -> bool:
 
 @functools.lru_cache(maxsize=64)
 def op_of(name: Any) -> Op:
-    """Operation meant by a `HookOpName` such as `ALLREDUCE`, or by its text."""
+    """Return the operation for a `HookOpName` such as `ALLREDUCE`, or for its text."""
     lowered = str(getattr(name, "name", name)).lower()
     return next((op for part, op in _MATCHES if part in lowered), Op.OTHER)
 
 
 def watch_process_groups(instruments: Instruments) -> None:
-    """Hook every group there is, and search for new ones at each step: they inherit no hooks."""
+    """Hook every group, and search for new ones at each step: they inherit no hooks."""
     recorder = instruments.recorder
     if recorder.drain_completions is not None:  # attached: a second pair of hooks would count twice
         recorder.drain_completions()
@@ -99,14 +99,14 @@ def watch_process_groups(instruments: Instruments) -> None:
 
 
 class _HookPair:
-    """The two hooks of a group, as a handle that removes them; the group may be gone by then."""
+    """A group's two hooks, as a handle that removes them; the group may no longer exist then."""
 
     def __init__(self, group: Any, hook_id: int) -> None:
         self._group = weakref.ref(group)
         self._id = hook_id
 
     def remove(self) -> None:
-        """Take both off."""
+        """Remove both hooks."""
         group = self._group()
         if group is not None:
             group.unregister_pre_hook(self._id)
@@ -114,7 +114,7 @@ class _HookPair:
 
 
 class GroupHooks:
-    """The hooks of all groups of this rank and the operations in flight."""
+    """The hooks on all this rank's groups and the operations in flight."""
 
     def __init__(self, instruments: Instruments) -> None:
         self.guard = instruments.guard
@@ -137,14 +137,14 @@ class GroupHooks:
             self._hooked.add(group)
             number = self._instruments.groups.number(group)
             hook_id = next(_HOOK_IDS)
-            # torch passes what a hook raises on to the trainer: both are guarded.
+            # torch passes a hook's exceptions on to the trainer: both are guarded.
             group.register_pre_hook(hook_id, functools.partial(self._began, number))
             group.register_post_hook(hook_id, functools.partial(self._enqueued, number))
             self._recorder.attachments.keep(_HookPair(group, hook_id))
 
     @guarded()
     def drain_completions(self) -> None:
-        """Book what has ended since the last call; adopt groups created meanwhile."""
+        """Record operations that ended since the last call; adopt groups created meanwhile."""
         import torch.distributed as dist
 
         timeline = self._recorder.timeline
@@ -170,7 +170,7 @@ class GroupHooks:
         timeline = self._recorder.timeline
         if timeline is None or not self._recorder.thread.is_current():
             return
-        if timeline.bucket == COLLECTIVE:  # the call around it is timed
+        if timeline.bucket == COLLECTIVE:  # the enclosing call is timed
             return
         op = int(op_of(arguments.name))
         if op in (Op.SEND, Op.RECV):  # counted where they are issued, by the pair of ranks
@@ -181,7 +181,7 @@ class GroupHooks:
         arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op
         kinds = {tensor.device.type for tensor in arguments.input_tensors}
-        # A barrier has no tensor; NCCL's is on a device.
+        # A barrier has no tensor; NCCL's barrier is on a device.
         on_device = kinds != {"cpu"} if kinds else in_use() is not None
         # Operations are numbered per group: the number alone would mix two groups up.
         self._started[number, arguments.op_id] = Call(
@@ -194,8 +194,8 @@ class GroupHooks:
         timeline = self._recorder.timeline
         if call is None or timeline is None or arguments.work is None:
             return
-        # To ask for the future of a device's work makes a stream of torch's pool wait for it, holds
-        # its memory for longer, and joins that stream to a graph that is captured meanwhile.
+        # Requesting the future for a device's work makes a stream from torch's pool wait for it,
+        # holds its memory for longer, and joins that stream to a graph that is captured meanwhile.
         if call.on_device:
             self._endless.append(call)
             return

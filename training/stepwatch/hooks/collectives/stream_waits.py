@@ -1,9 +1,9 @@
-"""Waits of the compute stream for collectives that run on other streams, timed where they are.
+"""Times the compute stream's waits for collectives that run on other streams.
 
-FSDP2 starts its collectives on streams of its own: those cost the compute stream nothing. It waits
-for an all-gather when a module is about to use what it gathered, and for reduce-scatters before it
-starts another one and at the end of backward. What a trainer starts itself runs on another stream
-too, and the compute stream waits for it where the trainer does.
+FSDP2 starts its collectives on its own streams, which costs the compute stream nothing. The compute
+stream waits for an all-gather when a module is about to use the gathered parameters. It waits for
+reduce-scatters before FSDP2 starts another one and at the end of backward. A collective that a
+trainer starts runs on another stream too, and the compute stream waits where the trainer waits.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from stepwatch.signals.records import Op
 from .groups import GroupNumbers
 
 Awaited = tuple[int, Any] | None
-"""An operation and its process group, for which a stream waits; None where it does not wait."""
+"""An operation and its process group, for which a stream waits; None if it does not wait."""
 
 
 class StreamWaits:
-    """Marks on the device's timeline where its stream waits for a collective, and where it goes on.
+    """Marks on the device's timeline where its stream waits for a collective and continues.
 
-    The host's timeline stays as it is: it waits for nothing there.
+    The host's timeline stays unchanged: the host does not wait there.
     """
 
     def __init__(self, recorder: Recorder, device: DeviceTiming, groups: GroupNumbers) -> None:
@@ -36,7 +36,7 @@ class StreamWaits:
         self._device = device
         self._groups = groups
         self._inside = False
-        """Inside a wait that is timed here: others are part of it."""
+        """Inside a wait that is timed here: nested waits are part of it."""
 
     @guarded()
     def begin(self, op: int, group: Any) -> None:
@@ -48,13 +48,13 @@ class StreamWaits:
 
     @guarded()
     def end(self) -> None:
-        """The stream goes on here, unless it did before."""
+        """The stream continues here, unless it continued before."""
         marks, timeline = self._device.marks, self._recorder.timeline
         if marks is not None and timeline is not None:
             marks.leave_collective(self._recorder.clock(), timeline.bucket)
 
     def replace(self, owner: Any, name: str, waits_for: Callable[[], Awaited]) -> None:
-        """Time method `name` of `owner`, if it has one that is not timed yet."""
+        """Time `owner`'s method `name`, if it has one that is not timed yet."""
         method = getattr(owner, name, None)
         attachments = self._recorder.attachments
         if method is not None and not attachments.has(method):
@@ -63,7 +63,7 @@ class StreamWaits:
     def around(
         self, method: Callable[..., Any], waits_for: Callable[[], Awaited]
     ) -> Callable[..., Any]:
-        """`method`, which makes the stream wait for what `waits_for` tells, unless that is None."""
+        """Wrap `method`, which makes the stream wait for `waits_for()`, unless that is None."""
         import torch
 
         compiling = torch.compiler.is_compiling
@@ -87,9 +87,9 @@ class StreamWaits:
         return call
 
     def during(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What `method` returns, which makes the stream wait for something that no one remembers.
+        """Call `method`, which makes the stream wait for an operation without a record.
 
-        A stage of a pipeline waits for its neighbours: that time is a wait already.
+        A pipeline stage waits for its neighbours: that time is a wait already.
         """
         marks, timeline = self._device.marks, self._recorder.timeline
         if marks is None or timeline is None or self._inside or timeline.bucket == PIPELINE_WAIT:

@@ -1,1 +1,1 @@
-"""What connects a run to others: lines on the terminal, the user's logs, experiment trackers."""
+"""Connects a run with other tools: lines on the terminal, user logs, experiment trackers."""

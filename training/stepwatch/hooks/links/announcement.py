@@ -1,4 +1,4 @@
-"""The two lines that a run prints: who watches it at the start, and what came of it at the end."""
+"""The two lines that a run prints: its job and agent at the start, its result at the end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from stepwatch.signals.presence import AWAY, CONNECTED, Presence
 class Announcement:
     """Prints one line to stderr when rank 0 begins and one when it ends.
 
-    Other ranks print nothing, and no rank does with STEPWATCH_QUIET=1. It reads one small file that
-    the node's agent keeps beside the rings; it asks nobody and waits for nobody.
+    Other ranks print nothing, and with STEPWATCH_QUIET=1 no rank prints. It reads one small file
+    that the node's agent keeps beside the rings; it sends no request and never waits.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -32,7 +32,7 @@ class Announcement:
 
     @guarded()
     def start(self) -> None:
-        """Say once who is watched, and the page; or what is missing, and the command for it."""
+        """Print the watched rank and the page once; or the missing part, and the command for it."""
         identity = self._speaker()
         if identity is not None and not self._started:
             self._started = True
@@ -40,13 +40,13 @@ class Announcement:
             _print(start_line(identity, known_agent(), now, Path(_rings())))
 
     def begin(self) -> None:
-        """The first step begins: from here on the pace is counted."""
+        """The first step begins: the step rate counts from here."""
         self._began = (self._recorder.clock(), self._recorder.step_number)
         self.start()
 
     @guarded()
     def end(self) -> None:
-        """Say what came of the run: steps, pace, incidents if the agent knows them, the page."""
+        """Print the run's result: steps, step rate, incidents if the agent knows them, the page."""
         identity = self._speaker()
         if identity is not None and self._started and self._began is not None:
             since, first = self._began
@@ -56,7 +56,7 @@ class Announcement:
             _print(end_line(identity, steps, seconds, known_agent()))
 
     def _speaker(self) -> Identity | None:
-        """This rank where it is the one that speaks."""
+        """Return this rank's identity if it prints the lines."""
         ring = self._recorder.ring
         if ring is None or ring.identity.rank or self._recorder.is_child():
             return None
@@ -64,7 +64,7 @@ class Announcement:
 
 
 def start_line(identity: Identity, agent: Presence | None, now_ns: int, rings: Path) -> str:
-    """`watching rank 0 of 8 as job llama-7b; agent: connected; page: URL`, or the cure."""
+    """Return `watching rank 0 of 8 as job llama-7b; agent: connected; page: URL`, or the fix."""
     attempt = f", attempt {identity.attempt}" if identity.attempt else ""
     watching = f"watching rank {identity.rank} of {identity.world} as job {identity.job}{attempt}"
     if agent is None or not agent.is_fresh(now_ns):
@@ -83,9 +83,10 @@ def start_line(identity: Identity, agent: Presence | None, now_ns: int, rings: P
 
 
 def end_line(identity: Identity, steps: int, seconds: float, agent: Presence | None) -> str:
-    """`job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`.
+    """Return `job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`.
 
-    The agent knows those of the newest attempt: of a later one than the first the line says so.
+    The agent knows the newest attempt's incidents: for a later attempt than the first, the line
+    names the attempt.
     """
     if steps <= 0:
         return f"job {identity.job}: no step was completed"
@@ -106,7 +107,7 @@ def _duration(seconds: float) -> str:
 
 
 def _agent_command(rings: Path) -> str:
-    """What starts an agent that finds these rings; on a single node, everything."""
+    """Return the command for an agent that finds these rings; on one node, for all services."""
     where = "" if rings == places.DEFAULT_RING_DIR else f" --ring-dir {rings}"
     local, world = (os.environ.get(name, "1") for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
     if os.environ.get(places.ENV_COLLECTOR):
@@ -129,7 +130,7 @@ def _rings() -> str:
 
 
 def known_agent() -> Presence | None:
-    """The agent of this node."""
+    """Return this node's agent."""
     return presence.read_near(places.ring_dir())
 
 

@@ -1,4 +1,4 @@
-"""Links a job with the runs of experiment trackers, both ways, once, on rank 0."""
+"""Links a job with experiment trackers' runs, both ways, once, on rank 0."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .trackers import FINDERS, Facts, TrackedRun
 
 
 class Linking:
-    """Writes a LINK record of each active run and shows the run where the job's page is.
+    """Writes a LINK record for each active run and writes the job's page into the run.
 
-    It looks when the first step has ended: whoever tracks a run has begun it by then.
+    It searches when the first step has ended: trackers have started their runs before that.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -26,7 +26,7 @@ class Linking:
 
     @guarded()
     def link(self) -> None:
-        """Find the runs in the caller's thread; show them the page in another one."""
+        """Find the runs in the caller's thread; write the page into them in another thread."""
         ring = self._recorder.ring
         if ring is None or ring.identity.rank or self._recorder.is_child():
             return

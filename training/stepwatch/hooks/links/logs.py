@@ -3,8 +3,8 @@
     handler.addFilter(LogStamp())
     handler.setFormatter(logging.Formatter(TEXT_FORMAT))     # or JsonLines()
 
-A filter on a handler sees the lines of every logger that ends there. The trace id is that of the
-step's trace, whether or not the step is traced.
+A filter on a handler sees the lines from every logger that ends there. The trace id is the step's
+trace id, whether or not the step is traced.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _recorder: Recorder | None = None
 
 
 def follow(recorder: Recorder) -> None:
-    """Stamp lines from now on with what `recorder` records."""
+    """Stamp lines from now on with `recorder`'s identity and step."""
     global _recorder
     _recorder = recorder
 
 
 class LogStamp(logging.Filter):
-    """Adds `FIELDS` to every record that passes; lets every record pass.
+    """Adds `FIELDS` to every record; lets every record pass.
 
-    Without a Watch they are `unknown`. A field that the line has already, by `extra`, stays. It
-    costs a few attributes a line, and a hash in a new step; any thread may log.
+    Without a Watch they are `unknown`. A field that the line already has, through `extra`, stays.
+    It costs a few attributes a line, and a hash in a new step; any thread may log.
     """
 
     def __init__(self) -> None:
@@ -75,11 +75,11 @@ def _stamp(identity: Identity, step: int) -> dict[str, Any]:
 class JsonLines(logging.Formatter):
     """One JSON object a line: time in Unix seconds, level, logger, message, and the stamp.
 
-    What is unknown is left out.
+    Unknown fields are left out.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
+        """Return the record as one line."""
         line: dict[str, Any] = {
             "time": record.created,
             "level": record.levelname,

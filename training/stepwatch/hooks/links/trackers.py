@@ -1,7 +1,7 @@
-"""Runs of W&B, MLflow and TensorBoard in this process, and how each is shown the job's page.
+"""This process's runs in W&B, MLflow and TensorBoard, and how the job's page gets into them.
 
-None of them is imported here: a tracker that nobody has imported is not in use. What a tracker's
-own code raises is for the guard of the caller.
+This module imports no tracker: a tracker that is not imported is not in use. The caller's guard
+handles the exceptions in a tracker's own code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 Facts = Mapping[str, str]
-"""`job`, `attempt`, and `page` where it is known."""
+"""`job`, `attempt`, and `page` if it is known."""
 
 
 class TrackedRun(NamedTuple):
@@ -29,7 +29,7 @@ class TrackedRun(NamedTuple):
 
 
 def wandb_runs() -> Iterator[TrackedRun]:
-    """The run of `wandb.init`, whose config takes the facts."""
+    """Yield the run from `wandb.init`, whose config takes the facts."""
     run: Any = getattr(sys.modules.get("wandb"), "run", None)
     if run is not None:
 
@@ -40,7 +40,7 @@ def wandb_runs() -> Iterator[TrackedRun]:
 
 
 def mlflow_runs() -> Iterator[TrackedRun]:
-    """The active run of the calling thread, as MLflow has one for each; its tags take the facts."""
+    """Yield the calling thread's active run (MLflow has one each); its tags take the facts."""
     mlflow: Any = sys.modules.get("mlflow")
     active = None if mlflow is None else mlflow.active_run()
     if active is None:
@@ -58,7 +58,7 @@ def mlflow_runs() -> Iterator[TrackedRun]:
 
 
 def tensorboard_runs() -> Iterator[TrackedRun]:
-    """Every open `SummaryWriter`, found among the objects of its class; a text takes the facts."""
+    """Yield every open `SummaryWriter`, found among its class's objects; a text takes the facts."""
     module: Any = sys.modules.get("torch.utils.tensorboard.writer")
     if module is None:
         return
@@ -69,12 +69,12 @@ def tensorboard_runs() -> Iterator[TrackedRun]:
 
 
 def _is_open(writer: Any) -> bool:
-    """Whether a `SummaryWriter` has its file; a closed one makes a new file of what it is given."""
+    """Return whether a `SummaryWriter` has its file; a closed one opens a new file on a write."""
     return getattr(writer, "file_writer", writer) is not None
 
 
 def _text_of(writer: Any) -> Callable[[Facts], None]:
-    reference = weakref.ref(writer)  # the trainer's to keep, or to drop before it is shown
+    reference = weakref.ref(writer)  # the trainer owns it and may drop it first
 
     def show(facts: Facts) -> None:
         target = reference()
@@ -94,4 +94,4 @@ FINDERS: tuple[Callable[[], Iterator[TrackedRun]], ...] = (
     mlflow_runs,
     tensorboard_runs,
 )
-"""One for each tracker."""
+"""One finder for each tracker."""

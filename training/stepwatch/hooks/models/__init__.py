@@ -1,1 +1,1 @@
-"""What a watched model does in a step, found without marks of the trainer."""
+"""A watched model's phases in a step, found without the trainer's marks."""

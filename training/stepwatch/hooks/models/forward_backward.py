@@ -1,9 +1,9 @@
-"""Forward and backward of a watched model, where the trainer marks neither.
+"""A watched model's forward and backward, if the trainer marks neither.
 
-Forward is what a model does that DistributedDataParallel or FSDP2 wraps: hooks on another one would
-keep it out of `make_graphed_callables` and `torch.jit.script`. Backward is what
-`torch.autograd.backward` does, which `Tensor.backward` calls. Both count only where the time would
-be other work: a phase that the trainer marks, an evaluation or a save under way goes first.
+Forward is the time in a model that DistributedDataParallel or FSDP2 wraps: hooks on another model
+would keep it out of `make_graphed_callables` and `torch.jit.script`. Backward is the time in
+`torch.autograd.backward`, which `Tensor.backward` calls. Both count only if the time would be
+other work: a phase that the trainer marks, an evaluation or a save takes precedence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BA
 
 
 class ForwardBackward:
-    """Counts the time of one Watch's models; on another thread than the training thread nothing."""
+    """Counts the time in one Watch's models; counts nothing outside the training thread."""
 
     def __init__(self, recorder: Recorder, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
@@ -40,7 +40,7 @@ class ForwardBackward:
 
     @guarded()
     def follow(self, model: Any) -> None:
-        """Count forward of `model`, if it is wrapped, and from now on every backward."""
+        """Count `model`'s forward, if it is wrapped, and from now on every backward."""
         if not self._wanted:
             return
         attachments = self._recorder.attachments
@@ -58,7 +58,7 @@ class ForwardBackward:
 
     @guarded()
     def begins(self, model: Any) -> None:
-        """`model` is called; inside backward, where it is computed again, it is part of that."""
+        """`model` is called; inside backward, recomputation is part of backward."""
         import torch
 
         self._leave_interrupted(model)
@@ -102,19 +102,19 @@ class ForwardBackward:
 
     @guarded()
     def _begins_backward(self) -> Timeline | None:
-        """The timeline, if it counts this backward; a sign of training, it ends an evaluation."""
+        """Return the timeline if it counts this backward, which also ends an evaluation."""
         if self._wanted and self._evaluation.pending and not self._evaluation.inside:
             self._evaluation.ends()
         return self._other_work()
 
     def _other_work(self) -> Timeline | None:
-        """The timeline, if it counts this thread's time as other work."""
+        """Return the timeline if it counts this thread's time as other work."""
         timeline = self._recorder.timeline
         if timeline is None or not self._wanted or not self._recorder.thread.is_current():
             return None
         return timeline if timeline.bucket == _OTHER else None
 
     def _leave_interrupted(self, model: Any) -> None:
-        # KeyboardInterrupt and its like pass by the hooks that torch calls after a forward.
+        # KeyboardInterrupt and similar exceptions bypass torch's hooks after a forward.
         if self._running is not None and self._running() is model:
             self.ends(model)

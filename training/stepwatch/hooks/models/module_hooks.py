@@ -1,4 +1,4 @@
-"""Hooks on a module of the trainer that a compiled graph and a copy of the module leave out."""
+"""Hooks on the trainer's modules that compiled graphs and module copies leave out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class ModuleHook:
     """A forward hook or pre-hook that does nothing while torch compiles.
 
     It calls `call` with the module, and after a forward with the output as well. A copy of the
-    module, in memory or in a file, carries one without effect. What such a copy unpickles is of the
-    standard library: it can be read where stepwatch is not.
+    module, in memory or in a file, carries an inert hook. It unpickles to standard library
+    objects: it can be read where stepwatch is not installed.
     """
 
     def __init__(self, call: Callable[..., object]) -> None:

@@ -1,7 +1,7 @@
-"""Runs at the start of every Python below `stepwatch run`: waits for torch, then starts the hooks.
+"""Runs when a Python below `stepwatch run` starts: waits for torch, then starts the hooks.
 
-It imports nothing but what the interpreter has loaded, is a no-op in children of a rank, and hands
-over to the user's own `sitecustomize`. Children of multiprocessing may be ranks where their parent
+It imports only modules that the interpreter has loaded, is a no-op in a rank's children, and hands
+over to the user's own `sitecustomize`. Children of multiprocessing may be ranks if their parent
 does not train.
 """
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 OWNER = "STEPWATCH_RUN_OWNER"
 """Process that may record in this environment, with `+` once it does; its children inherit the
-variable and do not record."""
+variable and do not record.
+"""
 TOP = "STEPWATCH_RUN_TOP"
-"""Process that `stepwatch run` became, and when in Unix nanoseconds: `1234:1700000000000000000`."""
+"""Process that `stepwatch run` became, and its start in Unix ns: `1234:1700000000000000000`."""
 
 
 class TorchFinder:
-    """Leaves finding torch to the others and adds one call to the end of its import."""
+    """Leaves the search for torch to other finders and adds a call to the end of its import."""
 
     def __init__(self) -> None:
         self._asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Spec of torch with a loader that calls us back; None for any other module."""
+        """Return torch's spec with a loader that calls us back; None for any other module."""
         if name != "torch" or self._asking:
             return None
         from importlib.util import find_spec
@@ -61,21 +62,21 @@ class TorchFinder:
 
 
 def start_hooks() -> None:
-    """Start the hooks of the stepwatch that this Python has."""
+    """Start the hooks from the stepwatch that this Python has."""
     try:
         from stepwatch.hooks.auto import begin_unasked
     except ImportError as error:
         line = f"stepwatch: not watching: {error}; install stepwatch for {sys.executable}"
         try:  # noqa: SIM105 - contextlib may not be loaded here
             print(line, file=sys.stderr)
-        except OSError:  # nothing reads stderr: `import torch`, which led here, goes on
+        except OSError:  # nothing reads stderr: `import torch`, which led here, continues
             pass
         return
     begin_unasked(OWNER)
 
 
 def is_wanted() -> bool:
-    """Whether this process may be one that trains."""
+    """Return whether this process may train."""
     if os.environ.get("STEPWATCH_DISABLE", "0") not in ("", "0"):
         return False
     owner = os.environ.get(OWNER, "")
@@ -86,27 +87,27 @@ def is_wanted() -> bool:
 
 
 def keep_stderr() -> None:
-    """Keep the last lines of a rank, and of what `stepwatch run` became: it may train itself.
+    """Keep the last stderr lines of a rank, and of the process that `stepwatch run` became.
 
-    It forks, so it comes before torch starts threads.
+    That process may train itself. This call forks, so it comes before torch starts threads.
     """
     if "RANK" not in os.environ and not top_began_ns():
         return
     try:
         from stepwatch.signals.stderr.keeping import keep_stderr
-    except ImportError:  # said when torch comes
+    except ImportError:  # reported when torch is imported
         return
     keep_stderr()
 
 
 def top_began_ns() -> str:
-    """When `stepwatch run` became this process, in Unix nanoseconds; empty in any other."""
+    """Return when `stepwatch run` became this process, in Unix ns; empty in any other process."""
     pid, _, began_ns = os.environ.get(TOP, "").partition(":")
     return began_ns if pid == str(os.getpid()) else ""
 
 
 def follow_end() -> None:
-    """Have the process that `stepwatch run` became say at its end if no step was recorded."""
+    """Make the process that `stepwatch run` became report at its end if no step was recorded."""
     began_ns = top_began_ns()
     if began_ns:
         import atexit
@@ -115,10 +116,10 @@ def follow_end() -> None:
 
 
 def report_no_step(began_ns: int) -> None:
-    """Look for steps of this run and print a line if there are none."""
+    """Look for steps in this run and print a line if there are none."""
     try:
         from stepwatch.hooks.auto.found_steps import report
-    except ImportError:  # the line that says so was printed when torch came, if it came
+    except ImportError:  # the import of torch printed a line about it, if torch was imported
         return
     report(began_ns)
 
