@@ -1,4 +1,4 @@
-"""Where the device's clock lies on the host's.
+"""The offset between the device's clock and the host's.
 
 An event is enqueued at `h` on the host's clock, passed at `p` on the device's, and seen passed at
 `q`. Hence `h <= p + offset <= q`, and each event bounds the offset on both sides:
@@ -11,11 +11,11 @@ An event is enqueued at `h` on the host's clock, passed at `p` on the device's, 
 from __future__ import annotations
 
 DRIFT = 1e-4
-"""Most that the clocks differ in rate: a quartz is good to 5e-5, and there are two of them."""
+"""Largest difference between the clock rates: a quartz is good to 5e-5, and there are two."""
 
 
 class Anchor:
-    """Bounds of `host - device`, in ns; both clocks count ns from an origin of their own."""
+    """Bounds for `host - device`, in ns; each clock counts ns from its own origin."""
 
     def __init__(self) -> None:
         self._lower: int | None = None
@@ -29,13 +29,13 @@ class Anchor:
 
     @property
     def error(self) -> int | None:
-        """How much larger the offset may be, in ns; None where unknown."""
+        """The amount by which the true offset may be larger, in ns; None if unknown."""
         if self._lower is None or self._upper is None:
             return None
         return self._upper - self._lower
 
     def move_to(self, host_ns: int) -> None:
-        """Widen the bounds by what the clocks may have drifted apart since the last call."""
+        """Widen the bounds by the clocks' possible drift since the last call."""
         allowance = int(max(host_ns - self._moved, 0) * DRIFT)
         self._moved = max(host_ns, self._moved)
         if self._lower is not None:
@@ -44,15 +44,15 @@ class Anchor:
             self._upper += allowance
 
     def enqueued(self, bound: int) -> None:
-        """The host enqueued something at `h` that the device passed at `p`; `bound` is h - p."""
+        """The host enqueued an event at `h` that the device passed at `p`; `bound` is h - p."""
         if self._lower is None or bound > self._lower:
             self._lower = bound
-            # Clocks that drift faster than allowed: the newest bound is right, the other was.
+            # The clocks drift faster than allowed: the newest bound is right, the other one was.
             if self._upper is not None and self._upper < bound:
                 self._upper = 2 * bound - self._upper
 
     def observe(self, bound: int) -> None:
-        """At `q` the host saw that the device had passed what it passed at `p`: q - p."""
+        """At `q` the host saw that the device had passed an event that it passed at `p`: q - p."""
         if self._upper is None or bound < self._upper:
             self._upper = bound
             if self._lower is not None and self._lower > bound:

@@ -1,4 +1,4 @@
-"""The accelerator of this process as torch shows it; nothing here initialises one."""
+"""This process's accelerator as torch shows it; nothing here initialises one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from stepwatch.hooks.accelerators import has_context, is_capturing
 
 _RELAXED = 2
-"""CU_STREAM_CAPTURE_MODE_RELAXED of the CUDA driver API, "Stream Management"."""
+"""CU_STREAM_CAPTURE_MODE_RELAXED from the CUDA driver API, "Stream Management"."""
 
 
 class Event(Protocol):
@@ -20,30 +20,30 @@ class Event(Protocol):
         """Enqueue the event on `stream`."""
 
     def query(self) -> bool:
-        """Whether the device has passed it; never waits."""
+        """Return whether the device has passed it; never waits."""
 
     def elapsed_time(self, end: Any) -> float:
-        """Milliseconds from this event to `end`; both were passed."""
+        """Return the milliseconds from this event to `end`; both were passed."""
 
 
 class Backend(NamedTuple):
-    """What device timing asks of a device."""
+    """The device functions that device timing needs."""
 
     kind: str
-    """Type of the device, as torch names it."""
+    """The device's type, as torch names it."""
     new_event: Callable[[], Event]
     current_stream: Callable[[], Any]
     """The stream on which the calling thread enqueues now."""
     is_capturing: Callable[[], bool] | None
-    """Whether what the calling thread enqueues now becomes part of a graph."""
+    """Whether the calling thread's work is captured into a graph now."""
     prepare_thread: Callable[[], bool]
-    """Called once on another thread that is to ask for events; False where it must not."""
+    """Called once on another thread that will query events; False if it must not query."""
     stream_key: Callable[[], Any] | None = None
-    """What tells the stream of `current_stream` from others, where that is cheaper to ask for."""
+    """The key that identifies `current_stream`'s stream, if it is cheaper to get."""
 
 
 def accelerator_of(model: Any) -> Any:
-    """Device of the first parameter of `model` that lies on the accelerator; None without one."""
+    """Return the device of the first accelerator parameter in `model`; None without one."""
     import torch
 
     accelerator = torch.accelerator.current_accelerator(check_available=False)
@@ -62,7 +62,7 @@ def accelerator_of(model: Any) -> Any:
 
 
 def open_backend(device: Any) -> Backend:
-    """The backend of `device`, a `torch.device` or a type, after two events were recorded there.
+    """Return the backend for `device`, a `torch.device` or a type, after a test with two events.
 
     Raises:
         RuntimeError: it has no events that measure time.
@@ -79,11 +79,11 @@ def open_backend(device: Any) -> Backend:
     def new_event() -> Any:
         return torch.Event(where, enable_timing=True)
 
-    # What torch.accelerator.current_stream asks for, after a microsecond of checks.
+    # The same call as in torch.accelerator.current_stream, without its microsecond of checks.
     ask: Any = getattr(torch._C, "_accelerator_getStream", torch.accelerator.current_stream)
     current_stream = functools.partial(ask, where.index)
     capturing = getattr(module, "is_current_stream_capturing", None)
-    # A fifth of what the stream itself and its comparison take, and each collective needs it.
+    # This takes a fifth of the stream itself and its comparison, and each collective needs it.
     raw: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     key = functools.partial(raw, where.index) if raw is not None and where.type == "cuda" else None
     if not is_capturing(where.type):
@@ -93,17 +93,17 @@ def open_backend(device: Any) -> Backend:
 
 
 def _check_place(where: Any) -> None:
-    """Refuse a device that cannot be timed without a wait, or without a context that is not there.
+    """Refuse a device that cannot be timed without a wait, or without a new context.
 
     Raises:
-        RuntimeError: why.
+        RuntimeError: the reason.
     """
     import torch
 
     if where.type == "mps":  # its events wait for the device when they are compared
         raise RuntimeError("events of mps wait for the device")
     current = torch.accelerator.current_device_index()
-    if where.index != current:  # an event switches devices, and makes a context on both
+    if where.index != current:  # an event switches devices, and creates a context on both
         raise RuntimeError(
             f"the model lies on {where}, the current device is {current}: set_device_index first"
         )
@@ -112,13 +112,13 @@ def _check_place(where: Any) -> None:
 
 
 def prepare_thread(device: Any) -> bool:
-    """Let this thread ask for events of `device`; False where that could hurt the trainer.
+    """Let this thread query events on `device`; False if that could harm the trainer.
 
-    A thread that names no device is on device 0 and would make a context there. And CUDA ends the
-    capture of a graph where any other thread asks for an event in the meantime, unless that thread
-    said before that it knows what it does.
+    A thread that names no device is on device 0 and would create a context there. Also, CUDA ends a
+    graph capture if any other thread queries an event in the meantime, unless that thread has
+    declared the relaxed capture mode before.
     """
-    import ctypes  # loaded where it is needed: a trainer on the host alone does without
+    import ctypes  # loaded only if needed: a host-only trainer does without
 
     import torch
 

@@ -1,7 +1,7 @@
-"""Records the boundaries of the step under way on its compute stream.
+"""Records the current step's boundaries on its compute stream.
 
-Every call comes from the thread that trains, or from autograd's while that one waits in backward.
-The host spends a microsecond or two for each, and waits for nothing.
+Every call comes from the training thread, or from autograd's thread while the training thread waits
+in backward. The host spends a microsecond or two for each, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -17,24 +17,31 @@ from .boundaries import Boundaries, ClosedStep, Key
 from .pool import EventPool
 
 MERGED_NS = 5_000
-"""Where the host leaves a bucket, other changes within this time after it are the same boundary: at
-most one kernel is launched in it."""
+"""Time after the host leaves a bucket in which other changes are the same boundary.
+
+At most one kernel is launched in it.
+"""
 MERGED_AFTER_STEP_NS = 20_000
-"""The same after the end of a step, when the hooks still write its row."""
+"""The same after a step's end, when the hooks still write its row."""
 CLOSEST_NS = 100_000
-"""Marks inside a phase come no closer: a phase that the host leaves sooner needs none."""
+"""Least time between marks inside a phase: a phase that the host leaves sooner needs none."""
 AHEAD_STEPS, LOOK_EVERY = 8, 8
-"""After so many steps in which the device never waited for its host, marks inside a phase are made
-in every eighth step only, until it waits again."""
+"""Limits for marks inside a phase.
+
+After so many steps in which the device never waited for its host, they are made in every eighth
+step only, until it waits again.
+"""
 LEAST_TIMED, SHARE_OF_STEP = 64, 1e-3
-"""Collectives timed in the mean step: as many as the first number, and more as long as the host
-spends no larger share of the step on their marks. Where there are more, those of every second or
-fourth step are all timed, and of the others none: a phase then holds no collective's time in the
-steps that are timed."""
+"""The number of collectives timed in the mean step, and their share of the step.
+
+At least the first value is timed, and more as long as the host spends no larger share of the step
+on their marks. If there are more, every second or fourth step times all its collectives, and the
+other steps time none: so a phase contains no collective's time in the timed steps.
+"""
 OWN_NS, TRIES = 500, 8
-"""What a mark costs beside the event's own record, which is measured at the first step."""
+"""A mark's own cost, without the event's record, which is measured at the first step."""
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
-"""What a device that does not answer any more makes of a call."""
+"""Exceptions from calls to a device that no longer answers."""
 _ASKED_AFTER_NS = 1_000_000
 _OTHER = int(Phase.OTHER)
 _CAPTURED, _INCOMPLETE = int(DeviceFlag.CAPTURED), int(DeviceFlag.INCOMPLETE)
@@ -45,7 +52,7 @@ def _never() -> bool:
 
 
 class DeviceMarks:
-    """Records the boundaries of one rank's steps; `failed` gets the reason where that fails."""
+    """Records one rank's step boundaries; `failed` gets the reason if that fails."""
 
     def __init__(
         self,
@@ -64,9 +71,9 @@ class DeviceMarks:
         self.passed_ns: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
-        """The phase that the model's own hooks tell, where the trainer marks none."""
+        """The phase that the model's own hooks report, if the trainer marks none."""
         self.ahead = 0
-        """Newest resolved steps in a row in which the device never waited for its host."""
+        """Consecutive newest resolved steps in which the device never waited for its host."""
         self.active = True
         self.stream: Any = None
         """The compute stream: the training thread's current one when the step began."""
@@ -93,14 +100,14 @@ class DeviceMarks:
         self._complete = bool(self.open.events)
 
     def _follow(self, boundaries: Boundaries) -> None:
-        """From now on boundaries are appended here."""
+        """Append boundaries here from now on."""
         self.open = boundaries
-        """The step under way."""
-        # A field of a named tuple takes five times as long to read, and each mark reads four.
+        """The current step."""
+        # A named tuple's field takes five times as long to read, and each mark reads four.
         self._events, self._moments, self._buckets, self._keys = boundaries
 
     def _measure(self) -> None:
-        """Find what the two marks of a collective cost here: the device's driver knows best."""
+        """Measure the cost of a collective's two marks here: it depends on the device's driver."""
         try:
             event = None if self.is_capturing() else self.pool.make()
             if event is None:
@@ -116,9 +123,9 @@ class DeviceMarks:
             self._fail(error)
 
     def mark(self, now: int, bucket: int, key: Key | None = None) -> bool:
-        """From `now` on the stream's time counts to `bucket`; False where that is not recorded.
+        """Count the stream's time to `bucket` from `now` on; False if that is not recorded.
 
-        What happens for every boundary is in one function: it is the price of each.
+        All work for a boundary is in this one function, because every boundary pays for it.
         """
         if self.stream is None:  # no step has begun
             return False
@@ -142,7 +149,7 @@ class DeviceMarks:
                 event = new_event
             event.record(self.stream)
             moments = self._moments
-            # Where the host was blocked, the device may just have come this far.
+            # After the host was blocked, the device may just have reached this point.
             if moments and now - moments[-1] > _ASKED_AFTER_NS and self._events[-1].query():
                 self.passed_ns.setdefault(self._events[-1], self.clock())
         except FAILURES as error:
@@ -155,7 +162,7 @@ class DeviceMarks:
         return True
 
     def back_to(self, now: int, bucket: int) -> None:
-        """The host went back to `bucket` at `now`."""
+        """The host returned to `bucket` at `now`."""
         bucket = self.inferred if bucket == _OTHER else bucket
         if now < self._merged_until:  # it left an inner bucket just before
             self._buckets[-1], self._keys[-1] = bucket, None
@@ -163,9 +170,9 @@ class DeviceMarks:
             self._merged_until = self.clock() + MERGED_NS
 
     def inside(self, now: int, bucket: int) -> None:
-        """A mark inside a phase, which tells how far ahead the host is there, unless it always was.
+        """Mark a point inside a phase, which shows how far ahead the host is, unless it always was.
 
-        `ahead` counts steps in a row in which the device never waited for the host.
+        `ahead` counts consecutive steps in which the device never waited for the host.
         """
         if self.ahead >= AHEAD_STEPS and self._turn % LOOK_EVERY:
             return
@@ -174,7 +181,7 @@ class DeviceMarks:
             self.mark(now, self.inferred if bucket == _OTHER else bucket)
 
     def infer(self, now: int, bucket: int, phase: int) -> None:
-        """The model's hooks say that `phase` begins; it counts where the host's bucket is other."""
+        """The model's hooks report that `phase` begins; it counts if the host's bucket is other."""
         if phase != self.inferred:
             self.inferred = phase
             if bucket == _OTHER:
@@ -183,8 +190,7 @@ class DeviceMarks:
                 self.inside(now, bucket)
 
     def enter_collective(self, now: int, key: Key) -> None:
-        """A collective begins, timed where the compute stream waits for it and its step has its
-        turn."""
+        """A collective begins; it is timed if the compute stream waits and its step is sampled."""
         if not self.active or self.stream is None:
             return
         try:
@@ -201,7 +207,7 @@ class DeviceMarks:
         self.mark(now, COLLECTIVE, key)
 
     def leave_collective(self, now: int, bucket: int) -> None:
-        """The collective has ended for the host, which goes back to `bucket`."""
+        """The collective has ended for the host, which returns to `bucket`."""
         if self._in_collective:
             self._in_collective = False
             self.back_to(now, bucket)
@@ -222,14 +228,14 @@ class DeviceMarks:
             affordable = max(LEAST_TIMED, int(duration * SHARE_OF_STEP) // self._collective_ns)
             self._stride = 1 << ((sum(counts.values()) - 1) // affordable).bit_length()
             self._counts = {}
-        self._turn = step + 1  # powers of two of step numbers: ranks take the same steps
+        self._turn = step + 1  # powers of two in step numbers: ranks take the same steps
         if self.active:
             self._follow_stream(ended)
             self._merged_until = self.clock() + MERGED_AFTER_STEP_NS if ended else 0
         return closed
 
     def _end(self, now: int, bucket: int) -> bool:
-        """Whether the step under way has its last boundary: the newest one where it is as new."""
+        """Mark the step's end, or reuse a boundary as new as that; return whether it is marked."""
         if now < self._merged_until and len(self._buckets) > 1:
             self._buckets[-1], self._keys[-1] = bucket, None
             return True
@@ -238,7 +244,7 @@ class DeviceMarks:
         return self.mark(now, bucket)
 
     def _follow_stream(self, ended: bool) -> None:
-        """The next step's stream is the current one, unless that captures a graph."""
+        """Set the next step's stream to the current one, unless that captures a graph."""
         try:
             if ended or not self.is_capturing():
                 self.stream, self._key = self._current_stream(), self._stream_key()

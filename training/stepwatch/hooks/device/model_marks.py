@@ -1,9 +1,9 @@
 """Marks inside forward and backward, from hooks on a model and on a few of its blocks.
 
-They show how far ahead the host is in the middle of a phase. Where the trainer marks no phases,
-they also tell forward from backward on the device: forward is what the root module does, backward
-lasts from the first gradient of its output to the end of the graph. A backward that is compiled
-has no marks: its time counts to the phase around it.
+They show how far ahead the host is in the middle of a phase. If the trainer marks no phases, they
+also distinguish forward from backward on the device: forward is the root module's call, backward
+lasts from the first gradient of its output to the end of the graph. A compiled backward has no
+marks: its time counts in the enclosing phase.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class ModelMarks:
 
     @guarded()
     def forward_begins(self, _module: Any) -> None:
-        """The root module is called; called again inside backward, it is part of that."""
+        """The root module is called; a call inside backward is part of backward."""
         if self._trains() and not in_backward():
             self._infer(_FORWARD)
 
     @guarded()
     def forward_ends(self, _module: Any, output: Any) -> None:
-        """The root module returned `output`, from whose gradient backward goes on."""
+        """The root module returned `output`; backward starts from its gradient."""
         if not self._trains() or in_backward():
             return
         self._infer(_OTHER)
@@ -49,7 +49,7 @@ class ModelMarks:
 
     @guarded()
     def _first_gradient(self, _gradient: Any) -> None:
-        """A gradient of the root's output is known: backward of the model begins."""
+        """A gradient of the root's output is ready: the model's backward begins."""
         if self._trains() and self._marks.inferred != _BACKWARD:
             self._infer(_BACKWARD)
             queue(self._backward_ends)
@@ -66,7 +66,7 @@ class ModelMarks:
 
     @guarded()
     def block_ends(self, _module: Any, output: Any) -> None:
-        """A block returned `output`: its gradient shows how far backward is."""
+        """A block returned `output`: its gradient shows the progress of backward."""
         if self._trains() and not in_backward():
             for tensor in _differentiable(output):
                 tensor.register_hook(in_eager_backward(self._gradient))
@@ -92,9 +92,9 @@ class ModelMarks:
 
 
 def mark_model(marks: ModelMarks, root: Any) -> list[Any]:
-    """Put hooks on `root` and on a few of its blocks, where those carry hooks of torch already.
+    """Put hooks on `root` and on a few of its blocks, if they carry torch's hooks already.
 
-    The handles of the hooks are returned.
+    Return the hooks' handles.
     """
     if not is_wrapped(root):
         return []
@@ -112,7 +112,7 @@ def _mark(module: Any, begins: Any, ends: Any) -> list[Any]:
 
 
 def blocks_of(root: Any) -> list[Any]:
-    """At most `MOST_BLOCKS` members of the longest list of modules in `root`, evenly spaced."""
+    """Return at most `MOST_BLOCKS` members of `root`'s longest module list, evenly spaced."""
     import torch
 
     kinds = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -123,7 +123,7 @@ def blocks_of(root: Any) -> list[Any]:
 
 
 def _differentiable(output: Any) -> Iterator[Any]:
-    """Tensors in `output` that have a graph behind them."""
+    """Yield the tensors in `output` that have a graph."""
     import torch
     from torch.utils import _pytree
 

@@ -1,7 +1,7 @@
-"""What the device does now, as the side thread sees it: for the ring's device line.
+"""The device's current work, as the side thread sees it, for the ring's device line.
 
-The oldest boundary that the device has not passed tells where it is. Seen often enough, it also
-tells when boundaries are passed, which says where the device's clock lies on the host's.
+The oldest boundary that the device has not passed shows its position. Frequent observations also
+show when boundaries are passed, which locates the device's clock on the host's.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from .marks import DeviceMarks
 from .resolver import Resolver
 
 WANTED_ERROR_NS = 1_000_000
-"""Where the anchor is known less well, the side thread looks closely now and then."""
+"""If the anchor's error is larger, the side thread watches closely now and then."""
 LOOKS, BETWEEN_LOOKS_SECONDS = 20, 0.001
 SILENT_NS = 1_000_000_000
-"""After this time without a boundary, a stream that has passed them all is asked for its work."""
+"""After this time without a boundary, a stream that has passed them all is queried for work."""
 _LEGACY_STREAM = 0
 _GROUP_BITS = 0xFFFF
 
 
 class Place(NamedTuple):
-    """Where the device is: it has passed boundary `number` of `step` and not the one after it."""
+    """The device's position: it has passed boundary `number` in `step` and not the next one."""
 
     step: int
     boundaries: Boundaries
     number: int
     phase: int
     following: tuple[Boundaries, int] | None = None
-    """Where the boundary is that it has not passed; None where it has passed all."""
+    """Index of the next boundary, which it has not passed; None if it has passed all."""
 
     @property
     def bucket(self) -> int:
-        """What began at the boundary."""
+        """The bucket that began at the boundary."""
         return self.boundaries.buckets[self.number]
 
 
 class Progress:
-    """Follows the device of one rank. `clock` returns monotonic ns; `step` the one under way."""
+    """Follows one rank's device. `clock` returns monotonic ns; `step` the current step."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Progress:
         self._since = 0
 
     def look(self) -> DeviceLine | None:
-        """What the device does; None where nothing is known or another thread resolves.
+        """Return the device's work; None if it is unknown or another thread resolves.
 
         Raises:
             RuntimeError: the device does not answer any more.
@@ -76,7 +76,7 @@ class Progress:
             self._resolver.lock.release()
 
     def narrow_error(self) -> None:
-        """Wait, on this side thread alone, until the device passes a boundary: that is its moment.
+        """Wait, only on this side thread, until the device passes a boundary: that is its moment.
 
         Raises:
             RuntimeError: the device does not answer any more.
@@ -100,8 +100,10 @@ class Progress:
                     return
 
     def _steps(self) -> list[tuple[int, Boundaries]]:
-        """Closed steps and the one under way, read from the last to the first: a step that is
-        closed meanwhile is found twice and never missed."""
+        """Return closed steps and the current one, read from the last to the first.
+
+        A step that is closed meanwhile is found twice and never missed.
+        """
         under_way = (self._step(), self._marks.open)
         closing = self._marks.closing
         closed = tuple(self._resolver.closed)
@@ -110,7 +112,7 @@ class Progress:
         return [*((closed_step.step, closed_step.boundaries) for closed_step in closed), under_way]
 
     def _is_held(self, boundaries: Boundaries) -> bool:
-        """Whether these events were not taken back meanwhile: then they are other boundaries'."""
+        """Return whether these events are still held; reused events mark other boundaries."""
         return any(candidate is boundaries for _, candidate in self._steps())
 
     def _find(self) -> Place | None:
@@ -147,9 +149,9 @@ class Progress:
         return DeviceState.IN_COLLECTIVE if waits else DeviceState.WORKING
 
     def _has_no_work(self, place: Place) -> bool:
-        """Whether a stream that passed every boundary is idle; what came since has none yet.
+        """Return whether a stream that passed every boundary is idle; new work counts as none yet.
 
-        A stream that may be captured is not asked: that would end the capture.
+        A stream that may be captured is not queried: that would end the capture.
         """
         stream = self._marks.stream
         recent = self._clock() - place.boundaries.moments[place.number] < SILENT_NS

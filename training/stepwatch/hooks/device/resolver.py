@@ -1,7 +1,7 @@
 """Steps that the device has passed become rows; nothing here waits for the device.
 
-Two threads call it, the training thread at the end of a step and the side thread now and then;
-whoever comes while the other is at it goes away again.
+Two threads call it: the training thread at a step's end and the side thread now and then. The
+second caller returns at once while the first one resolves.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MOST_BOUNDARIES = 0xFFFF
 _NS_PER_MS = 1e6
 
 Row = tuple[int, tuple[int | float, ...]]
-"""A kind, and the record as `RingWriter.append` takes it."""
+"""A kind, and the record for `RingWriter.append`."""
 
 
 class Resolver:
-    """Makes rows of closed steps in their order."""
+    """Turns closed steps into rows, in order."""
 
     def __init__(self, marks: DeviceMarks) -> None:
         self._marks = marks
@@ -38,10 +38,10 @@ class Resolver:
         self.closed: deque[ClosedStep] = deque()
         """Steps that the device may not have passed yet."""
         self.rows: deque[Row] = deque(maxlen=HELD_ROWS)
-        """What the training thread is to write: a ring has one writer."""
+        """Rows for the training thread to write: a ring has one writer."""
         self.anchor = Anchor()
         self._passed = 0
-        """How many of `closed`, from the oldest on, were found passed."""
+        """Number of steps in `closed`, counted from the oldest, that were found passed."""
         self._base: object = None
         self._position = 0
 
@@ -52,9 +52,9 @@ class Resolver:
         self._marks.closing = None
 
     def resolve(self, now: int, most: int, patience_s: float = 0.0) -> None:
-        """Make rows of at most `most` steps that the device has passed by `now`, and note which.
+        """Turn at most `most` steps that the device has passed by `now` into rows, and note them.
 
-        `patience_s`: how long to wait for the other thread, should it be at it.
+        `patience_s`: how long to wait for the other thread if it resolves.
 
         Raises:
             RuntimeError: the device does not answer any more.
@@ -72,7 +72,7 @@ class Resolver:
             self.lock.release()
 
     def _note_passed(self) -> None:
-        """The moment is taken after the answer: before it, the event may not have been passed."""
+        """Note passed steps; the moment is taken after the answer, when the event has passed."""
         closed, passed_ns = self.closed, self._marks.passed_ns
         while self._passed < len(closed):
             last = closed[self._passed].boundaries.events[-1]
@@ -95,13 +95,14 @@ class Resolver:
         self._marks.pool.free.extend(events[:-1] if step.ended else events)
 
     def _place(self, now: int, boundaries: Boundaries) -> list[int]:
-        """Positions of the boundaries in device ns; each step is timed from its own first one.
+        """Return the boundaries' positions in device ns; each step is timed from its first one.
 
-        An event counts float32 milliseconds to another: over an hour, steps of a quarter of one.
+        An event counts float32 milliseconds to another: over an hour, the resolution is a quarter
+        of a millisecond.
         """
         events, moments, _, _ = boundaries
         base, position = events[0], self._position
-        if base is not self._base:  # the first step, or one was lost: another origin
+        if base is not self._base:  # the first step, or a step was lost: another origin
             self.anchor, position = Anchor(), 0
         elapsed = base.elapsed_time
         positions = [position]

@@ -1,9 +1,9 @@
-"""Durations of a step on its device, from when each boundary was enqueued and when it was passed.
+"""Durations in a step on its device, from each boundary's enqueue and pass times.
 
 Between two boundaries the compute stream spends D, and the host H before it enqueues the second.
-When it enqueued the first, the device had work for L more: it lay that far behind. What the host
-enqueues after the first boundary keeps the device busy only from when it comes, so the device has
-nothing to do for at most H - L of D.
+When the host enqueued the first, the device had work for another L: it was that far behind. Work
+that the host enqueues after the first boundary keeps the device busy only from its arrival, so the
+device is idle for at most H - L of D.
 
               H    L    D    idle
     waiting for data, nothing enqueued     100    0  100     100
@@ -32,7 +32,7 @@ class Spans(NamedTuple):
 
 
 def monotone(positions: list[int]) -> list[int]:
-    """Positions that never fall: boundaries on two streams may pass in another order."""
+    """Return positions that never fall: boundaries on two streams may pass in another order."""
     in_order = sorted(positions) == positions
     return positions if in_order else list(itertools.accumulate(positions, max))
 
@@ -44,11 +44,11 @@ def spans_of(
     keys: Sequence[tuple[int, int] | None],
     offset: int,
 ) -> Spans:
-    """Durations between n + 1 boundaries of a step, of which the last one ends it.
+    """Return durations between a step's n + 1 boundaries; the last one ends the step.
 
     `moments` are host ns, `positions` device ns that never fall, `buckets` begin at each boundary,
-    `keys` tell collectives apart; what begins at the last boundary is of the next step. `offset`
-    is that of the anchor.
+    `keys` distinguish collectives; the bucket at the last boundary belongs to the next step.
+    `offset` is the anchor's.
     """
     device, idle = [0] * BUCKETS, [0] * BUCKETS
     collectives: dict[tuple[int, int], list[int]] = {}

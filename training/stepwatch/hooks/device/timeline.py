@@ -1,7 +1,7 @@
-"""The host's timeline with a boundary on the device wherever its bucket changes.
+"""The host's timeline with a boundary on the device at each bucket change.
 
-A timeline becomes one in place, so that whoever holds it times the device from then on; a timeline
-of a rank without a device stays as it is, and pays nothing.
+A timeline changes its class in place, so that every holder times the device from then on. The
+timeline of a rank without a device stays unchanged, and pays nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from stepwatch.hooks.recorder.timeline import Bucket, Timeline
 from .marks import DeviceMarks
 
 EndStep = Callable[[int, int, int], None]
-"""Called with (end, duration, bucket) of a step, the first two in ns."""
-# `super()` costs as much as what is called here for each boundary.
+"""Called with a step's (end, duration, bucket), the first two in ns."""
+# `super()` costs as much as the calls here for each boundary.
 _enter, _leave = Bucket.__enter__, Bucket.__exit__
 _enter_collective, _leave_collective = Timeline.enter_collective, Timeline.leave_collective
 
@@ -47,7 +47,7 @@ class DeviceBucket(Bucket):
 
 
 class DeviceTimeline(Timeline):
-    """A timeline that has boundaries on a device; made by `put_boundaries`."""
+    """A timeline that has boundaries on a device; `put_boundaries` creates it."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Whether a rank's steps are timed on its device, and who does what when they are."""
+"""Decides whether a rank's steps are timed on its device, and which thread does the work."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from .resolver import Resolver
 from .timeline import put_boundaries, remove_boundaries
 
 STEPS_AT_ONCE, STEPS_BESIDE = 2, 64
-"""Steps resolved at most by one call on the training thread, and on the side thread."""
+"""Most steps that one call resolves, on the training thread and on the side thread."""
 CLOSE_PATIENCE_S = 0.05
 STEPS_LEFT_BESIDE = 24
-"""Steps that wait for the side thread before the training thread takes part: while that one waits
-for a device or a collective, the work of the side thread costs it nothing."""
+"""Steps that wait for the side thread before the training thread takes part.
+
+While the training thread waits for a device or a collective, the side thread's work costs it
+nothing.
+"""
 
 
 class DeviceTiming:
@@ -39,7 +42,7 @@ class DeviceTiming:
         self.changed: Callable[[], None] | None = None
         """Called when the timeline has other buckets."""
         self.marks: DeviceMarks | None = None
-        """None while steps are timed on the host alone."""
+        """None while steps are timed only on the host."""
         self._resolver: Resolver | None = None
         self._progress: Progress | None = None
         self._may_ask = False
@@ -51,7 +54,7 @@ class DeviceTiming:
 
     @guarded()
     def follow(self, model: Any) -> None:
-        """Time the device on which parameters of `model` lie, with marks inside the model."""
+        """Time the device that holds `model`'s parameters, with marks inside the model."""
         if all(reference() is not model for reference in self._models):
             self._models.append(weakref.ref(model))
             self._mark(model)
@@ -66,7 +69,7 @@ class DeviceTiming:
 
     @guarded()
     def consider(self) -> None:
-        """Time the device that this process has initialised, if it has; called around step 0."""
+        """Time the device that this process has initialised, if any; called around step 0."""
         if not self._decided and self._recorder.timeline is not None:
             device = accelerators.in_use()
             if device is not None:
@@ -82,7 +85,7 @@ class DeviceTiming:
         self.start(backend)
 
     def start(self, backend: Backend) -> None:
-        """Time what `backend` runs from now on."""
+        """Time `backend`'s work from now on."""
         timeline = self._recorder.timeline
         if timeline is None:
             return
@@ -128,7 +131,7 @@ class DeviceTiming:
 
     def _resolve(self, resolver: Resolver, now: int, most: int, patience_s: float = 0.0) -> None:
         try:
-            # To ask for an event ends the capture of a graph on the same thread.
+            # Querying an event ends a graph capture on the same thread.
             if self.marks is None or self.marks.is_capturing():
                 return
             resolver.resolve(now, most, patience_s)
@@ -139,7 +142,7 @@ class DeviceTiming:
 
     @guarded()
     def _look(self) -> None:
-        """On the side thread: resolve, and show what the device does."""
+        """On the side thread: resolve, and show the device's work."""
         resolver, progress, ring = self._resolver, self._progress, self._recorder.ring
         if resolver is None or progress is None or ring is None or self._reason:
             return

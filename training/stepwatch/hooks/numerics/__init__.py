@@ -1,1 +1,1 @@
-"""Values that are not finite, replicas that differ, and numbers that come late from a device."""
+"""Non-finite values, replicas that differ, and numbers that a device delivers late."""

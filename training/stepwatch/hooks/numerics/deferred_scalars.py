@@ -1,7 +1,7 @@
-"""Scalars that a trainer records: read on the spot from host memory, late from a device.
+"""Scalars that a trainer records: read at once from host memory, late from a device.
 
-Reading a device tensor on the spot would synchronise. It is copied to pinned memory on the
-trainer's own stream instead, and read once an event shows that the copy has happened.
+Reading a device tensor at once would synchronise. It is copied to pinned memory on the trainer's
+own stream instead, and read when an event shows that the copy is complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 class DeviceTensor:
     """A small tensor on its way from an accelerator to pinned memory, behind its stream's work.
 
-    Not to be made while the thread captures a graph: that would end the capture.
+    Do not create one while the thread captures a graph: that would end the capture.
     """
 
     __slots__ = ("_event", "_host", "_kind")
@@ -36,7 +36,7 @@ class DeviceTensor:
         self._event = _recorded(source.device)
 
     def ready(self) -> bool:
-        """Whether the copy has happened; asks the driver, never waits, and not during a capture."""
+        """Return whether the copy is complete; never waits, and returns False in a capture."""
         if is_capturing(self._kind):
             return False
         try:
@@ -45,15 +45,15 @@ class DeviceTensor:
             return False
 
     def host(self) -> Any:
-        """The copy; what it holds means something once it is ready."""
+        """Return the copy; its content is valid once it is ready."""
         return self._host
 
 
 def _recorded(device: Any) -> Any:
-    """An event behind what is enqueued on the current stream of `device`.
+    """Record an event behind the work that is enqueued on `device`'s current stream.
 
-    That may not be the current device: torch's own events for all kinds of devices then go back to
-    that one in a way that makes a context there, and CUDA's do not.
+    That may not be the current device: torch's generic events then switch devices in a way that
+    creates a context there, and CUDA's events do not.
     """
     import torch
 
@@ -68,12 +68,12 @@ def _recorded(device: Any) -> Any:
 
 
 class DeviceScalar(DeviceTensor):
-    """A one-element tensor of an accelerator on its way."""
+    """An accelerator's one-element tensor on its way to the host."""
 
     __slots__ = ()
 
     def value(self) -> float:
-        """The number, as float32 holds it."""
+        """Return the number, as float32 holds it."""
         return as_float32(float(self._host))
 
 
@@ -83,7 +83,7 @@ Scalar = float | DeviceScalar
 def scalar(value: Any) -> Scalar:
     """Accept a float, an int, a numpy number or a one-element tensor, on any device.
 
-    One on a device whose graph is captured now is unknown: a replay computes it.
+    A tensor on a device whose graph is captured now is unknown: a replay computes it.
 
     Raises:
         ValueError: the tensor has several elements, or is a DTensor whose ranks hold different
@@ -104,19 +104,19 @@ def scalar(value: Any) -> Scalar:
 
 
 def as_float32(value: float) -> float:
-    """`value` within the range of float32: beyond it, infinity; NaN stays NaN."""
+    """Return `value` within float32's range: beyond it, infinity; NaN stays NaN."""
     if -_LARGEST <= value <= _LARGEST or math.isnan(value):
         return value
     return math.copysign(math.inf, value)
 
 
 def is_ready(scalar: Scalar) -> bool:
-    """Whether the number can be read without waiting."""
+    """Return whether the number can be read without waiting."""
     return isinstance(scalar, float) or scalar.ready()
 
 
 def read(scalar: Scalar) -> float:
-    """The number; NaN while it is still on its way."""
+    """Return the number; NaN while it is still on its way."""
     if isinstance(scalar, float):
         return scalar
     return scalar.value() if scalar.ready() else UNKNOWN_FLOAT

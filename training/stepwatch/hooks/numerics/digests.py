@@ -1,13 +1,13 @@
-"""Digests of parameters that replicas must agree on, to find the one that computes wrongly.
+"""Digests of parameters that replicas must agree on, to find the replica that computes wrongly.
 
 Replicas under data parallelism hold the same bits after every optimizer step. Every `EVERY` steps a
-rank digests one part of each set of parameters it shares, and in the step after it the same part
-again, which confirms what differs. Which part depends on the step alone: all replicas digest the
-same one. A digest is a sum over 64-bit words that wraps, weighted by row and by column: one
-flipped bit always changes it, and words that swap do but for rare cases.
+rank digests one part of each set of parameters it shares. In the next step it digests the same part
+again, which confirms a difference. The part depends only on the step: all replicas digest the same
+part. A digest is a sum over 64-bit words that wraps, weighted by row and by column: one flipped bit
+always changes it, and swapped words change it except in rare cases.
 
-Parameters are read where they lie, in the order of their storage; only small ones are copied, a few
-at a time. Those with gaps in their storage are left out.
+Parameters are read in place, in storage order; only small ones are copied, a few at a time.
+Parameters with gaps in their storage are left out.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from .deferred_scalars import DeviceTensor
 EVERY = 8
 """Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""
 REPEATS = 2
-"""Steps in a row that digest the same part: the second confirms what the first found."""
+"""Consecutive steps that digest the same part: the second confirms the first."""
 LEAST_PART_BYTES, MOST_PART_BYTES = 4 << 20, 64 << 20
-"""What one digest reads at least and at most; between them a 64th of the parameters."""
+"""Least and most bytes that one digest reads; between them a 64th of the parameters."""
 PARTS = 64
 COPIED_BYTES = 1 << 20
-"""Pieces smaller than this are copied together, as many as make this much: each costs launches."""
+"""Smaller pieces are copied together up to this size: each piece costs launches."""
 HELD_DIGESTS = 64
 _ROW = 1024
 _MASK = (1 << 64) - 1
@@ -44,7 +44,7 @@ _ENDS = 0x369DEA0F31A53F85, 0x27BB2EE687B0B0FD
 
 
 class Piece(NamedTuple):
-    """Elements `start` to `stop` of parameter number `parameter` of a set."""
+    """Elements `start` to `stop` of parameter number `parameter` in a set."""
 
     parameter: int
     start: int
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """Parameters of this rank that the ranks of `group` hold too, cut into parts."""
+    """Parameters of this rank that the other ranks in `group` hold too, cut into parts."""
 
     group: int
     tensors: list[weakref.ref[Any]]
@@ -67,7 +67,7 @@ class _Pending(NamedTuple):
 
 
 class Digests:
-    """Digests the parameters of models, a part at a time."""
+    """Digests the models' parameters, a part at a time."""
 
     def __init__(self, recorder: Recorder, groups: GroupNumbers) -> None:
         self.guard = recorder.guard
@@ -79,7 +79,7 @@ class Digests:
         self._out_of_memory = False
 
     def follow(self, model: Any) -> None:
-        """Digest the parameters of `model`; which are shared is found out at the first digest."""
+        """Digest `model`'s parameters; the first digest finds out which are shared."""
         if all(reference() is not model for reference in self._models):
             self._models = [reference for reference in self._models if reference() is not None]
             self._models.append(weakref.ref(model))
@@ -87,7 +87,7 @@ class Digests:
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
-        """Digest this step's part if it has one, and write what has come from devices."""
+        """Digest this step's part if it has one, and write the results from devices."""
         while self._pending and (
             self._pending[0].digest.ready() or len(self._pending) > HELD_DIGESTS
         ):
@@ -107,8 +107,10 @@ class Digests:
                 self._write(step, now_ns, shared.group, part, digest)
 
     def _digest_of(self, shared: _Shared, part: int) -> int | DeviceTensor | None:
-        """Where there was no room once, none is taken any more: each try would empty the cache of
-        the allocator, on which the trainer lives."""
+        """Return the step's digest; None after an allocation failure, for good.
+
+        Each further attempt would empty the allocator's cache, which the trainer needs.
+        """
         import torch
 
         if self._out_of_memory:
@@ -153,7 +155,7 @@ class Digests:
 
 
 def cut(sizes: Iterable[tuple[int, int]]) -> list[list[Piece]]:
-    """Cut parameters of these (elements, bytes per element) into parts of bounded size."""
+    """Cut parameters, given as (elements, bytes per element), into parts with bounded size."""
     sizes = list(sizes)
     total = sum(count * width for count, width in sizes)
     limit = min(max(total // PARTS, LEAST_PART_BYTES), MOST_PART_BYTES)
@@ -173,7 +175,7 @@ def cut(sizes: Iterable[tuple[int, int]]) -> list[list[Piece]]:
 
 
 def _replicated(module: Any) -> Iterator[tuple[Any, Any]]:
-    """Parameters that other ranks hold too, each with the group of those ranks."""
+    """Yield parameters that other ranks hold too, each with its ranks' group."""
     ignored = getattr(module, "parameters_to_ignore", None)
     if ignored is not None and hasattr(module, "reducer"):  # DistributedDataParallel
         for name, parameter in module.module.named_parameters():
@@ -192,7 +194,7 @@ def _local(parameter: Any) -> Any:
 
 
 def _flat(parameter: Any) -> Any:
-    """Its elements in the order of their storage, not copied; None where it is left out."""
+    """Return its elements in storage order, not copied; None if it is left out."""
     import torch
 
     local = _local(parameter).detach()
@@ -207,14 +209,14 @@ def _flat(parameter: Any) -> Any:
 
 
 def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
-    """Digest of one part, on a device on its way; None where it cannot be read now."""
+    """Return one part's digest, on a device still pending; None if it cannot be read now."""
     import torch
 
     pieces = []
     for index, start, stop in shared.parts[part]:
         parameter = shared.tensors[index]()
         flat = None if parameter is None else _flat(parameter)
-        if flat is None:  # gone, or moved to where it is not read
+        if flat is None:  # freed, or moved to an unsupported place
             return None
         pieces.append(flat[start:stop].view(torch.uint8))
     devices = {piece.device for piece in pieces}
@@ -227,7 +229,7 @@ def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
 
 
 def digest_of_pieces(pieces: Iterable[Any]) -> Any:
-    """Digest of flat uint8 tensors of one device as a tensor of one int64; wraps."""
+    """Return the digest of flat uint8 tensors on one device, a tensor with one int64; wraps."""
     digests = (
         digest_of_bytes(octets) * (index * 2 + 1) for index, octets in enumerate(_joined(pieces))
     )
@@ -235,7 +237,7 @@ def digest_of_pieces(pieces: Iterable[Any]) -> Any:
 
 
 def _joined(pieces: Iterable[Any]) -> Iterator[Any]:
-    """Large pieces as they are, small ones copied together."""
+    """Yield large pieces unchanged, small ones copied together."""
     import torch
 
     small: list[Any] = []
@@ -254,9 +256,9 @@ def _joined(pieces: Iterable[Any]) -> Iterator[Any]:
 
 
 def digest_of_bytes(octets: Any) -> Any:
-    """Digest of a flat uint8 tensor as a tensor of one int64; wraps.
+    """Return the digest of a flat uint8 tensor, a tensor with one int64; wraps.
 
-    Words are read where storage aligns them; the bytes before and behind are copied.
+    Words are read at the storage's alignment; the bytes before and after them are copied.
     """
     import torch
 
@@ -282,7 +284,7 @@ def _digest_of_words(words: Any) -> Any:
 
 
 def _weighted(words: Any) -> Any:
-    """Sum of words times odd numbers that differ by position."""
+    """Return the sum of words times odd numbers that differ by position."""
     import torch
 
     positions = torch.arange(words.numel(), dtype=torch.int64, device=words.device)

@@ -1,8 +1,8 @@
-"""Whether the trainer scales its loss: then gradients overflow now and then, and that is healthy.
+"""Finds out whether the trainer scales its loss: then occasional gradient overflow is healthy.
 
-A scaler doubles its scale until gradients overflow, leaves that step out and halves the scale.
-Nothing of it is replaced or wrapped: scalers are searched for among the objects of the interpreter,
-and only once a gradient was not finite.
+A scaler doubles its scale until gradients overflow, skips that step and halves the scale. The
+hooks neither replace nor wrap it: they search the interpreter's objects for scalers, and only
+after a gradient was not finite.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CLASSES = (
     ("deepspeed.runtime.fp16.loss_scaler", "DynamicLossScaler"),
     ("megatron.core.optimizer.grad_scaler", "DynamicGradScaler"),
 )
-"""Modules and classes of scalers that leave a step out when it overflows, with their subclasses."""
+"""Modules and classes of scalers that skip a step when it overflows, with their subclasses."""
 SEARCH_EVERY = 1024
 """Calls between two searches without success: one takes milliseconds per 100,000 objects."""
 
 
 class LossScalers:
-    """The loss scalers of this process; objects under `gc.freeze()` are not found."""
+    """This process's loss scalers; objects under `gc.freeze()` are not found."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -35,7 +35,7 @@ class LossScalers:
 
     @guarded(fallback=False)
     def in_use(self) -> bool:
-        """Whether one is at work now; call it where gradients were not finite and only there."""
+        """Return whether a scaler is active; call it only after gradients were not finite."""
         self._scalers = [reference for reference in self._scalers if reference() is not None]
         if any(_works(reference()) for reference in self._scalers):
             return True
@@ -51,9 +51,9 @@ def _search() -> Iterator[Any]:
         scaler_class = getattr(sys.modules.get(module), name, None)
         if isinstance(scaler_class, type):
             classes.extend(_with_subclasses(scaler_class))
-    # An object refers to its class: asking who refers to the classes is one pass in C.
+    # An object refers to its class: finding the classes' referrers is one pass in C.
     for scaler in gc.get_referrers(*classes) if classes else ():
-        if issubclass(type(scaler), tuple(classes)):  # isinstance would ask a stranger's __class__
+        if issubclass(type(scaler), tuple(classes)):  # isinstance would call a foreign __class__
             yield scaler
 
 
@@ -65,7 +65,7 @@ def _with_subclasses(base: type) -> Iterator[type]:
 
 
 def _works(scaler: Any) -> bool:
-    """Torch's makes its scale when it first scales a loss; a disabled one never does."""
+    """Return whether it scales: torch's makes its scale at the first loss, a disabled one never."""
     return (
         scaler is not None
         and getattr(scaler, "_scale", scaler) is not None

@@ -1,8 +1,8 @@
-"""Values that are not finite, found in the rank that made them before a reduction spreads them.
+"""Non-finite values, found in the rank that produced them before a reduction spreads them.
 
-Host memory is read on the spot: a sum that is finite needs no closer check. On a device the largest
-magnitude of each tensor is enqueued on the current stream and read late. Every step is checked,
-because afterwards every rank holds NaN and only the first step shows which rank began.
+Host memory is read at once: a finite sum needs no closer check. On a device, each tensor's largest
+magnitude is enqueued on the current stream and read late. Every step is checked, because
+afterwards every rank holds NaN and only the first step shows which rank began.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from .deferred_scalars import DeviceTensor
 from .loss_scalers import LossScalers
 
 LEAST_ELEMENTS = 256
-"""An own reduction of fewer elements carries losses and norms, which are mixed already."""
+"""A trainer's reduction with fewer elements carries losses and norms, which are mixed already."""
 MOST_REDUCTIONS = 64
-"""Own reductions of a device's tensors that are checked in a step; of more, every second or fourth,
-in turn: each check is a few launches, and activations are reduced, too."""
+"""Checked reductions of device tensors in a step. If there are more, every second or fourth is
+checked, in turn: each check is a few launches, and activations are reduced, too.
+"""
 HELD_CHECKS = 4096
-"""Checks on their way from a device; beyond it the oldest are given up, also where no step ends."""
+"""Pending device checks; beyond this number the oldest are dropped, even if no step ends."""
 WRITTEN_IN_A_ROW, THEN_EVERY = 64, 16
-"""Bad steps in a row that are written one by one, and how few of those that follow."""
+"""Consecutive bad steps that are written one by one, and the interval for later ones."""
 _TEXT_BYTES = 40
 
 NameOf = Callable[[int], str]
 
 
 class Bad(NamedTuple):
-    """How many tensors of one source were not finite in one step, and the name of the first."""
+    """Number of non-finite tensors from one source in one step, and the name of the first."""
 
     tensors: int
     name: str
@@ -50,29 +51,29 @@ class _Check(NamedTuple):
 
 
 class Numerics:
-    """What this rank holds that is not finite, by step and source."""
+    """This rank's non-finite values, by step and source."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self.at_source = False
-        """Gradients are checked where they are made: own reductions hold mixed ones."""
+        """Gradients are checked at their source: the trainer's own reductions hold mixed ones."""
         self._recorder = recorder
         self._out_of_memory = False
         self._reductions, self._reductions_of, self._stride = 0, -1, 1
         self.checks: deque[_Check] = deque(maxlen=HELD_CHECKS)
-        """Answers that a device still owes."""
+        """Results that a device has not delivered yet."""
         self.bad: dict[tuple[int, int], Bad] = {}
-        """What is found and not written yet, by (step, source)."""
+        """Findings that are not written yet, by (step, source)."""
         self._sources: set[NumericsSource] = set()
         self.knows_loss = False
-        """Whether a finite loss was recorded: only then is one that is not finite news."""
+        """Whether a finite loss was recorded: only then does a non-finite one mean anything."""
         self._scalers = LossScalers(recorder.guard)
         self._bad_steps = 0
         self._last_bad = -1
 
     @guarded()
     def check(self, tensors: Sequence[Any], name_of: NameOf, source: NumericsSource) -> None:
-        """Check tensors of this rank alone; `name_of` names the one at an index.
+        """Check this rank's own tensors; `name_of` returns the name for an index.
 
         `name_of` is kept until a device has answered: it must hold no tensor.
         """
@@ -83,19 +84,19 @@ class Numerics:
         for device, wanted in by_device.items():
             if device.type not in ("cpu", "meta"):
                 self._enqueue(device.type, wanted, name_of, source)
-            # Not math.fsum: it raises where infinities of both signs meet.
+            # Not math.fsum: it raises if infinities of both signs meet.
             elif device.type == "cpu" and not math.isfinite(sum(map(_sum, wanted.values()))):
                 self._confirm(wanted, name_of, source)
 
     def check_reduction(self, tensors: Sequence[Any], name: str) -> None:
-        """Check what an own reduction of the trainer takes in, unless it is mixed already."""
+        """Check the input to a trainer's own reduction, unless it is mixed already."""
         if self.at_source or sum(tensor.numel() for tensor in tensors) < LEAST_ELEMENTS:
             return
         if tensors[0].device.type == "cpu" or self._has_its_turn():
             self.check(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
 
     def _has_its_turn(self) -> bool:
-        """Whether this reduction of the step is one of those that are checked."""
+        """Return whether this reduction in the step is checked."""
         step = self._recorder.step_number
         if step != self._reductions_of:
             self._stride = 1 << (max(self._reductions - 1, 0) // MOST_REDUCTIONS).bit_length()
@@ -104,9 +105,9 @@ class Numerics:
         return (self._reductions + step) % self._stride == 0
 
     def note(self, step: int, source: NumericsSource, value: float) -> None:
-        """A number that was recorded for `step`.
+        """Note a number that was recorded for `step`.
 
-        Some trainers record a number that is never finite for one that they do not know.
+        Some trainers record a non-finite number for an unknown one.
         """
         if math.isfinite(value):
             self._sources.add(source)
@@ -116,7 +117,7 @@ class Numerics:
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
-        """Read what has come from devices and write what was found in `step` or before it."""
+        """Read results from devices and write the findings from `step` or before it."""
         while self.checks and self.checks[0].magnitudes.ready():
             self._read(self.checks.popleft())
         if self.bad:
@@ -127,8 +128,8 @@ class Numerics:
     ) -> None:
         import torch
 
-        # Pinning memory would break a capture. Where there was no room once, each further try would
-        # empty the allocator's cache, on which the trainer lives.
+        # Pinning memory would break a capture. After one allocation failure, each further attempt
+        # would empty the allocator's cache, which the trainer needs.
         if self._out_of_memory or is_capturing(kind):
             return
         try:
@@ -142,7 +143,7 @@ class Numerics:
         self.checks.append(_Check(step, int(source), magnitudes, tuple(wanted), name_of))
 
     def _confirm(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
-        """A sum may overflow where every value is finite: check each value."""
+        """Check each value: a sum may overflow although every value is finite."""
         bad = [index for index, tensor in wanted.items() if not bool(tensor.isfinite().all())]
         if bad:
             self._add(self._recorder.step_number, source, len(bad), name_of(bad[0]))
@@ -177,7 +178,7 @@ class Numerics:
 
 
 def _plain(tensor: Any) -> Any:
-    """The values that this rank holds of `tensor`; None where it is unknown which those are."""
+    """Return this rank's values in `tensor`; None if they are unknown."""
     import torch
 
     local = getattr(tensor, "_local_tensor", tensor).detach()  # a DTensor would reduce over ranks
@@ -187,7 +188,7 @@ def _plain(tensor: Any) -> Any:
 
 
 def _sum(tensor: Any) -> float:
-    """Sum over a host tensor, taken in float32 at least: half precision would overflow."""
+    """Return the sum over a host tensor, in float32 at least: half precision would overflow."""
     import torch
 
     wide = torch.float32 if tensor.element_size() < 4 else None

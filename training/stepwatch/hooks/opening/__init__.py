@@ -1,1 +1,1 @@
-"""Which rank this process is, and where its ring lies."""
+"""This process's rank, and its ring's path."""

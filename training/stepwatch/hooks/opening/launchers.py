@@ -1,14 +1,14 @@
-"""Which rank this process is, from whoever knows: torch, a framework, or the launcher.
+"""This process's rank, from torch, a framework, or the launcher.
 
-    torch.distributed once it is initialised    the truth, whoever launched the process
-    a framework                                 `trainer.global_rank`, given by its adapter
-    RANK, WORLD_SIZE                            torchrun and those that do as it does
+    torch.distributed once it is initialised    the truth, with any launcher
+    a framework                                 `trainer.global_rank`, from its adapter
+    RANK, WORLD_SIZE                            torchrun and compatible launchers
     OMPI_COMM_WORLD_RANK, ..._SIZE              mpirun of Open MPI
     MV2_COMM_WORLD_RANK, ..._SIZE               mpirun_rsh of MVAPICH
     PMI_RANK, PMI_SIZE                          mpiexec of MPICH and Intel, srun --mpi=pmi2
     SLURM_PROCID, SLURM_STEP_NUM_TASKS          srun alone
 
-The first that knows both numbers counts. A process that none of them numbers is rank 0 of 1.
+The first source with both numbers counts. A process without any is rank 0 of 1.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ NUMBERED_BY = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
-    # Not SLURM_NTASKS: a batch script has it too, and is no task of the step.
+    # Not SLURM_NTASKS: a batch script has it too, and is no task in the step.
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Variables of rank and world size, in the order in which they count."""
+"""Variables for rank and world size, in order of precedence."""
 _OF_ONE_LAUNCH = ("SLURM_STEP_ID", "PMIX_NAMESPACE", "PMI_JOBID")
 _MOST_DIGITS = 12
 _ELASTIC_ID, _NO_ELASTIC_ID = "TORCHELASTIC_RUN_ID", ("", "none")
 
 
 class RankInWorld(NamedTuple):
-    """Number of a process among all of its job."""
+    """A process's number among all processes in its job."""
 
     rank: int
     world: int
 
 
 def rank_of_torch() -> RankInWorld | None:
-    """What torch.distributed says; None before it is initialised. It is not imported here."""
+    """Return torch.distributed's rank; None before it is initialised. It is not imported here."""
     torch: Any = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -53,7 +53,7 @@ def rank_of_torch() -> RankInWorld | None:
 
 
 def rank_of_launcher(environ: Mapping[str, str]) -> RankInWorld | None:
-    """What the launcher wrote into the environment; None where nobody numbered this process.
+    """Return the launcher's rank from the environment; None without a launcher.
 
     Raises:
         ConfigurationError: a number is not one.
@@ -67,19 +67,19 @@ def rank_of_launcher(environ: Mapping[str, str]) -> RankInWorld | None:
 def known_rank(
     environ: Mapping[str, str], declared: RankInWorld | None = None
 ) -> RankInWorld | None:
-    """Rank and world of this process from the first that knows them; None while nobody does.
+    """Return this process's rank and world from the first source; None while there is none.
 
     Raises:
-        ConfigurationError: a number of the launcher is not one.
+        ConfigurationError: a launcher's number is not one.
     """
     return rank_of_torch() or declared or rank_of_launcher(environ)
 
 
 def launch_key(environ: Mapping[str, str]) -> str:
-    """Eight letters that all ranks of one launch on a node share, and another launch does not.
+    """Return eight letters that all ranks in one launch on a node share, and other launches do not.
 
-    They stand for the launcher's own name of the launch, for where its ranks meet, or, where the
-    environment tells neither, for the parent process.
+    They stand for the launcher's own launch name, for its ranks' rendezvous, or, if the
+    environment has neither, for the parent process.
     """
     parts = [environ[name] for name in _OF_ONE_LAUNCH if name in environ]
     elastic = environ.get(_ELASTIC_ID, "")
@@ -95,16 +95,21 @@ def launch_key(environ: Mapping[str, str]) -> str:
 
 
 def launcher_of(environ: Mapping[str, str]) -> tuple[int, int]:
-    """The process that starts this one again when it ends, and its start in clock ticks: torchrun,
-    the parent of its ranks. Zeros where there is none: a shell, or a launcher that ends with them.
+    """Return the process that restarts this one when it ends, and its start in clock ticks.
+
+    That is torchrun, the ranks' parent. Zeros without one: a shell, or a launcher that ends with
+    its ranks.
     """
     parent = os.getppid() if _ELASTIC_ID in environ else 0
     return (parent, start_ticks(parent)) if parent else (0, 0)
 
 
 def allocated_since_s(environ: Mapping[str, str]) -> int | None:
-    """Since when the devices are held for this job, Unix seconds: the start of the Slurm job, else
-    that of torchrun, which lives through its restarts. None where nobody says so: a shell, say."""
+    """Return since when the devices are allocated to this job, Unix seconds.
+
+    That is the Slurm job's start, else the start of torchrun, which survives its restarts. None
+    if neither is known, as in a shell.
+    """
     slurm = environ.get("SLURM_JOB_START_TIME", "")
     if slurm.isascii() and slurm.isdigit() and len(slurm) < _MOST_DIGITS:
         return int(slurm)
@@ -115,7 +120,7 @@ def allocated_since_s(environ: Mapping[str, str]) -> int | None:
 
 
 def number(environ: Mapping[str, str], key: str, default: int) -> int:
-    """A whole number from the environment; `default` where it is missing or empty.
+    """Return a whole number from the environment; `default` if it is missing or empty.
 
     Raises:
         ConfigurationError: it is no whole number.

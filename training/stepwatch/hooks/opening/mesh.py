@@ -1,4 +1,4 @@
-"""Where a rank lies in a mesh that the user names in one word, `pp=2,dp=4`."""
+"""A rank's place in a mesh that the user names in one word, `pp=2,dp=4`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RECORDED = {
     "cp": "",
     "ep": "",
 }
-"""Axes that may be named, and the axis of a record that each is; empty: it only takes up ranks."""
+"""Axes with a name, and the record's axis for each; empty: the axis only takes up ranks."""
 
 
 class Place(NamedTuple):
-    """A rank's coordinate on each axis of a record, and the size of each axis."""
+    """A rank's coordinate on each axis in a record, and each axis's size."""
 
     coordinates: Mapping[str, int]
     sizes: Mapping[str, int]
 
 
 def read_mesh(text: str) -> dict[str, int]:
-    """Sizes of the axes, in the order they are named: the one that changes slowest comes first.
+    """Return the axis sizes, in the order of the text: the slowest axis comes first.
 
     Raises:
         ConfigurationError: an axis is unknown or named twice, or a size is no whole number.
@@ -49,12 +49,12 @@ def read_mesh(text: str) -> dict[str, int]:
 
 
 def place_in(text: str, rank: int, world: int) -> Place:
-    """Where `rank` of `world` lies in the mesh: the last axis changes from rank to rank.
+    """Return the place of `rank` of `world` in the mesh: the last axis changes from rank to rank.
 
         pp=2,dp=2    rank 0 is pp 0 dp 0, rank 1 pp 0 dp 1, rank 2 pp 1 dp 0
 
     Raises:
-        ConfigurationError: the text is no mesh, or one of another number of ranks.
+        ConfigurationError: the text is no mesh, or has another number of ranks.
     """
     sizes = read_mesh(text)
     if math.prod(sizes.values()) != world:

@@ -1,4 +1,4 @@
-"""Opens the ring of this rank, or logs one line with the reason why there is none."""
+"""Opens this rank's ring, or logs one line with the reason why there is none."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .placement import Placement, hidden_path, remove_left_over
 
 
 def is_wanted() -> bool:
-    """Whether this process is a rank whose user did not switch stepwatch off."""
+    """Return whether this process is a rank whose user did not switch stepwatch off."""
     return not (is_disabled(os.environ) or is_helper())
 
 
 class Opener:
-    """Opens rings; whatever is wrong is counted and logged by `guard`."""
+    """Opens rings; `guard` counts and logs every error."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
 
     @guarded()
     def placement(self, request: IdentityRequest) -> Placement | None:
-        """The ring of this process, in its place or on the way to it; None where there is none."""
+        """Return this process's ring, in its place or on the way to it; None if there is none."""
         try:
             identity = read_identity(request, os.environ)
             enable_flight_recorder(os.environ)
@@ -42,10 +42,10 @@ class Opener:
 
 
 def _placed(placement: Placement, ring: RingWriter) -> Placement:
-    """`placement`, once it has given the ring its place, if the rank is known by now.
+    """Return `placement` after it has placed the ring, if the rank is known already.
 
     Raises:
-        StepwatchError: it cannot; the ring is gone.
+        StepwatchError: it cannot; the ring is removed.
     """
     try:
         placement.place_known()

@@ -1,9 +1,9 @@
-"""Where the ring of a process lies: under a name of its own until its rank is known.
+"""The path of a process's ring: hidden under its own name until its rank is known.
 
-A ring is born as a hidden file that no agent reads. It gets its place,
-`<directory>/<job>/<attempt>/<rank>`, once somebody has numbered its process; a launcher has done so
-before Python starts, `torch.distributed` does it later. A place whose owner lives is never given
-away: another launch of the same name is recorded as `<job>-2`.
+A ring starts as a hidden file that no agent reads. It gets its place,
+`<directory>/<job>/<attempt>/<rank>`, once its process is numbered. A launcher does so before Python
+starts, `torch.distributed` does it later. A place with a living owner is never reassigned: another
+launch with the same name is recorded as `<job>-2`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from stepwatch.signals.processes import environment_at_start, start_ticks
 from .launchers import RankInWorld, launch_key, rank_of_launcher, rank_of_torch
 
 ALONE_AFTER_SECONDS = 30.0
-"""A process that nobody has numbered for so long is recorded as rank 0 of 1, before it steps."""
+"""A process without a number for so long is recorded as rank 0 of 1, before it steps."""
 MOST_NAMES = 99
-"""Runs of one job name that a node records at a time."""
+"""Simultaneous runs with one job name that a node records."""
 _TURN_SECONDS = 3.0
-"""How long a thread waits while another one of this process gives the ring its place."""
+"""How long a thread waits while another one in this process places the ring."""
 
 
 class Placement:
-    """Gives the ring of this process its place, and another one when its rank turns out other.
+    """Places this process's ring, and moves it if its rank changes.
 
-    `given` is what a framework reported of the rank.
+    `declared` is the rank that a framework reported.
     """
 
     def __init__(
@@ -51,34 +51,34 @@ class Placement:
         self._job = ring.identity.job
         self._placed: RankInWorld | None = None
         self._by_torch: RankInWorld | None = None
-        """What torch said last: it holds when the trainer has destroyed its process group."""
+        """Torch's last rank: it stays valid after the trainer has destroyed its process group."""
         self._turn = threading.Lock()
         self._placing_thread = 0
-        """Thread whose turn it is: a signal handler that it runs must not wait for it."""
+        """The thread that places the ring: a signal handler on it must not wait for it."""
 
     def place_known(self) -> None:
-        """Give the ring its place if somebody knows the rank by now.
+        """Place the ring if the rank is known already.
 
         Raises:
-            ConfigurationError: too many runs of this name live, or the mesh is of another size.
+            ConfigurationError: too many runs with this name live, or the mesh has another size.
             OSError: the directory cannot be written.
         """
         self._follow(assume_single=False)
 
     @guarded(fallback=False)
     def settle(self, *, assume_single: bool = True) -> bool:
-        """Follow what is known of the rank by now, and tell whether that moved the ring.
+        """Apply the currently known rank, and return whether that moved the ring.
 
-        `assume_single`: a process that nobody has numbered is rank 0 of 1.
+        `assume_single`: a process without a number is rank 0 of 1.
         """
         if self.ring.identity.pid != os.getpid():  # a forked child
             return False
         return self._follow(assume_single)
 
     def wait(self) -> None:
-        """Give up waiting for a number; to be called now and then from a thread at the side.
+        """Stop waiting for a number; a side thread calls this now and then.
 
-        A child of multiprocessing waits on: it is one of several.
+        A multiprocessing child keeps waiting: it is one of several.
         """
         waited = time.monotonic() - self._opened
         if self._placed is None and waited > ALONE_AFTER_SECONDS and not is_spawned():
@@ -130,7 +130,7 @@ class Placement:
 
 
 def _numbered_by_launcher(*, of_parent: bool) -> RankInWorld | None:
-    """What the launcher says; `of_parent`: also where it numbered the parent of this process.
+    """Return the launcher's rank; `of_parent`: also if it numbered this process's parent.
 
     A rank that `multiprocessing` spawns begins with its parent's variables and may set its own.
     """
@@ -141,7 +141,7 @@ def _numbered_by_launcher(*, of_parent: bool) -> RankInWorld | None:
 
 
 def hidden_path(root: Path, identity: Identity) -> Path:
-    """Where the ring of a process lies that has no place yet; no reader looks there."""
+    """Return the path of a ring without a place; no reader looks there."""
     return root / f".{identity.pid}.{identity.ring_id:x}"
 
 
@@ -158,13 +158,13 @@ def remove_left_over(root: Path) -> None:
 
 
 def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
-    """The job name for `wanted`: its own, or with a number where another launch has that one.
+    """Return the job name for `wanted`: its own, or a numbered one if another launch has that.
 
-    A name that ranks of the same launch have comes first. Attempts before `base` are earlier ones
-    of the same job, whose ranks may still be ending.
+    A name that ranks in the same launch have comes first. Attempts before `base` are earlier ones
+    in the same job, whose ranks may still be ending.
 
     Raises:
-        ConfigurationError: too many runs of this name live.
+        ConfigurationError: too many runs with this name live.
     """
     free = ""
     for number in range(1, MOST_NAMES + 1):
@@ -186,14 +186,14 @@ def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
 
 
 def _is_in_the_way(identity: Identity, wanted: Identity, base: int) -> bool:
-    """Whether a living ring keeps `wanted` from its job name."""
+    """Return whether a living ring prevents `wanted` from using its job name."""
     same_place = (identity.attempt, identity.rank) == (wanted.attempt, wanted.rank)
     other_launch = identity.launch not in ("", wanted.launch)
     return same_place or (other_launch and identity.attempt >= base)
 
 
 def _is_of_another_rank(identity: Identity, wanted: Identity) -> bool:
-    """Whether a process of the same launch that still lives recorded at the place of `wanted`.
+    """Return whether another living process in the same launch recorded at `wanted`'s place.
 
     Its ring may be closed: both are ranks, under one number by mistake, and neither record is lost.
     """
@@ -213,14 +213,14 @@ def _rings_of(folder: Path) -> Iterator[tuple[Identity, bool]]:
 
 
 def with_socket(identity: Identity, ring: Path) -> Identity:
-    """`identity` with the socket of its worker server, unless the path is longer than its field."""
+    """Return `identity` with its worker server's socket, unless the path exceeds its field."""
     path = str(socket_beside(ring.absolute()))
     fits = len(os.fsencode(path)) <= WORKER_SOCKET_SIZE
     return identity._replace(worker_socket=path if fits else "")
 
 
 def _move_socket(socket: str, target: Path) -> None:
-    """Take a socket that listens along; whoever connects finds it by its new path."""
+    """Move a listening socket along; clients find it by its new path."""
     if socket:
         with contextlib.suppress(OSError):
             os.rename(socket, socket_beside(target))

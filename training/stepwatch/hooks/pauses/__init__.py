@@ -1,1 +1,1 @@
-"""Recognises what interrupts training, evaluations and saves, while it lasts and from outside."""
+"""Recognises evaluations and saves, which interrupt training, from outside and while they last."""

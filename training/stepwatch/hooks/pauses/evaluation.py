@@ -1,9 +1,9 @@
-"""The evaluation under way on the training thread, recognised by what the trainer calls.
+"""The current evaluation on the training thread, recognised by the trainer's calls.
 
-`model.eval()` says when one begins but nothing says when it ends: the model may train again without
-`train()`. So such an evaluation lies below all phases: time that no phase takes is evaluation
-instead of other work, until a sign of training. One inside a function that evaluates or generates
-ends with that function, and counts as evaluation whatever phase is around.
+`model.eval()` shows when an evaluation begins, but no call shows when it ends: the model may train
+again without `train()`. So such an evaluation is below all phases: time without a phase is
+evaluation instead of other work, until a sign of training. An evaluation inside a function that
+evaluates or generates ends with that function, and counts as evaluation inside any phase.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Phase
 
 LEAST_CALLS, LEAST_NS = 2, 1_000_000_000
-"""Calls without gradients in a row, and ns since the first, that make a loop an evaluation: fewer
-are a teacher's, a reference's or a metric's part of a step."""
+"""Calls and time that make a loop an evaluation.
+
+These are consecutive calls without gradients, and ns since the first. Fewer are part of a step,
+for a teacher, a reference or a metric.
+"""
 _EVAL = int(Phase.EVAL)
 _BELOW = 1
-"""Where an evaluation lies in the timeline's stack: on OTHER, below all phases."""
+"""An evaluation's place in the timeline's stack: on OTHER, below all phases."""
 
 Listener = Callable[[], None]
 
@@ -33,35 +36,35 @@ Listener = Callable[[], None]
 class Evaluation:
     """Counts time as evaluation from a sign of one to a sign of training.
 
-    Called on any thread; on another than the training thread nothing happens.
+    Called on any thread; outside the training thread nothing happens.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
         self.lasting = False
-        """Whether one is under way that a sign of training ends."""
+        """Whether an evaluation is active that a sign of training ends."""
         self.pending = False
         """Whether `ends` has anything to do."""
         self.inside = 0
-        """Calls under way that evaluate."""
+        """Active calls that evaluate."""
         self._model: weakref.ref[Any] | None = None
         self._calls = 0
         self._first_call = 0
         self._expects_backward = False
         self.on_begin: Listener | None = None
-        """Called before a lasting one begins."""
+        """Called before a lasting evaluation begins."""
         self.on_end: Listener | None = None
-        """Called after a lasting one has ended."""
+        """Called after a lasting evaluation has ended."""
 
     @property
     def active(self) -> bool:
-        """Whether any is under way."""
+        """Return whether any evaluation is active."""
         return self.lasting or self.inside > 0
 
     @guarded()
     def begins(self, model: Any = None) -> None:
-        """One begins, because `model` was put into evaluation mode or is called as in one."""
+        """One begins, because `model` was put into evaluation mode or is called as if it were."""
         timeline = self._timeline()
         if timeline is None or self.active:
             return
@@ -77,7 +80,7 @@ class Evaluation:
 
     @guarded()
     def ends(self) -> None:
-        """A sign of training: a lasting one has ended, and calls count anew."""
+        """A sign of training: a lasting evaluation has ended, and the call count restarts."""
         timeline = self._timeline() if self.pending else None
         if timeline is None:
             return
@@ -93,7 +96,7 @@ class Evaluation:
             self.on_end()
 
     def ends_if_training(self) -> None:
-        """End a lasting one whose model is in training mode again, without `train()` called."""
+        """End a lasting evaluation whose model trains again, without a `train()` call."""
         model = self._model() if self.lasting and self._model is not None else None
         if model is not None and model.training:
             self.ends()
@@ -119,13 +122,13 @@ class Evaluation:
             self.begins()
 
     def scope(self) -> AbstractContextManager[None]:
-        """Context manager around a call that evaluates; no more than that inside another one."""
+        """Return a context manager around a call that evaluates; a no-op inside another one."""
         if self._timeline() is None or self.active:
             return nullcontext()
         return _Scope(self)
 
     def enter(self) -> Timeline | None:
-        """Count the time as evaluation from now on; returns what `leave` must be given."""
+        """Count the time as evaluation from now on; return the argument for `leave`."""
         timeline = self._timeline()
         if timeline is not None:
             self.inside += 1
@@ -133,7 +136,7 @@ class Evaluation:
         return timeline
 
     def leave(self, timeline: Timeline) -> None:
-        """The call that `enter` was around has returned."""
+        """The call that `enter` started has returned."""
         self.inside -= 1
         if self._recorder.timeline is timeline:
             timeline.leave()

@@ -22,7 +22,7 @@ class Imports:
         self._inside = threading.local()
 
     def start(self) -> None:
-        """Call back for what is imported already, and wait for the rest."""
+        """Call back for modules that are imported already, and wait for the others."""
         sys.meta_path.insert(0, self)
         for name in sorted(self._names):
             module = sys.modules.get(name)
@@ -35,7 +35,7 @@ class Imports:
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec that the other finders have, with a loader that calls back; else None."""
+        """Return the other finders' spec, with a loader that calls back; else None."""
         if name not in self._names or getattr(self._inside, "asking", False):
             return None
         self._inside.asking = True
@@ -59,7 +59,7 @@ class Imports:
         followed: Any = loader
         load = getattr(followed, "exec_module", None)
         if load is None or not hasattr(followed, "__dict__"):
-            return  # a loader of another kind: the module stays as it is
+            return  # another kind of loader: the module stays unchanged
 
         def exec_module(module: ModuleType) -> None:
             load(module)

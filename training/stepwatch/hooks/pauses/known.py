@@ -1,8 +1,8 @@
-"""Functions that interrupt training, in torch and in what trains with it.
+"""Functions that interrupt training, in torch and in libraries that train with it.
 
-Each is found by the name that its own package calls it by, so that it does not matter how a trainer
-imported it: a method of a class, or beside a function the one that it calls (`serialize_file`).
-One that a release lacks is left out.
+Each function is found by the name that its own package uses, so that the trainer's way of importing
+it does not matter: a class's method, or the function that the public one calls
+(`serialize_file`). A function that a release lacks is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Interrupts(Enum):
-    """What training waits for."""
+    """The operation that training waits for."""
 
     SAVE = auto()
     SAVE_BESIDE = auto()
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 
 
 def _entries(interrupts: Interrupts, module: str, *names: str) -> tuple[Known, ...]:
-    """One entry for each name, of a method with its class before a dot."""
+    """Return one entry for each name; a method's name has its class before a dot."""
     split = (name.rpartition(".") for name in names)
     return tuple(Known(interrupts, module, owner, name) for owner, _, name in split)
 

@@ -27,7 +27,7 @@ _MODELS = "torch.nn.modules.module"
 
 
 class Pauses:
-    """What one Watch recognises; other hooks call `evaluation`."""
+    """One Watch's recognised pauses; other hooks call `evaluation`."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self.guard = recorder.guard
@@ -50,18 +50,18 @@ class Pauses:
 
     @guarded()
     def close(self) -> None:
-        """Put back what was replaced."""
+        """Restore the replaced functions."""
         if self._imports is not None:
             self._imports.stop()
         self._replaced.undo()
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace `owner.name` by what `make` returns for it, until the Watch closes."""
+        """Replace `owner.name` by the result of `make`, until the Watch closes."""
         self._replaced.put(owner, name, make)
 
     @guarded()
     def follow(self, model: Any) -> None:
-        """`model` trains; where torch has hooks on it already, each call of it is seen."""
+        """Note that `model` trains; if torch has hooks on it already, each call to it is seen."""
         self._trained.add_model(model)
         if is_wrapped(model) and model not in self._followed:
             self._followed.add(model)
@@ -77,7 +77,7 @@ class Pauses:
 
     @guarded()
     def follow_optimizer(self, optimizer: Any) -> None:
-        """What `optimizer` holds trains."""
+        """Note that `optimizer`'s parameters train."""
         self._trained.add_optimizer(optimizer)
 
     @guarded()

@@ -16,7 +16,7 @@ _CHECKPOINT = int(Phase.CHECKPOINT)
 
 
 class Saves:
-    """Recognises saves on the training thread; what a marked checkpoint does inside is its own."""
+    """Recognises saves on the training thread; a marked checkpoint covers the saves inside it."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self._recorder = recorder
@@ -24,7 +24,7 @@ class Saves:
         self._spent = (-1, Stall())
 
     def save(self, arguments: tuple[Any, ...]) -> AbstractContextManager[Any]:
-        """Context manager around a save with these positional `arguments`.
+        """Return a context manager around a save with these positional `arguments`.
 
         It writes a CHECKPOINT record unless everything goes to memory.
         """
@@ -35,11 +35,11 @@ class Saves:
         return RecognisedSave(self, self._queue, self._recorder.step_number)
 
     def load(self) -> AbstractContextManager[Any]:
-        """Context manager around a checkpoint that is read."""
+        """Return a context manager around reading a checkpoint."""
         return self._phase() if self._counts() else nullcontext()
 
     def total(self, step: int, stall: Stall) -> Stall:
-        """How long the loop stood still for saves of `step`, one more of `stall` included."""
+        """Return the loop's total stall for saves in `step`, including another one with `stall`."""
         previous = self._spent[1] if self._spent[0] == step else Stall()
         total = Stall(previous.stall_ns + stall.stall_ns, previous.blocked_ns + stall.blocked_ns)
         self._spent = step, total
@@ -58,19 +58,19 @@ class Saves:
 
 
 class RecognisedSave(CheckpointHandle):
-    """One of the saves between two steps: files of one checkpoint, whose stalls add up."""
+    """One save among those between two steps: files for one checkpoint, whose stalls add up."""
 
     def __init__(self, saves: Saves, queue: CheckpointQueue, step: int) -> None:
         super().__init__(queue, step)
         self._saves = saves
 
     def stalled(self, stall: Stall) -> Stall:
-        """The stall to report where this save took `stall`."""
+        """Return the stall to report after this save took `stall`."""
         return self._saves.total(self._step, stall)
 
     @guarded()
     def follow(self, future: Any) -> None:
-        """What goes on in the background ends with `future`: a failure of it is recorded."""
+        """The background work ends with `future`: its failure is recorded."""
         future = getattr(future, "upload_completion", future)
         if hasattr(future, "add_done_callback"):
             future.add_done_callback(self._uploaded)

@@ -1,4 +1,4 @@
-"""Which module is the model that trains: not a teacher, and not a part of the model."""
+"""Finds the model that trains: not a teacher, and not a part of the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 SHARE = 0.5
-"""Share of the parameters of a watched model or optimizer that makes a module the model."""
+"""Share of a watched model's or optimizer's parameters that makes a module the model."""
 
 
 class Trained:
@@ -19,12 +19,12 @@ class Trained:
         self._answers: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
     def add_model(self, model: Any) -> None:
-        """`model` trains."""
+        """Note that `model` trains."""
         self._models = _with_reference(self._models, model)
         self._answers.clear()
 
     def add_optimizer(self, optimizer: Any) -> None:
-        """What `optimizer` holds trains."""
+        """Note that `optimizer`'s parameters train."""
         if self._latest is not None and self._latest() is optimizer:
             return
         self._latest = weakref.ref(optimizer)
@@ -34,7 +34,7 @@ class Trained:
             self._answers.clear()
 
     def holds(self, module: Any) -> bool:
-        """Whether `module` holds at least half of what trains in a known model or optimizer."""
+        """Return whether `module` holds half or more of a known model's or optimizer's parameters."""
         answer = self._answers.get(module)
         if answer is None:
             answer = self._answers[module] = self._compare(module)
@@ -61,7 +61,7 @@ def _with_reference(references: list[weakref.ref[Any]], target: Any) -> list[wea
 
 
 def _model_sizes(root: Any) -> dict[int, int]:
-    """Elements of each parameter that trains, by its id."""
+    """Return each trained parameter's elements, by its id."""
     return {
         id(parameter): parameter.numel()
         for parameter in root.parameters()

@@ -1,1 +1,1 @@
-"""Pipeline schedules: work of stages, samples of microbatches, and the ideal bubble."""
+"""Pipeline schedules: stage work, microbatch samples, and the ideal bubble."""

@@ -1,8 +1,8 @@
-"""Samples of a pipeline step: one record per chunk of work of this rank's stages.
+"""Samples of a pipeline step: one record per chunk of work on this rank's stages.
 
-Which steps are sampled depends on the step and on how many chunks it has, so that all ranks of a
-pipeline sample the same ones. Periods are powers of two: where ranks have unequal numbers of
-chunks, the steps of the longer period are steps of the shorter one, too.
+The choice of sampled steps depends on the step and its number of chunks, so that all ranks in a
+pipeline sample the same ones. Periods are powers of two: if ranks have unequal numbers of chunks,
+the longer period's steps are the shorter one's, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EARLY = 8
 """The first sample is this many steps after the first step, which compiles and allocates."""
 LEAST_PERIOD = 64
 STEPS_PER_ROW = 16
-"""Least steps for each record of a sample: 10 to 25 B a record at rest make 1 or 2 B a step."""
+"""Least steps for each record in a sample: 10 to 25 B a record at rest make 1 or 2 B a step."""
 MOST_ROWS = 1024
 """A quarter of the ring. A step with more is not sampled whole, and counts as unknown."""
 _MICROBATCH = int(Kind.MICROBATCH)
@@ -25,7 +25,7 @@ _MOST_NUMBER = 0xFFFF
 
 
 class Work(NamedTuple):
-    """What a stage's method does: plain integers, as a record takes them."""
+    """The work of a stage's method: plain integers, for a record."""
 
     stage: int
     phase: int
@@ -42,9 +42,9 @@ class MicrobatchSamples:
         self.guard = recorder.guard
         self._ring = recorder.ring
         self.due = -1
-        """Step of the next sample, or of the sample under way; below 0 before the first step."""
+        """Step of the next or current sample; below 0 before the first step."""
         self.active = False
-        """Whether what runs now is part of a sample."""
+        """Whether the current work is part of a sample."""
         self._rows = 0
         self._rows_before_call = 0
 
@@ -58,7 +58,7 @@ class MicrobatchSamples:
         self.active = training and step == self.due
 
     def _following(self, step: int) -> int:
-        """The first step from `step` on that is to be sampled."""
+        """Return the first step to sample from `step` on."""
         if self.due < 0:
             return step + EARLY
         period = max(LEAST_PERIOD, 1 << (STEPS_PER_ROW * self._rows - 1).bit_length())
@@ -68,14 +68,14 @@ class MicrobatchSamples:
     def chunk_ends(
         self, work: Work, microbatch: int, began_ns: int, ended_ns: int, blocked_ns: int
     ) -> None:
-        """A chunk of `work` has ended; `blocked_ns` of it were spent in collectives."""
-        # Collectives that began before the chunk may have been booked inside it.
+        """A chunk of `work` has ended; it spent `blocked_ns` in collectives."""
+        # Collectives that began before the chunk may have been counted inside it.
         blocked_ns = min(blocked_ns, ended_ns - began_ns)
         self._write(work, microbatch & _MOST_NUMBER, began_ns, ended_ns, blocked_ns)
 
     @guarded()
     def call_ends(self, began_ns: int, ended_ns: int) -> None:
-        """The sampled call of the schedule has ended."""
+        """The sampled call to the schedule has ended."""
         self.active = False
         if self._rows > self._rows_before_call:
             self._write(_CALL, 0, began_ns, ended_ns, 0)

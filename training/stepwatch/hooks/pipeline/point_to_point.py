@@ -1,9 +1,9 @@
 """Sends and receives that a trainer issues itself; the wait for one is pipeline wait.
 
-`isend` and `irecv` stay as they are: torch compares them by identity. All of them, also those of a
-batch and the blocking ones, go through two methods of the process group, which are replaced. A call
-counts where it is issued, and its time where it is waited for. The group of a record is the pair of
-ranks: so the collector sees which ranks are neighbours.
+`isend` and `irecv` stay unchanged: torch compares them by identity. All transfers, also batched and
+blocking ones, go through two methods of the process group, which are replaced. A call counts where
+it is issued, and its time where the trainer waits for it. The record's group is the pair of ranks:
+so the collector sees which ranks are neighbours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RUNNING = (COLLECTIVE, PIPELINE_WAIT)
 
 
 class Transfer(NamedTuple):
-    """One send or receive: the number of the pair of ranks, the operation and its bytes."""
+    """One send or receive: the rank pair's number, the operation and its bytes."""
 
     pair: int
     op: int
@@ -31,7 +31,7 @@ class Transfer(NamedTuple):
 
 
 class PointToPoint:
-    """Counts sends and receives of the instruments that `following` returns, and times waits."""
+    """Counts the sends and receives of the instruments from `following`, and times waits."""
 
     def __init__(self, following: Callable[[], Instruments | None]) -> None:
         self.guard = Guard()
@@ -50,7 +50,7 @@ class PointToPoint:
         namespace.batch_isend_irecv = self._batched(namespace.batch_isend_irecv)
 
     def waits_for(self, timeline: Timeline, work: Any) -> Transfer | None:
-        """The transfer that `work` stands for, if the wait for it is timed; it is forgotten."""
+        """Return and forget `work`'s transfer, if the wait for it is timed."""
         transfer = self._started.pop(work, None) if self._started else None
         return None if timeline.bucket in _RUNNING else transfer
 
@@ -93,7 +93,7 @@ class PointToPoint:
         return call
 
     def _batched(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Where a backend makes one work of a batch, it stands for the batch's last transfer."""
+        """If a backend makes one work of a batch, it represents the batch's last transfer."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -21,9 +21,9 @@ _STAGE_WORK = {
 
 
 def watch_schedule(instruments: Instruments, schedule: Any) -> None:
-    """Wrap `schedule.step` and the work of each of its stages.
+    """Wrap `schedule.step` and each stage's work.
 
-    Inside `step`, whatever is not a stage's forward or backward is pipeline wait.
+    Inside `step`, all time outside a stage's forward and backward is pipeline wait.
 
     Raises:
         AttributeError: the object is not a torch pipeline schedule.

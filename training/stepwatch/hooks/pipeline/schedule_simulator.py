@@ -1,7 +1,7 @@
-"""The bubble that a pipeline schedule cannot avoid, simulated from the schedule's own order.
+"""A pipeline schedule's unavoidable bubble, simulated from the schedule's own order.
 
 Forward, input gradient and weight gradient take one unit each, a full backward two, and sending
-takes nothing. What is then still idle is the schedule's, not the machine's.
+takes nothing. The idle time that remains comes from the schedule, not from the machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 _UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
 MAX_WORK = 1 << 16
-"""Pieces of a schedule that are simulated; a larger one would hold up the trainer's start."""
+"""Most pieces in a schedule to simulate; a larger one would delay the trainer's start."""
 
 
 class Work(NamedTuple):
@@ -33,7 +33,7 @@ def _needs(work: Work, last_stage: int) -> list[tuple[str, int, int]]:
 
 
 def simulated_bubble(order: Mapping[int, Sequence[Work]]) -> float:
-    """Idle share of all ranks when each works through its list as soon as inputs are there.
+    """Return all ranks' idle share when each works through its list as soon as inputs are ready.
 
     Raises:
         ValueError: the lists wait for each other for ever.
@@ -49,7 +49,7 @@ def simulated_bubble(order: Mapping[int, Sequence[Work]]) -> float:
                 work = row.pop(0)
                 ready = max((end_times[need] for need in _needs(work, last_stage)), default=0)
                 clock[rank] = max(clock[rank], ready) + _UNITS[work.kind]
-                # A full backward also gives the input gradient that the stage before waits for.
+                # A full backward also produces the input gradient for which the stage before waits.
                 end_times["I" if work.kind in "BI" else work.kind, work.stage, work.microbatch] = (
                     clock[rank]
                 )
@@ -73,9 +73,9 @@ def _flattened(actions: Iterable[Any]) -> list[Work]:
 
 
 def _renumbered(row: list[Work]) -> list[Work]:
-    """The same list with forwards counted from 0 on every stage.
+    """Return the same list with forwards counted from 0 on every stage.
 
-    torch 2.13 numbers the forwards of 1F1B's last stage from 1 in the order that it
+    torch 2.13 numbers the forwards on 1F1B's last stage from 1 in the order that it
     publishes (not in the one that it runs): `Schedule1F1B._get_pipeline_order`.
     """
     first: dict[int, int] = {}
@@ -89,7 +89,7 @@ def _renumbered(row: list[Work]) -> list[Work]:
 
 
 def schedule_bubble(schedule: Any) -> float | None:
-    """Bubble of a torch pipeline schedule; None where it has no order, or too long a one.
+    """Return a torch pipeline schedule's bubble; None if it has no order, or too long a one.
 
     Raises:
         ValueError: the order never ends.
@@ -103,7 +103,7 @@ def schedule_bubble(schedule: Any) -> float | None:
 
 
 def schedule_name(schedule: Any) -> str:
-    """Class, stages and microbatches of a torch pipeline schedule, as far as it has them."""
+    """Return a torch pipeline schedule's class, stages and microbatches, if it has them."""
     counts = [
         f"{number} {unit}"
         for unit, name in (("stages", "_num_stages"), ("microbatches", "_n_microbatches"))

@@ -1,1 +1,1 @@
-"""What every part of the hooks writes through: the timeline, the ring and what keeps them alive."""
+"""The common base of all hooks: the timeline, the ring and the threads that maintain them."""

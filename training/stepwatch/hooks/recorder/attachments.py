@@ -1,4 +1,4 @@
-"""What a Watch puts on objects of the trainer, so that closing it takes that off again."""
+"""A Watch's attachments to the trainer's objects, so that closing the Watch removes them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _ABSENT = object()
 
 
 class Removable(Protocol):
-    """A handle of torch's, or one that behaves so; it keeps no object of the trainer alive."""
+    """A torch handle, or a similar object; it keeps no trainer object alive."""
 
     def remove(self) -> None:
-        """Take off what the handle stands for."""
+        """Remove the handle's attachment."""
 
 
 class Attachments:
-    """Hooks and replaced attributes of one Watch.
+    """One Watch's hooks and replaced attributes.
 
-    What it cannot take off, since the trainer has wrapped it meanwhile, stays and does nothing:
-    that is up to each hook, which sees that its recorder has no timeline any more.
+    An attachment that cannot be removed, because the trainer has wrapped it meanwhile, stays and
+    does nothing: each hook checks that its recorder has no timeline any more.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -33,14 +33,14 @@ class Attachments:
         self._handles.append(handle)
 
     def has(self, value: Any) -> bool:
-        """Whether `value` stands in for another one already, on behalf of this Watch.
+        """Return whether `value` already replaces another one for this Watch.
 
-        A wrapper of the trainer's that copies attributes of what it wraps counts as well.
+        A trainer's wrapper that copies its original's attributes counts as well.
         """
         return getattr(value, "stepwatch_by", None) is self
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Set attribute `name` of `owner`, until the Watch closes, to a function or an object."""
+        """Set `owner`'s attribute `name` to a function or an object, until the Watch closes."""
         marked = getattr(value, "__func__", value)
         marked.stepwatch_by = self
         marked.stepwatch_stead = owner.__dict__.get(name, _ABSENT)
@@ -48,7 +48,7 @@ class Attachments:
         self.keep(_Replaced(owner, name, marked))
 
     def remove_all(self) -> None:
-        """Take everything off, the newest first."""
+        """Remove every attachment, the newest first."""
         while self._handles:
             self._remove(self._handles.pop())
 
@@ -58,7 +58,7 @@ class Attachments:
 
 
 class _Replaced:
-    """An attribute that was replaced; what it held before is known to what replaced it alone."""
+    """A replaced attribute; only the replacement knows the original."""
 
     def __init__(self, owner: Any, name: str, marked: Any) -> None:
         self._owner = weakref.ref(owner)
@@ -66,7 +66,7 @@ class _Replaced:
         self._marked = weakref.ref(marked)
 
     def remove(self) -> None:
-        """Put back what was there, unless the trainer has replaced it since."""
+        """Restore the original, unless the trainer has replaced it since."""
         owner, marked = self._owner(), self._marked()
         if owner is None or marked is None:
             return

@@ -1,4 +1,4 @@
-"""What an exception says of why a rank ends, or of why a save failed: one line without secrets."""
+"""An exception's reason for a rank's end or a failed save: one line without secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwatch.signals.names import Cause
 from stepwatch.signals.secrets import known_secrets, without_secrets
 
 _MOST_WORDS = 4096
-"""Characters of an exception that are looked at: a record holds fewer."""
+"""Most characters of an exception to read: a record holds fewer."""
 _MOST_LINKED = 16
 _EXHAUSTED = (
     Cause.DISK_FULL,
@@ -18,14 +18,14 @@ _EXHAUSTED = (
     Cause.DEVICE_MEMORY,
     Cause.SHARED_MEMORY,
 )
-"""What ran out is the cause, whatever was raised while it was handled."""
+"""An exhausted resource is the cause, even if a later exception hides it."""
 
 
 def words_of(failure: BaseException) -> str:
-    """`ValueError: shard 17 is empty`; of a disk or memory that ran out, the line that says so.
+    """Return `ValueError: shard 17 is empty`; for a full disk or memory, the line that reports it.
 
     torch.save to a full disk raises `unexpected pos 704 vs 598` while it handles `[Errno 28]`, and
-    DCP puts the tracebacks of all ranks into the words of its own exception.
+    DCP puts all ranks' tracebacks into its own exception's text.
     """
     exhausted = _exhausted(failure)
     text = exhausted if exhausted is not None else _line(failure)
@@ -33,7 +33,7 @@ def words_of(failure: BaseException) -> str:
 
 
 def _exhausted(failure: BaseException) -> str | None:
-    # Read where a rank fails only: its patterns take a while to compile.
+    # Imported only when a rank fails: its patterns take a while to compile.
     from stepwatch.signals.exits import Weight, explain
 
     lines = [
@@ -46,7 +46,7 @@ def _exhausted(failure: BaseException) -> str | None:
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:
-    """The exception, and those that it was raised from or while handling."""
+    """Yield the exception, and every exception that led to it or was being handled."""
     for _ in range(_MOST_LINKED):
         if failure is None:
             return

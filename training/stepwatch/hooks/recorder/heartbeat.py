@@ -1,7 +1,7 @@
 """The side thread that shows whether a rank's interpreter still runs other threads.
 
-It also looks after the ring's file, before each beat: one that was removed or cut short is made
-anew. A store into a file that was cut short ends the process (SIGBUS).
+It also checks the ring's file before each beat: a removed or truncated file is replaced. A store
+into a truncated file ends the process (SIGBUS).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stepwatch.signals.errors import RingError
 
 HEARTBEAT_SECONDS = 0.5
 RENEW_AGAIN_BEATS = 20
-"""After a ring could not be made anew it is tried again so many beats later."""
+"""Beats until the next attempt after a ring could not be replaced."""
 
 
 class Heartbeat:
-    """Stores the moment in `ring` until the ring is closed or gone."""
+    """Stores the moment in `ring` until the ring is closed or removed."""
 
     def __init__(self, ring: RingWriter, guard: Guard) -> None:
         self.guard = guard
@@ -32,7 +32,7 @@ class Heartbeat:
         self.background_call: Callable[[], None] | None = None
         """Called after each beat, on this thread; it must not raise."""
         self.wait: Callable[[], None] | None = None
-        """The same, for whoever waits for something that may never come."""
+        """The same, for a caller that waits for an event that may never come."""
 
     @guarded()
     def start(self) -> None:
@@ -41,7 +41,7 @@ class Heartbeat:
 
     @guarded()
     def _keep(self, ring: RingWriter) -> None:
-        """Make the ring anew if its file is lost; a file that is just renamed is missing once."""
+        """Replace the ring's file if it is lost; a file that is just renamed is missing once."""
         if self._wait_beats:
             self._wait_beats -= 1
             return

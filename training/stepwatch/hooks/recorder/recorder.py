@@ -1,4 +1,4 @@
-"""`Recorder`: what every part of the hooks holds, and nothing that holds a part of the hooks."""
+"""`Recorder`: the object that every hook holds; it holds no hook."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Recorder:
         self.clock = clock
         self.thread = TrainingThread()
         self.step_number = 0
-        """Number of the step under way, or of the next one."""
+        """Number of the current step, or of the next one."""
         self.timeline = Timeline(ring, clock, guard.misuse) if ring is not None else None
         """None while nothing is recorded: without a ring, after `disable`, in a forked child."""
         self.drain_completions: Callable[[], None] | None = None
-        """Books collectives that have ended; called on the training thread around each step."""
+        """Records collectives that have ended; called on the training thread around each step."""
         self.step_boundary: Callable[[], None] | None = None
         """Called when the first step begins and when it has ended."""
         self.first_step: Callable[[], None] | None = None
@@ -51,13 +51,13 @@ class Recorder:
         self.first_step_ended: Callable[[], None] | None = None
         """Called when the first step has ended and is written."""
         self.place: Callable[..., bool] | None = None
-        """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
+        """Applies the known rank (`Placement.settle`); returns whether that moved the ring."""
         self.allocated_s: int | None = None
-        """Since when the job's devices are held, Unix seconds; None where nobody says so."""
+        """Since when the job's devices are allocated, Unix seconds; None if unknown."""
         self.attachments = Attachments(guard)
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
-        """Whether it recorded once and does so no more."""
+        """Whether it has recorded and stopped."""
         self.server = WorkerServer(ring, guard)
         self.began = False
         """Whether the clock of the first step runs or ran."""
@@ -71,7 +71,7 @@ class Recorder:
             self.heartbeat.start()
 
     def settle(self, *, assume_single: bool = False) -> None:
-        """Follow what is known of the rank by now; `assume_single`: nobody will number it any more.
+        """Apply the currently known rank; `assume_single`: no number will come any more.
 
         On the training thread only: a ring that moved gets another START record.
         """
@@ -104,7 +104,7 @@ class Recorder:
         return self.timeline
 
     def adopt_thread(self) -> None:
-        """From now on the training thread is the caller's."""
+        """Make the caller's thread the training thread."""
         self.thread.ident = threading.get_ident()
 
     @guarded()
@@ -123,7 +123,7 @@ class Recorder:
             self.timeline.step = step
 
     def number(self, step: int) -> None:
-        """Number the step that begins now as the trainer does."""
+        """Set the trainer's number for the step that begins now."""
         if type(step) is not int or step != self.step_number:
             self.start_at(step)
 
@@ -134,11 +134,11 @@ class Recorder:
             self.ring.write(Kind.LIFECYCLE, self.step_number, self.clock(), event, value, encoded)
 
     def is_child(self) -> bool:
-        """Whether this is a forked child: the ring that it inherited is its parent's."""
+        """Return whether this is a forked child: its inherited ring is its parent's."""
         return self.ring is not None and self.ring.identity.pid != os.getpid()
 
     def disable(self) -> None:
-        """Record nothing from now on; also what a forked child does first."""
+        """Record nothing from now on; a forked child calls this first, too."""
         if self.timeline is not None:
             self.timeline.detach()
         self.timeline = self.guard.publish = None

@@ -1,8 +1,8 @@
-"""Where the time of a step goes: a stack of buckets whose self times add up to the step.
+"""A step's time: a stack of buckets whose self times add up to the step.
 
-Buckets are the phases of `records.Phase`, then time blocked in collectives, then time a pipeline
-stage waits for its neighbours. Entering an inner bucket stops the outer one, so that "forward" is
-the rank's self time in forward, whatever it waited for inside.
+Buckets are the phases in `records.Phase`, then time blocked in collectives, then a pipeline
+stage's wait for its neighbours. Entering an inner bucket stops the outer one, so that "forward" is
+the rank's self time in forward, without any wait inside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUCKETS = COLLECTIVE + 2
 _LIVE = LIVE_AT // 8
 _LIVE_WORD = _LIVE + 1
 _COLLECTIVE = COLLECTIVE_AT // 8
-# High part of a live word for each bucket; a collective leaves the live line as it is.
+# High part of a live word for each bucket; a collective leaves the live line unchanged.
 _LIVE_BITS = (
     *(pack_live(LiveLine(0, 0, 0, phase))[1] for phase in Phase),
     0,
@@ -34,7 +34,7 @@ _DETACHED_WORDS = max(_LIVE_WORD, _COLLECTIVE + 2) + 1
 
 
 class CollectiveTotals:
-    """All collectives of one operation in one group since the last step ended."""
+    """All collectives with one operation in one group since the last step ended."""
 
     __slots__ = ("count", "exposed_ns", "first_arrival_ns", "longest_ns", "nbytes")
 
@@ -47,10 +47,10 @@ class CollectiveTotals:
 
 
 class Bucket:
-    """Counts time to one bucket while it is entered: again each time, and at any depth.
+    """Counts time to one bucket while it is entered: reusable, and at any depth.
 
-    It raises nothing: to leave more often than one entered is counted as misuse, and once the
-    timeline is detached it shows nothing.
+    It raises nothing: surplus leaves are counted as misuse, and once the timeline is detached it
+    shows nothing.
     """
 
     __slots__ = ("_bits", "_clock", "_index", "_timeline")
@@ -99,15 +99,15 @@ class Bucket:
 
 
 class Timeline:
-    """Accounts for the time of one rank and keeps its live line up to date.
+    """Accounts for one rank's time and keeps its live line up to date.
 
-    `clock` returns monotonic nanoseconds; `misuse` gets what the trainer does wrong. Called from
+    `clock` returns monotonic nanoseconds; `misuse` gets the trainer's mistakes. Called from
     one thread at a time: the training thread, or the autograd thread while the training thread is
     inside `backward`.
     """
 
     # With a dict, an object whose class is replaced reads its attributes several times slower: a
-    # `DeviceTimeline` is made so, and `marks` and `ended` are its own.
+    # `DeviceTimeline` is created so, and `marks` and `ended` are its own.
     __slots__ = (
         "__weakref__",
         "_began",
@@ -135,22 +135,22 @@ class Timeline:
     ) -> None:
         self._ring = ring
         self.words: memoryview | list[int] = ring.words
-        """The ring's words, or a list that no one reads once the timeline is detached."""
+        """The ring's words, or an unread list once the timeline is detached."""
         self.clock = clock
         """Returns monotonic ns."""
         self.misuse = misuse
         self.bucket = int(Phase.OTHER)
-        """The bucket that time is counted to now."""
+        """The bucket to which time counts now."""
         self.since = clock()
         """Moment up to which time is counted, in monotonic ns."""
         self.stack: list[int] = []
-        """The buckets that were entered and not left, without the running one."""
+        """The buckets that were entered and not left, without the current one."""
         self._began = self.since
         self._line = threading.RLock()  # a signal handler may run a collective inside `arrive`
         self.entered = 0
         """Collectives begun so far."""
         self.collectives: dict[tuple[int, int], CollectiveTotals] = {}
-        """Collectives of the running step, by (group, op)."""
+        """Collectives in the current step, by (group, op)."""
         self.totals = [0] * BUCKETS
         self.step = 0
         self.microbatches = 0
@@ -159,26 +159,26 @@ class Timeline:
         """A context manager for each bucket."""
 
     def begin(self) -> None:
-        """Start counting the first step now; what came before was start-up, not a step."""
+        """Start counting the first step now; earlier time was start-up, not a step."""
         self.since = self._began = self.clock()
         self.totals = [0] * BUCKETS
 
     def detach(self) -> None:
-        """Show nothing more: the ring is closed, or it is that of a parent process."""
+        """Show nothing more: the ring is closed, or it is a parent process's."""
         self.words = [0] * _DETACHED_WORDS
 
     def enter(self, bucket: int) -> int:
-        """Count time to `bucket` from now on; returns the moment in ns."""
+        """Count time to `bucket` from now on; return the moment in ns."""
         self.buckets[bucket].__enter__()
         return self.since
 
     def leave(self) -> int:
-        """Go back to the bucket that the last `enter` left; returns the moment in ns."""
+        """Return to the bucket that the last `enter` left; return the moment in ns."""
         self.buckets[0].__exit__(None, None, None)
         return self.since
 
     def enter_microbatch(self, bucket: int, microbatch: int) -> int:
-        """Like `enter`, and show the microbatch in the live line; returns the moment in ns."""
+        """Like `enter`, and show the microbatch in the live line; return the moment in ns."""
         now = self.enter(bucket)
         try:
             self.words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
@@ -187,7 +187,7 @@ class Timeline:
         return now
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
-        """A collective of `nbytes` begins: show it in the collective line; returns the moment."""
+        """A collective with `nbytes` begins: show it in the collective line; return the moment."""
         now = self.clock()
         words = self.words
         with self._line:
@@ -243,20 +243,20 @@ class Timeline:
         self._block(self.clock())
 
     def leave_wait(self) -> None:
-        """That wait has ended: go back to the bucket it interrupted."""
+        """That wait has ended: return to the bucket it interrupted."""
         now = self.clock()
         self.totals[COLLECTIVE] += now - self.since
         self.since = now
         self.bucket = self.stack.pop()
 
     def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
-        """A blocking collective has ended: go back to the bucket it interrupted."""
-        Timeline.leave_wait(self)  # not that of a class that marks waits on a device
+        """A blocking collective has ended: return to the bucket it interrupted."""
+        Timeline.leave_wait(self)  # not the override in a class that marks waits on a device
         self._outside()
         self.depart(group, op, nbytes, arrived_ns, self.since)
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
-        """Re-book time of `bucket` that turned out to be spent blocked in a collective.
+        """Move time in `bucket` that turned out to be blocked in a collective.
 
         Never more than the bucket holds: a collective may have begun in the step before.
         """

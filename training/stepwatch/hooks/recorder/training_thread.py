@@ -1,4 +1,4 @@
-"""Which thread trains: what other threads do beside it belongs to no step."""
+"""The training thread: work on other threads belongs to no step."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 
 class TrainingThread:
-    """The thread that runs the steps of a rank; at first the one that makes this object."""
+    """The thread that runs a rank's steps; at first the one that creates this object."""
 
     __slots__ = ("ident",)
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()
-        """Its `threading.get_ident()`; whoever begins a step stores its own."""
+        """Its `threading.get_ident()`; the thread that begins a step stores its own."""
 
     def is_current(self) -> bool:
-        """Whether the caller runs in it, or in a thread of autograd's while it waits in backward.
+        """Return whether the caller is in it, or in an autograd thread while it waits in backward.
 
-        On a device the engine calls the hooks of a backward from native threads of its own.
+        On a device the engine calls a backward's hooks from its own native threads.
         """
         return threading.get_ident() == self.ident or _is_autograd_worker()
 
 
 def _is_autograd_worker() -> bool:
-    """Whether a native thread runs backward here; on a thread of Python's own it is not training's.
+    """Return whether a native thread runs backward here; one of Python's threads is not training's.
 
-    A native thread is none that `threading` started: unknown to it, or known as a dummy.
+    A native thread was not started by `threading`: unknown to it, or known as a dummy.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or torch._C._current_graph_task_id() < 0:

@@ -1,4 +1,4 @@
-"""Whole numbers that a trainer gives, which may be tensors."""
+"""A trainer's whole numbers, which may be tensors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether reading `value` would wait for a device."""
+    """Return whether reading `value` would wait for a device."""
     device = getattr(value, "device", None)
     return device is not None and getattr(device, "type", "cpu") != "cpu"
 
 
 def whole_number(value: Any, name: str) -> int:
-    """`value` as an int; `name` names it in the error.
+    """Return `value` as an int; `name` names it in the error.
 
     Raises:
         TypeError: it is no whole number.
-        ValueError: it lies on a device, for which reading it would wait.
+        ValueError: it is on a device, so that reading it would wait.
     """
     if is_on_device(value):
         raise ValueError(f"{name} lies on a device and would be waited for: give an int")

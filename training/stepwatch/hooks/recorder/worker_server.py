@@ -1,10 +1,11 @@
-"""Torch's worker server on a socket of the rank's own: an agent asks it once a rank is suspect.
+"""Torch's worker server on the rank's own socket: an agent queries it once a rank is suspect.
 
-It answers from threads of its own and needs no interpreter, so it answers while the GIL is held.
-The socket lies beside the ring. Where a directory above it is closed to everybody else, as that of
-each user is, the socket itself is open: an agent that passes directories (CAP_DAC_READ_SEARCH) may
-then ask it without the right to write whatever it likes. Else its mode is 0600. The path stands in
-the ring from the start; the server comes later, or never where torch or its server is missing.
+It answers from its own threads and needs no interpreter, so it answers while the GIL is held. The
+socket is in the ring's directory. If a directory above it is closed to all other users, as each
+user's directory is, the socket itself is open. An agent that passes directories
+(CAP_DAC_READ_SEARCH) may then query it without any right to write. Otherwise its mode is 0600. The
+ring holds the path from the start; the server comes later, or never if torch or its server is
+missing.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.signals.blackbox import RingWriter
 
 PATH_LIMIT = 107
-"""Bytes of a unix socket's path without its final zero (unix(7))."""
+"""Bytes in a unix socket's path without its final zero (unix(7))."""
 FLIGHT_ENTRIES = "2000"
 FLIGHT_VARIABLE = "TORCH_FR_BUFFER_SIZE"
-"""What sets the length of torch's flight recorder."""
+"""Sets the length of torch's flight recorder."""
 _OLDER_FLIGHT_VARIABLE = "TORCH_NCCL_TRACE_BUFFER_SIZE"
-"""Its name before torch 2.8; torch prints a warning where it is set, so only a user sets it."""
+"""Its name before torch 2.8; torch prints a warning if it is set, so only a user sets it."""
 _ERRORS_ONLY = 2
-"""Log level of torch's native code that leaves warnings out."""
+"""Log level for torch's native code that hides warnings."""
 
 
 def socket_beside(ring: Path) -> Path:
-    """Where the rank whose ring is `ring` listens."""
+    """Return the socket path for the rank whose ring is `ring`."""
     return ring.with_name(f"{ring.name}.sock")
 
 
 def enable_flight_recorder(environ: MutableMapping[str, str]) -> bool:
-    """Have torch remember its newest collectives, unless the user set how many.
+    """Have torch remember its newest collectives, unless the user set the number.
 
-    Torch reads the variable when the first process group is made: later it changes nothing, and
-    what is returned is False. torch 2.13 remembers 2,000 by default, older releases none.
+    Torch reads the variable when it creates the first process group: later it changes nothing, and
+    this returns False. torch 2.13 remembers 2,000 by default, older releases none.
     """
     torch: Any = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -53,7 +54,7 @@ def enable_flight_recorder(environ: MutableMapping[str, str]) -> bool:
 
 
 class WorkerServer:
-    """Starts the server of one rank at the first moment at which torch is there."""
+    """Starts one rank's server as soon as torch is available."""
 
     def __init__(self, ring: RingWriter | None, guard: Guard) -> None:
         self.guard = guard
@@ -78,7 +79,7 @@ class WorkerServer:
             server = _listen(_WorkerServer, path)
         path.chmod(mode_of(path))
         # Its destructor joins a thread that a forked child does not have, and aborts there: an
-        # object with one reference too many is never destroyed.
+        # object with a surplus reference is never destroyed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
 
     @guarded()
@@ -89,10 +90,10 @@ class WorkerServer:
 
 
 def mode_of(socket: Path) -> int:
-    """Open to all only where no other user reaches it: one directory above lets nobody else in."""
+    """Return a mode open to all only if a directory above it keeps other users out."""
     for folder in socket.parents:
         status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode):  # a link: what lies above it guards nothing
+        if not stat.S_ISDIR(status.st_mode):  # a link: the directories above it protect nothing
             break
         if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
             return 0o666
@@ -101,7 +102,7 @@ def mode_of(socket: Path) -> int:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Keep torch's native code from printing warnings; as it was where torch has no such switch.
+    """Keep torch's native code from printing warnings, if this torch has the switch.
 
     The server prints a line for every socket, as a warning.
     """
@@ -122,7 +123,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _listen(server: Any, path: Path) -> Any:
-    """A server on `path`, however long its directory's name is."""
+    """Start a server on `path`, regardless of its directory name's length."""
     if len(os.fsencode(path)) <= PATH_LIMIT:
         return server(str(path))
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

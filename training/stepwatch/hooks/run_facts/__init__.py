@@ -1,1 +1,1 @@
-"""What a run is made of: its configuration, code, data and environment, written once by rank 0."""
+"""A run's facts: its configuration, code, data and environment, written once by rank 0."""

@@ -1,4 +1,4 @@
-"""Writes what a run is made of, once, on rank 0."""
+"""Writes a run's facts, once, on rank 0."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stepwatch.signals.records import LifecycleEvent, piece_texts
 
 Finder = Callable[[Mapping[str, str]], Iterable[tuple[str, Any]]]
 MOST_RECORDS = 1024
-"""Records of facts: a ring holds four times as many, and the collector keeps so many."""
+"""Fact records: a ring holds four times as many, and the collector keeps so many."""
 PARTS = ("config", "model", "code", "data", "environment", "owner")
 
 
 class Describing:
-    """Keeps what the trainer describes until the rank is known, then writes FACT records."""
+    """Keeps the trainer's description until the rank is known, then writes FACT records."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
@@ -29,8 +29,7 @@ class Describing:
 
     @guarded()
     def describe(self, parts: dict[str, Any]) -> None:
-        """Write settings by part of the run: now where the rank is known, else after its first
-        step."""
+        """Write the run's settings: now if the rank is known, else after the first step."""
         if self._recorder.timeline is None:
             return
         for part, values in parts.items():
@@ -43,7 +42,7 @@ class Describing:
 
     @guarded()
     def first_step_ended(self) -> None:
-        """The rank is known, and what it uses is loaded: write what was found and described."""
+        """Write facts found and described: the rank is known, and its libraries are loaded."""
         self._is_known = True
         if self._is_first() and self._recorder.timeline is not None:
             from .found import FINDERS  # not loaded on other ranks
@@ -53,12 +52,12 @@ class Describing:
                 for part, finder in FINDERS.items()
                 for fact in self._flat(part, self._find(finder) or {}) or []
             ]
-            self._facts = facts + self._facts  # what somebody describes is newer
+            self._facts = facts + self._facts  # the user's description is newer
         self._write()
 
     @guarded()
     def _flat(self, part: str, values: Any) -> list[tuple[str, str]]:
-        from .flatten import flatten  # not loaded where nothing is watched
+        from .flatten import flatten  # not loaded unless a Watch records
 
         return [*flatten(values, part)]
 

@@ -1,6 +1,6 @@
 """Turns nested settings into names and texts, without secrets. Pure.
 
-Work and memory are bounded whatever is described: it happens on the training thread.
+Work and memory are bounded for any description: this runs on the training thread.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from typing import Any
 from stepwatch.signals.secrets import WITHHELD, is_secret_name, without_secrets
 
 MOST_FACTS = 256
-"""Of one part of a run; a record of a ring each, or up to eight of them."""
+"""Most facts in one part of a run; one record in a ring for each, or up to eight."""
 _MOST_DEPTH = 8
 _MOST_LISTED = 64
 _MOST_SORTED = 4096
 _NAME_SIZE, _VALUE_SIZE = 80, 120
 _DIGEST_SIZE = 12
 _END_SIZE = 4096
-"""Characters of each end of a long text that are looked at."""
+"""Characters to read at each end of a long text."""
 _RAISED = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NameError, OSError,
     ReferenceError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-"""What reading a value may raise: it costs one setting. Whatever else it raises costs its part."""
+"""Expected exceptions from reading a value: they cost one setting. Others cost the whole part."""
 UNREADABLE = "(unreadable)"
-"""In place of a value that raises when it is read."""
+"""Replaces a value that raises when it is read."""
 
 
 def flatten(values: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Name and text of each setting of a mapping, a dataclass or a namespace, at most `MOST_FACTS`.
+    """Yield name and text for each setting in a mapping, dataclass or namespace.
 
-    Names are joined with dots below `prefix`; what may be a secret is `WITHHELD`. A text longer
-    than 120 characters ends with a digest of it, so that a change in it still shows: of a text
-    longer than 8,192 characters a change between the ends shows only in its length.
+    It yields at most `MOST_FACTS`. Names are joined with dots below `prefix`; a possible secret is
+    `WITHHELD`. A text longer than 120 characters ends with its digest, so that a change in it still
+    shows. In a text longer than 8,192 characters, a change between the ends shows only in its
+    length.
 
     >>> list(flatten({"per_token": 6e9, "hub_token": "x"}, "config"))
     [('config.per_token', '6000000000.0'), ('config.hub_token', '(withheld)')]
@@ -76,23 +77,25 @@ def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 class _Unreadable:
-    """What a mapping that raises has in its place."""
+    """Replaces a mapping that raises."""
 
 
 def _children(value: Any) -> Mapping[Any, Any] | None:
-    """What is in a value that is no leaf; None of a leaf."""
+    """Return the children of a value that is no leaf; None for a leaf."""
     if isinstance(value, Mapping):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if type(value).__name__ == "Namespace":  # argparse's, and what looks like it
+    if type(value).__name__ == "Namespace":  # argparse's, and similar classes
         return dict(vars(value))
     return None
 
 
 def _plain(value: Any) -> Any:
-    """The number that an array or a tensor of one element holds, if it lies on the host: reading it
-    from a device would wait for that. Any other value is as it is."""
+    """Return the number in a one-element array or tensor on the host; other values unchanged.
+
+    Reading it from a device would wait for the device.
+    """
     if isinstance(value, str | bool | Number) or not hasattr(value, "item"):
         return value
     device = getattr(value, "device", "cpu")
@@ -103,7 +106,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number, or a text that is one: YAML reads 6e9 as a text."""
+    """Return whether a value is a number, or numeric text: YAML reads 6e9 as text."""
     if isinstance(value, str) and len(value) <= _VALUE_SIZE:
         try:
             return math.isfinite(float(value))
@@ -113,8 +116,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any, depth: int) -> str:
-    """Plain values as they are; of anything else its type: its own text may be huge, or differ in
-    each process (an address in memory)."""
+    """Return plain values as text; for other values only the type.
+
+    Their own text may be huge, or differ in each process (an address in memory).
+    """
     if isinstance(value, Enum):
         return _text(value.value, depth)
     if isinstance(value, _Unreadable):
@@ -139,7 +144,7 @@ def _listed(values: Any, size: int, depth: int) -> str:
 
 
 def _is_kind(value: Any) -> bool:
-    """Whether it is a type of numbers or a device of torch or numpy, which say what they are."""
+    """Return whether it is a number type or device from torch or numpy, with a meaningful text."""
     kind = type(value)
     return kind.__module__.partition(".")[0] in ("torch", "numpy") and (
         kind.__name__ in ("dtype", "device", "Size") or kind.__name__.endswith("DType")
@@ -147,7 +152,7 @@ def _is_kind(value: Any) -> bool:
 
 
 def _bounded(text: str) -> str:
-    """Both ends of a long text, and how long it is."""
+    """Return both ends of a long text, and its length."""
     if len(text) <= 2 * _END_SIZE:
         return text
     return f"{text[:_END_SIZE]}...{len(text)} characters...{text[-_END_SIZE:]}"

@@ -1,4 +1,4 @@
-"""Facts of a run that nobody needs to describe: versions, settings of libraries, the commit."""
+"""A run's facts that need no description: versions, library settings, the commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_PACKED_BYTES = 64 << 20
 
 
 def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """Versions of what is loaded, the device, and settings in environment variables.
+    """Return versions of loaded modules, the device, and settings in environment variables.
 
     Nothing is imported for it.
     """
@@ -51,9 +51,9 @@ def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _device() -> Iterator[tuple[str, Any]]:
-    """The CUDA device of the rank, where torch has begun to use one."""
+    """Return the rank's CUDA device, if torch has begun to use one."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    # Asked in this order: a CPU trainer on a node with GPUs must not touch the CUDA runtime.
+    # The order matters: a CPU trainer on a node with GPUs must not touch the CUDA runtime.
     if cuda is None or not cuda.is_initialized() or not cuda.is_available():
         return
     torch = sys.modules["torch"]
@@ -65,10 +65,10 @@ def _device() -> Iterator[tuple[str, Any]]:
 
 
 def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The name of the script, or of the module with `python -m`, and its commit.
+    """Return the name of the script, or of the module with `python -m`, and its commit.
 
-    The commit is what STEPWATCH_COMMIT says, or that of the repository which the script or the
-    working directory is in. Whether files differ from it is not looked at: that would read all.
+    The commit comes from STEPWATCH_COMMIT, or from the repository around the script or the working
+    directory. Local changes are not checked: that would read all files.
     """
     main = sys.modules.get("__main__")
     script = Path(getattr(main, "__file__", None) or next(iter(sys.argv), "") or ".")
@@ -80,8 +80,10 @@ def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def commit_around(script: Path) -> str:
-    """The commit of the repository that a script is in, or else the working directory; empty where
-    there is none, or they are gone."""
+    """Return the commit of the repository around a script, or else the working directory.
+
+    Empty if there is none, or they no longer exist.
+    """
     try:
         return commit_of(script.resolve().parent) or commit_of(Path.cwd())
     except OSError:
@@ -89,10 +91,10 @@ def commit_around(script: Path) -> str:
 
 
 def owner(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Who a run is accounted to: STEPWATCH_PROJECT, STEPWATCH_TEAM and STEPWATCH_COST_CENTRE.
+    """Return the run's account: STEPWATCH_PROJECT, STEPWATCH_TEAM and STEPWATCH_COST_CENTRE.
 
-    Without them the account of a Slurm job is its cost centre, and the namespace of a Kubernetes
-    pod its project.
+    Without them, a Slurm job's account is its cost centre, and a Kubernetes pod's namespace its
+    project.
     """
     account = environ.get("SLURM_JOB_ACCOUNT", "")
     for name, text in (
@@ -105,7 +107,7 @@ def owner(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _namespace() -> str:
-    """Of the pod that this process runs in; empty outside of Kubernetes."""
+    """Return the namespace of this process's pod; empty outside Kubernetes."""
     try:
         return _read(_NAMESPACE)
     except OSError:
@@ -113,8 +115,10 @@ def _namespace() -> str:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that is checked out in the Git repository around `folder`; empty where there is
-    none, or it cannot be read."""
+    """Return the checked-out commit in the Git repository around `folder`; empty without one.
+
+    Also empty if it cannot be read.
+    """
     for parent in [folder, *folder.parents][:_MOST_PARENTS]:
         place = parent / ".git"
         try:
@@ -142,7 +146,7 @@ def _commit(place: Path) -> str:
 
 
 def _packed(refs: Path, name: str) -> str:
-    """The commit of a packed reference; of large repositories these are many megabytes."""
+    """Return a packed reference's commit; in large repositories the file has many megabytes."""
     ending, read = f" {name}\n".encode(), 0
     with refs.open("rb") as lines:
         for line in lines:
@@ -160,4 +164,4 @@ def _read(path: Path) -> str:
 
 
 FINDERS = {"code": code, "environment": environment, "owner": owner}
-"""What finds the facts of each part of a run, from the environment variables."""
+"""The function that finds each part's facts, from the environment variables."""
