@@ -1,7 +1,7 @@
 """Vocabulary that all parts share: records, names, wire format, clock, errors.
 
 It needs numpy; the wire format also needs zstandard, which agent and collector install.
-`__version__` is here, as `stepwatch` itself is a namespace, which holds no module of its own.
+`__version__` is here, because `stepwatch` itself is a namespace, which holds no module.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        # Read only when asked for: a trainer does not wait for the search of the metadata.
+        # Read only on demand: a trainer does not wait for the metadata search.
         if name == "__version__":
             from .version import version
 

@@ -1,4 +1,4 @@
-"""The argument parser of every command: wrong usage is one line that says what to do."""
+"""The argument parser for every command: wrong usage is one line that names the fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .phrases import closest_hint
 
 
 def positive_seconds(text: str) -> float:
-    """Seconds above 0.
+    """Return a number of seconds above 0.
 
     Raises:
         ArgumentTypeError: it is no such number.
@@ -38,10 +38,10 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}{self._hint(message)}; see `{self.prog} --help`")
 
     def _hint(self, message: str) -> str:
-        """The option closest to the first unknown one."""
+        """Return the option closest to the first unknown one."""
         unknown = re.search(r"unrecognized arguments: --([^ =]+)", message)
         flags = [flag for action in self._actions for flag in action.option_strings]
-        # Without their dashes, which are alike in all options and would make any two close.
+        # Without their dashes, which all options share and which would make any two close.
         names = [flag[2:] for flag in flags if flag.startswith("--")]
         hint = closest_hint(unknown[1], names, list_known=False) if unknown else ""
         dashed = hint.replace("'", "'--", 1)

@@ -1,8 +1,8 @@
-"""The two clocks of a node and the pair that joins them.
+"""A node's two clocks and the pair that joins them.
 
-Durations and ages are read from the monotonic clock, which all processes of one Linux node share
-and which never jumps. Wall time is computed from it through a `ClockPair` read by the writer of a
-segment, so that a wall-clock step moves nothing that was already measured.
+Durations and ages are read from the monotonic clock, which all processes on one Linux node share
+and which never jumps. Wall time is computed from it through a `ClockPair` that a segment's writer
+reads, so that a wall-clock step moves no earlier measurement.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple, Protocol
 
 MAX_DURATION_NS = 30 * 86_400 * 1_000_000_000
-"""Nothing that a record measures lasts a month; beyond it a counter ran below zero."""
+"""No measured duration lasts a month; above this, a counter ran below zero."""
 NANOSECONDS = 1_000_000_000
 
 
@@ -51,5 +51,5 @@ class ClockPair(NamedTuple):
         return cls(clock.monotonic_ns(), clock.wall_ns())
 
     def to_wall_ns(self, monotonic_ns: int) -> int:
-        """Wall time, in nanoseconds, of a moment given on the monotonic clock."""
+        """Return the wall time, in nanoseconds, for a moment on the monotonic clock."""
         return self.wall_ns + (monotonic_ns - self.monotonic_ns)

@@ -12,7 +12,7 @@ def write_durably(path: Path, data: bytes) -> None:
     """Replace `path` by `data` at once: after a crash the old or the new content is there.
 
     Raises:
-        OSError: the disk is full or gone, or the folder is missing; the old content stays.
+        OSError: the disk is full or lost, or the folder is missing; the old content stays.
     """
     replace(path, data, durable=True)
 
@@ -23,12 +23,12 @@ def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool =
     No link is followed, neither at `path` nor beside it: another user may have put one there.
 
     Args:
-        path: of the file.
+        path: the file's path.
         data: its content.
         mode: its exact mode; without one 0664 less the umask.
         durable: wait until file and folder are on their storage.
     Raises:
-        OSError: the disk is full or gone, or the folder cannot be written; the old content stays.
+        OSError: the disk is full or lost, or the folder cannot be written; the old content stays.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     temporary = Path(f".{path.name}.{os.getpid()}")
@@ -53,7 +53,7 @@ def replace(path: Path, data: bytes, *, mode: int | None = None, durable: bool =
 
 
 def sync(path: Path) -> None:
-    """Wait until the content of a file or a folder is on its storage.
+    """Wait until a file's or folder's content is on its storage.
 
     Raises:
         OSError: it cannot be opened or synced.

@@ -1,23 +1,23 @@
-"""Exceptions of stepwatch.
+"""Stepwatch's exceptions.
 
-StepwatchError            anything stepwatch refuses; its message says what to do
+StepwatchError            anything stepwatch refuses; its message names the fix
 ├── UsageError            wrong option or argument (command line exits with 2)
 ├── ConfigurationError    an environment variable, file or directory cannot be used
 ├── RingError             a black-box ring cannot be opened or read
 ├── SegmentError          a segment is truncated, damaged or invalid
-│   └── UnsupportedFormatError  a whole segment of a later format than this version reads
+│   └── UnsupportedFormatError  a whole segment in a later format than this version reads
 ├── DataError             training data is missing, empty or changed since its manifest
 ├── CheckpointError       a checkpoint cannot be written, verified or loaded
 ├── SnapshotError         a snapshot of a job's state cannot be made or read
 └── StoreError            the collector's store cannot be opened or written
-    └── StoreDamagedError       rows of one job that the store holds and cannot read
+    └── StoreDamagedError       one job's rows that the store holds and cannot read
 """
 
 from __future__ import annotations
 
 
 class StepwatchError(Exception):
-    """Anything stepwatch refuses; the message is one line that says what to do."""
+    """Anything stepwatch refuses; the message is one line that names the fix."""
 
 
 class UsageError(StepwatchError):
@@ -37,9 +37,9 @@ class SegmentError(StepwatchError):
 
 
 class UnsupportedFormatError(SegmentError):
-    """A whole segment of a format that this version cannot read; a later version may.
+    """A whole segment in a format that this version cannot read; a later version may.
 
-    `format` is the number of that format. Such a segment is kept, never deleted.
+    `format` is that format's number. Such segments are kept, never deleted.
     """
 
     def __init__(self, format: int, message: str) -> None:
@@ -64,8 +64,8 @@ class StoreError(StepwatchError):
 
 
 class StoreDamagedError(StoreError):
-    """Rows of one job that the store holds and cannot read; other jobs are not concerned."""
+    """One job's rows that the store holds and cannot read; other jobs are unaffected."""
 
 
 class LeaseLostError(StepwatchError):
-    """A write about a job that another collector evaluates by now; nothing was written."""
+    """A write about a job that another collector now evaluates; nothing was written."""

@@ -1,13 +1,12 @@
-"""Layouts of records: described as text, checked before use, and converted by field name.
+"""Record layouts: described as text, checked before use, and converted by field name.
 
-A layout is packed and little-endian. Its text names every field in the order of the bytes, each
-with a code of one letter and a size:
+A layout is packed and little-endian. Its text names every field in byte order, each with a
+one-letter code and a size:
 
     rank:i4 seq:u8 loss:f4 text:S48
 
-Segments and rings carry this text, so a reader decodes rows of a writer of another version: it
-skips a field that it does not know, and puts the field's unknown value where one is missing or
-does not fit.
+Segments and rings carry this text, so a reader decodes rows from another version's writer. It skips
+an unknown field. A missing or unfitting field gets its unknown value.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _FIELD = re.compile(r"([a-z][a-z0-9_]{0,62}):([iu][1248]|f[48]|S[1-9][0-9]{0,3})
 
 
 class LayoutError(ValueError):
-    """A description or a dtype that is no layout of records."""
+    """A description or a dtype that is no record layout."""
 
 
 Numbers = np.ndarray[tuple[int], np.dtype[Any]]
 Unknowns = Mapping[str, int | float | bytes]
-"""Value that means unknown, by field name."""
+"""The value that means unknown, by field name."""
 
 
 class Converter(NamedTuple):
@@ -47,7 +46,7 @@ class Converter(NamedTuple):
     unknown: Unknowns
 
     def __call__(self, rows: Rows) -> Rows:
-        """Convert rows of `source`; returns a new array of `target`, one row for each.
+        """Convert rows in layout `source`; return a new array in layout `target`, one row for each.
 
         A value that the target's field cannot hold becomes unknown; it never wraps.
         """
@@ -62,7 +61,7 @@ class Converter(NamedTuple):
 
 
 def describe(dtype: np.dtype[np.void]) -> str:
-    """Text of a packed layout.
+    """Return a packed layout's text.
 
     Raises:
         LayoutError: it has gaps, or fields that a description cannot name.
@@ -79,8 +78,8 @@ def parse(text: bytes) -> np.dtype[np.void]:
     """Read a description; equal texts give the same dtype.
 
     Raises:
-        LayoutError: too many fields or bytes, a repeated name, or a type other than integers of
-            1 to 8 bytes, floats of 4 or 8, and texts of 1 to 1024.
+        LayoutError: too many fields or bytes, a repeated name, or a type outside integers with
+            1 to 8 bytes, floats with 4 or 8, and texts with 1 to 1024.
     """
     if len(text) > MAX_DESCRIPTION_BYTES:
         raise LayoutError(f"a description of {len(text)} bytes is too long")
@@ -118,7 +117,7 @@ def _convert(values: Column, target: np.dtype[np.generic], unknown: int | float 
 
 
 def _fits(values: Column, target: np.dtype[np.generic]) -> Mask:
-    """Which numbers `target` holds: exactly, except that a float may be rounded to a float."""
+    """Return which numbers `target` holds: exactly, except that floats may be rounded."""
     numbers: Numbers = values
     with np.errstate(all="ignore"):
         cast: Numbers = values.astype(target)
@@ -133,8 +132,9 @@ def _fits(values: Column, target: np.dtype[np.generic]) -> Mask:
         inside = (numbers >= lowest) & (numbers < 2.0 ** _value_bits(target))
         fits = inside & (numbers == np.trunc(numbers))
     elif target.kind == "f":
-        # 2**53 + 1 -> unknown: the way back gives another number. uint64 max rounds to 2.0**64,
-        # whose way back may give anything, so what reaches the upper limit does not count.
+        # 2**53 + 1 -> unknown: the conversion back gives another number. uint64 max rounds to
+        # 2.0**64, whose conversion back may give anything, so values at the upper limit do not
+        # count.
         fits = (cast < 2.0 ** _value_bits(values.dtype)) & (back == numbers)
     else:
         # -1 as u4 -> unknown: the cast wraps to 2**32 - 1, whose sign differs.

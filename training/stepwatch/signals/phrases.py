@@ -1,4 +1,4 @@
-"""Pieces of sentences that several parts print: ranks as text, and what a wrong word may mean."""
+"""Sentence parts that several modules print: ranks as text, and hints for a wrong word."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import errno
 from collections.abc import Iterable, Iterator
 
 SHOWN_RANKS = 8
-"""Ranges of ranks that a line names before it only counts the rest."""
+"""Rank ranges that a line names before it only counts the rest."""
 _CLOSE = 0.5
-"""Similarity from which on a known word is offered, from 0 to 1, as `difflib` measures it."""
+"""Least similarity for suggesting a known word, from 0 to 1, as `difflib` measures it."""
 
 _FILE_PROBLEMS = {
     errno.ENOENT: "no such file",
@@ -24,7 +24,7 @@ _FILE_PROBLEMS = {
 
 
 def file_problem(error: OSError | ValueError) -> str:
-    """Why a file cannot be read or written, in words, without the number and the name of it."""
+    """Return why a file cannot be read or written, in words, without its number and name."""
     if isinstance(error, UnicodeError):
         return "it is no UTF-8 text"
     if isinstance(error, ValueError):
@@ -33,9 +33,9 @@ def file_problem(error: OSError | ValueError) -> str:
 
 
 def closest_hint(word: str, choices: Iterable[str], *, list_known: bool = True) -> str:
-    """What to try instead of a word that is not known.
+    """Return a suggestion in place of an unknown word.
 
-    `did you mean 'forward'?` where a known word is close; else `known are ...` with all of them,
+    `did you mean 'forward'?` if a known word is close; else `known are ...` with all words,
     or nothing without `list_known`.
     """
     words = list(choices)
@@ -46,7 +46,7 @@ def closest_hint(word: str, choices: Iterable[str], *, list_known: bool = True) 
 
 
 def ranks_text(ranks: Iterable[int], most: int = SHOWN_RANKS) -> str:
-    """Ranks with the word before them: `rank 3`, `ranks 2-5, 8`, `no ranks`."""
+    """Return ranks with the word before them: `rank 3`, `ranks 2-5, 8`, `no ranks`."""
     numbers = sorted(set(map(int, ranks)))
     if not numbers:
         return "no ranks"
@@ -54,21 +54,21 @@ def ranks_text(ranks: Iterable[int], most: int = SHOWN_RANKS) -> str:
 
 
 def one_of_text(ranks: Iterable[int]) -> str:
-    """A rank that is among these: `rank 3` where there is no other, else `one of ranks 2-5`."""
+    """Return one rank among these: `rank 3` if it is the only one, else `one of ranks 2-5`."""
     numbers = {*ranks}
     return f"{'one of ' if len(numbers) > 1 else ''}{ranks_text(numbers)}"
 
 
 def do_text(ranks: Iterable[int]) -> str:
-    """What ranks do, as part of a sentence: `rank 3 does`, `ranks 2-5 do`."""
+    """Return the ranks with their verb, as part of a sentence: `rank 3 does`, `ranks 2-5 do`."""
     numbers = {*ranks}
     return f"{ranks_text(numbers)} {'does' if len(numbers) == 1 else 'do'}"
 
 
 def numbers_text(numbers: Iterable[int], most: int = SHOWN_RANKS) -> str:
-    """Numbers in order, runs of them as ranges: `2-5, 8`.
+    """Return sorted numbers, with runs as ranges: `2-5, 8`.
 
-    Beyond `most` ranges it ends with how many numbers there are: `0, 2, ... (64 in all)`.
+    Beyond `most` ranges it ends with the total number: `0, 2, ... (64 in all)`.
     """
     ordered = sorted(set(map(int, numbers)))
     ranges = list(_ranges(ordered))

@@ -1,7 +1,7 @@
-"""A small file beside the rings, by which a rank learns of the agent without asking anybody.
+"""A small file beside the rings that describes the agent to a rank without any request.
 
-The agent writes it anew every few seconds; a rank reads it once. Its age is measured on the node's
-monotonic clock, which containers of one node share, unlike process ids.
+The agent rewrites it every few seconds; a rank reads it once. Its age is measured on the node's
+monotonic clock, which containers on one node share, unlike process ids.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .plain_text import plain_line
 
 FILE = ".agent.json"
 EVERY_SECONDS = 2.0
-"""From one writing to the next."""
+"""Interval between writes."""
 FRESH_SECONDS = 20.0
-"""An agent that has not written for so long does not run, or makes no progress."""
+"""Age at which an agent does not run, or makes no progress."""
 _MOST_BYTES = 1 << 16
 _MOST_TEXT = 512
 
@@ -30,11 +30,11 @@ CONNECTED, AWAY, CONNECTING = "connected", "away", "connecting"
 
 
 class Presence(NamedTuple):
-    """What an agent says of itself.
+    """An agent's report about itself.
 
-    `collector` is the base URL that it sends to, `page` the base URL at which people open the
-    pages. `incidents` counts, by job, the incidents of its newest attempt as far as the agent
-    knows them. `written_ns` is monotonic.
+    `collector` is the base URL to which it sends, `page` the base URL for the pages. `incidents`
+    counts, by job, the incidents in its newest attempt as far as the agent knows them. `written_ns`
+    is monotonic.
     """
 
     pid: int
@@ -45,15 +45,15 @@ class Presence(NamedTuple):
     incidents: Mapping[str, int]
 
     def page_of(self, job: str) -> str:
-        """The page of one job."""
+        """Return one job's page."""
         return f"{self.page.rstrip('/')}/jobs/{job}"
 
     def age_seconds(self, now_ns: int) -> float:
-        """Seconds since it was written; negative after the node has booted anew."""
+        """Return the seconds since it was written; negative after the node has rebooted."""
         return (now_ns - self.written_ns) / NANOSECONDS
 
     def is_fresh(self, now_ns: int) -> bool:
-        """Whether the agent runs."""
+        """Return whether the agent runs."""
         return -1.0 <= self.age_seconds(now_ns) <= FRESH_SECONDS
 
 
@@ -69,14 +69,14 @@ def write(folder: Path, presence: Presence) -> None:
 
 
 def remove(folder: Path, pid: int) -> None:
-    """Remove the file if the agent `pid` wrote it; another's stays."""
+    """Remove the file if the agent `pid` wrote it; another agent's file stays."""
     current = read(folder)
     if current is not None and current.pid == pid:
         (folder / FILE).unlink(missing_ok=True)
 
 
 def read(folder: Path) -> Presence | None:
-    """The file of `folder`; None where there is none that can be read. It never blocks."""
+    """Read the file in `folder`; None if there is no readable one. It never blocks."""
     try:
         return _presence(json.loads(read_bytes(folder / FILE, _MOST_BYTES)))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -84,7 +84,7 @@ def read(folder: Path) -> Presence | None:
 
 
 def read_near(rings: Path) -> Presence | None:
-    """The agent of this node: its file lies at the top of the ring directory, or one above."""
+    """Return this node's agent: its file is at the top of the ring directory, or one above."""
     return read(rings) or read(rings.parent)
 
 
@@ -99,5 +99,5 @@ def _presence(document: Any) -> Presence:
 
 
 def _line(text: str) -> str:
-    """`text` as far as it may be shown on a terminal."""
+    """Return `text` in a form that is safe to show on a terminal."""
     return plain_line(text)[:_MOST_TEXT]

@@ -1,4 +1,4 @@
-"""What tells one process from another that has, or had, its number."""
+"""Distinguishes a process from others that have, or had, its number."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from functools import cache
 from pathlib import Path
 
 FRESH_HEARTBEAT_SECONDS = 3.0
-"""The hooks' heart beats twice a second: one this young is of a process that lives."""
+"""The hooks' heart beats twice a second: a heartbeat this young belongs to a living process."""
 _STATE, _START = 0, 19
-"""Fields 3 and 22 of proc(5)'s stat, counted after the command's name."""
+"""Fields 3 and 22 in proc(5)'s stat, counted after the command's name."""
 
 
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
-    """Start of a process in clock ticks since boot; 0 if unknown, also for one that has ended."""
+    """Return a process's start in clock ticks since boot; 0 if unknown, also after its end."""
     fields = _stat(pid, proc)
     return int(fields[_START]) if len(fields) > _START and fields[_STATE] not in "ZX" else 0
 
 
 def has_ended(pid: int, start: int, proc: Path = Path("/proc")) -> bool:
-    """Whether the process `pid` that began at `start` ticks has certainly ended.
+    """Return whether the process `pid` that began at `start` ticks has certainly ended.
 
-    A process that cannot be looked at now, for want of a descriptor or of the right to, may live. A
+    A process that cannot be inspected now, for want of a descriptor or permission, may live. A
     zombie has ended.
     """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # another user's, or no number of a process
+    except (OSError, OverflowError):  # another user's, or no process number
         pass
     fields = _stat(pid, proc)
     return len(fields) > _START and (fields[_STATE] in "ZX" or int(fields[_START]) != start)
 
 
 def started_s(pid: int, proc: Path = Path("/proc")) -> float | None:
-    """When a process started, Unix seconds; None if unknown."""
+    """Return when a process started, Unix seconds; None if unknown."""
     ticks = start_ticks(pid, proc)
     if not ticks:
         return None
@@ -45,7 +45,7 @@ def started_s(pid: int, proc: Path = Path("/proc")) -> float | None:
 
 
 def pid_namespace() -> int:
-    """Number of the namespace in which this process has its pid; 0 if unknown."""
+    """Return the number of this process's pid namespace; 0 if unknown."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -54,7 +54,7 @@ def pid_namespace() -> int:
 
 @cache
 def boot_number() -> int:
-    """A number of this run of the kernel, the same in all its containers; 0 if unknown."""
+    """Return a number for this kernel run, the same in all its containers; 0 if unknown."""
     try:
         words = Path("/proc/sys/kernel/random/boot_id").read_text()
         return int(words.strip().replace("-", "")[:16], 16) >> 1
@@ -63,7 +63,7 @@ def boot_number() -> int:
 
 
 def environment_at_start(proc: Path = Path("/proc")) -> dict[str, str]:
-    """Variables with which this program began, whatever it set since; empty if unknown."""
+    """Return the variables with which this program began, before any change; empty if unknown."""
     try:
         words = os.fsdecode((proc / "self/environ").read_bytes()).split("\0")
     except OSError:

@@ -1,4 +1,4 @@
-"""Reads the thresholds of a detector or probe from the TOML file beside it."""
+"""Reads the thresholds for a detector or probe from the TOML file beside it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 def load(package: str, kind: Callable[..., T]) -> T:
-    """The thresholds of `package`: a `kind` whose fields are the keys of its `thresholds.toml`."""
+    """Return `package`'s thresholds: a `kind` with the keys in its `thresholds.toml`."""
     text = resources.files(package).joinpath("thresholds.toml").read_text(encoding="utf-8")
     return kind(**tomllib.loads(text))

@@ -1,7 +1,7 @@
-"""Ids and attribute names of traces: whoever knows what a span is about knows its id.
+"""Trace ids and attribute names: a span's subject determines its id.
 
-An id is a hash of job, attempt, step, rank and name. So logs, exemplars and spans meet without
-asking each other, and records that are sent twice make the same spans twice.
+An id is a hash over job, attempt, step, rank and name. So logs, exemplars and spans agree without
+communication, and records that are sent twice produce the same spans twice.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import hashlib
 
 SERVICE_NAMESPACE = "stepwatch"
 
-# Of the resource; the job is `service.name`.
+# Resource attributes; the job is `service.name`.
 JOB = "stepwatch.job"
 ATTEMPT = "stepwatch.attempt"
 NODE = "host.name"
 
-# Of spans; seconds and bytes, as everywhere.
+# Span attributes; in seconds and bytes, as everywhere.
 RANK = "stepwatch.rank"
 STEP = "stepwatch.step"
 REASONS = "stepwatch.reasons"
-"""Why a step is traced."""
+"""Reasons for tracing a step."""
 AGGREGATED = "stepwatch.aggregated"
 """The span's length is a sum over the step."""
 START_MEASURED = "stepwatch.start_measured"
-"""False where spans are laid end to end because only their lengths are known."""
+"""False if spans are laid end to end because only their lengths are known."""
 TOKENS = "stepwatch.tokens"
 MICROBATCHES = "stepwatch.microbatches"
 LOSS = "stepwatch.loss"
@@ -38,14 +38,14 @@ DETAIL = "stepwatch.detail"
 
 
 def trace_id(job: str, attempt: int, step: int) -> int:
-    """Id of the trace of one step of one attempt: 128 bits, never 0; in hex, 32 digits."""
+    """Return the trace id for one step in one attempt: 128 bits, never 0; in hex, 32 digits."""
     return _hashed(16, job, attempt, step)
 
 
 def span_id(job: str, attempt: int, step: int, rank: int, name: str, index: int = 0) -> int:
-    """Id of one span: 64 bits, never 0; `index` tells spans of one name apart; in hex, 16 digits.
+    """Return one span's id: 64 bits, never 0; `index` separates equal names; in hex, 16 digits.
 
-    The root of a rank's step is `span_id(job, attempt, step, rank, "step")`.
+    The root span of a rank's step is `span_id(job, attempt, step, rank, "step")`.
     """
     return _hashed(8, job, attempt, step, rank, name, index)
 

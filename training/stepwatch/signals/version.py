@@ -8,7 +8,7 @@ import importlib.metadata
 
 @functools.cache
 def version() -> str:
-    """As the package's metadata has it; empty, which is unknown, where it is not installed."""
+    """Return the version in the package's metadata; empty, which is unknown, if not installed."""
     try:
         return importlib.metadata.version("stepwatch")
     except importlib.metadata.PackageNotFoundError:

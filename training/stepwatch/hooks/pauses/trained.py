@@ -34,7 +34,7 @@ class Trained:
             self._answers.clear()
 
     def holds(self, module: Any) -> bool:
-        """Return whether `module` holds half or more of a known model's or optimizer's parameters."""
+        """Return whether `module` holds at least half of a known model or optimizer."""
         answer = self._answers.get(module)
         if answer is None:
             answer = self._answers[module] = self._compare(module)

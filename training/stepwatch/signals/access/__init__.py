@@ -1,4 +1,4 @@
-"""What a client of a collector presents, trusts and reads at most; tokens and CAs are files."""
+"""A collector client's token, its trusted certificates and its read bounds; all are files."""
 
 from .client import Access
 from .files import read_small, stamp_of, warn_of_readers

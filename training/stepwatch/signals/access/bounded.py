@@ -1,4 +1,4 @@
-"""Reads what a peer sends, or what was stored compressed, within bounds of size and time."""
+"""Reads a peer's data, or stored compressed data, within bounds for size and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class TooLongError(ValueError):
-    """There is more than the bound; `data` is what lies within it."""
+    """The data exceeds the bound; `data` holds the part within it."""
 
     def __init__(self, data: bytes, most: int) -> None:
         super().__init__(f"longer than {most} bytes")
@@ -17,7 +17,7 @@ class TooLongError(ValueError):
 
 
 class TooSlowError(TimeoutError):
-    """The end did not come in time; `data` is what came."""
+    """The end did not arrive in time; `data` holds the received part."""
 
     def __init__(self, data: bytes, seconds: float) -> None:
         super().__init__(f"the end did not come within {seconds:g} s")
@@ -25,11 +25,11 @@ class TooSlowError(TimeoutError):
 
 
 def read_within(pieces: Iterable[bytes], most: int, seconds: float = math.inf) -> bytes:
-    """Join `pieces`, which must come as they were sent: what decompresses them knows no bound.
+    """Join `pieces`, which must not be decompressed yet: a decompressor knows no bound.
 
     Raises:
         TooLongError: there are more than `most` bytes.
-        TooSlowError: the last piece had not come after `seconds`.
+        TooSlowError: the last piece had not arrived after `seconds`.
     """
     body, began = bytearray(), time.monotonic()
     for piece in pieces:
@@ -42,7 +42,7 @@ def read_within(pieces: Iterable[bytes], most: int, seconds: float = math.inf) -
 
 
 def inflate_within(data: bytes, most: int) -> bytes:
-    """Decompress what `zlib.compress` made, without room for more than `most` bytes.
+    """Decompress `zlib.compress` output, without room for more than `most` bytes.
 
     Raises:
         TooLongError: it holds more.

@@ -1,4 +1,4 @@
-"""How a client reaches a collector: with which token, and whose certificates it trusts."""
+"""A client's access to a collector: its token, and the certificates that it trusts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 class Access:
-    """Token and trust of one client. Certificates are always verified; there is no way not to.
+    """One client's token and trust. Certificates are always verified; this cannot be disabled.
 
-    `token_file` holds the bearer token, `ca` the certificates (PEM) of those who may sign the
-    collector's; without it these are the usual public ones. Both files may be replaced meanwhile.
+    `token_file` holds the bearer token. `ca` holds the certificates (PEM) of the authorities that
+    may sign the collector's; without it the usual public ones apply. Both files may be replaced
+    meanwhile.
 
     Raises:
         ConfigurationError: a file cannot be used.
@@ -35,28 +36,28 @@ class Access:
 
     @classmethod
     def of(cls, token_file: str | None, ca: str | None) -> Access:
-        """From an option's values, else from `STEPWATCH_TOKEN_FILE` and `STEPWATCH_CA`."""
+        """Build it from option values, else from `STEPWATCH_TOKEN_FILE` and `STEPWATCH_CA`."""
         path = token_file or os.environ.get(places.ENV_TOKEN_FILE)
         trusted = ca or os.environ.get(places.ENV_CA)
         return cls(Path(path) if path else None, Path(trusted) if trusted else None)
 
     @property
     def presents_token(self) -> bool:
-        """Whether requests carry a token."""
+        """Return whether requests carry a token."""
         return self._token is not None
 
     @property
     def verify(self) -> ssl.SSLContext | bool:
-        """What httpx takes for `verify`: a context that trusts `ca` alone, or the public ones."""
+        """httpx's `verify` argument: a context that trusts only `ca`, or the public authorities."""
         return True if self._context is None else self._context
 
     def authorization(self) -> str | None:
-        """The header's value for the next request; takes up files that changed."""
+        """Return the header's value for the next request; reads changed files again."""
         self._trust_again()
         return None if self._token is None else f"Bearer {self._token.current()}"
 
     def _trust_again(self) -> None:
-        """Trust the certificates that were added to `ca`, too, from the next connection on."""
+        """Trust new certificates in `ca`, too, from the next connection on."""
         if self._ca is None or self._context is None:
             return
         now = stamp_of(self._ca)

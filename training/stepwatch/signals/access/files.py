@@ -10,14 +10,14 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 20
-"""Of a file of tokens: 10,000 nodes with a token each are below it."""
+"""Limit for a token file: 10,000 nodes with a token each are below it."""
 
 Stamp = tuple[int, int, int, int] | None
-"""What differs when a file was replaced or written; None where it cannot be looked at."""
+"""Differs after a file was replaced or written; None if the file cannot be inspected."""
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Device, inode, size and time of the newest change of the file behind `path`."""
+    """Return device, inode, size and last change time of the file behind `path`."""
     try:
         status = path.stat()
     except OSError:
@@ -26,13 +26,13 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def read_small(path: Path) -> str:
-    """The text of a regular file of at most `MOST_BYTES`.
+    """Return the text of a regular file with at most `MOST_BYTES`.
 
     Raises:
         OSError: it cannot be read, is no regular file, or is larger.
         UnicodeDecodeError: it is no text.
     """
-    # A pipe without a writer would wait for one.
+    # Opening a pipe without a writer would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -44,7 +44,7 @@ def read_small(path: Path) -> str:
 
 
 def warn_of_readers(path: Path) -> None:
-    """Say in one line that every user of this machine can read or change a secret."""
+    """Warn in one line that every user of this machine can read or change a secret."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:

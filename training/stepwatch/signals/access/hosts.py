@@ -1,7 +1,7 @@
-"""By which names a server on this machine may be asked.
+"""The names by which a server on this machine may be addressed.
 
-A page of another site can give its own name the address 127.0.0.1 after it was loaded, and then
-reads what any program of this machine may read. The browser still says that name as `Host`.
+Another site's page can resolve its own name to 127.0.0.1 after loading, and then read everything
+that a program on this machine may read. The browser still sends that name as `Host`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 
 def host_name(host: str) -> str:
-    """The name or address in a `Host` header, without port, brackets and the last dot."""
+    """Return the name or address in a `Host` header, without port, brackets and the last dot."""
     text = host.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -19,9 +19,9 @@ def host_name(host: str) -> str:
 
 
 def may_be_asked_as(host: str, names: Collection[str] = ()) -> bool:
-    """Whether a `Host` header names an address, `localhost`, or one of `names` (lower case).
+    """Return whether a `Host` header names an address, `localhost`, or one of `names` (lower case).
 
-    An address belongs to no other site. Without a header no browser asks.
+    An address belongs to no other site. A browser always sends the header.
     """
     name = host_name(host)
     if not name or name == "localhost" or name.endswith(".localhost") or name in names:

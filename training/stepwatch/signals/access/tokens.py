@@ -1,4 +1,4 @@
-"""The bearer token that a client presents, from a file that may be replaced while it runs."""
+"""A client's bearer token, from a file that may be replaced while it runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _TOKEN = re.compile(r"[!-~]{1,512}")
 
 
 def checked_token(text: str, path: str | Path) -> str:
-    """`text` if it can travel in a header; the error shows nothing of it.
+    """Return `text` if it can travel in a header; the error shows nothing from it.
 
     Raises:
-        ConfigurationError: it is empty, too long, or holds a space or other than visible ASCII.
+        ConfigurationError: it is empty, too long, or holds a space or a character that is not
+            visible ASCII.
     """
     if not _TOKEN.fullmatch(text):
         raise ConfigurationError(
@@ -31,9 +32,9 @@ def checked_token(text: str, path: str | Path) -> str:
 
 
 def read_token(path: str | Path | None) -> str | None:
-    """Read a bearer token from the first line of a file; None where no file is named.
+    """Read a bearer token from a file's first line; None if no file is named.
 
-    One line of the log warns where other users can read the file.
+    One log line warns if other users can read the file.
 
     Raises:
         ConfigurationError: the file cannot be read, is empty, or holds no token.
@@ -54,8 +55,7 @@ def read_token(path: str | Path | None) -> str | None:
 
 
 class TokenFile:
-    """The token in a file. It is read again once the file changed: whoever replaces it restarts
-    nobody.
+    """The token in a file, read again after a change: replacing it needs no restart.
 
     Raises:
         ConfigurationError: the file cannot be read or holds no token.
@@ -67,7 +67,7 @@ class TokenFile:
         self._token = read_token(path) or ""
 
     def current(self) -> str:
-        """The newest token; the one before where the file holds none any more."""
+        """Return the newest token; the previous one if the file holds none any more."""
         now = stamp_of(self._path)
         if now != self._stamp:
             self._stamp = now

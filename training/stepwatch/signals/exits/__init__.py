@@ -1,6 +1,6 @@
-"""Why a process ended, as the last lines of its stderr or its exception tell it.
+"""The reason why a process ended, from its last stderr lines or its exception.
 
-`catalogue.toml` lists the patterns, what each means, what to do, and who says so.
+`catalogue.toml` lists the patterns, their meanings, the actions, and the sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalogue of exit causes, read from `catalogue.toml`, and what it finds in lines. Pure."""
+"""The catalogue of exit causes, read from `catalogue.toml`, and its matches in lines. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import NamedTuple
 from stepwatch.signals.names import Cause
 
 MOST_CHARACTERS = 512
-"""Of a line that is longer the beginning is searched."""
+"""Only the first characters of a longer line are searched."""
 
 
 class Weight(IntEnum):
-    """How much a pattern tells: of the lines of one process, the heaviest counts."""
+    """A pattern's weight: among one process's lines, the heaviest counts."""
 
     GENERAL = 0
-    """An exception, of which the words say what it is about."""
+    """An exception whose message states the problem."""
     SYMPTOM = 1
-    """What a process reports that lost another one: never why the first one ended."""
+    """A process's report about another lost process: never why the first one ended."""
     SPECIFIC = 2
 
 
 class Pattern(NamedTuple):
-    """One thing that a line may say. `words` completes "it ...", `action` is what to do."""
+    """One message that a line may contain. `words` completes "it ...", `action` is the fix."""
 
     id: str
     weight: Weight
@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """A pattern and the line that it was found in."""
+    """A pattern and the line that matches it."""
 
     pattern: Pattern
     line: str
@@ -65,10 +65,10 @@ CATALOGUE = _load()
 
 
 def explain(lines: Sequence[str]) -> Explained | None:
-    """What the last lines of a process, oldest first, say of its end; None if nothing known.
+    """Return the cause in a process's last lines, oldest first; None if no pattern matches.
 
-    The heaviest line counts, of several the last: after the error come its consequences, and what
-    the process reports while it is taken apart.
+    The heaviest line counts, and the last among equals: after the error come its consequences, and
+    the process's messages during its teardown.
 
     >>> explain(["CUDA out of memory.", "Connection reset by peer", "done"]).pattern.id
     'device-memory'
@@ -78,9 +78,9 @@ def explain(lines: Sequence[str]) -> Explained | None:
 
 
 def telling(lines: Sequence[str], most: int) -> list[str]:
-    """Of the last lines of a process those that say most of its end, in their order.
+    """Return the most informative of a process's last lines, in order.
 
-    The last one is among them, also where no pattern knows it.
+    The last line is always among them, even if no pattern matches it.
 
     >>> telling(["MemoryError", "step 1", "KeyError: 'x'", "done"], most=2)
     ['MemoryError', 'done']

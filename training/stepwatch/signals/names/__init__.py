@@ -1,8 +1,8 @@
-"""Every metric, label, alert and cause that two parts of stepwatch must agree on.
+"""Every metric, label, alert and cause on which two parts of stepwatch must agree.
 
 Exporters, dashboards, alert rules and runbooks take names from here and spell none themselves;
-`stepwatch check` compares the generated files with this package. A name is written in one module
-and nowhere else: all public names of the modules are names of the package.
+`stepwatch check` compares the generated files with this package. Each name is written in exactly
+one module: all the modules' public names are names in the package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Causes that findings, incidents and alerts give."""
+"""Causes in findings, incidents and alerts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """Why something is wrong, as findings, incidents and the metric label `cause` report it."""
+    """The cause of a problem, in findings, incidents and the metric label `cause`."""
 
     UNKNOWN = "unknown"
     # A rank works longer than its peers; no node fact explains it.
@@ -14,7 +14,7 @@ class Cause(StrEnum):
     SLOW_DATA = "slow-data"
     # The rank's device waits for work: its host enqueues too late.
     LAUNCH_BOUND = "launch-bound"
-    # Facts of the rank's node that explain it.
+    # Facts about the rank's node that explain it.
     CPU_CONTENTION = "cpu-contention"
     CPU_STEAL = "cpu-steal"
     MEMORY_PRESSURE = "memory-pressure"
@@ -26,28 +26,28 @@ class Cause(StrEnum):
     ECC_ERRORS = "ecc-errors"
     XID = "xid"
     NIC_ERRORS = "nic-errors"
-    # Why a rank did not arrive.
+    # Reasons why a rank did not arrive.
     PROCESS_GONE = "process-gone"
     PROCESS_STOPPED = "process-stopped"
     UNINTERRUPTIBLE_IO = "uninterruptible-io"
     INTERPRETER_BLOCKED = "interpreter-blocked"
     BUSY = "busy"
     NOT_ARRIVED = "not-arrived"
-    # Its device does not come to the end of what it was given, while its host has gone on.
+    # Its device does not finish its work, while its host has continued.
     DEVICE_STUCK = "device-stuck"
     MISMATCHED_ORDER = "mismatched-order"
     MISMATCHED_SHAPE = "mismatched-shape"
     EXCEPTION = "exception"
-    # A node is gone with its ranks: it reports nothing, and its peers lost their connections to it.
+    # A node is lost with its ranks: it reports nothing, and its peers lost their connections to it.
     NODE_LOST = "node-lost"
-    # What the data, the pipeline, the network or the storage does to all ranks.
+    # Effects from the data, the pipeline, the network or the storage on all ranks.
     UNEVEN_SHARDS = "uneven-shards"
     STAGE_IMBALANCE = "stage-imbalance"
     FEW_MICROBATCHES = "few-microbatches"
     SLOW_TRANSFER = "slow-transfer"
     SLOW_STORAGE = "slow-storage"
     ALL_RANKS_SLOWER = "all-ranks-slower"
-    # What the numbers show.
+    # Findings in the numbers.
     LOSS_SPIKE = "loss-spike"
     LOSS_PLATEAU = "loss-plateau"
     LOSS_DIVERGENCE = "loss-divergence"
@@ -56,7 +56,7 @@ class Cause(StrEnum):
     REPLICA_MISMATCH = "replica-mismatch"
     HOST_MEMORY = "host-memory"
     DEVICE_MEMORY = "device-memory"
-    # What probes found wrong with the rank's node.
+    # Problems that probes found on the rank's node.
     OUT_OF_MEMORY = "out-of-memory"
     DEVICE_LOST = "device-lost"
     DEVICE_FAULT = "device-fault"
@@ -67,7 +67,7 @@ class Cause(StrEnum):
     LIBRARY_CRASH = "library-crash"
     CONTAINER_LIMIT = "container-limit"
     NUMA_MISPLACED = "numa-misplaced"
-    # What a rank's last lines say of its end; memory, faults and storage have causes above.
+    # Reasons in a rank's last lines for its end; memory, faults and storage have causes above.
     SHARED_MEMORY = "shared-memory"
     DATA_WORKER_KILLED = "data-worker-killed"
     DEVICE_ASSERT = "device-assert"
@@ -85,7 +85,7 @@ class Cause(StrEnum):
     PREEMPTED = "preempted"
     ILLEGAL_INSTRUCTION = "illegal-instruction"
     NATIVE_CRASH = "native-crash"
-    # Why telemetry is missing.
+    # Reasons why telemetry is missing.
     AGENTS_STALE = "agents-stale"
     NODE_STALE = "node-stale"
     NOT_WATCHED = "not-watched"

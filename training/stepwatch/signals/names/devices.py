@@ -1,4 +1,4 @@
-"""Metrics of the devices of a node, as its agent exports them: one for each field of a reading."""
+"""Metrics for a node's devices, as its agent exports them: one for each field in a reading."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ DEVICE_METRICS: dict[str, Metric] = {
     "pcie_replays": _counter("pcie_replays", "Packets that PCIe sent again"),
     "nvlink_errors": _counter("nvlink_errors", "Errors of all NVLinks"),
 }
-"""Metric of each field of a DEVICE record that is exported as it is."""
+"""Metric for each DEVICE field that is exported unchanged."""

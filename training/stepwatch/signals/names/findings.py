@@ -1,4 +1,4 @@
-"""What detectors report, and the alert of each."""
+"""The kinds of findings that detectors report, and the alert for each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALERT_WATCHDOG = "StepwatchWatchdog"
 
 
 class FindingKind(Enum):
-    """What a detector can report; the value is the `kind` of findings, incidents and metrics."""
+    """The finding kinds; the value is the `kind` in findings, incidents and metrics."""
 
     STRAGGLER = "straggler"
     HANG = "hang"
@@ -73,7 +73,7 @@ ALERT_OF: dict[FindingKind, str] = {
     FindingKind.PAUSE: ALERT_PAUSE,
     FindingKind.NODE_FAULT: ALERT_NODE_FAULT,
 }
-"""The alert, and so the runbook, of each kind of finding."""
+"""The alert, and so the runbook, for each finding kind."""
 
 ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
     ALERT_NOT_RESTARTED: (FindingKind.RANK_FAILED, FindingKind.DESYNC),
@@ -86,7 +86,7 @@ ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
     ALERT_AGENT_DEGRADED: (FindingKind.TELEMETRY_LOST,),
     ALERT_WATCHDOG: (FindingKind.TELEMETRY_LOST,),
 }
-"""Alerts on what no finding reports, each with the kinds whose incidents fill in its runbook."""
+"""Alerts without a finding, each with the kinds whose incidents fill in its runbook."""
 
 ALERT_NAMES = frozenset((*ALERT_OF.values(), *ALERT_ABOUT))
-"""Every alert; each has a runbook of its name."""
+"""Every alert; each has a runbook with its name."""

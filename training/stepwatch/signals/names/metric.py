@@ -1,4 +1,4 @@
-"""What a metric consists of."""
+"""The parts of a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Metric(NamedTuple):
 
     @property
     def series_names(self) -> tuple[str, ...]:
-        """Names that a query may use: the name itself, or the three of a histogram."""
+        """Names that a query may use: the name itself, or a histogram's three."""
         if self.kind is MetricKind.HISTOGRAM:
             return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
         return (self.name,)

@@ -1,7 +1,7 @@
-"""Facts of nodes: what a probe can find wrong with hardware, kernel, disks and network.
+"""Node facts: the problems that a probe can find with hardware, kernel, disks and network.
 
-`catalogue.toml` says what each fact means, what to do and when it is over; `xids.toml` does so for
-each XID error of an NVIDIA device, with who says so.
+`catalogue.toml` lists each fact's meaning, action and end; `xids.toml` does so for each NVIDIA XID
+error, with its sources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalogue of facts of nodes, read from `catalogue.toml`."""
+"""The catalogue of node facts, read from `catalogue.toml`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stepwatch.signals.records import NodeFact
 
 
 class Severity(StrEnum):
-    """How bad a fact is by itself."""
+    """A fact's severity by itself."""
 
     FATAL = "fatal"
-    """Nothing that uses the part works until somebody acts."""
+    """Everything that uses the part fails until an operator acts."""
     DEGRADED = "degraded"
-    """It works, slower or with less behind it."""
+    """It works, more slowly or with less redundancy."""
     EVIDENCE = "evidence"
-    """Nothing is wrong with the node: it explains what happens to a rank."""
+    """The node is healthy: the fact explains a rank's problem."""
 
 
 class Action(StrEnum):
-    """What to do about a fact: nothing else is ever recommended."""
+    """The action for a fact: nothing else is ever recommended."""
 
     NONE = "none"
     RESTART_APP = "restart-app"
@@ -50,15 +50,15 @@ ACTIONS: dict[Action, str] = {
 
 
 class FactKind(NamedTuple):
-    """What one kind of fact means.
+    """The meaning of one kind of fact.
 
     It is over once its source was read for `quiet_seconds` without finding it again. `explains` are
-    the kinds of findings that it may be the cause of, on its rank, or where it names none, on its
-    node; `cause` is what they then say. `words` completes "because ..."; `source` says where the
-    meaning comes from. `is_event` is false for what lasts: a lost device, a link that is down. One
-    of a rank goes before what is measured, unless it is not `certain`. One that `is_of_process`
-    explains findings of the rank of that process alone: where it names no rank, the process is of
-    another job, or of an attempt before.
+    the finding kinds that it may cause, on its rank, or on its node if it names no rank; `cause` is
+    then their cause. `words` completes "because ..."; `source` names the origin of the meaning.
+    `is_event` is false for a lasting state: a lost device, a link that is down. A rank's fact takes
+    precedence over a measured cause, unless it is not `certain`. A fact with `is_of_process`
+    explains only findings on the rank of that process: if it names no rank, the process belongs to
+    another job, or to an earlier attempt.
     """
 
     fact: NodeFact
@@ -99,9 +99,9 @@ def _load() -> dict[NodeFact, FactKind]:
 
 
 CATALOGUE = _load()
-"""Every kind of fact."""
+"""Every fact kind."""
 
 
 def kind_of(number: int) -> FactKind | None:
-    """The kind of fact that a record holds; None for one of a later version."""
+    """Return the fact kind in a record; None for a later version's kind."""
     return CATALOGUE[NodeFact(number)] if number in set(NodeFact) else None

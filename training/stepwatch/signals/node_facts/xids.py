@@ -1,4 +1,4 @@
-"""What the XID errors of NVIDIA devices mean, read from `xids.toml`."""
+"""The meanings of NVIDIA XID errors, read from `xids.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from .catalogue import Action, Severity
 
 CATALOG = "nvidia-catalog"
-"""The authority whose advice is followed; the others' stand beside it."""
+"""The authority whose advice is followed; the others' advice is shown beside it."""
 _RECOVERY_CHANGED = 154
 _NVLINK5 = range(144, 151)
 _RECOVERY = re.compile(r"action changed from 0x[0-9a-f]{1,8} .{0,64}to 0x([0-9a-f]{1,8})")
@@ -23,7 +23,7 @@ _RECOVERY_ACTIONS = (
     Action.DRAIN,
     Action.RESET_DEVICE,
 )
-"""By the number of `NVML_GPU_RECOVERY_ACTION_*`; what is beyond needs somebody to look."""
+"""Indexed by `NVML_GPU_RECOVERY_ACTION_*`; larger numbers need an operator's inspection."""
 _NVLINK5_LINE = re.compile(
     r" (?P<unit>[A-Z][A-Z0-9_]{2,31}) +(?P<how>Fatal|Nonfatal) +XC[01] +i[01] +Link +"
     r"(?P<link>-?\d{1,3}) *\((?P<words>(?: ?0x[0-9a-f]{1,8}){1,8})"
@@ -32,9 +32,9 @@ _PROMOTED = 1 << 10 | 1 << 7
 
 
 class Advice(NamedTuple):
-    """What one authority says to do about an XID: its own word, and the action that it stands for.
+    """One authority's advice on an XID: its own word, and the corresponding action.
 
-    `version` is the release of the authority's table, or the date of it.
+    `version` is the authority's table release, or its date.
     """
 
     authority: str
@@ -60,7 +60,7 @@ class Xid(NamedTuple):
 
 
 class _Nvlink5(NamedTuple):
-    """What the statuses of one unit mean."""
+    """The meanings of one unit's statuses."""
 
     code: int
     unit: str
@@ -69,9 +69,9 @@ class _Nvlink5(NamedTuple):
 
 
 def xid_of(code: int, line: str = "") -> Xid:
-    """What is known of an XID error; `line` is what the kernel's log says of it, if that is known.
+    """Return the facts about an XID error; `line` is the kernel log's line on it, if available.
 
-    One that is not in the table is a fault to look at.
+    An error that is not in the table is a fault to inspect.
     """
     entry = _table().get(code)
     if entry is None:
@@ -87,7 +87,7 @@ def known_xids() -> tuple[int, ...]:
 
 
 def _with_recovery(entry: Xid, line: str) -> Xid:
-    """XID 154 says what is to be done from now on: the number counts, its words changed once."""
+    """XID 154 states the action from now on: the number counts, its words changed once."""
     match = _RECOVERY.search(line)
     if match is None:
         return entry
@@ -98,7 +98,7 @@ def _with_recovery(entry: Xid, line: str) -> Xid:
 
 
 def _decoded(entry: Xid, line: str) -> Xid:
-    """An NVLink 5 error as its line says; `0x0409a0c2 0x00000008` has the status 8."""
+    """Decode an NVLink 5 error from its line; `0x0409a0c2 0x00000008` has the status 8."""
     match = _NVLINK5_LINE.search(line)
     if match is None:
         return entry

@@ -12,35 +12,35 @@ from urllib.parse import urlsplit
 from stepwatch.signals.errors import ConfigurationError
 
 ENV_DISABLE = "STEPWATCH_DISABLE"
-"""Any value but empty or `0` turns every hook into a no-op."""
+"""Any value except empty or `0` turns every hook into a no-op."""
 ENV_QUIET = "STEPWATCH_QUIET"
-"""Any value but empty or `0` keeps the lines away that a run prints at its start and its end."""
+"""Any value except empty or `0` suppresses the lines that a run prints at its start and end."""
 ENV_STDERR = "STEPWATCH_STDERR"
-"""`0` leaves the stderr of ranks alone: their last lines are not kept."""
+"""`0` leaves the ranks' stderr alone: their last lines are not kept."""
 ENV_COLLECTOR = "STEPWATCH_COLLECTOR"
-"""Base URL of the collector for agents and every verb that asks one."""
+"""The collector's base URL, for agents and every verb that queries a collector."""
 ENV_JOB = "STEPWATCH_JOB"
 ENV_JOB_CLASS = "STEPWATCH_JOB_CLASS"
 ENV_MESH = "STEPWATCH_MESH"
 """Axes and sizes of the job's mesh, the slowest first: `pp=2,dp=4`."""
 ENV_ATTEMPT_BASE = "STEPWATCH_ATTEMPT_BASE"
-"""Attempt number of the first incarnation under this launcher; restarts count on from it."""
+"""Attempt number for the first incarnation under this launcher; restarts count on from it."""
 ENV_RING_DIR = "STEPWATCH_RING_DIR"
 ENV_NODE = "STEPWATCH_NODE"
 ENV_CHECKPOINTS, ENV_DATA = "STEPWATCH_CHECKPOINTS", "STEPWATCH_DATA"
-"""Where a job writes its checkpoints, and where its dataset is, for `stepwatch doctor`."""
+"""A job's checkpoint directory and its dataset, for `stepwatch doctor`."""
 ENV_TOKEN_FILE = "STEPWATCH_TOKEN_FILE"
 """File whose first line is the bearer token that agents and readers present."""
 ENV_CA = "STEPWATCH_CA"
-"""File of certificates (PEM) of those who may sign a collector's, instead of the public ones."""
+"""PEM file with the authorities that may sign a collector's certificate; replaces the public ones."""
 ENV_RATES = "STEPWATCH_RATES"
-"""A rate card: what device-hours cost."""
+"""A rate card: the prices of device-hours."""
 ENV_COMMIT = "STEPWATCH_COMMIT"
-"""The version of the code that trains, where it is in no Git repository."""
+"""The training code's version, if it is in no Git repository."""
 ENV_PROJECT = "STEPWATCH_PROJECT"
 ENV_TEAM = "STEPWATCH_TEAM"
 ENV_COST_CENTRE = "STEPWATCH_COST_CENTRE"
-"""Who a run is accounted to, for reports."""
+"""The cost centre for a run, for reports."""
 ENV_FAULTS = "STEPWATCH_FAULTS"
 ENV_FAULT_LOG = "STEPWATCH_FAULT_LOG"
 """File to which an injected fault adds a line when it triggers for the first time."""
@@ -51,14 +51,15 @@ DEFAULT_COLLECTOR_PORT = 8480
 DEFAULT_AGENT_PORT = 8481
 
 NODE_STREAM = "@node"
-"""Where the key of a segment names a job: what an agent reports of its node, whatever runs there.
-No job can be called so, as it is no name; a collector that does not know it refuses the segment."""
+"""Replaces the job in a segment's key, for an agent's report about its node, with any job on it.
+It is no valid name, so no job can have it; a collector that does not know it refuses the segment.
+"""
 NAME_LIMIT = 63
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` may be a path component and a label value."""
+    """Return whether `name` may be a path component and a label value."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -66,7 +67,8 @@ def checked_name(name: str, kind: str) -> str:
     """Return `name` if it may be a path component and a label value.
 
     Raises:
-        ConfigurationError: it is empty, too long, or holds other than letters, digits and `._-`.
+        ConfigurationError: it is empty, too long, or holds a character that is no letter, digit or
+            one of `._-`.
     """
     if not is_name(name):
         raise ConfigurationError(
@@ -77,12 +79,12 @@ def checked_name(name: str, kind: str) -> str:
 
 
 def collector_url() -> str:
-    """Base URL of the collector: `STEPWATCH_COLLECTOR`, else this machine's."""
+    """Return the collector's base URL: `STEPWATCH_COLLECTOR`, else this machine's."""
     return os.environ.get(ENV_COLLECTOR) or DEFAULT_COLLECTOR
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address without brackets, is this machine's alone."""
+    """Return whether `host`, a name or an address without brackets, is only this machine's."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -92,7 +94,7 @@ def is_loopback(host: str) -> bool:
 def listen(host: str, port: int, guarded: bool, option: str) -> socket.socket:
     """Open a listening socket; port 0 takes a free one.
 
-    `guarded`: whoever connects must present a token; `option` is the one that names it.
+    `guarded`: clients must present a token; `option` is the option that names it.
 
     Raises:
         ConfigurationError: the port is in use, or the address is beyond loopback without a token.
@@ -117,7 +119,7 @@ def listen(host: str, port: int, guarded: bool, option: str) -> socket.socket:
 
 
 def may_use_proxy(url: str) -> bool:
-    """Whether a client of `url` follows `http_proxy` and its like: no proxy reaches loopback."""
+    """Return whether a client for `url` follows `http_proxy` etc.: no proxy reaches loopback."""
     try:
         host = urlsplit(url).hostname
     except ValueError:
@@ -126,11 +128,11 @@ def may_use_proxy(url: str) -> bool:
 
 
 def ring_dir() -> Path:
-    """Directory under which all rings of this node lie."""
+    """Return the directory for all this node's rings."""
     return Path(os.environ.get(ENV_RING_DIR) or DEFAULT_RING_DIR)
 
 
 def node_name() -> str:
-    """Name of this node: `STEPWATCH_NODE`, else the host name's first label."""
+    """Return this node's name: `STEPWATCH_NODE`, else the host name's first label."""
     raw = os.environ.get(ENV_NODE) or os.uname().nodename.split(".")[0]
     return re.sub(r"[^A-Za-z0-9._-]", "-", raw)[:NAME_LIMIT].lstrip("._-") or "node"

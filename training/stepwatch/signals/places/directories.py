@@ -1,7 +1,7 @@
-"""The ring directory of a node, which its users share.
+"""A node's ring directory, which its users share.
 
     /dev/shm/stepwatch                       mode 1777: every user may add, none may remove others'
-    /dev/shm/stepwatch/uid-1000              mode 0700: rings of one user
+    /dev/shm/stepwatch/uid-1000              mode 0700: one user's rings
     /dev/shm/stepwatch/uid-1000/<job>/...
 
 A directory that is not shared in this way (STEPWATCH_RING_DIR, as a rule) holds jobs directly.
@@ -27,16 +27,16 @@ _CURE = "set STEPWATCH_RING_DIR to a writable directory with free space"
 
 
 def cannot_create(path: Path, error: Exception) -> RingError:
-    """The error that says why a ring cannot be made, and what to do."""
+    """Return the error that states why a ring cannot be created, and the fix."""
     reason = getattr(error, "strerror", None) or str(error)
     return RingError(f"cannot create the ring {path}: {reason}; {_CURE}")
 
 
 def make_root(root: Path) -> None:
-    """Make the ring directory of the node, for all users if it is the default one.
+    """Create the node's ring directory, for all users if it is the default one.
 
     Raises:
-        RingError: it cannot be made, or is a link.
+        RingError: it cannot be created, or is a link.
     """
     try:
         if root == places.DEFAULT_RING_DIR:
@@ -48,15 +48,15 @@ def make_root(root: Path) -> None:
 
 
 def own_directory(root: Path) -> Path:
-    """The directory below `root` for rings of this user, which exists afterwards.
+    """Return the directory below `root` for this user's rings; create it if needed.
 
     Raises:
-        RingError: it cannot be made, or another user made it.
+        RingError: it cannot be created, or another user made it.
     """
     make_root(root)
     try:
         if not is_shared(root):
-            # The one that the user named: the superuser may have made it for all, by a mount.
+            # The user named this directory: the superuser may have made it for all, by a mount.
             _refuse(root, {0, os.geteuid()}, root.stat(), 0)
             return root
         directory = root / f"{USER_PREFIX}{os.geteuid()}"
@@ -75,7 +75,7 @@ def _refuse(path: Path, owners: set[int], status: os.stat_result, closed: int) -
 
 
 def is_shared(root: Path) -> bool:
-    """Whether `root` holds a directory for each user: it is sticky, and all may write."""
+    """Return whether `root` holds a directory for each user: it is sticky, and all may write."""
     with contextlib.suppress(OSError):
         mode = root.lstat().st_mode
         return stat.S_ISDIR(mode) and mode & _STICKY_FOR_ALL == _STICKY_FOR_ALL
@@ -83,13 +83,13 @@ def is_shared(root: Path) -> bool:
 
 
 def user_directories(root: Path) -> Iterator[Path]:
-    """Directories of users below `root`; `root` itself where it is not shared."""
+    """Yield the users' directories below `root`; `root` itself if it is not shared."""
     if not is_shared(root):
         yield root
         return
     try:
         directories = sorted(root.glob(f"{USER_PREFIX}*"))
-    except OSError:  # removed meanwhile, or there are no descriptors left
+    except OSError:  # removed meanwhile, or no descriptors are left
         return
     for path in directories:
         if path.is_dir() and not path.is_symlink():
@@ -97,12 +97,12 @@ def user_directories(root: Path) -> Iterator[Path]:
 
 
 def closed_directories(root: Path) -> list[Path]:
-    """Directories of users below `root` that this process may not read."""
+    """Return the users' directories below `root` that this process may not read."""
     return [path for path in user_directories(root) if path.exists() and not os.access(path, 5)]
 
 
 def _share(root: Path) -> None:
-    """Make `root` for all users, at once with its mode; one that is ours is opened to others."""
+    """Create `root` for all users, at once with its mode; open our own to other users."""
     with contextlib.suppress(FileNotFoundError):
         status = root.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -113,7 +113,7 @@ def _share(root: Path) -> None:
         return
     fresh = root.with_name(f".{root.name}.{os.getpid()}")
     fresh.mkdir()
-    fresh.chmod(SHARED_MODE)  # mkdir leaves out what the umask does
+    fresh.chmod(SHARED_MODE)  # mkdir leaves out the umask's bits
     try:
         fresh.rename(root)
     except OSError:  # another process was first

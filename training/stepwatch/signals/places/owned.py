@@ -1,9 +1,8 @@
-"""Folders and files that no other user of the machine can make or change.
+"""Folders and files that no other user of the machine can create or change.
 
-A path that can be guessed may be made by another user first. So a folder that is to be private is
-checked up to the root: whoever owns a folder above it, or may write there, can put another one in
-its place. The superuser is trusted, and so are sticky folders such as `/tmp`, in which users cannot
-rename what is not theirs.
+Another user may create a guessable path first. So a private folder is checked up to the root: the
+owner or writer of a folder above it can put another one in its place. The superuser is trusted, and
+so are sticky folders such as `/tmp`, in which users can only rename their own files.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ PRIVATE_MODE = 0o700
 _PARENT_MODE = 0o755
 _MOST_LINKS = 40
 _WHOLE_MACHINE = 1 << 32
-"""Users that a user namespace maps which is none."""
+"""Number of users in the mapping of the initial user namespace, which maps every user."""
 
 
 def own_folder(path: Path) -> Path:
-    """Make `path` a folder of this user alone, mode 0700, if it is not one; returns it.
+    """Make `path` this user's private folder, mode 0700, if it is not one; return it.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
         PermissionError: another user owns it, or can replace it; the message says which path.
     """
     _make(_checked(path))
@@ -53,7 +52,7 @@ def _make(path: Path) -> None:
 def require_writer(path: Path, users: frozenset[int]) -> None:
     """Check that only `users` and the superuser may have written a file or a folder.
 
-    The group may write: its members are those whom the owner named.
+    The group may write: the owner chose its members.
 
     Raises:
         OSError: it cannot be read.
@@ -69,9 +68,9 @@ def require_writer(path: Path, users: frozenset[int]) -> None:
 
 
 def users_of_this_process(folder: Path) -> frozenset[int]:
-    """This user's id, and the id under which `folder` stores this user's files.
+    """Return this user's id, and the id under which `folder` stores this user's files.
 
-    They differ on a file system of the network that maps the superuser to another user.
+    They differ on a network file system that maps the superuser to another user.
 
     Raises:
         OSError: the folder cannot be written.
@@ -86,12 +85,12 @@ def users_of_this_process(folder: Path) -> frozenset[int]:
 
 
 def open_new(path: Path, mode: int, folder: int | None = None) -> int:
-    """Create a file and open it to read and write; one of that name goes, a link is not followed.
+    """Create a file and open it to read and write; an old one is replaced, no link is followed.
 
-    `folder`, a descriptor, is where a relative `path` starts.
+    `folder`, a descriptor, is the start of a relative `path`.
 
     Raises:
-        OSError: the folder cannot be written, or another user keeps a file of that name there.
+        OSError: the folder cannot be written, or another user keeps a file with that name there.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path, dir_fd=folder)
@@ -100,17 +99,17 @@ def open_new(path: Path, mode: int, folder: int | None = None) -> int:
 
 
 def refusal(path: Path, reason: str) -> PermissionError:
-    """The error of a path that is not this user's; its `strerror` names path and reason."""
+    """Return the error for a path that is not this user's; `strerror` names path and reason."""
     return PermissionError(errno.EPERM, f"{path} is not this user's alone: {reason}")
 
 
 def _checked(path: Path) -> Path:
-    """`path` without links, once each folder and link on the way to it is known to be trusted.
+    """Return `path` without links, after checking that each folder and link on the way is trusted.
 
-    Folders that are missing end the check: no user has made them.
+    Missing folders end the check: no user has made them.
 
     Raises:
-        PermissionError: another user can replace what lies at `path`.
+        PermissionError: another user can replace the file at `path`.
     """
     trusted = {0, os.geteuid()} | _unmapped_users()
     place, links = Path("/"), 0
@@ -143,7 +142,7 @@ def _checked(path: Path) -> Path:
 
 
 def _unmapped_users() -> frozenset[int]:
-    """In a user namespace: the id that stands for users outside it, the machine's root for one."""
+    """Return ids that stand for users outside this user namespace, such as the machine's root."""
     try:
         mapped = Path("/proc/self/uid_map").read_text().split()
         if sum(int(count) for count in mapped[2::3]) >= _WHOLE_MACHINE - 1:

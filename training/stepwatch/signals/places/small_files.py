@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def read_bytes(path: Path, most: int, owner: int | None = None) -> bytes:
-    """The first `most` bytes of a regular file; where `owner` is given, of that user's alone.
+    """Return a regular file's first `most` bytes; if `owner` is set, only that user's file.
 
     It follows no link and waits at no pipe.
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to change a directory of rings: a lock that ends with its owner."""
+"""A lock for changing a ring directory, which ends with its owner."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK_SECONDS, _POLL_SECONDS = 2.0, 0.01
-"""How long a process waits for others that look for a place; one of them may be stopped."""
+"""How long a process waits for others that choose a place; one of them may be stopped."""
 
 
 @contextlib.contextmanager
 def alone_in(root: Path) -> Iterator[None]:
     """Keep other processes from choosing a place below `root` meanwhile.
 
-    The lock ends with its owner, also by kill -9. Where the filesystem has none, or somebody keeps
-    it, all goes on without.
+    The lock ends with its owner, also after kill -9. If the filesystem has no locks, or the lock is
+    not released, the caller proceeds without it.
     """
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     deadline = time.monotonic() + LOCK_SECONDS
@@ -40,9 +40,9 @@ def alone_in(root: Path) -> Iterator[None]:
 
 
 def take_turn(handle: int) -> bool:
-    """Whether this process is alone now in an open directory; the lock ends with the handle.
+    """Return whether this process now has the lock on an open directory; it ends with the handle.
 
-    It never waits. A filesystem without locks has no turns: whoever asks has one.
+    It never waits. On a filesystem without locks every caller gets True.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

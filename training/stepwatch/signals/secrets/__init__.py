@@ -1,4 +1,4 @@
-"""Which settings and texts hold secrets, and the same texts without them."""
+"""Finds settings and texts that hold secrets, and withholds the secrets."""
 
 from .names import is_secret_name
 from .texts import WITHHELD, holds_secret, known_secrets, without_secrets

@@ -1,4 +1,4 @@
-"""Which names of settings say that their values are secrets. Pure."""
+"""Finds setting names that announce a secret value. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALWAYS = frozenset(
         "privatekey",
     ]
 )
-"""Words of which a name may hold none, wherever they stand."""
+"""Words that mark a secret anywhere in a name."""
 _AT_ITS_END = frozenset(["auth", "cookie", "cookies"])
 _PASSES = frozenset(["forward", "backward", "first", "second", "single", "multi", "per"])
 """Words before `pass` that make it no password."""
@@ -60,9 +60,9 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def is_secret_name(name: str, *, is_number: bool) -> bool:
-    """Whether a setting of a dotted name may be a secret, or lie in something that is one.
+    """Return whether a setting with a dotted name may be a secret, or lie inside one.
 
-    A number is no token: `flops_per_token` is one, and `pad_token` too where it is a number.
+    A number is no token: `flops_per_token` is none, nor is `pad_token` if it is a number.
 
     >>> [is_secret_name(each, is_number=False) for each in ("s3.secret.id", "hubToken", "sort_key")]
     [True, True, False]
@@ -76,7 +76,7 @@ def _is_secret(part: str, is_number: bool) -> bool:
         return False
     if not _ALWAYS.isdisjoint(words) or words[-1] in _AT_ITS_END:
         return True
-    if words[-1] == "data":  # `client-key-data` of a kubeconfig
+    if words[-1] == "data":  # `client-key-data` in a kubeconfig
         words = words[:-1] or words
     previous = words[-2] if len(words) > 1 else ""
     if words[-1] == "key":

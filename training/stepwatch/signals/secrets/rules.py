@@ -1,4 +1,4 @@
-"""What secrets of well-known services and tools look like: the rules of `rules.toml`."""
+"""The forms of secrets from well-known services and tools: the rules in `rules.toml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECRET = "secret"
 
 
 class Rule(NamedTuple):
-    """A form of secrets: its name in the text that takes their place, and the pattern's source.
+    """A form of secrets: its name in the replacement text, and the pattern's source.
 
     A text without any of `keywords` (lower case) does not match.
     """
@@ -24,11 +24,11 @@ class Rule(NamedTuple):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern; most rules are never needed in a process."""
+        """The compiled pattern; a process never needs most rules."""
         return _compiled(self.source)
 
     def withheld(self, text: str) -> str:
-        """`text` with every secret of this form replaced by the name of the form."""
+        """Return `text` with every secret in this form replaced by the form's name."""
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, match: re.Match[str]) -> str:
@@ -44,7 +44,7 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """All rules, read at the first use: a trainer that describes nothing does not pay for them."""
+    """Return all rules, read at the first use: a trainer without descriptions skips them."""
     document = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return tuple(
         Rule(item["name"], tuple(item["keywords"]), item["pattern"]) for item in document["rule"]
@@ -52,6 +52,6 @@ def rules() -> tuple[Rule, ...]:
 
 
 def rules_for(text: str) -> list[Rule]:
-    """The rules that may match a text, by their keywords."""
+    """Return the rules that may match a text, by their keywords."""
     lower = text.lower()
     return [rule for rule in rules() if any(word in lower for word in rule.keywords)]

@@ -9,7 +9,7 @@ from .names import is_secret_name
 from .rules import rules_for
 
 WITHHELD = "(withheld)"
-"""In place of a value whose name says that it is a secret."""
+"""Replaces a value whose name announces a secret."""
 _ASSIGNED = re.compile(
     r"(?<![\w.-])([A-Za-z_][\w.-]{0,80})[\"']?\s{0,3}([=:])\s{0,3}([\"']?)(?=[^\s\"'])"
 )
@@ -17,25 +17,25 @@ _FLAG = re.compile(
     r"(?:(?<=[\s\[(\"'])|^)--?([A-Za-z][\w-]{1,60})"
     r"(?:[ =]|[\"']?,\s?[\"']?)(?!-)([^\s,\])\"']{1,2000})"
 )
-"""A flag of a command line and its value, in one text or as two words of a list."""
+"""A flag in a command line and its value, in one text or as two words in a list."""
 _PAIR = re.compile(
     r"[\[(][\"']?([A-Za-z_][\w.-]{0,80})[\"']?, ?([\"']?)([^\[\](),]{1,2000})(?=[\])])"
 )
-"""A list or tuple of a name and its value."""
+"""A list or tuple with a name and its value."""
 _NUMBER = re.compile(r"[+-]?[\d.,]{1,12}(?:e[+-]?\d{1,3})?[\"',;)}\]]{0,4}(?:\s|$)", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
-"""Variables of shells whose names only look like a password's."""
+"""Shell variables whose names only look like a password's."""
 _LEAST_KNOWN = 6
-"""A shorter value of a variable may be part of any word."""
+"""A variable's shorter value may be part of any word."""
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a text has the form of a secret, or holds one, whatever its name is."""
+    """Return whether a text has the form of a secret, or holds one, under any name."""
     return any(rule.pattern.search(text) for rule in rules_for(text))
 
 
 def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of variables whose names say that they are secrets, the longest first."""
+    """Return the values of variables whose names announce secrets, the longest first."""
     values = {
         value
         for name, value in environ.items()
@@ -47,10 +47,10 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """One line of text without its secrets and without all of `secrets`; it says what was withheld.
+    """Return one line of text without its secrets and `secrets`; it names the withheld form.
 
-    A value that is assigned to the name of a secret is withheld to the end of the line: it may be
-    of any form. Numbers are kept.
+    A value that is assigned to a secret's name is withheld to the end of the line: it may have any
+    form. Numbers are kept.
 
     >>> without_secrets("PermissionError: s3://me:hush@host/x")
     'PermissionError: s3(withheld: password)host/x'
@@ -73,7 +73,7 @@ def _without_forms(text: str) -> str:
 
 
 def _withheld_value(match: re.Match[str]) -> str:
-    """A match of a name and a value, its last group, which goes if the name is a secret's."""
+    """Return a name-value match, without its last group, the value, if the name is a secret's."""
     value = match[match.re.groups]
     if not is_secret_name(match[1], is_number=_is_number(value)):
         return match[0]
@@ -81,5 +81,5 @@ def _withheld_value(match: re.Match[str]) -> str:
 
 
 def _is_number(text: str) -> bool:
-    """Whether `text` begins with a number short enough to count something."""
+    """Return whether `text` begins with a number short enough to be a count."""
     return _NUMBER.match(text) is not None

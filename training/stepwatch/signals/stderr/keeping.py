@@ -4,10 +4,10 @@
     after     fd 2 ──▶ pipe ──▶ relay ────▶ the same terminal, pipe or file
                                   └───────▶ last lines, beside the rings
 
-What is written to fd 2 by any library, and by children, passes through. Where stderr is a terminal
-a pseudoterminal stands in for the pipe, so that it stays one. This process holds the reading end
-too: no write can fail because the relay ended, and a thread that waits for that puts the old stderr
-back and passes on what was left.
+Everything that a library or a child writes to fd 2 passes through. If stderr is a terminal, a
+pseudoterminal replaces the pipe, so that it stays one. This process holds the reading end too: no
+write can fail because the relay ended. A thread that waits for the relay's end restores the old
+stderr and passes the remaining bytes on.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _kept_by = 0
 
 
 def keep_stderr() -> bool:
-    """Keep the last lines that this process writes to stderr from now on; whether that works.
+    """Keep the last lines that this process writes to stderr from now on; return whether it works.
 
     Call it before other threads are started: it forks. A second call changes nothing, nor does one
-    where `STEPWATCH_STDERR` is 0, stepwatch is disabled, or stderr is closed.
+    with `STEPWATCH_STDERR` 0, with stepwatch disabled, or with stderr closed.
     """
     global _kept_by
     disabled = os.environ.get(places.ENV_DISABLE, "0") not in ("", "0")
@@ -51,7 +51,7 @@ def keep_stderr() -> bool:
         return True
     try:
         _keep()
-    except OSError:  # no descriptor, no process: stderr stays what it was
+    except OSError:  # no descriptor, no process: stderr stays unchanged
         return False
     _kept_by = os.getpid()
     return True
@@ -81,24 +81,24 @@ def _keep() -> None:
 
 
 def _channel(original: int) -> tuple[int, int]:
-    """Two ends, to read from and to write to, of the same nature as `original`.
+    """Return two ends, to read from and to write to, of the same kind as `original`.
 
     Raises:
-        OSError: there are no more.
+        OSError: no more are available.
     """
     if os.isatty(original):
         source, written = os.openpty()
-        tty.setraw(written)  # every byte passes as it is
+        tty.setraw(written)  # every byte passes unchanged
         follow_size(original, written)
         return source, written
     source, written = os.pipe()
-    with contextlib.suppress(OSError):  # its user has many pipes; the usual 64 KB will do
+    with contextlib.suppress(OSError):  # the user has many pipes; the usual 64 KB suffice
         fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return source, written
 
 
 def _start(ends: Ends) -> None:
-    """Start the relay as a grandchild, so that whoever waits for children meets none of it.
+    """Start the relay as a grandchild, so that a wait for children never meets it.
 
     Raises:
         OSError: there are too many processes.
@@ -112,7 +112,7 @@ def _start(ends: Ends) -> None:
         if os.fork() == 0:
             _serve(ends, writer)
     finally:
-        os._exit(0)  # neither the handlers nor the buffers of the process that was forked
+        os._exit(0)  # neither handlers nor buffers of the forked process
 
 
 def _serve(ends: Ends, writer: kept.Writer) -> None:
@@ -137,21 +137,21 @@ def _store_of(writer: kept.Writer) -> Store:
 
 
 def _leave(watched: int, original: int) -> None:
-    """Write to the terminal itself again, once it shows what was written: a prompt comes next."""
+    """Write to the terminal itself again, once it shows all output: a prompt comes next."""
     with contextlib.suppress(OSError):
         os.dup2(original, _STDERR)
         select.select([watched], [], [], _LEAVE_SECONDS)
 
 
 def _take_over(watched: int, source: int, original: int) -> None:
-    """Wait for the end of the relay, pass on what it left, and put the old stderr back.
+    """Wait for the relay's end, pass its remaining bytes on, and restore the old stderr.
 
-    What is written in the moment of the change may come before what was written just before it.
+    Output during the switch may appear before output that was written just before it.
     """
-    with contextlib.suppress(OSError):  # somebody closed descriptors that are not theirs
+    with contextlib.suppress(OSError):  # another code closed descriptors that are not its own
         os.read(watched, 1)
         while select.select([source], [], [], 0.0)[0] and (data := os.read(source, _PIPE_BYTES)):
             pass_on(data, original)
         os.dup2(original, _STDERR)
-        while data := os.read(source, _PIPE_BYTES):  # of children, which have the pipe for good
+        while data := os.read(source, _PIPE_BYTES):  # from children, which keep the pipe
             pass_on(data, original)

@@ -1,9 +1,9 @@
-"""The file that holds a process's last lines: where it lies, and how it is written and read.
+"""The file with a process's last lines: its path, and how it is written and read.
 
     <user's ring directory>/.stderr/<pid namespace>-<pid>-<start>    mode 0600, JSON
 
-A ring names the same three numbers, so whoever reads it finds the lines. Readers trust nothing in
-it but its owner.
+A ring names the same three numbers, so its reader finds the lines. Readers trust only the file's
+owner, not its content.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .lines import KEPT_CHARACTERS, KEPT_LINES
 
 FOLDER = ".stderr"
 OLD_SECONDS = 3600.0
-"""A file that was not written for so long is removed once its process has ended."""
+"""Age at which a file is removed once its process has ended."""
 MOST_FILES = 256
-"""Of more files of one user the oldest are removed: 4 MB at the most, as a rule 0.1 MB."""
+"""Most files for one user; the oldest are removed: at most 4 MB, usually 0.1 MB."""
 _MOST_BYTES = 1 << 17
 
 
 class Writer(NamedTuple):
-    """The process whose lines they are: its pid, when it began in clock ticks, and where."""
+    """The process that wrote the lines: pid, start in clock ticks, and pid namespace."""
 
     namespace: int
     pid: int
@@ -40,29 +40,29 @@ class Writer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of its file."""
+        """Its file's name."""
         return f"{self.namespace}-{self.pid}-{self.start}"
 
 
 class Kept(NamedTuple):
-    """Last lines, oldest first; `final` once nobody has the process's stderr open any more."""
+    """Last lines, oldest first; `final` once no process has the stderr open any more."""
 
     lines: tuple[str, ...]
     final: bool
 
 
 def this_process() -> Writer:
-    """The process that calls this."""
+    """Return the calling process."""
     pid = os.getpid()
     return Writer(pid_namespace(), pid, start_ticks(pid))
 
 
 def make_folder(root: Path) -> Path:
-    """The folder for files of this user below ring directory `root`, with old ones removed.
+    """Create the folder for this user's files below ring directory `root`; remove old files.
 
     Raises:
-        OSError: it cannot be made.
-        RingError: the user's ring directory cannot be made.
+        OSError: it cannot be created.
+        RingError: the user's ring directory cannot be created.
     """
     folder = own_directory(root) / FOLDER
     with contextlib.suppress(FileExistsError):
@@ -75,18 +75,18 @@ def write(path: Path, record: Kept) -> None:
     """Write the file at once.
 
     Raises:
-        OSError: the folder is full or gone.
+        OSError: the folder is full or removed.
     """
     replace(path, json.dumps(record._asdict()).encode(), mode=0o600)
 
 
 def read(path: Path, owner: int | None = None) -> Kept:
-    """Read the file, of user id `owner` alone where one is given.
+    """Read the file, only from user id `owner` if it is set.
 
     Raises:
-        FileNotFoundError: there is none: nobody keeps the lines of that process.
+        FileNotFoundError: there is none: that process's lines are not kept.
         OSError: it cannot be read.
-        ValueError: it is none of ours.
+        ValueError: it has another format.
     """
     document = json.loads(read_bytes(path, _MOST_BYTES, owner))
     if not isinstance(document, dict) or not isinstance(document.get("lines"), list):
@@ -96,7 +96,7 @@ def read(path: Path, owner: int | None = None) -> Kept:
 
 
 def _shown(line: object) -> str:
-    """A line as far as it may be shown on a terminal, whoever wrote the file."""
+    """Return a line that is safe to show on a terminal, for a file by any writer."""
     return plain_line(str(line))[:KEPT_CHARACTERS]
 
 
@@ -113,8 +113,8 @@ def _sweep(folder: Path) -> None:
 
 
 def _lives(name: str) -> bool:
-    """Whether the process behind a file may live: one of another pid namespace always may."""
-    namespace, _, process = name.lstrip(".").partition("-")  # one that is half written is hidden
+    """Return whether a file's process may live: one in another pid namespace always may."""
+    namespace, _, process = name.lstrip(".").partition("-")  # an unfinished file is hidden
     pid, _, start = process.partition("-")
     if namespace != str(pid_namespace()):
         return True

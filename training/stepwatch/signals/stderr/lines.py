@@ -1,4 +1,4 @@
-"""From the newest bytes of stderr to lines that may be stored and shown. Pure."""
+"""Turns the newest stderr bytes into lines that may be stored and shown. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from stepwatch.signals.secrets import WITHHELD, without_secrets
 
 KEPT_LINES = 40
 KEPT_CHARACTERS = 300
-"""Of a line that is longer the beginning is kept."""
+"""Only the first characters of a longer line are kept."""
 _MOST_READ = 4096
-"""Characters of a line that are searched for secrets; the rest is left out before."""
+"""Characters in a line that are searched for secrets; the rest is dropped before."""
 _BREAKS = re.compile(rb"[\r\n]+")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}\x07?|.?)")
-"""Sequences of ECMA-48 that move the cursor and colour the text."""
+"""ECMA-48 sequences that move the cursor and colour the text."""
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
 def last_lines(data: bytes, cut: bool, secrets: Iterable[str] = ()) -> list[str]:
-    """The last lines of `data` without secrets and control bytes, at most `KEPT_LINES`.
+    """Return the last lines in `data` without secrets and control bytes, at most `KEPT_LINES`.
 
-    `cut`: bytes before `data` are gone, so its first line may begin within a secret and is left
-    out. A progress bar that returns to the beginning of its line is a line each time.
+    `cut`: earlier bytes than `data` are lost, so its first line may begin within a secret and is
+    left out. A progress bar that returns to its line's beginning is a line each time.
 
     >>> last_lines(b"half\\nstep 1\\rstep 2\\nOSError: \\x1b[31mno\\x1b[0m", cut=True)
     ['step 1', 'step 2', 'OSError: no']
@@ -36,16 +36,15 @@ def last_lines(data: bytes, cut: bool, secrets: Iterable[str] = ()) -> list[str]
 
 def _harmless(part: bytes, secrets: tuple[str, ...]) -> str:
     text = part.decode("utf-8", "replace")[:_MOST_READ]
-    # Before and after sequences are taken out: one may end the word that a secret comes after, and
-    # one may stand within a secret.
+    # Before and after sequences are removed: a sequence may end the word before a secret, and a
+    # sequence may be within a secret.
     text = without_secrets(_ESCAPES.sub("\x1b", text), secrets)
     text = plain_line(text.replace("\x1b", ""))
     return without_secrets(text, secrets)[:KEPT_CHARACTERS]
 
 
 def _without_keys(lines: list[str]) -> list[str]:
-    """`lines` with those of keys in PEM form (RFC 7468) withheld, also where the beginning or the
-    end of one is missing."""
+    """Return `lines` with PEM key lines (RFC 7468) withheld, even without a key's start or end."""
     inside = False
     for index, line in enumerate(lines):
         if _KEY_ENDS in line and not inside:

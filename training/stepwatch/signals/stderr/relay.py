@@ -1,7 +1,7 @@
 """The process between another one and its stderr: passes every byte on and keeps the last lines.
 
-It ends when nobody has the other end open any more. What it stores is without secrets; its own
-memory holds the newest `KEPT_BYTES` as they came.
+It ends when no process has the other end open any more. Its stored lines are without secrets; its
+own memory holds the newest `KEPT_BYTES` unchanged.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import NamedTuple
 
 KEPT_BYTES = 1 << 14
 STORE_SECONDS = 0.5
-"""Lines are stored so long after they came at the latest; at the end, at once."""
+"""Longest time until received lines are stored; at the end, at once."""
 _CHUNK = 1 << 16
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
-"""What ends a whole process group or job step, whose last lines are still to come."""
+"""Signals that end a whole process group or job step, whose last lines are still to come."""
 _KEPT_OPEN = 6
 
 Store = Callable[[bytes, bool, bool], None]
-"""Stores the newest bytes: (bytes, whether earlier ones are gone, whether nothing follows)."""
+"""Stores the newest bytes: (bytes, whether earlier ones are lost, whether nothing follows)."""
 
 
 class Ends(NamedTuple):
-    """Descriptors of a relay: where it reads, where it passes on, and what its end closes."""
+    """A relay's descriptors: the source, the target, and one that its end closes."""
 
     source: int
     target: int
@@ -37,7 +37,7 @@ class Ends(NamedTuple):
 
 
 def detach(ends: Ends) -> Ends:
-    """Leave the session of the process that forked this one, its signals and its descriptors."""
+    """Detach from the session, the signals and the descriptors of the parent process."""
     os.setsid()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -73,12 +73,12 @@ def relay(ends: Ends, store: Store) -> None:
 
 
 def pass_on(data: bytes, target: int) -> None:
-    """Write all of `data`; what the target refuses (a closed pipe, a full disk) is lost."""
+    """Write all `data`; bytes that the target refuses (a closed pipe, a full disk) are lost."""
     remaining = memoryview(data)
     while len(remaining):
         try:
             remaining = remaining[os.write(target, remaining) :]
-        except BlockingIOError:  # somebody else made it non-blocking
+        except BlockingIOError:  # another process made it non-blocking
             poll = select.poll()
             poll.register(target, select.POLLOUT)
             poll.poll()
@@ -87,14 +87,14 @@ def pass_on(data: bytes, target: int) -> None:
 
 
 def follow_size(target: int, terminal: int) -> None:
-    """Give `terminal` the size of the terminal `target`."""
+    """Set `terminal` to the size of the terminal `target`."""
     with contextlib.suppress(OSError):
         size = fcntl.ioctl(target, termios.TIOCGWINSZ, bytes(8))
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
 
 
 def _read(source: int) -> bytes:
-    """The next bytes; none at the end, which a terminal reports as an error."""
+    """Return the next bytes; none at the end, which a terminal reports as an error."""
     try:
         return os.read(source, _CHUNK)
     except OSError:
