@@ -3,8 +3,8 @@
     header   identity, clock pair, live lines, head, layout of slots   4096 bytes
     slots    fixed-size records, each with its number and a CRC        capacity x 128 bytes
 
-The writer makes no system call and never waits. A reader may start late, die and come back; it
-sees what it missed (`overruns`) and what it cannot trust (`torn`).
+The writer makes no system call and never waits. A reader may start late, die and restart; it counts
+records that it missed (`overruns`) and records that it cannot trust (`torn`).
 """
 
 from stepwatch.signals.places.directories import (

@@ -1,10 +1,10 @@
-"""Copies of rings whose ranks have ended: the bytes of the ring, compressed, in a file of its own.
+"""Copies of rings whose ranks have ended: the ring's bytes, compressed, in their own file.
 
 Slots that were never written are left out, and read as zeros.
 
     <folder>/<job>/<attempt>/<rank>.ring.z    zlib
 
-A `RingReader` reads a copy as it reads a ring.
+A `RingReader` reads a copy like a ring.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ COPY_SUFFIX = ".ring.z"
 _MOST_BYTES = HEADER_SIZE + MAX_CAPACITY * SLOT_SIZE
 _AT_ONCE = 1 << 20
 _FAST = 1
-"""Level of zlib: most of a ring is zeros or numbers that differ little."""
+"""zlib's level: most of a ring is zeros or numbers that differ little."""
 
 
 def is_copy(name: str) -> bool:
-    """Whether a file of that name is a copy of a ring."""
+    """Return whether a file name belongs to a copy of a ring."""
     return name.endswith(COPY_SUFFIX)
 
 
 def copy_path(folder: Path, job: str, attempt: int, rank: int) -> Path:
-    """Where the copy of a ring lies; a later ring of the same place replaces it."""
+    """Return the path for a ring's copy; a later ring at the same place replaces it."""
     return folder / job / str(attempt) / f"{rank}{COPY_SUFFIX}"
 
 
 def compressed(file: int, size: int) -> bytes:
-    """The first `size` bytes of an open ring as a copy holds them.
+    """Return an open ring's first `size` bytes in the form of a copy.
 
     Raises:
         OSError: it cannot be read.
@@ -45,7 +45,7 @@ def compressed(file: int, size: int) -> bytes:
 
 
 def open_copy(path: Path, flags: int) -> int:
-    """A descriptor of the ring in a copy, which is in memory alone; `flags` open the copy.
+    """Return a descriptor for the ring in a copy, in memory only; `flags` open the copy.
 
     Raises:
         OSError: the copy cannot be opened, or there is no memory.

@@ -1,7 +1,7 @@
-"""The file of a ring: made whole, closed to writers, and made anew where it was lost.
+"""A ring's file: created whole, closed to writers, and replaced when it was lost.
 
 Its mode is 0400: the rank writes through the mapping that it made first. So no program of the same
-user cuts the file by accident; the superuser, and whoever changes the mode, still can.
+user cuts the file by accident; the superuser, and a user who changes the mode, still can.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAILED = (1 << 64) - 1
 
 
 class FileCondition(enum.Enum):
-    """What became of the file of a ring; the value says so in a sentence."""
+    """The condition of a ring's file; the value states it in a sentence."""
 
     WHOLE = "kept"
     REMOVED = "removed"
@@ -31,9 +31,9 @@ class FileCondition(enum.Enum):
 
 @contextlib.contextmanager
 def new_file(path: Path, size: int) -> Iterator[int]:
-    """A new file of `size` bytes, open to read and write, that gets its name at the end.
+    """Open a new file with `size` bytes, to read and write, that gets its name at the end.
 
-    All of its blocks are there: a store into a hole of a full file system would end the process.
+    All its blocks are allocated: a store into a hole in a full file system would end the process.
 
     Raises:
         OSError: the folder cannot be written, or the file system is full.
@@ -59,12 +59,12 @@ def renew(mapped: mmap.mmap, content: bytes | None, path: Path) -> None:
     It holds `content`. If that is None, the file behind `mapped` is whole and is copied.
 
     Raises:
-        OSError: no file can be made; with `content`, `mapped` is private memory then.
+        OSError: no file can be created; with `content`, `mapped` is private memory then.
     """
     try:
         with new_file(path, len(mapped)) as handle, mmap.mmap(handle, len(mapped)) as fresh:
             map_over = _mapper(mapped)
-            # From here on nothing gives up the interpreter's lock on purpose.
+            # From here on no call releases the interpreter's lock on purpose.
             fresh[:] = mapped[:] if content is None else content
             map_over(handle, mmap.MAP_SHARED)
     except OSError:
@@ -75,8 +75,8 @@ def renew(mapped: mmap.mmap, content: bytes | None, path: Path) -> None:
 
 
 def _mapper(mapped: mmap.mmap) -> Callable[[int, int], None]:
-    """What puts a file, or memory (-1), in place of what `mapped` shows; it raises OSError."""
-    import ctypes  # here alone: most ranks never need it
+    """Return a function that maps a file, or memory (-1), over `mapped`; it raises OSError."""
+    import ctypes  # imported only here: most ranks never need it
 
     libc = ctypes.PyDLL(None, use_errno=True)  # unlike CDLL it keeps the interpreter's lock
     libc.mmap.restype = ctypes.c_size_t

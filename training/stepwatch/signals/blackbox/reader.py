@@ -23,11 +23,11 @@ from .slots import RingSlots, are_whole, by_kind, is_whole, rows_of
 
 
 class RingRows(NamedTuple):
-    """What one read brought.
+    """The result of one read.
 
-    `rows` maps each kind seen to an array of `records.DTYPES[kind]`; `next_seq` is where the next
-    read starts; `overruns` counts records overwritten unread, `torn` those whose CRC was wrong.
-    Records of kinds that the reader does not know are counted in `RingReader.unknown_kinds`.
+    `rows` maps each kind seen to an array with `records.DTYPES[kind]`; `next_seq` is the start of
+    the next read; `overruns` counts records overwritten unread, `torn` those with a wrong CRC.
+    `RingReader.unknown_kinds` counts records with kinds that the reader does not support.
     """
 
     rows: dict[Kind, Rows]
@@ -46,9 +46,9 @@ class TakenSlots(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What a ring shows of its rank now, beside its records.
+    """A ring's live lines, next to its records.
 
-    `heartbeat_ns` and `hook_errors` are as `RingReader` has them, `head` too.
+    `heartbeat_ns`, `hook_errors` and `head` are as in `RingReader`.
     """
 
     live: LiveLine
@@ -62,18 +62,18 @@ class Lines(NamedTuple):
 class RingReader:
     """Reads one ring file from outside the rank.
 
-    It reads with `pread` and maps nothing: a mapped file that somebody truncates kills its reader
-    (SIGBUS). What is missing then reads as zeros, and `is_replaced` says so. Slots are decoded by
-    field name, as the ring describes them: its writer may be of another version. `layout_condition`
-    says whether it does; `unknown_kinds` counts whole records of kinds that are not known here.
-    The path may be that of a copy (`copies`): it is then unpacked into memory.
+    It reads with `pread` and maps nothing: truncating a mapped file kills its reader (SIGBUS).
+    Missing bytes then read as zeros, and `is_replaced` reports it. Slots are decoded by field name,
+    as the ring describes them: its writer may have another version. `layout_condition` says whether
+    the ring describes them; `unknown_kinds` counts whole records with unknown kinds. The path may
+    be a copy's (`copies`): it is then unpacked into memory.
 
     With `below`, a directory above `path`, no link between the two is followed: users write there,
     and a reader may be root.
 
     Raises:
         RingError: the file cannot be opened, is not a ring, is shorter than it says, is reached
-            through a link, or is of a later version and does not describe its slots.
+            through a link, or has a later version and does not describe its slots.
     """
 
     def __init__(self, path: Path, below: Path | None = None) -> None:
@@ -96,7 +96,7 @@ class RingReader:
             raise RingError(f"cannot read the ring {path}: {file_problem(error)}") from error
 
     def _refuse_links(self, below: Path | None) -> None:
-        # The kernel tells what it opened: a path checked before may change until it is opened.
+        # The kernel reports the opened file: a path checked before may change until it is opened.
         if below is None or self.path == below:
             return
         target = os.readlink(f"/proc/self/fd/{self._file}")
@@ -116,7 +116,7 @@ class RingReader:
 
     @property
     def owner(self) -> int:
-        """User id that the file belongs to."""
+        """User id of the file's owner."""
         return os.fstat(self._file).st_uid
 
     def refresh_identity(self) -> Identity:
@@ -133,7 +133,7 @@ class RingReader:
         return layout.unpack_identity(header, described=described)
 
     def is_replaced(self) -> bool:
-        """Whether the path now names another file, or none, or the file was cut short."""
+        """Return whether the path now names another file, or none, or the file was truncated."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -161,19 +161,19 @@ class RingReader:
         return self._word(layout.HOOK_ERRORS_AT)
 
     def live(self) -> LiveLine:
-        """The live line of this moment."""
+        """Return the current live line."""
         return layout.unpack_live(*self._words(layout.LIVE_AT, 2))
 
     def collective(self) -> CollectiveLine:
-        """The collective line of this moment."""
+        """Return the current collective line."""
         return layout.unpack_collective(*self._words(layout.COLLECTIVE_AT, 3))
 
     def device(self) -> DeviceLine:
-        """The device line of this moment; of state `UNKNOWN` where no device is timed."""
+        """Return the current device line; with state `UNKNOWN` if no device is timed."""
         return layout.unpack_device(*self._words(layout.DEVICE_AT, 3))
 
     def lines(self) -> Lines:
-        """All lines of this moment, at the cost of one where the rank does not write meanwhile."""
+        """Return all current lines, at the cost of one if the rank does not write meanwhile."""
         size = layout.CLOSED_AT - layout.LIVE_AT
         block = self._bytes(layout.LIVE_AT, size)
         if block != self._bytes(layout.LIVE_AT, size):
@@ -199,16 +199,16 @@ class RingReader:
         )
 
     def read(self, next_seq: int = 1, limit: int = 65_536) -> RingRows:
-        """Read records from number `next_seq` on, at most `limit` of them.
+        """Read records from number `next_seq` on, at most `limit`.
 
-        A cursor past the head (the ring is not the one it was made for) starts over.
+        A cursor past the head (for another ring than this one) restarts at the beginning.
         """
         result = self.take(next_seq, limit)
         rows = {kind: rows_of([slots]) for kind, slots in result.slots.items()}
         return RingRows(rows, result.next_seq, result.overruns, result.torn)
 
     def take(self, next_seq: int = 1, limit: int = 65_536) -> TakenSlots:
-        """Like `read`, but the records stay as they are: `rows_of` converts those of many rings."""
+        """Like `read`, but without conversion: `rows_of` converts the records of many rings."""
         head = self.head
         first = next_seq if 1 <= next_seq <= head + 1 else 1
         oldest = max(first, head - self.identity.capacity + 1)
@@ -229,7 +229,7 @@ class RingReader:
                 else:
                     torn += 1
         readable = {Kind(kind): self._slots(kind, raw) for kind, raw in slots.items()
-                 if kind in self._converters}  # fmt: skip
+                    if kind in self._converters}  # fmt: skip
         unreadable = (block for kind, raw in slots.items() if kind not in readable for block in raw)
         self.unknown_kinds += sum(map(len, unreadable)) // layout.SLOT_SIZE
         return TakenSlots(readable, last + 1 if last >= oldest else oldest, overruns, torn)
@@ -238,7 +238,7 @@ class RingReader:
         return RingSlots(self.identity.rank, self._converters[kind], b"".join(raw))
 
     def copy(self) -> bytes:
-        """The whole ring as a copy of it holds it (`copies`).
+        """Return the whole ring in the form of a copy (`copies`).
 
         Raises:
             OSError: it cannot be read.
@@ -293,8 +293,10 @@ def _one_by_one(first: int, chunk: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def find_rings(root: Path) -> Iterator[Path]:
-    """Ring files, and copies of rings, below `root`, which is a ring directory, a job's or an
-    attempt's part of it."""
+    """Yield ring files, and copies of rings, below `root`.
+
+    `root` is a ring directory, or a job's or an attempt's part of it.
+    """
     if root.is_file():
         yield root
         return

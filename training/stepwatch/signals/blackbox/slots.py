@@ -1,6 +1,6 @@
-"""Slots of rings as they lie there: checked together, and turned into rows together.
+"""Unconverted ring slots: checked together, and turned into rows together.
 
-To check and convert the slots of eight rings one by one takes five times as long.
+Checking and converting the slots of eight rings one by one takes five times as long.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _FRAME = np.dtype(
         "itemsize": SLOT_SIZE,
     }
 )
-"""What every slot begins and ends with."""
+"""The start and the end of every slot."""
 
 
 class RingSlots(NamedTuple):
-    """Whole slots of one kind that one ring held, one after the other, and how to convert them."""
+    """One ring's whole slots of one kind, one after the other, and their converter."""
 
     rank: int
     convert: Converter
@@ -41,7 +41,7 @@ class RingSlots(NamedTuple):
 
 
 def rows_of(ring_slots: Sequence[RingSlots]) -> Rows:
-    """Rows of slots of one kind, in their order."""
+    """Return rows from slots of one kind, in order."""
     parts = []
     for _, alike in groupby(ring_slots, key=lambda slots: id(slots.convert)):
         group = list(alike)
@@ -54,7 +54,7 @@ def rows_of(ring_slots: Sequence[RingSlots]) -> Rows:
 
 
 def are_whole(chunk: bytes, first: int) -> bool:
-    """Whether a chunk holds records `first`, `first` + 1, ... and none is torn."""
+    """Return whether a chunk holds records `first`, `first` + 1, ... and none is torn."""
     slots = np.frombuffer(chunk, _FRAME)
     if not np.array_equal(slots["seq"], np.arange(first, first + len(slots), dtype=np.uint64)):
         return False
@@ -66,12 +66,12 @@ def are_whole(chunk: bytes, first: int) -> bool:
 
 
 def is_whole(slot: bytes) -> bool:
-    """Whether one slot is not torn."""
+    """Return whether one slot is not torn."""
     return zlib.crc32(slot[:_CRC_AT]) == int.from_bytes(slot[_CRC_AT:], "little")
 
 
 def by_kind(chunk: bytes) -> Iterator[tuple[int, bytes]]:
-    """The slots of a chunk, kind by kind."""
+    """Yield a chunk's slots, kind by kind."""
     kinds = np.frombuffer(chunk, _FRAME)["kind"]
     slots = np.frombuffer(chunk, np.uint8).reshape(-1, SLOT_SIZE)
     for kind in dict.fromkeys(kinds.tolist()):

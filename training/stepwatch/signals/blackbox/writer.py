@@ -23,11 +23,12 @@ _HEADER, _SLOT, _HEAD = layout.HEADER_SIZE, layout.SLOT_SIZE, layout.HEAD_AT // 
 
 
 class RingWriter:
-    """Writes records and live lines of one rank.
+    """Writes one rank's records and live lines.
 
-    The file appears under its final name only when it is complete. All of its blocks are allocated
-    before it is mapped: a store into a hole of a full filesystem would kill the trainer (SIGBUS).
-    `heartbeat_ns`, a monotonic moment, stands in it from the start: others tell by it who lives.
+    The file appears under its final name only when it is complete. All its blocks are allocated
+    before it is mapped: a store into a hole in a full filesystem would kill the trainer (SIGBUS).
+    `heartbeat_ns`, a monotonic moment, is in it from the start: other processes use it to detect a
+    living rank.
 
     Raises:
         RingError: the directory or file cannot be created, or the filesystem is full.
@@ -65,12 +66,12 @@ class RingWriter:
         self.words[layout.HEARTBEAT_AT // 8] = monotonic_ns
 
     def set_device(self, line: DeviceLine) -> None:
-        """Publish what the device was last seen at; only one thread at a time may."""
+        """Publish the device's last known work; only one thread at a time may."""
         index = layout.DEVICE_AT // 8
         self.words[index], self.words[index + 1], self.words[index + 2] = layout.pack_device(line)
 
     def set_hook_errors(self, count: int) -> None:
-        """Publish how many hook errors were swallowed so far."""
+        """Publish the number of hook errors so far."""
         self.words[layout.HOOK_ERRORS_AT // 8] = count
 
     def set_identity(self, identity: Identity) -> None:
@@ -80,10 +81,10 @@ class RingWriter:
         self._map[: len(raw)] = raw
 
     def move(self, path: Path, identity: Identity) -> None:
-        """Go on at `path` as `identity`; what was written stays, and so does a reader's place.
+        """Continue at `path` as `identity`; written records stay, and so does a reader's position.
 
         Raises:
-            OSError: the directory cannot be written; the ring stays what and where it was.
+            OSError: the directory cannot be written; the ring stays unchanged.
         """
         previous = self.identity
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -97,24 +98,24 @@ class RingWriter:
             self.path = path
 
     def condition(self) -> FileCondition:
-        """What became of the file; it costs a system call, so no path of a record asks."""
+        """Return the file's condition; it costs a system call, so no record's path calls it."""
         try:
             status = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return FileCondition.REMOVED
-        except OSError:  # it says nothing of the file
+        except OSError:  # no information about the file
             return FileCondition.WHOLE
         return FileCondition.CUT if status.st_size < len(self._map) else FileCondition.WHOLE
 
     def renew(self, condition: FileCondition) -> None:
-        """Go on in a new file at `path` in place of one that was removed or cut.
+        """Continue in a new file at `path` in place of a removed or truncated one.
 
         The new file is mapped where the old one was: threads that write meanwhile notice nothing.
-        A record that one writes between copy and mapping is lost; readers count it as torn.
+        A record that a thread writes between copy and mapping is lost; readers count it as torn.
 
         Raises:
-            OSError: no file can be made. One that was cut is then replaced by memory that no reader
-                sees: the next store into it would end the process.
+            OSError: no file can be created. Memory that no reader sees then replaces a truncated
+                file: the next store into that file would end the process.
         """
         with self._moving:
             renew(self._map, self._remaining_content(condition), self.path)
@@ -122,7 +123,7 @@ class RingWriter:
                 self.words[_HEAD] = self._seq
 
     def _remaining_content(self, condition: FileCondition) -> bytes | None:
-        """What is left of a file that was cut; to look at the rest through the map is fatal."""
+        """Return a truncated file's remaining content; reading the map beyond it is fatal."""
         if condition is not FileCondition.CUT:
             return None
         content = b""

@@ -1,7 +1,7 @@
 """Record types: the fixed-size facts that ranks write and segments carry.
 
-`vocabulary` holds what their numbers stand for, `fields` what each kind consists of, `links` how a
-link to an experiment tracker fits into LIFECYCLE records.
+`vocabulary` defines their numbers, `fields` each kind's fields, `pieces` the texts that span
+several LIFECYCLE records.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from .vocabulary import (
 )
 
 UNKNOWN_RANK = -1
-"""Rank of a record that belongs to the node rather than to a rank."""
+"""The rank in a record that belongs to the node rather than to a rank."""
 UNKNOWN_FLOAT = float("nan")
 WORLD_GROUP = "0"
-"""Name of the group of all ranks in FLIGHT: torch counts its groups from 0."""
+"""Name of the group with all ranks in FLIGHT: torch counts its groups from 0."""
 
 __all__ = [
     "BODIES",
@@ -82,5 +82,5 @@ __all__ = [
 
 
 def text_bytes(text: str, size: int) -> bytes:
-    """Encode `text` as at most `size` bytes of UTF-8, cut at a character boundary."""
+    """Encode `text` as at most `size` bytes in UTF-8, cut at a character boundary."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode("utf-8")

@@ -1,13 +1,13 @@
-"""Fields of each record kind: name, type, and the value that means *unknown*.
+"""Each record kind's fields: name, type, and the value that means *unknown*.
 
-Every record starts with the fields of `COMMON`; the rest depends on its kind. Durations and
-moments are nanoseconds on the node's monotonic clock. A reader puts a field's unknown value where
-a writer of another version sends no such field, or a value that the field cannot hold: NaN in
+Every record starts with the fields in `COMMON`; the other fields depend on its kind. Durations and
+moments are nanoseconds on the node's monotonic clock. A reader uses a field's unknown value if a
+writer with another version sends no such field, or a value that the field cannot hold: NaN in
 floats, empty in texts, -1 in signed numbers. In unsigned numbers it is 0, which readers of these
-fields treat as unknown; all ones where 0 is a measurement.
+fields treat as unknown; all ones if 0 is a measurement.
 
 Segments and rings describe their fields by name, so a field may be added, removed, widened or moved
-without harm. The meaning of a name never changes: what means something else gets a new name.
+without harm. A name's meaning never changes: a new meaning gets a new name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BODIES: dict[Kind, list[_Field]] = {
     ],
     # The same step on the compute stream of the rank's device, between timing events; written once
     # the device has passed the step's end, so after the STEP row. The phases, `collective` and
-    # `pipeline_wait` are the stream's time, whether it worked or waited for the host, and add up to
+    # `pipeline_wait` are the stream's time, working or waiting for the host, and add up to
     # `duration`. `idle` is the part of a phase in which nothing was enqueued ahead: the device
     # waited for the host, or the host for the device.
     Kind.DEVICE_STEP: [
@@ -54,14 +54,14 @@ _BODIES: dict[Kind, list[_Field]] = {
         *((f"{name}_idle_seconds", "<f4", NAN) for name in PHASE_NAMES),
         ("collective_seconds", "<f4", NAN),
         ("pipeline_wait_seconds", "<f4", NAN),
-        # How far the host was ahead when it enqueued the end of the step.
+        # The host's lead when it enqueued the step's end.
         ("host_lead_seconds", "<f4", NAN),
-        # Uncertainty of where the device's clock lies on the host's.
+        # Uncertainty of the offset between the device's clock and the host's.
         ("clock_error_seconds", "<f4", NAN),
         ("boundaries", "<u2", 0),  # that were timed
-        ("flags", "<u2", 0),  # bits of `DeviceFlag`
+        ("flags", "<u2", 0),  # bits from `DeviceFlag`
     ],
-    # All collectives of one operation in one group within one step.
+    # All collectives with one operation in one group within one step.
     Kind.COLLECTIVE: [
         ("group", "<u4", 0),
         ("op", "<u2", 0),
@@ -71,8 +71,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("longest_ns", "<u8", 0),
         ("first_arrival_ns", "<u8", 0),
     ],
-    # The same calls on the compute stream: how long it stood at them, `timed` of `count`. What a
-    # collective does beside the stream's work is not in it.
+    # The same calls on the compute stream: its wait for `timed` of `count` calls. A collective's
+    # work beside the stream is not included.
     Kind.DEVICE_COLLECTIVE: [
         ("group", "<u4", 0),
         ("op", "<u2", 0),
@@ -80,11 +80,11 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("timed", "<u4", 0),
         ("exposed_seconds", "<f4", NAN),
         ("longest_seconds", "<f4", NAN),
-        # When the stream arrived at the first timed call, as near as the clocks are known.
+        # When the stream arrived at the first timed call, as exactly as the clocks are known.
         ("first_arrival_ns", "<u8", 0),
         ("clock_error_seconds", "<f4", NAN),
     ],
-    # `blocked_ns` is the part of the stall in collectives: who keeps the others waiting has least.
+    # `blocked_ns` is the stall's part in collectives: the rank for which the others wait has least.
     Kind.CHECKPOINT: [
         ("event", "<u2", 0),
         ("stall_ns", "<u8", 0),
@@ -93,8 +93,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("text", "S48", b""),
         ("blocked_ns", "<u8", 0),
     ],
-    # Sampled, and in every step in which a rank itself held values that are not finite. Replicas
-    # whose `digest` of the same step, group and part differ do not agree; group 0 is no digest.
+    # Sampled, and in every step in which a rank itself held non-finite values. Replicas with
+    # different `digest` for the same step, group and part do not agree; group 0 is no digest.
     Kind.NUMERICS: [
         ("source", "<u2", 0),
         ("nonfinite", "<u4", 0),
@@ -103,7 +103,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("digest_part", "<u4", 0),
         ("text", "S40", b""),
     ],
-    # Memory of the rank's device as its allocator sees it, sampled; `limit` 0 is unknown.
+    # The memory of the rank's device as its allocator counts it, sampled; `limit` 0 is unknown.
     Kind.MEMORY: [
         ("device", "<i4", -1),
         ("allocated_bytes", "<u8", 0),
@@ -112,19 +112,19 @@ _BODIES: dict[Kind, list[_Field]] = {
     ],
     Kind.LIFECYCLE: [("event", "<u2", 0), ("value", "<i8", -1), ("text", "S56", b"")],
     # In sampled steps: one chunk of a pipeline stage's work, from `began_ns` to `time_ns`. `index`
-    # counts the rank's rows of the step. A row of phase OTHER is the schedule's call around the
-    # chunks since the row of the call before: it comes last, so what has it has lost no row.
+    # counts the rank's rows in the step. A row with phase OTHER is the schedule's call around the
+    # chunks since the previous call's row: it comes last, so a step that has it has lost no row.
     Kind.MICROBATCH: [
         ("index", "<u2", 0),
         ("stage", "<u2", 0),  # as the schedule counts its stages
         ("microbatch", "<u2", 0),
         ("phase", "<u2", 0),
-        ("weight_only", "<u2", 0),  # 1: the part of a backward that no other stage waits for
+        ("weight_only", "<u2", 0),  # 1: the part of a backward for which no other stage waits
         ("began_ns", "<u8", 0),
         ("blocked_ns", "<u8", 0),  # in collectives inside the chunk
     ],
-    # The members of a group that COLLECTIVE records number. Groups of the same members have numbers
-    # and names of their own; the one that a job starts with has no name.
+    # The members of a group that COLLECTIVE records number. Groups with the same members have their
+    # own numbers and names; the job's initial group has no name.
     Kind.GROUP: [
         ("group", "<u4", 0),
         ("size", "<u4", 0),
@@ -144,9 +144,9 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("collective_group", "<u2", 0),
         ("collective_op", "<u2", 0),
         ("in_collective", "<u2", 0),
-        # Bytes that the rank passed to its newest collective; 0 where unknown.
+        # Bytes that the rank passed to its newest collective; 0 if unknown.
         ("collective_bytes", "<u8", 0),
-        # What the device does: `DeviceState`, and the oldest boundary that it has not gone beyond.
+        # The device's work: `DeviceState`, and the oldest boundary that it has not passed.
         ("device_state", "<u2", 0),
         ("device_since_ns", "<u8", 0),
         ("device_step", "<u4", 0),
@@ -165,25 +165,25 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("world", "<u4", 0),
         # Monotonic moment at which the process was seen to end; 0 while it runs or if unknown.
         ("gone_ns", "<u8", 0),
-        # How it ended, as a shell reports it (128 + n: by signal n); -1 unknown. Means nothing
+        # The exit status, as a shell reports it (128 + n: by signal n); -1 unknown. Meaningless
         # while `gone_ns` is 0.
         ("exit_code", "<i2", -1),
         # Page faults that had to wait for a disk, since the process began; NaN if unknown.
         ("major_faults", "<f4", NAN),
-        # Counters of a rank that does not move, since the agent began to read them; NaN of one that
-        # moves, or where they cannot be read. CPU time of the processes that it started; bytes that
-        # it and they read and wrote, and those of the TCP connection that carries most.
+        # Counters for a rank that makes no progress, since the agent began to read them; NaN for a
+        # rank with progress, or if they cannot be read. CPU time of its child processes; bytes that
+        # it and they read and wrote, and the bytes on its TCP connection with the most traffic.
         ("children_cpu_seconds", "<f8", NAN),
         ("file_bytes", "<f8", NAN),
         ("tcp_bytes", "<f8", NAN),
-        # What the processes that it started grew by since the agent first saw them; what is left
-        # until the limit of its control group, and a number of that group, 0 without one.
+        # Growth of its child processes since the agent first saw them; the remaining memory up to
+        # its control group's limit, and that group's number, 0 without one.
         ("children_bytes", "<u8", 0),
         ("group_room_bytes", "<u8", 0),
         ("memory_group", "<u4", 0),
         ("job_class", "S32", b""),
     ],
-    # What a suspect rank was doing, asked from outside; -1 where a counter is not known.
+    # A suspect rank's current work, queried from outside; -1 if a counter is unknown.
     Kind.DIAGNOSIS: [
         ("worker_answered", "<u2", 0),
         ("stack_read", "<u2", 0),
@@ -195,8 +195,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("stack", "S512", b""),
         ("note", "S96", b""),
     ],
-    # Newest entries of a suspect rank's flight recorder, one row each. `group` is torch's name and
-    # description, then the members or their checksum in brackets where torch names them.
+    # The newest entries in a suspect rank's flight recorder, one row each. `group` is torch's name
+    # and description, then the members or their checksum in brackets if torch names them.
     Kind.FLIGHT: [
         ("group", "S32", b""),
         ("collective_seq", "<u8", 0),
@@ -204,7 +204,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("sizes", "S96", b""),
         ("state", "S16", b""),
     ],
-    # One reading of the host probe; NaN where the kernel does not report it.
+    # One reading from the host probe; NaN if the kernel does not report it.
     Kind.HOST: [
         ("cpu_busy_ratio", "<f4", NAN),
         ("cpu_steal_ratio", "<f4", NAN),
@@ -215,19 +215,20 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("memory_available_bytes", "<u8", 0),
         ("memory_total_bytes", "<u8", 0),
         ("major_faults_per_second", "<f4", NAN),
-        # The process that used most CPU of those that are no rank: CPUs' worth, pid 0 if unknown.
+        # The process that used most CPU among those that are no rank: CPUs' worth, pid 0 if
+        # unknown.
         ("neighbour_cpu_ratio", "<f4", NAN),
         ("neighbour_pid", "<u4", 0),
         ("neighbour", "S32", b""),
     ],
-    # One reading of one device, its number on the node in `device`, the rank that runs on it in
-    # `rank`. NaN where the driver does not report it; counters count since the driver was loaded.
+    # One reading for one device: its number on the node in `device`, the rank on it in `rank`. NaN
+    # if the driver does not report it; counters count since the driver was loaded.
     Kind.DEVICE: [
         ("device", "<i4", -1),
         ("address", "S16", b""),  # on the PCI bus, as the kernel writes it: 0000:3b:00
         ("lost", "<i2", -1),  # 1 fallen off the bus, 0 there, -1 unknown
         ("mig", "<i2", -1),  # 1 divided into instances (MIG), 0 whole, -1 unknown
-        ("throttle", "<i8", -1),  # bits of `Throttle`, -1 unknown
+        ("throttle", "<i8", -1),  # bits from `Throttle`, -1 unknown
         (
             "xid",
             "<i4",
@@ -246,8 +247,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("ecc_uncorrected", "<f8", NAN),
         ("pcie_replays", "<f8", NAN),
         ("nvlink_errors", "<f8", NAN),
-        # Since the reading before: shares of time and of what is most, bytes through all links.
-        ("activity", "<u2", 0),  # `Activity`: who measured them, or why nobody did
+        # Since the previous reading: shares of time and of the maximum, bytes through all links.
+        ("activity", "<u2", 0),  # `Activity`: their source, or why there are none
         ("sm_active_ratio", "<f4", NAN),
         ("tensor_active_ratio", "<f4", NAN),
         ("dram_active_ratio", "<f4", NAN),
@@ -256,8 +257,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("pcie_received_bytes_per_second", "<f4", NAN),
         ("pcie_sent_bytes_per_second", "<f4", NAN),
     ],
-    # One reading of one network interface, or of all TCP of the node where `interface` is empty.
-    # Counters since boot; NaN where the kernel does not report it.
+    # One reading for one network interface, or for all the node's TCP if `interface` is empty.
+    # Counters since boot; NaN if the kernel does not report it.
     Kind.NIC: [
         ("interface", "S16", b""),
         ("received_bytes", "<f8", NAN),
@@ -269,8 +270,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("tcp_sent_segments", "<f8", NAN),
         ("tcp_retransmits", "<f8", NAN),
     ],
-    # Something wrong with the node, as a probe found it: sent when it begins, changes or is over,
-    # and now and then between. `rank` is the rank that it is about, -1 for the node's.
+    # A node problem, as a probe found it: sent when it begins, changes or is over, and now and then
+    # between. `rank` is the affected rank, -1 for the node.
     Kind.NODE_FACT: [
         ("fact", "<u2", 0),  # `NodeFact`
         ("present", "<i2", -1),  # 1 it is there, 0 it is over, -1 unknown
@@ -280,17 +281,17 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("subject", "S40", b""),  # device, port, disk or process
         ("text", "S200", b""),  # the line or the values that show it
     ],
-    # A network card that is nearest to a device by PCI, a row each; none of a device to which all
-    # cards of its node are equally near. `rank` is the rank that computes on the device.
+    # A network card that is nearest to a device by PCI, a row each; none for a device that is
+    # equally near to all its node's cards. `rank` is the rank that computes on the device.
     Kind.TOPOLOGY: [
-        ("address", "S16", b""),  # of the device, as DEVICE has it: 0000:3b:00
+        ("address", "S16", b""),  # the device's, as in DEVICE: 0000:3b:00
         ("nearness", "<u2", 0),  # `Nearness`
-        ("port", "S24", b""),  # of InfiniBand or RoCE: mlx5_0; empty where there is none
-        ("interface", "S16", b""),  # of Ethernet: ens5; empty where there is none
-        ("card", "S16", b""),  # PCI address of the card: 0000:5e:00.0
+        ("port", "S24", b""),  # InfiniBand or RoCE: mlx5_0; empty if there is none
+        ("interface", "S16", b""),  # Ethernet: ens5; empty if there is none
+        ("card", "S16", b""),  # the card's PCI address: 0000:5e:00.0
     ],
-    # What a rank that has ended wrote to stderr at last, without secrets: the lines that say most,
-    # in their order, a row each. Where nobody kept them there is one row, with the reason.
+    # The last stderr output of a rank that has ended, without secrets: the most informative lines,
+    # in order, a row each. If none were kept there is one row, with the reason.
     Kind.LAST_LINE: [
         ("kept", "<i2", -1),  # 1 `text` is a line, 0 it is why there is none, -1 unknown
         ("place", "<u2", 0),
@@ -298,9 +299,9 @@ _BODIES: dict[Kind, list[_Field]] = {
     ],
     # Records known to be lost: overwritten in the ring or dropped from a full spool.
     Kind.GAP: [("first_seq", "<u8", 0), ("last_seq", "<u8", 0), ("text", "S32", b"")],
-    # How far a segment reads each ring, so that a restarted agent goes on exactly there.
+    # The position up to which a segment reads each ring, where a restarted agent continues.
     Kind.CURSOR: [("ring_id", "<u8", 0), ("next_seq", "<u8", 0)],
-    # What the agent reports of itself, one row a segment; all ones where a count is unknown.
+    # The agent's report about itself, one row a segment; all ones if a count is unknown.
     Kind.AGENT: [
         ("flush_seconds", "<f4", NAN),  # from one flush of records into segments to the next
         ("poll_seconds", "<f4", NAN),
@@ -309,28 +310,28 @@ _BODIES: dict[Kind, list[_Field]] = {
         # Kept because no collector could read them.
         ("held_segments", "<u4", (1 << 32) - 1),
         ("version", "S24", b""),
-        ("ring_free_bytes", "<u8", (1 << 64) - 1),  # where ranks of the node make their rings
+        ("ring_free_bytes", "<u8", (1 << 64) - 1),  # in the directory for the node's rings
     ],
 }
 
 COMMON: list[tuple[str, str]] = [(name, code) for name, code, _ in _COMMON]
-"""Fields of every record: who, its number in that rank's ring, when it ended, in which step."""
+"""Every record's fields: its rank, its number in that rank's ring, its end, its step."""
 
 BODIES: dict[Kind, list[tuple[str, str]]] = {
     kind: [(name, code) for name, code, _ in body] for kind, body in _BODIES.items()
 }
-"""Fields of each kind after `COMMON`, as (name, numpy type)."""
+"""Each kind's fields after `COMMON`, as (name, numpy type)."""
 
 UNKNOWN: dict[Kind, dict[str, int | float | bytes]] = {
     kind: {name: unknown for name, _, unknown in (*_COMMON, *body)}
     for kind, body in _BODIES.items()
 }
-"""What means *unknown* in each field of each kind."""
+"""The value that means *unknown* in each kind's fields."""
 
 DTYPES: dict[Kind, np.dtype[np.void]] = {
     kind: np.dtype([*COMMON, *body]) for kind, body in BODIES.items()
 }
-"""Structured dtype of each kind, little-endian and packed."""
+"""Each kind's structured dtype, little-endian and packed."""
 
 RING_KINDS = frozenset(
     {

@@ -1,8 +1,8 @@
 """Texts longer than a record, in the pieces of LINK and FACT records.
 
-A link is the `tracker`, `run` and `url` of a run of an experiment tracker; a fact of a run is its
-`name` and its `value`. Tabs stand between the parts, and the whole is cut into pieces that fit a
-record. A record's `value` is the number of its piece, from 0; a piece 0 begins anew.
+A link is the `tracker`, `run` and `url` of an experiment tracker's run; a fact about a run is its
+`name` and its `value`. Tabs separate the parts, and the text is cut into pieces that fit a record.
+A record's `value` is its piece's number, from 0; a piece 0 begins a new text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 PIECE_BYTES = 56
-"""Bytes of a LIFECYCLE record's text."""
+"""Bytes in a LIFECYCLE record's text."""
 MOST_PIECES = 8
 
 
 class Link(NamedTuple):
-    """A run of an experiment tracker; `url` is empty where it is not known."""
+    """An experiment tracker's run; `url` is empty if it is unknown."""
 
     tracker: str
     run: str
@@ -24,9 +24,9 @@ class Link(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """Something that a run is made of: its configuration, code, data or environment.
+    """One setting of a run: in its configuration, code, data or environment.
 
-    `name` begins with one of these and a dot, as `config.learning_rate`.
+    `name` begins with one of these and a dot, as in `config.learning_rate`.
     """
 
     name: str
@@ -34,8 +34,10 @@ class Fact(NamedTuple):
 
 
 def piece_texts(parts: Iterable[str]) -> list[str]:
-    """The texts of a link's or a fact's records, at most `MOST_PIECES`: the end of a longer one is
-    lost."""
+    """Return the record texts for a link or a fact, at most `MOST_PIECES`.
+
+    The end of a longer text is lost.
+    """
     text = "\t".join(part.replace("\t", " ") for part in parts)
     if text.isascii():
         return [text[start : start + PIECE_BYTES] for start in range(0, len(text), PIECE_BYTES)][
@@ -55,12 +57,12 @@ def piece_texts(parts: Iterable[str]) -> list[str]:
 
 
 def read_link(texts: Iterable[str]) -> Link:
-    """The link of the texts of its records, in order; what is missing is empty."""
+    """Return the link in its records' texts, in order; missing parts are empty."""
     parts = [*"".join(texts).split("\t"), "", "", ""]
     return Link(parts[0], parts[1], parts[2])
 
 
 def read_fact(texts: Iterable[str]) -> Fact:
-    """The fact of the texts of its records, in order; what is missing is empty."""
+    """Return the fact in its records' texts, in order; missing parts are empty."""
     name, _, value = "".join(texts).partition("\t")
     return Fact(name, value)

@@ -1,4 +1,4 @@
-"""What the numbers in records stand for: kinds, phases, operations, events, states."""
+"""The meanings of the numbers in records: kinds, phases, operations, events, states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 
 class Phase(IntEnum):
-    """What a rank is doing, as the trainer names it."""
+    """A rank's current work, with the trainer's names."""
 
     OTHER = 0
     DATA = 1
@@ -22,12 +22,12 @@ PHASE_BY_NAME = {name: Phase(index) for index, name in enumerate(PHASE_NAMES)}
 
 
 def phase_name(number: int) -> str:
-    """Name of a phase as a record holds it; one of a later version is `other`."""
+    """Return the phase's name in a record; a later version's phase is `other`."""
     return PHASE_NAMES[number] if number < len(PHASE_NAMES) else PHASE_NAMES[Phase.OTHER]
 
 
 class Kind(IntEnum):
-    """What a record is about; the number is part of the wire format."""
+    """A record's subject; the number is part of the wire format."""
 
     STEP = 1
     COLLECTIVE = 2
@@ -54,27 +54,27 @@ class Kind(IntEnum):
 
 
 class StepFlag(IntFlag):
-    """What was unusual, and healthy, about a step."""
+    """Unusual but healthy circumstances of a step."""
 
     FIRST = 1
     """First step of the attempt: compilation, allocation and caches."""
     AFTER_PAUSE = 2
     """A checkpoint or an evaluation ran since the previous step."""
     UNFINISHED = 4
-    """The step was left by an exception."""
+    """An exception left the step."""
 
 
 class DeviceFlag(IntFlag):
-    """What was unusual about the device timing of a step."""
+    """Unusual circumstances of a step's device timing."""
 
     CAPTURED = 1
     """Part of the step was captured as a graph, in which no boundary is timed."""
     INCOMPLETE = 2
-    """Boundaries went untimed: their time counts to the phase before them."""
+    """Some boundaries were not timed: their time counts to the phase before them."""
 
 
 class DeviceState(IntEnum):
-    """What the compute stream of a rank's device does now."""
+    """The current work of the compute stream on a rank's device."""
 
     UNKNOWN = 0
     IDLE = 1
@@ -84,7 +84,7 @@ class DeviceState(IntEnum):
 
 
 class Op(IntEnum):
-    """Collective operations, named as torch.distributed names them."""
+    """Collective operations, with torch.distributed's names."""
 
     OTHER = 0
     ALL_REDUCE = 1
@@ -108,7 +108,7 @@ class CheckpointEvent(IntEnum):
     VERIFIED = 3
     FAILED = 4
     REJECTED = 5
-    """Found bad while looking for one to resume from."""
+    """Found invalid during a search for one to resume from."""
 
 
 class LifecycleEvent(IntEnum):
@@ -122,21 +122,25 @@ class LifecycleEvent(IntEnum):
     FINISH = 5
     FAILURE = 6
     SCHEDULE = 7
-    """A pipeline schedule: `value` is the bubble it cannot avoid in millionths, -1 if unknown;
-    `text` its name."""
+    """A pipeline schedule: `value` is its unavoidable bubble in millionths, -1 if unknown;
+    `text` its name.
+    """
     DEVICE_TIMING = 8
     """Whether the rank's steps are timed on its device: `value` 1 and the device's type in `text`,
-    or 0 and the reason why they are timed on the host alone."""
+    or 0 and the reason why they are timed only on the host.
+    """
     INTERRUPT = 9
     """Ctrl-C (SIGINT) or a notice to leave (PREEMPTION) stopped the rank before its end: it neither
-    finished nor failed."""
+    finished nor failed.
+    """
     LINK = 10
-    """A piece of a link to a run of an experiment tracker, see `records.pieces`."""
+    """A piece of a link to an experiment tracker's run, see `records.pieces`."""
     FACT = 11
-    """A piece of a fact of the run: what it is configured and made of, see `records.pieces`."""
+    """A piece of a fact about the run, such as a setting, see `records.pieces`."""
     ALLOCATION = 12
     """`value` is since when the job has held its devices, whole Unix seconds: before this attempt,
-    where a launcher or a batch job starts it again. Rank 0 reports it, if anybody says so."""
+    if a launcher or a batch job restarts it. Rank 0 reports it if it is known.
+    """
 
 
 ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
@@ -144,30 +148,34 @@ ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 
 
 class NumericsSource(IntEnum):
-    """What a NUMERICS record was computed from."""
+    """The source of a NUMERICS record."""
 
     UNKNOWN = 0
     COLLECTIVE_INPUT = 1
-    """What the rank put into a reduction, before the others' values mixed with it."""
+    """The rank's input to a reduction, before the others' values mixed with it."""
     LOSS = 2
     GRAD_NORM = 3
     PARAMETERS = 4
-    """A replica digest, not a search for values that are not finite."""
+    """A replica digest, not a search for non-finite values."""
     GRAD_NORM_SHARE = 5
-    """What the rank adds to the gradient norm, before the others' shares were added."""
+    """The rank's share of the gradient norm, before the others' shares were added."""
 
 
 LOSS_SCALED = 1 << 8
-"""Bit beside a NumericsSource: the gradients are those of a scaled loss, which may overflow now and
-then; the scaler leaves such a step out."""
+"""Bit beside a NumericsSource: the gradients belong to a scaled loss, which may overflow now and
+then; the scaler skips that step.
+"""
 
 SCALER_STEPS = 48
-"""Steps in a row that a loss scaler may leave out: each halves the scale, and from 2^48, more than
-any framework starts with, it is down to one. Below one no scale helps."""
+"""Consecutive steps that a loss scaler may skip.
+
+Each halves the scale, and from 2^48, more than any framework's initial scale, it is down to one.
+Below one no scale helps.
+"""
 
 
 class GilState(IntEnum):
-    """Whether a thread of a process kept the interpreter lock for the whole measurement."""
+    """Whether a process's thread kept the interpreter lock for the whole measurement."""
 
     UNKNOWN = 0
     FREE = 1
@@ -175,7 +183,7 @@ class GilState(IntEnum):
 
 
 class Throttle(IntFlag):
-    """Why a device's clocks are held down, as NVML names the reasons (`nvmlClocksEventReasons`).
+    """Reasons for reduced device clocks, with NVML's names (`nvmlClocksEventReasons`).
 
     Source: NVML API reference, "Clocks Event Reasons".
     """
@@ -192,7 +200,7 @@ class Throttle(IntFlag):
 
 
 class Activity(IntEnum):
-    """Who measured how active the parts of a device were, or why nobody did."""
+    """The source of the activity readings for a device's parts, or why there are none."""
 
     UNKNOWN = 0
     GPM = 1
@@ -208,11 +216,11 @@ class Activity(IntEnum):
 
 
 MEASURED = (Activity.GPM, Activity.DCGM)
-"""Values of `Activity` of a reading with values."""
+"""Values of `Activity` with measurements."""
 
 
 class NodeFact(IntEnum):
-    """What a probe can find wrong on a node; `signals.node_facts` says what each means."""
+    """Problems that a probe can find on a node; `signals.node_facts` lists their meanings."""
 
     PROBE_HANGS = 1
     DEVICE_LOST = 2
@@ -266,7 +274,7 @@ class NodeFact(IntEnum):
 
 
 class Nearness(IntEnum):
-    """What lies between a device and a network card, as `nvidia-smi topo` and NCCL name it.
+    """The path between a device and a network card, with the names from `nvidia-smi topo` and NCCL.
 
     Source: the legend of `nvidia-smi topo --matrix`.
     """
@@ -277,15 +285,15 @@ class Nearness(IntEnum):
     PXB = 2
     """Several PCIe switches below one host bridge."""
     PHB = 3
-    """One host bridge of a CPU."""
+    """One CPU's host bridge."""
     NODE = 4
-    """Host bridges of one NUMA node."""
+    """One NUMA node's host bridges."""
     SYS = 5
     """The connection between NUMA nodes."""
 
 
 class ProcessState(IntEnum):
-    """State of a rank's process as `/proc` reports it; `GONE` when there is no such process."""
+    """The state of a rank's process in `/proc`; `GONE` when there is no such process."""
 
     UNKNOWN = 0
     RUNNING = 1
