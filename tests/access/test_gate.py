@@ -124,7 +124,7 @@ def test_a_token_of_a_node_sends_for_no_other(client: Client) -> None:
 def test_a_token_for_sending_counts_the_incidents_of_its_own_jobs_only(
     client: Client, service: Service, clock: HandClock
 ) -> None:
-    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), at=4.0)
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), time_s=4.0)
     sent = [*run_segments(20), segment(90, {Kind.LIFECYCLE: failed})]
     assert presents(client, BOUND).post("/v1/segments", body(sent)).status_code == 200
     for _ in range(20):

@@ -46,40 +46,40 @@ def call_rows(
     return rows
 
 
-def kept(rows: Rows, *groups: Rows, world: int = 1 << 17) -> CollectiveRecords:
+def records_of(rows: Rows, *groups: Rows, world: int = 1 << 17) -> CollectiveRecords:
     """What the collector would hold after these rows."""
     calls = CollectiveRecords()
-    for each in groups:
-        calls.add_groups(each)
+    for group in groups:
+        calls.add_groups(group)
     calls.add(rows, world)
     return calls
 
 
 def gathering_run() -> list[Segment]:
     """Two stages of two ranks; rank 2 is slow from a step on, and rank 3 waits for it."""
-    made = run_segments(STEPS, excess={(SLOW, "forward"): 0.2}, slow_from=SINCE)
+    segments = run_segments(STEPS, excess={(SLOW, "forward"): 0.2}, slow_from=SINCE)
     introduced = np.concatenate([group_rows(group, ranks) for group, ranks in PAIRS.items()])
     return [
         item._replace(
             tables={
                 **item.tables,
                 Kind.COLLECTIVE: _blocked(item.tables[Kind.STEP]),
-                **({Kind.GROUP: introduced} if at == 0 else {}),
+                **({Kind.GROUP: introduced} if index == 0 else {}),
             }
         )
-        for at, item in enumerate(made)
+        for index, item in enumerate(segments)
     ]
 
 
 def _blocked(steps: Rows) -> Rows:
     """One all-gather per rank and step that blocks as long as the step says."""
-    of = {rank: group for group, ranks in PAIRS.items() for rank in ranks}
+    group_of = {rank: group for group, ranks in PAIRS.items() for rank in ranks}
     return np.concatenate(
         [
             call_rows(
                 [int(row["step"])],
                 {int(row["rank"]): int(row["collective_ns"]) / NANOSECONDS},
-                of[int(row["rank"])],
+                group_of[int(row["rank"])],
             )
             for row in steps
         ]

@@ -85,18 +85,18 @@ class History:
 
     def segments(self, count: int) -> Iterator[Taken]:
         """Segments with the moment each is received."""
-        kept: list[Taken] = []
-        for at in range(count):
+        delayed: list[Taken] = []
+        for second in range(count):
             node = int(np.argmin(self.steps))
             if self.chance(0.3):
                 node = int(self.random.integers(self.nodes))
             if self.rarely(0.02):
                 self.attempt += 1
                 self.steps = [max(0, min(self.steps) - 5)] * self.nodes
-            kept.append((self.segment(node), Received(EPOCH + at, float(at))))
-            late = self.rarely(0.3) and len(kept) > 1
-            yield kept.pop(int(self.random.integers(len(kept)))) if late else kept.pop()
-        yield from kept
+            delayed.append((self.segment(node), Received(EPOCH + second, float(second))))
+            is_late = self.rarely(0.3) and len(delayed) > 1
+            yield delayed.pop(int(self.random.integers(len(delayed)))) if is_late else delayed.pop()
+        yield from delayed
 
     def chance(self, part: float) -> bool:
         return bool(self.random.random() < part)
@@ -151,7 +151,7 @@ class History:
             parts.append(timing_rows(ranks))
         if self.rarely(0.05):
             reason = b"lost" if self.chance(0.5) else b""
-            parts.append(timing_rows(ranks[:1], reason, at=float(self.steps[node])))
+            parts.append(timing_rows(ranks[:1], reason, time_s=float(self.steps[node])))
         if parts:
             tables[Kind.LIFECYCLE] = np.concatenate(parts)
         if self.chance(0.8):
@@ -185,8 +185,8 @@ class History:
     def device_steps(self, node: int, ranks: range) -> Rows:
         """Of the steps before; now and then of steps that are far from having begun."""
         last = self.steps[node] + (int(self.random.integers(30)) if self.rarely(0.05) else 0)
-        far = 12 if self.timed else 4
-        rows = device_step_rows(range(max(0, last - far), last), ranks)
+        lag_steps = 12 if self.timed else 4
+        rows = device_step_rows(range(max(0, last - lag_steps), last), ranks)
         rows["duration_seconds"] *= 1 + self.random.random(len(rows))
         rows["backward_seconds"] *= 1 + self.other.random(len(rows))
         rows["flags"][self.random.random(len(rows)) < 0.1 * self.disorder] = DeviceFlag.INCOMPLETE
@@ -214,7 +214,7 @@ class History:
         if self.chance(0.1):  # a link or a fact, in a piece or two
             event = self.other.choice([LifecycleEvent.LINK, LifecycleEvent.FACT])
             value = int(self.random.integers(2))
-        return lifecycle_rows(event, ranks, value, at=3 * float(self.random.random()))
+        return lifecycle_rows(event, ranks, value, time_s=3 * float(self.random.random()))
 
     def saves(self, node: int, ranks: range) -> Rows:
         event = list(CheckpointEvent)[self.random.integers(len(CheckpointEvent))]
@@ -254,12 +254,12 @@ def state_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value.hex()
     elif isinstance(value, dict):
         yield path, list(map(str, value))
-        for key, each in value.items():
-            yield from state_of(each, f"{path}[{key}]")
+        for key, child in value.items():
+            yield from state_of(child, f"{path}[{key}]")
     elif isinstance(value, (list, tuple, deque)):
         yield path, len(value)
-        for at, each in enumerate(value):
-            yield from state_of(each, f"{path}[{at}]")
+        for index, child in enumerate(value):
+            yield from state_of(child, f"{path}[{index}]")
     elif isinstance(value, (set, frozenset)):
         yield path, sorted(map(repr, value))
     elif hasattr(value, "__dict__"):
@@ -268,8 +268,12 @@ def state_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, repr(value)
 
 
-def differences(one: LiveJob, other: LiveJob) -> list[str]:
+def differences(job: LiveJob, reference: LiveJob) -> list[str]:
     """Paths at which two jobs differ."""
-    here, there = dict(state_of(one)), dict(state_of(other))
-    assert len(here) > 100, "it looks into the trackers"
-    return [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
+    job_state, reference_state = dict(state_of(job)), dict(state_of(reference))
+    assert len(job_state) > 100, "it looks into the trackers"
+    return [
+        path
+        for path in job_state.keys() | reference_state.keys()
+        if job_state.get(path) != reference_state.get(path)
+    ]

@@ -35,9 +35,9 @@ JOB = "made-by-hand"
 class HandClock:
     """A clock whose hands the test turns; both start at `EPOCH` seconds of run time `at`."""
 
-    def __init__(self, at: float = 0.0) -> None:
-        self.monotonic = at
-        self.wall = EPOCH + at
+    def __init__(self, monotonic_s: float = 0.0) -> None:
+        self.monotonic = monotonic_s
+        self.wall = EPOCH + monotonic_s
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -134,26 +134,26 @@ def read_every_tenth_rows(steps: Iterable[int], ranks: Iterable[int], seconds: f
     return rows
 
 
-def timing_rows(ranks: Iterable[int], reason: bytes = b"", at: float = 0.0) -> Rows:
+def timing_rows(ranks: Iterable[int], reason: bytes = b"", time_s: float = 0.0) -> Rows:
     """DEVICE_TIMING events: on a device of type `sim`, or on the host for `reason`."""
-    rows = lifecycle_rows(LifecycleEvent.DEVICE_TIMING, ranks, 0 if reason else 1, at)
+    rows = lifecycle_rows(LifecycleEvent.DEVICE_TIMING, ranks, 0 if reason else 1, time_s)
     rows["text"] = reason or b"sim"
     return rows
 
 
 def state_rows(
-    ranks: Iterable[int], world: int, at: float, step: int = 0, moved_ago: float = 0.01
+    ranks: Iterable[int], world: int, time_s: float, step: int = 0, moved_ago: float = 0.01
 ) -> Rows:
     """RANK_STATE rows of healthy, running ranks at run time `at`; two ranks to a stage."""
     ranks = list(ranks)
     rows = np.zeros(len(ranks), dtype=DTYPES[Kind.RANK_STATE])
     rows["rank"], rows["world"], rows["step"] = ranks, world, step
-    rows["time_ns"] = round(at * NANOSECONDS)
-    rows["since_ns"] = max(1, round((at - moved_ago) * NANOSECONDS))
-    rows["heartbeat_ns"] = max(1, round((at - 0.1) * NANOSECONDS))
+    rows["time_ns"] = round(time_s * NANOSECONDS)
+    rows["since_ns"] = max(1, round((time_s - moved_ago) * NANOSECONDS))
+    rows["heartbeat_ns"] = max(1, round((time_s - 0.1) * NANOSECONDS))
     rows["phase"], rows["process_state"] = Phase.FORWARD, ProcessState.RUNNING
     rows["stage"] = np.asarray(ranks) // 2
-    rows["cpu_seconds"], rows["run_queue_seconds"] = at, 0.0
+    rows["cpu_seconds"], rows["run_queue_seconds"] = time_s, 0.0
     rows["job_class"] = b"experiment"
     return rows
 
@@ -171,7 +171,7 @@ def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: floa
 
     A forward takes 10 ms and a backward 20 ms; stage `s` is idle for 10 ms times `s` first.
     """
-    made = []
+    tables = []
     for rank in ranks:
         rows = np.zeros(2 * count + 1, dtype=DTYPES[Kind.MICROBATCH])
         rows["rank"], rows["step"], rows["index"] = rank, step, np.arange(len(rows))
@@ -182,18 +182,18 @@ def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: floa
         ends = round(began * NANOSECONDS) + 10_000_000 * (rank // 2) + np.cumsum(spent)
         rows["began_ns"][:-1], rows["time_ns"][:-1] = ends - spent, ends
         rows["began_ns"][-1], rows["time_ns"][-1] = round(began * NANOSECONDS), ends[-1]
-        made.append(rows)
-    return np.concatenate(made)
+        tables.append(rows)
+    return np.concatenate(tables)
 
 
 def lifecycle_rows(
-    event: LifecycleEvent, ranks: Iterable[int], value: int = 0, at: float = 0.0
+    event: LifecycleEvent, ranks: Iterable[int], value: int = 0, time_s: float = 0.0
 ) -> Rows:
     """One LIFECYCLE row per rank."""
     ranks = list(ranks)
     rows = np.zeros(len(ranks), dtype=DTYPES[Kind.LIFECYCLE])
     rows["rank"], rows["event"], rows["value"] = ranks, event, value
-    rows["time_ns"] = round(at * NANOSECONDS)
+    rows["time_ns"] = round(time_s * NANOSECONDS)
     return rows
 
 
@@ -209,11 +209,11 @@ def fact_rows(fact: Fact) -> Rows:
 
 def with_facts(segments: list[Segment], *facts: tuple[str, str]) -> list[Segment]:
     """The segments of a run, of which the first says names and values of what it is made of."""
-    first, *others = segments
-    rows = [first.tables[Kind.LIFECYCLE], *(fact_rows(Fact(*each)) for each in facts)]
+    first, *later_segments = segments
+    rows = [first.tables[Kind.LIFECYCLE], *(fact_rows(Fact(*fact)) for fact in facts)]
     return [
         first._replace(tables={**first.tables, Kind.LIFECYCLE: np.concatenate(rows)}),
-        *others,
+        *later_segments,
     ]
 
 
@@ -257,7 +257,7 @@ def run_segments(
 ) -> list[Segment]:
     """A run on one node, five steps to a segment: start, steps, states; `excess` from a step on."""
     ranks = range(world)
-    made = []
+    segments = []
     for first in range(0, steps, 5):
         numbers = range(first, min(first + 5, steps))
         excesses = [excess if step >= slow_from else None for step in numbers]
@@ -265,15 +265,15 @@ def run_segments(
             step_rows([step], ranks, seconds, excess_of_step)
             for step, excess_of_step in zip(numbers, excesses, strict=True)
         ]
-        at = (numbers[-1] + 1) * seconds
+        end_s = (numbers[-1] + 1) * seconds
         tables = {
             Kind.STEP: np.concatenate(parts),
-            Kind.RANK_STATE: state_rows(ranks, world, at, numbers[-1]),
+            Kind.RANK_STATE: state_rows(ranks, world, end_s, numbers[-1]),
         }
         if first == 0:
             tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, ranks, world)
-        made.append(segment(first // 5 + 1, tables, job))
-    return made
+        segments.append(segment(first // 5 + 1, tables, job))
+    return segments
 
 
 def random_rows(kind: Kind, count: int, generator: np.random.Generator) -> Rows:

@@ -29,7 +29,7 @@ def test_durations(value: float | None, words: str) -> None:
 
 
 def test_sizes() -> None:
-    assert [size(each) for each in (0.0, 999.0, 2.1e6, 3e16, math.nan)] == [
+    assert [size(figure) for figure in (0.0, 999.0, 2.1e6, 3e16, math.nan)] == [
         "0 B",
         "999 B",
         "2.1 MB",

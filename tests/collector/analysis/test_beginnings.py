@@ -28,12 +28,12 @@ HERE = Beginning(
 )
 
 
-def other(calls: float = 25.0, size: float = 1e9, members: int = 8) -> dict[str, Any]:
+def exchange_change(calls: float = 25.0, size: float = 1e9, members: int = 8) -> dict[str, Any]:
     return {"exchanged": {(Op.ALL_REDUCE, members): Exchange(calls, size)}}
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"waits": UsualWaits(9.0, 9.0, 9.0, 9.0)}, other(size=1.05e9)]
+    "change", [{}, {"waits": UsualWaits(9.0, 9.0, 9.0, 9.0)}, exchange_change(size=1.05e9)]
 )
 def test_runs_that_do_the_same_are_alike_whatever_it_takes(change: dict[str, Any]) -> None:
     assert HERE.is_like(HERE._replace(**change))
@@ -46,9 +46,9 @@ def test_runs_that_do_the_same_are_alike_whatever_it_takes(change: dict[str, Any
         {"nodes": 1},
         {"clock": DEVICE},
         {"exchanged": {}},
-        other(calls=50.0),
-        other(size=2e9),
-        other(members=4),
+        exchange_change(calls=50.0),
+        exchange_change(size=2e9),
+        exchange_change(members=4),
     ],
 )
 def test_another_parallelism_place_clock_or_message_is_another_run(change: dict[str, Any]) -> None:
@@ -61,42 +61,42 @@ def began(segments: list[Segment]) -> tuple[Attempt, Beginning]:
     job = LiveJob("job")
     for item in segments:
         job.apply(item, Received(EPOCH, 0.0))
-    known = beginning_of(job.current, HOST)
-    assert known is not None
-    return job.current, known
+    beginning = beginning_of(job.current, HOST)
+    assert beginning is not None
+    return job.current, beginning
 
 
 def test_what_is_exchanged_is_kept_when_an_attempt_gives_its_ranks_back() -> None:
-    attempt, known = began(gathering_run())
-    assert known.exchanged == {(Op.ALL_GATHER, 2): Exchange(4.0, 1000.0)}
-    assert (known.stages, known.nodes) == (2, 1)
+    attempt, beginning = began(gathering_run())
+    assert beginning.exchanged == {(Op.ALL_GATHER, 2): Exchange(4.0, 1000.0)}
+    assert (beginning.stages, beginning.nodes) == (2, 1)
     attempt.release()
-    assert beginning_of(attempt, HOST) == known
+    assert beginning_of(attempt, HOST) == beginning
 
 
 def test_an_operation_in_few_steps_is_no_part_of_what_a_job_exchanges() -> None:
-    made = gathering_run()
-    _, known = began(made)
+    segments = gathering_run()
+    _, beginning = began(segments)
     barrier = call_rows([12], dict.fromkeys(range(4), 0.01), group=10, op=Op.BARRIER)
-    tables = made[2].tables
+    tables = segments[2].tables
     with_one: dict[Kind, Rows] = {
         **tables,
         Kind.COLLECTIVE: np.concatenate([tables[Kind.COLLECTIVE], barrier]),
     }
-    made[2] = made[2]._replace(tables=with_one)
-    assert began(made)[1].exchanged == known.exchanged
+    segments[2] = segments[2]._replace(tables=with_one)
+    assert began(segments)[1].exchanged == beginning.exchanged
 
 
 def test_two_groups_of_one_size_count_together() -> None:
     more = {**PAIRS, 20: (0, 2), 21: (1, 3)}
     groups = np.concatenate([group_rows(group, ranks) for group, ranks in more.items()])
-    made = []
+    segments = []
     for item in gathering_run():
         rows = item.tables[Kind.COLLECTIVE]
-        both = np.concatenate([rows, _in_another_group(rows)])
-        tables: dict[Kind, Rows] = {**item.tables, Kind.COLLECTIVE: both, Kind.GROUP: groups}
-        made.append(item._replace(tables=tables))
-    assert began(made)[1].exchanged == {(Op.ALL_GATHER, 2): Exchange(8.0, 1e9 + 1000.0)}
+        collectives = np.concatenate([rows, _in_another_group(rows)])
+        tables: dict[Kind, Rows] = {**item.tables, Kind.COLLECTIVE: collectives, Kind.GROUP: groups}
+        segments.append(item._replace(tables=tables))
+    assert began(segments)[1].exchanged == {(Op.ALL_GATHER, 2): Exchange(8.0, 1e9 + 1000.0)}
 
 
 def _in_another_group(rows: Rows) -> Rows:
@@ -107,5 +107,5 @@ def _in_another_group(rows: Rows) -> Rows:
 
 
 def test_of_a_run_without_collectives_nobody_can_tell() -> None:
-    _, known = began(run_segments(40))
-    assert not known.exchanged and not known.is_like(known)
+    _, beginning = began(run_segments(40))
+    assert not beginning.exchanged and not beginning.is_like(beginning)

@@ -31,13 +31,13 @@ def course(forward: Matrix, wait: Vector | None = None) -> Course:
     work = np.zeros((count, len(WORK), ranks), dtype=np.float32)
     work[:, WORK.index("forward")] = forward * STEPS
     least = np.zeros(count) if wait is None else wait
-    steps, none = np.full(count, STEPS), np.zeros((count, ranks))
+    steps, zeros = np.full(count, STEPS), np.zeros((count, ranks))
     begun = np.zeros((count, len(LEVELS), ranks), dtype=np.uint8)
     seconds = (forward.max(axis=1) + least) * STEPS
-    seen, first = np.full(none.shape, STEPS, dtype=np.uint16), np.arange(count) * STEPS
+    observed, first = np.full(zeros.shape, STEPS, dtype=np.uint16), np.arange(count) * STEPS
     waits = least * STEPS, np.zeros(count)
-    held = not_held_up(count)
-    return Course(seconds, steps, first, waits[0], none, work, begun, waits[1], seen, *held)
+    held_up = not_held_up(count)
+    return Course(seconds, steps, first, waits[0], zeros, work, begun, waits[1], observed, *held_up)
 
 
 def test_the_worked_example() -> None:
@@ -81,12 +81,12 @@ def test_what_is_over_has_not_lasted() -> None:
 def test_a_stage_of_which_all_ranks_are_slow_is_named_and_one_slow_rank_is_not_its_stage() -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)
     assert grown_stages(course(forward), STAGES) == []
-    one = forward.copy()
-    one[20:, 3] *= 1.5
-    assert grown_stages(course(one), STAGES) == []
-    both = forward.copy()
-    both[20:, 2:] *= 1.3
-    (grown,) = grown_stages(course(both), STAGES)
+    slow_rank = forward.copy()
+    slow_rank[20:, 3] *= 1.5
+    assert grown_stages(course(slow_rank), STAGES) == []
+    slow_stage = forward.copy()
+    slow_stage[20:, 2:] *= 1.3
+    (grown,) = grown_stages(course(slow_stage), STAGES)
     assert (grown.stage, grown.phase, grown.first_step) == (1, "forward", 200)
     assert grown.lost == pytest.approx(0.23, abs=0.04)
 
@@ -101,7 +101,7 @@ def test_what_steps_are_not_longer_by_costs_nothing() -> None:
     forward = np.stack([noise(seed, 0.001) for seed in range(4)], axis=1)
     forward[:, :2] *= 2.0  # stage 0 limits the pipeline, stage 1 grows beside it
     forward[20:, 2:] *= 1.5
-    assert all(each.lost < 0.01 for each in grown_stages(course(forward), STAGES))
+    assert all(stage.lost < 0.01 for stage in grown_stages(course(forward), STAGES))
     change = lasting_change(forward[:, 3])
     assert change is not None and lost_ratio(course(forward), change, 9.0) < 0.01
 
@@ -135,7 +135,9 @@ def test_what_all_wait_longer_since_one_rank_works_longer_is_no_transfer(
     wait = 0.06 * noise(9, 0.1)
     forward[20:, 2] += longer
     wait[20:] += 0.1
-    assert [each.rank for each in detect_lasting(course(forward, wait), LIMITS)] == [-1] * names
+    assert [finding.rank for finding in detect_lasting(course(forward, wait), LIMITS)] == [
+        -1
+    ] * names
 
 
 @pytest.mark.parametrize("ranks", [64, 1024])
@@ -155,8 +157,8 @@ def test_among_many_ranks_whose_lengths_differ_a_slow_network_is_named(
 @pytest.mark.parametrize(("wait", "names"), [(0.7, False), (3.0, True)])
 def test_transfers_that_always_took_most_of_each_step(wait: float, names: bool) -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)
-    found = detect_lasting(course(forward, wait * noise(9)), LIMITS)
-    assert [each.confidence for each in found] == [Confidence.ONE_OF] * names
+    findings = detect_lasting(course(forward, wait * noise(9)), LIMITS)
+    assert [finding.confidence for finding in findings] == [Confidence.ONE_OF] * names
     short = course(forward[:10], 3.0 * noise(9)[:10])
     short = short._replace(seconds=short.seconds / 5, least_wait=short.least_wait / 5)
     assert detect_lasting(short, LIMITS) == [], "for half a minute"

@@ -23,60 +23,60 @@ from tests.collector.gathered import gathering_run
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
 
 
-def said(service: Service) -> list[tuple[str, int]]:
+def reported_incidents(service: Service) -> list[tuple[str, int]]:
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    return [(item.kind.value, item.rank) for item in found[1].findings]
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return [(item.kind.value, item.rank) for item in job_state[1].findings]
 
 
 def test_a_job_that_waits_for_data_opens_one_incident(service: Service, clock: HandClock) -> None:
     waits = {(rank, "data"): 0.3 for rank in range(4)}
     service.receive(body(run_segments(40, excess=waits, slow_from=30)))
-    assert said(service) == [("data-stall", -1)]
+    assert reported_incidents(service) == [("data-stall", -1)]
 
 
 def test_a_stall_within_the_first_steps_is_no_past(service: Service) -> None:
     waits = {(rank, "data"): 0.3 for rank in range(4)}
     service.receive(body(run_segments(120, excess=waits, slow_from=14)))
-    assert said(service) == [("data-stall", -1)]
+    assert reported_incidents(service) == [("data-stall", -1)]
 
 
 def test_an_uneven_shard_is_named_and_stands_above_its_straggler(service: Service) -> None:
-    made = run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)
-    for item in made:
+    segments = run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)
+    for item in segments:
         rows = item.tables[Kind.STEP]
         rows["tokens"][(rows["rank"] == 2) & (rows["step"] >= 20)] = 300
-    service.receive(body(made))
-    assert ("data-skew", 2) in said(service)
-    found = service.job(JOB)
-    assert found is not None
-    skew = next(item for item in found[1].findings if item.kind.value == "data-skew")
+    service.receive(body(segments))
+    assert ("data-skew", 2) in reported_incidents(service)
+    job_state = service.job(JOB)
+    assert job_state is not None
+    skew = next(item for item in job_state[1].findings if item.kind.value == "data-skew")
     assert (skew.began_step, skew.ratio) == (20, 3.0)
 
 
 def test_a_loss_that_jumps_is_told(service: Service) -> None:
-    made = run_segments(120)
-    for item in made:
+    segments = run_segments(120)
+    for item in segments:
         rows = item.tables[Kind.STEP]
         rows["loss"] = 3.0 + 0.01 * np.sin(rows["step"])
         rows["loss"][rows["step"] >= 110] += 3.0
-    service.receive(body(made))
-    assert said(service) == [("loss-anomaly", -1)]
+    service.receive(body(segments))
+    assert reported_incidents(service) == [("loss-anomaly", -1)]
 
 
 def test_a_job_that_slows_down_as_a_whole_is_told_after_two_minutes(service: Service) -> None:
     segments = run_segments(300, seconds=1.0)
     for item in segments:
         rows = item.tables[Kind.STEP]
-        late = rows["step"] >= 150
+        slow_rows = rows["step"] >= 150
         for name in ("forward_ns", "duration_ns"):
-            rows[name][late] += 10**9
+            rows[name][slow_rows] += 10**9
     service.receive(body(segments))
-    found = service.job(JOB)
-    assert found is not None
-    assert said(service) == [("throughput-regression", -1)]
-    (finding,) = found[1].findings
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert reported_incidents(service) == [("throughput-regression", -1)]
+    (finding,) = job_state[1].findings
     assert (finding.began_step, finding.phase) == (150, "forward")
 
 
@@ -91,7 +91,7 @@ def test_jobs_of_one_shape_are_each_others_class() -> None:
     class_throughput = ClassThroughput()
     for number, seconds in enumerate((0.2, 0.2, 0.25, 0.5)):
         class_throughput.keep(live(f"job-{number}", seconds))
-    assert sorted(each.speed for each in class_throughput.peers("job-3")) == pytest.approx(
+    assert sorted(peer.speed for peer in class_throughput.peers("job-3")) == pytest.approx(
         [1600.0, 2000.0, 2000.0]
     )
     class_throughput.forget("job-0")
@@ -108,7 +108,7 @@ def test_steps_of_other_sizes_are_no_peers_and_about_as_many_tokens_are() -> Non
             item.tables[Kind.STEP]["tokens"] = tokens // 4
             job.apply(item, Received(EPOCH, 0.0))
         class_throughput.keep(job)
-    assert [each.tokens for each in class_throughput.peers("job-0")] == [408.0]
+    assert [peer.tokens for peer in class_throughput.peers("job-0")] == [408.0]
     assert class_throughput.peers("job-2") == []
 
 
@@ -127,17 +127,17 @@ def test_jobs_that_report_tokens_now_and_then_are_nobodys_peers() -> None:
 def test_only_jobs_of_its_shape_change_what_a_job_is_compared_with() -> None:
     class_throughput, job = ClassThroughput(), live("job", 0.2)
     class_throughput.keep(job)
-    known = class_throughput.changed("job")
-    other = LiveJob("other")
+    version = class_throughput.changed("job")
+    other_job = LiveJob("other")
     for item in run_segments(40, world=2, job="other"):
-        other.apply(item, Received(EPOCH, 0.0))
+        other_job.apply(item, Received(EPOCH, 0.0))
     class_throughput.keep(job)
-    class_throughput.keep(other)
-    assert class_throughput.changed("job") == known
+    class_throughput.keep(other_job)
+    assert class_throughput.changed("job") == version
     class_throughput.keep(live("peer", 0.3))
-    assert class_throughput.changed("job") != known
+    assert class_throughput.changed("job") != version
     class_throughput.forget("peer")
-    assert class_throughput.peers("job") == [] and class_throughput.changed("job") != known
+    assert class_throughput.peers("job") == [] and class_throughput.changed("job") != version
     class_throughput.forget("job")
     assert class_throughput.changed("job") is None
 
@@ -149,10 +149,10 @@ def test_of_many_jobs_that_do_the_same_the_newest_are_enough() -> None:
         for item in gathering_run():
             job.apply(item._replace(key=item.key._replace(job=job.name)), Received(EPOCH, 0.0))
         class_throughput.keep(job)
-    own = beginning_of(job.current, HOST)
-    assert own is not None
-    assert class_throughput.alike("job-0", own) == [own.waits] * MOST_ALIKE
-    assert class_throughput.alike("job-0", own._replace(nodes=9)) == []
+    beginning = beginning_of(job.current, HOST)
+    assert beginning is not None
+    assert class_throughput.alike("job-0", beginning) == [beginning.waits] * MOST_ALIKE
+    assert class_throughput.alike("job-0", beginning._replace(nodes=9)) == []
 
 
 def test_pauses_in_the_first_steps_are_no_usual_ones() -> None:
@@ -174,11 +174,11 @@ def test_what_ranks_waited_in_the_first_steps_is_kept_with_that_of_who_waited_le
         rows = step_rows(steps, [rank])
         rows["collective_ns"], rows["pipeline_wait_ns"] = waited, 4 * waited
         beginning.add(rows)
-    found = beginning.usual_waits(2)
-    assert found is not None
-    assert found.least_wait == pytest.approx(0.01)
-    assert found.neighbours == pytest.approx(0.08)
-    assert found.step == pytest.approx(beginning.seconds(2)["duration"].mean())
+    usual_waits = beginning.usual_waits(2)
+    assert usual_waits is not None
+    assert usual_waits.least_wait == pytest.approx(0.01)
+    assert usual_waits.neighbours == pytest.approx(0.08)
+    assert usual_waits.step == pytest.approx(beginning.seconds(2)["duration"].mean())
     assert beginning.usual_waits(3) is None, "a rank is missing"
 
 
@@ -198,9 +198,11 @@ def test_the_beginning_is_kept_and_nothing_else() -> None:
 def restarted(seconds: float, tokens: int, seconds_later: float, tokens_later: int) -> LiveJob:
     """A job whose second attempt has other steps."""
     job = LiveJob(JOB)
-    for attempt, (each, held) in enumerate(((seconds, tokens), (seconds_later, tokens_later))):
-        for item in run_segments(40, seconds=each):
-            item.tables[Kind.STEP]["tokens"] = held
+    for attempt, (step_s, token_count) in enumerate(
+        ((seconds, tokens), (seconds_later, tokens_later))
+    ):
+        for item in run_segments(40, seconds=step_s):
+            item.tables[Kind.STEP]["tokens"] = token_count
             job.apply(item._replace(key=item.key._replace(attempt=attempt)), Received(EPOCH, 0.0))
     return job
 

@@ -31,5 +31,5 @@ def steps_of(count: int) -> list[int]:
     ids=["alone", "the one after it", "as many as fit", "long ago"],
 )
 def test_the_step_that_compiles_is_not_among_others(count: int, first: int, last: int) -> None:
-    found = steps_of(count)
-    assert (found[0], found[-1]) == (first, last)
+    steps = steps_of(count)
+    assert (steps[0], steps[-1]) == (first, last)

@@ -21,86 +21,88 @@ from tests.collector.detect.healthy import healthy
 from tests.collector.detect.windows import settle, slow, window
 
 
-def replay(made: Window, transfer: float = 0.0) -> dict[str, WhatIf]:
-    shape = made.planes["duration"].shape
+def replay(step_window: Window, transfer: float = 0.0) -> dict[str, WhatIf]:
+    shape = step_window.planes["duration"].shape
     split = Exposed(np.full(shape, transfer), np.zeros(shape))
-    return {item.scenario: item for item in what_if(made, split)}
+    return {item.scenario: item for item in what_if(step_window, split)}
 
 
 def test_without_its_straggler_the_job_is_as_fast_as_before() -> None:
-    made = window(20, 8, stages=2)
-    healthy = float(made.planes["duration"].mean())
-    slow(made, 5, "forward", 0.4, since=0)
-    found = replay(made)[WITHOUT_STRAGGLERS]
-    assert found.step_seconds == pytest.approx(healthy + 0.4 * 0.05, rel=1e-5)
-    assert found.device_hours == pytest.approx(0.4 * 20 * 8 / 3600, rel=1e-5)
-    now = float(made.planes["duration"].mean())
-    assert found.faster_ratio == pytest.approx(now / (now - 0.4) - 1, rel=1e-5)
-    assert found.steps == 20
+    step_window = window(20, 8, stages=2)
+    healthy = float(step_window.planes["duration"].mean())
+    slow(step_window, 5, "forward", 0.4, since=0)
+    scenario = replay(step_window)[WITHOUT_STRAGGLERS]
+    assert scenario.step_seconds == pytest.approx(healthy + 0.4 * 0.05, rel=1e-5)
+    assert scenario.device_hours == pytest.approx(0.4 * 20 * 8 / 3600, rel=1e-5)
+    now = float(step_window.planes["duration"].mean())
+    assert scenario.faster_ratio == pytest.approx(now / (now - 0.4) - 1, rel=1e-5)
+    assert scenario.steps == 20
 
 
 def test_a_slow_rank_on_a_stage_with_slack_costs_what_exceeds_the_other() -> None:
-    made = window(10, 8, stages=2)
+    step_window = window(10, 8, stages=2)
     for phase in ("forward", "backward"):
-        made.planes[phase][:, :4] *= 1.5
-    slow(made, 5, "forward", 0.3, since=0)
-    assert replay(made)[WITHOUT_STRAGGLERS].faster_ratio == 0.0
-    slow(made, 5, "forward", 0.125, since=0)
-    assert replay(made)[WITHOUT_STRAGGLERS].device_hours == pytest.approx(0.1 * 80 / 3600, rel=1e-4)
+        step_window.planes[phase][:, :4] *= 1.5
+    slow(step_window, 5, "forward", 0.3, since=0)
+    assert replay(step_window)[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+    slow(step_window, 5, "forward", 0.125, since=0)
+    assert replay(step_window)[WITHOUT_STRAGGLERS].device_hours == pytest.approx(
+        0.1 * 80 / 3600, rel=1e-4
+    )
 
 
 def test_balanced_stages_work_as_long_as_their_mean() -> None:
-    made = window(10, 8, stages=2)
-    made.planes["backward"][:, 4:] += 0.2
-    settle(made)
-    found = replay(made)
-    assert found[WITHOUT_IMBALANCE].device_hours == pytest.approx(0.1 * 80 / 3600, rel=1e-5)
-    assert found[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+    step_window = window(10, 8, stages=2)
+    step_window.planes["backward"][:, 4:] += 0.2
+    settle(step_window)
+    scenarios = replay(step_window)
+    assert scenarios[WITHOUT_IMBALANCE].device_hours == pytest.approx(0.1 * 80 / 3600, rel=1e-5)
+    assert scenarios[WITHOUT_STRAGGLERS].faster_ratio == 0.0
 
 
 def test_overlap_hides_the_transfer_of_the_rank_with_most_work() -> None:
-    made = window(10, 4)
-    made.planes["forward"][:, 1] += 0.1
-    settle(made)
+    step_window = window(10, 4)
+    step_window.planes["forward"][:, 1] += 0.1
+    settle(step_window)
     transfer = np.zeros((10, 4))
     transfer[:, 1], transfer[:, 2] = 0.05, 7.0
     split = Exposed(transfer, np.zeros((10, 4)))
-    found = {item.scenario: item for item in what_if(made, split)}
-    assert found[WITH_OVERLAP].device_hours == pytest.approx(0.05 * 40 / 3600)
+    scenarios = {item.scenario: item for item in what_if(step_window, split)}
+    assert scenarios[WITH_OVERLAP].device_hours == pytest.approx(0.05 * 40 / 3600)
     transfer[2:5] = np.nan
-    found = {item.scenario: item for item in what_if(made, split)}
-    assert found[WITH_OVERLAP].steps == 7, "steps in which it is not known do not count"
+    scenarios = {item.scenario: item for item in what_if(step_window, split)}
+    assert scenarios[WITH_OVERLAP].steps == 7, "steps in which it is not known do not count"
     transfer[:8] = np.nan
-    found = {item.scenario: item for item in what_if(made, split)}
-    assert found[WITH_OVERLAP].faster_ratio is None
+    scenarios = {item.scenario: item for item in what_if(step_window, split)}
+    assert scenarios[WITH_OVERLAP].faster_ratio is None
 
 
 def test_unknown_is_left_out_or_none() -> None:
     assert replay(window(2, 4)) == {}
     assert WITHOUT_IMBALANCE not in replay(window(5, 4, stages=1))
-    made = window(5, 4, stages=2)
-    made.stage[0] = -1
-    found = replay(made)
-    assert found[WITHOUT_STRAGGLERS].device_hours is None and WITHOUT_IMBALANCE not in found
-    made.stage[:] = -1
-    assert replay(made)[WITHOUT_STRAGGLERS].device_hours == 0.0
+    step_window = window(5, 4, stages=2)
+    step_window.stage[0] = -1
+    scenarios = replay(step_window)
+    assert scenarios[WITHOUT_STRAGGLERS].device_hours is None and WITHOUT_IMBALANCE not in scenarios
+    step_window.stage[:] = -1
+    assert replay(step_window)[WITHOUT_STRAGGLERS].device_hours == 0.0
 
 
 @pytest.mark.parametrize("kind", ["spiky", "pauses", "change"])
 @pytest.mark.parametrize(("ranks", "stages"), [(2, 1), (4, 1), (8, 2), (64, 1)])
 def test_a_healthy_run_gains_nothing(kind: str, ranks: int, stages: int) -> None:
-    found = replay(complete_steps(healthy(kind, ranks, stages, seed=3, steps=32)))
-    assert found[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+    scenarios = replay(complete_steps(healthy(kind, ranks, stages, seed=3, steps=32)))
+    assert scenarios[WITHOUT_STRAGGLERS].faster_ratio == 0.0
     if stages > 1:
-        assert found[WITHOUT_IMBALANCE].faster_ratio == 0.0
+        assert scenarios[WITHOUT_IMBALANCE].faster_ratio == 0.0
 
 
 @pytest.mark.parametrize("ranks", [2, 8, 64])
 def test_a_slow_rank_among_ranks_that_jitter_gains_what_exceeds_the_jitter(ranks: int) -> None:
-    made = window(32, ranks, noise=0.1, seed=1)
-    slow(made, 1, "forward", 0.4, since=0)
-    now = float(made.planes["duration"].mean())
-    faster = replay(made)[WITHOUT_STRAGGLERS].faster_ratio
+    step_window = window(32, ranks, noise=0.1, seed=1)
+    slow(step_window, 1, "forward", 0.4, since=0)
+    now = float(step_window.planes["duration"].mean())
+    faster = replay(step_window)[WITHOUT_STRAGGLERS].faster_ratio
     assert faster is not None and 0.1 < faster <= now / (now - 0.4) - 1
 
 
@@ -108,9 +110,9 @@ def test_a_slow_rank_among_ranks_that_jitter_gains_what_exceeds_the_jitter(ranks
 def test_no_scenario_is_slower_nor_saves_more_than_there_is(
     seed: int, noise: float, stages: int, transfer: float
 ) -> None:
-    made = window(6, 8, stages=stages, noise=noise, seed=seed)
-    spent = float(made.planes["duration"].sum(dtype=np.float64)) / 3600
-    for item in replay(made, transfer).values():
+    step_window = window(6, 8, stages=stages, noise=noise, seed=seed)
+    spent = float(step_window.planes["duration"].sum(dtype=np.float64)) / 3600
+    for item in replay(step_window, transfer).values():
         if item.device_hours is not None:
             assert item.faster_ratio is not None and item.faster_ratio >= 0
             assert 0 <= item.device_hours < spent

@@ -23,14 +23,14 @@ def line(rank: int, nbytes: int, op: Op = Op.ALL_REDUCE, number: int = 9) -> Ent
 
 
 def test_another_operation_under_the_same_number() -> None:
-    before = (1, "all_reduce", "9")
-    usual, odd = recorded(before, (2, "all_reduce", "9")), recorded(before, (2, "barrier", ""))
+    previous = (1, "all_reduce", "9")
+    usual, odd = recorded(previous, (2, "all_reduce", "9")), recorded(previous, (2, "barrier", ""))
     mismatch = from_flight({0: usual, 1: usual, 2: odd})
     assert mismatch is not None
     assert (mismatch.cause, mismatch.number) == (Cause.MISMATCHED_ORDER, 2)
-    found = finding(mismatch, [line(rank, 36) for rank in range(3)], 5.0)
-    assert (found.rank, found.phase, found.began_step) == (2, "backward", 4)
-    assert "rank 2 barrier" in found.summary and "ranks 0-1 all_reduce" in found.summary
+    desync = finding(mismatch, [line(rank, 36) for rank in range(3)], 5.0)
+    assert (desync.rank, desync.phase, desync.began_step) == (2, "backward", 4)
+    assert "rank 2 barrier" in desync.summary and "ranks 0-1 all_reduce" in desync.summary
 
 
 def test_other_sizes_under_the_same_number() -> None:
@@ -38,9 +38,9 @@ def test_other_sizes_under_the_same_number() -> None:
         {0: recorded((1, "all_reduce", "9")), 1: recorded((1, "all_reduce", "8"))}
     )
     assert mismatch is not None and mismatch.cause is Cause.MISMATCHED_SHAPE
-    found = finding(mismatch, [], 5.0)
-    assert found.rank == NO_RANK, "of two, nobody is anomalous"
-    assert {item.text for item in found.evidence} == {"all_reduce of [9]", "all_reduce of [8]"}
+    desync = finding(mismatch, [], 5.0)
+    assert desync.rank == NO_RANK, "of two, nobody is anomalous"
+    assert {item.text for item in desync.evidence} == {"all_reduce of [9]", "all_reduce of [8]"}
 
 
 def test_a_rank_that_is_behind_or_in_another_group_disagrees_with_nobody() -> None:
@@ -53,10 +53,10 @@ def test_a_rank_that_is_behind_or_in_another_group_disagrees_with_nobody() -> No
 
 
 def test_other_sizes_in_groups_that_only_share_a_name_are_no_mismatch() -> None:
-    def between(one: str, other: str) -> bool:
+    def between(group: str, other_group: str) -> bool:
         calls = (
-            recorded((1, "all_reduce", "9"), group=one),
-            recorded((1, "all_reduce", "8"), group=other),
+            recorded((1, "all_reduce", "9"), group=group),
+            recorded((1, "all_reduce", "8"), group=other_group),
         )
         return from_flight(dict(enumerate(calls))) is not None
 

@@ -37,12 +37,12 @@ def course(
     pipeline: float = 0.0,
 ) -> Course:
     """Buckets of ten steps, seconds per step: least wait (buckets,), and work (ranks,)."""
-    least, each = np.broadcast_to(waits, count), np.broadcast_to(work, RANKS)
+    least, rank_work = np.broadcast_to(waits, count), np.broadcast_to(work, RANKS)
     worked = np.zeros((count, len(WORK), RANKS), dtype=np.float32)
-    worked[:, WORK.index("forward")] = each * STEPS
-    seen = np.full((count, RANKS), STEPS, dtype=np.uint16)
+    worked[:, WORK.index("forward")] = rank_work * STEPS
+    observed = np.full((count, RANKS), STEPS, dtype=np.uint16)
     return Course(
-        (each.max() + least + pipeline) * STEPS,
+        (rank_work.max() + least + pipeline) * STEPS,
         np.full(count, STEPS),
         np.arange(count) * STEPS + 3,
         least * STEPS,
@@ -50,18 +50,18 @@ def course(
         worked,
         np.zeros((count, len(LEVELS), RANKS), dtype=np.uint8),
         np.full(count, pipeline) * STEPS,
-        seen,
+        observed,
         *not_held_up(count),
     )
 
 
 def test_transfers_that_take_three_times_as_long_as_before_are_named_with_what_they_cost() -> None:
-    (found,) = detect_elsewhere(course(0.3), BEFORE, LIMITS)
-    assert (found.rank, found.began_step) == (-1, 3)
-    assert found.ratio == pytest.approx(3.0)
-    assert found.lost_ratio == pytest.approx(0.2 / 1.2)
-    assert "longer than in attempt 0" in found.summary
-    assert found.summary.endswith("whether the network is slower or the job was changed")
+    (finding,) = detect_elsewhere(course(0.3), BEFORE, LIMITS)
+    assert (finding.rank, finding.began_step) == (-1, 3)
+    assert finding.ratio == pytest.approx(3.0)
+    assert finding.lost_ratio == pytest.approx(0.2 / 1.2)
+    assert "longer than in attempt 0" in finding.summary
+    assert finding.summary.endswith("whether the network is slower or the job was changed")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_stretches_in_which_a_rank_was_not_observed_say_nothing_of_transfers() -
     assert detect_elsewhere(partly, BEFORE, LIMITS), "a row that is lost hides nobody"
     partly.seen[2:, 1] = STEPS - 2
     assert detect_elsewhere(partly, BEFORE, LIMITS) == []
-    alone = course(0.3)
-    alone.seen[:, 1] = 0
-    assert detect_elsewhere(alone, BEFORE, LIMITS), "it has no peers, and never had"
+    partial = course(0.3)
+    partial.seen[:, 1] = 0
+    assert detect_elsewhere(partial, BEFORE, LIMITS), "it has no peers, and never had"
 
 
 def test_a_job_without_steps_is_not_compared() -> None:
@@ -128,18 +128,18 @@ def test_ranks_that_are_late_in_turns_are_no_slow_transfers() -> None:
 def test_what_is_said_to_be_lost_is_a_share_that_is_worth_a_ticket(
     waits: float, work: float, usual: float, usual_work: float
 ) -> None:
-    there = UsualWaits(usual + usual_work, usual_work, 0.0, usual)
-    before = Elsewhere(there, "attempt 0", there._replace(least_wait=2.0 * usual))
-    for found in detect_elsewhere(course(waits, work), before, LIMITS):
-        assert LIMITS.lasting_lost_ratio <= found.lost_ratio < 1.0
-        assert found.ratio >= LIMITS.lasting_ratio and waits > usual
+    usual_waits = UsualWaits(usual + usual_work, usual_work, 0.0, usual)
+    baseline = Elsewhere(usual_waits, "attempt 0", usual_waits._replace(least_wait=2.0 * usual))
+    for finding in detect_elsewhere(course(waits, work), baseline, LIMITS):
+        assert LIMITS.lasting_lost_ratio <= finding.lost_ratio < 1.0
+        assert finding.ratio >= LIMITS.lasting_ratio and waits > usual
 
 
 def test_stages_that_wait_longer_are_named_unless_one_of_them_works_longer() -> None:
     """Two stages: what either works longer, the other waits."""
-    found = detect_stages_elsewhere(course(0.0, pipeline=0.3), STAGES, BEFORE, LIMITS)
-    assert found is not None and found.lost_ratio == pytest.approx(1 / 6)
-    assert "transfers between pipeline stages take longer than in attempt 0" in found.summary
+    finding = detect_stages_elsewhere(course(0.0, pipeline=0.3), STAGES, BEFORE, LIMITS)
+    assert finding is not None and finding.lost_ratio == pytest.approx(1 / 6)
+    assert "transfers between pipeline stages take longer than in attempt 0" in finding.summary
     slow = course(0.0, np.array([WORKS, WORKS, WORKS + 0.2, WORKS]), pipeline=0.3)
     assert detect_stages_elsewhere(slow, STAGES, BEFORE, LIMITS) is None
 

@@ -40,5 +40,5 @@ def test_a_stage_with_more_layers_is_no_straggler() -> None:
 
 
 def test_a_rank_slower_than_the_other_of_its_stage_still_is() -> None:
-    (found,) = straggler.find(uneven(exchanging=True, slow=3))
-    assert (found.rank, found.phase) == (3, "forward")
+    (finding,) = straggler.find(uneven(exchanging=True, slow=3))
+    assert (finding.rank, finding.phase) == (3, "forward")

@@ -88,9 +88,11 @@ def test_of_two_absent_the_one_behind() -> None:
 
 
 def test_a_single_rank_hangs_once_it_is_stopped_or_does_nothing_for_long() -> None:
-    early = ABSENT._replace(moved_age=LIMITS.legal_seconds - 1.0)
-    assert detect([early]) == []
-    assert [item.rank for item in detect([early._replace(process=ProcessState.STOPPED)])] == [2]
+    recently_moved = ABSENT._replace(moved_age=LIMITS.legal_seconds - 1.0)
+    assert detect([recently_moved]) == []
+    assert [
+        item.rank for item in detect([recently_moved._replace(process=ProcessState.STOPPED)])
+    ] == [2]
     assert [item.rank for item in detect([ABSENT])] == [2]
     works = ABSENT._replace(work=Work.CPU, moved_age=LIMITS.pause_seconds - 1.0)
     assert detect([works]) == []
@@ -122,8 +124,8 @@ def test_no_transfer_explains_a_rank_that_is_dead_or_waits_in_a_circle() -> None
     together = [item._replace(group=1) for item in ranks]
     assert hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS) == []
     together[2] = together[2]._replace(process=ProcessState.GONE)
-    (found,) = hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS)
-    assert found.rank == 2
+    (finding,) = hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS)
+    assert finding.rank == 2
 
 
 @pytest.mark.parametrize("work", [Work.CPU, Work.CHILDREN, Work.BYTES, None])
@@ -160,11 +162,13 @@ def test_ranks_that_all_use_no_cpu_may_wait_in_a_collective_that_no_line_shows()
         ranks = [ABSENT._replace(rank=rank, moved_age=age) for rank in range(len(works))]
         return [item._replace(work=work) for item, work in zip(ranks, works, strict=True)]
 
-    none = Work.NONE
-    assert len(detect(standing(LIMITS.legal_seconds, none))) == 1
-    assert detect(standing(LIMITS.legal_seconds - 1, none, none)) == []
-    assert [item.rank for item in detect(standing(LIMITS.legal_seconds, none, none))] == [NO_RANK]
-    for works in [(none, Work.CPU), (none, None)]:
+    no_work = Work.NONE
+    assert len(detect(standing(LIMITS.legal_seconds, no_work))) == 1
+    assert detect(standing(LIMITS.legal_seconds - 1, no_work, no_work)) == []
+    assert [item.rank for item in detect(standing(LIMITS.legal_seconds, no_work, no_work))] == [
+        NO_RANK
+    ]
+    for works in [(no_work, Work.CPU), (no_work, None)]:
         assert detect(standing(LIMITS.pause_seconds - 1, *works)) == []
         assert len(detect(standing(LIMITS.pause_seconds, *works))) == 1
 
@@ -173,19 +177,19 @@ def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:
     ranks = [ABSENT._replace(rank=rank, work=Work.CPU) for rank in range(3)]
     ranks[1] = ABSENT._replace(rank=1)
     entries = {rank: FlightEntry("0", 7 - (rank == 1), "all_reduce", "4", "") for rank in range(3)}
-    asked = RankDiagnostics(
+    answers = RankDiagnostics(
         {
             rank: Diagnosis(0, True, False, GilState.UNKNOWN, 7, 6, "", "", "", "", (entry,))
             for rank, entry in entries.items()
         }
     )
     assert hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS) == []
-    found = hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, asked), LIMITS)
-    assert [item.rank for item in found] == [1]
+    findings = hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, answers), LIMITS)
+    assert [item.rank for item in findings] == [1]
 
 
 @pytest.mark.parametrize(
-    ("process", "found"),
+    ("process", "expected"),
     [
         (ProcessState.GONE, [2]),
         (ProcessState.ZOMBIE, [2]),
@@ -194,15 +198,15 @@ def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:
     ],
 )
 def test_start_up_is_no_reason_to_wait_for_a_rank_that_left(
-    process: ProcessState | None, found: list[int]
+    process: ProcessState | None, expected: list[int]
 ) -> None:
     ranks = [WAITER._replace(rank=rank, step=0, group=7) for rank in (0, 1, 3)]
     if process is not None:
         ranks.append(ABSENT._replace(step=0, process=process))
-    others = hang.OtherRanks(ended=() if process is not None else (2,))
+    other_ranks = hang.OtherRanks(ended=() if process is not None else (2,))
     groups = RankDiagnostics(groups={7: "0-3"})
-    stall = stall_of(ranks, math.nan, math.nan, LIMITS, groups, others)
-    assert [item.rank for item in hang.detect(stall, LIMITS)] == found
+    stall = stall_of(ranks, math.nan, math.nan, LIMITS, groups, other_ranks)
+    assert [item.rank for item in hang.detect(stall, LIMITS)] == expected
 
 
 def test_one_moving_rank_is_no_hang() -> None:
@@ -257,9 +261,9 @@ def test_any_situation_is_at_most_one_finding(
     inside: bool,
 ) -> None:
     odd = RankSituation(2, 2**32 - 1, phase, 65535, waiting, inside, op, *ages, process)
-    found = detect([odd, *job(ABSENT)[:2]])
-    assert len(found) <= 1
-    assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in found)
+    findings = detect([odd, *job(ABSENT)[:2]])
+    assert len(findings) <= 1
+    assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in findings)
 
 
 def standing_together(process: ProcessState, node: str = "a") -> list[RankSituation]:

@@ -47,9 +47,9 @@ def states(host_ago: float = 0.1, device_ago: float = 30.0) -> Rows:
     return rows
 
 
-def stuck(rank: int = 2, **rest: float) -> Rows:
+def stuck(rank: int = 2, **facts: float) -> Rows:
     """The device of one rank is in a kernel of step 57's forward."""
-    rows = states(**rest)
+    rows = states(**facts)
     rows["device_state"][rank], rows["device_phase"][rank] = DeviceState.WORKING, Phase.FORWARD
     rows["device_op"][rank], rows["device_group"][rank] = 0, 0
     return rows
@@ -79,13 +79,13 @@ def context(
     return DetectionContext(job, AT)
 
 
-def found(rows: Rows, seconds: float = 0.2) -> list[Finding]:
+def findings_of(rows: Rows, seconds: float = 0.2) -> list[Finding]:
     return hang.find(context(rows, seconds))
 
 
 @pytest.mark.parametrize("rank", RANKS)
 def test_a_device_in_a_kernel_while_the_others_wait_is_the_culprit(rank: int) -> None:
-    (finding,) = found(stuck(rank))
+    (finding,) = findings_of(stuck(rank))
     assert (finding.rank, finding.phase, finding.cause) == (rank, "forward", "device-stuck")
     assert (finding.began_step, finding.began_ago_seconds) == (57, 30.0)
     assert f"rank {rank} did not arrive in all_reduce of group 0,1,2,3" in finding.summary
@@ -93,29 +93,29 @@ def test_a_device_in_a_kernel_while_the_others_wait_is_the_culprit(rank: int) ->
     rows = {row.name: row for row in finding.evidence}
     assert rows[f"device of rank {rank} in forward of step 57 for"].value == 30.0
     assert rows[f"host of rank {rank}"].text == "in forward of step 60"
-    other = 1 if rank == 0 else 0
-    assert rows[f"device of rank {other} waits in all_reduce for"].value == 30.0
+    peer = 1 if rank == 0 else 0
+    assert rows[f"device of rank {peer} waits in all_reduce for"].value == 30.0
 
 
 def test_hosts_that_go_on_do_not_hide_it() -> None:
-    assert len(found(stuck(host_ago=0.0))) == 1
+    assert len(findings_of(stuck(host_ago=0.0))) == 1
     assert stalled_seconds(context(stuck(host_ago=0.0))) == pytest.approx(30.0)
 
 
 def test_devices_that_go_on_are_no_hang_whatever_the_hosts_wait_for() -> None:
-    assert found(stuck(host_ago=60.0, device_ago=1.0)) == []
+    assert findings_of(stuck(host_ago=60.0, device_ago=1.0)) == []
     assert stalled_seconds(context(states(host_ago=60.0, device_ago=1.0))) == pytest.approx(1.0)
 
 
 def test_one_device_that_goes_on_is_no_hang() -> None:
     rows = stuck()
     rows["device_since_ns"][3] = ns(0.5)
-    assert found(rows) == []
+    assert findings_of(rows) == []
 
 
 def test_all_devices_in_the_collective_name_nobody() -> None:
-    assert found(states()) == []  # a link that flaps ends by itself
-    (finding,) = found(states(device_ago=LIMITS.legal_seconds + 1.0))
+    assert findings_of(states()) == []  # a link that flaps ends by itself
+    (finding,) = findings_of(states(device_ago=LIMITS.legal_seconds + 1.0))
     assert (finding.rank, finding.cause) == (NO_RANK, "device-stuck")
     assert "the devices of all ranks are in all_reduce, which does not end" in finding.summary
     assert any(row.name == "device of rank 0 waits in all_reduce for" for row in finding.evidence)
@@ -124,14 +124,14 @@ def test_all_devices_in_the_collective_name_nobody() -> None:
 def test_devices_in_different_collectives_have_no_cause_in_common() -> None:
     rows = states()
     rows["device_op"][3] = Op.ALL_GATHER
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
 
 
 def test_a_host_that_enqueues_nothing_more_is_the_culprit_not_its_idle_device() -> None:
     rows = states(host_ago=80.0, device_ago=80.0)
     rows["device_state"][1], rows["phase"][1], rows["step"][1] = DeviceState.IDLE, Phase.DATA, 57
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.phase, finding.cause) == (1, "data", "busy")
 
 
@@ -149,14 +149,14 @@ def in_a_collective_of_hosts(ago: float = 30.0) -> Rows:
 
 def test_a_device_that_works_while_hosts_reduce_is_the_culprit() -> None:
     """Gloo copies from the device first: no device shows the collective, all hosts are in it."""
-    (finding,) = found(in_a_collective_of_hosts())
+    (finding,) = findings_of(in_a_collective_of_hosts())
     assert (finding.rank, finding.phase, finding.cause) == (2, "forward", "device-stuck")
 
 
 def test_a_kernel_in_the_phase_of_the_collective_is_found_where_most_devices_are_idle() -> None:
     rows = in_a_collective_of_hosts()
     rows["device_phase"] = Phase.BACKWARD
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.phase, finding.cause) == (2, "backward", "device-stuck")
 
 
@@ -166,21 +166,21 @@ def test_devices_that_wait_for_one_whose_host_enqueues_nothing_are_not_blamed() 
     rows["device_phase"] = Phase.BACKWARD
     rows["device_state"] = DeviceState.WORKING
     rows["device_state"][1] = DeviceState.IDLE
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert finding.rank == NO_RANK
 
 
 def test_a_device_whose_collectives_are_not_timed_reads_as_working_while_it_waits() -> None:
     rows = in_a_collective_of_hosts(LIMITS.legal_seconds)
     rows["device_state"] = DeviceState.WORKING
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert finding.rank == NO_RANK
 
 
 def test_a_device_that_has_just_become_idle_made_progress() -> None:
     rows = states(host_ago=30.0)
     rows["device_state"][1], rows["device_since_ns"][1] = DeviceState.IDLE, ns(1.0)
-    assert found(rows) == []
+    assert findings_of(rows) == []
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_device_that_has_just_become_idle_made_progress() -> None:
 def test_a_stopped_process_explains_its_device(process: ProcessState, cause: str) -> None:
     rows = stuck(2)
     rows["process_state"][2] = process
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.cause) == (2, cause)
 
 
@@ -204,29 +204,29 @@ def test_with_an_old_heartbeat_the_hosts_lines_count() -> None:
     rows["heartbeat_ns"] = [ns(10.0), ns(10.0), ns(25.0), ns(10.0)]
     rows["in_collective"], rows["collective_op"] = 1, Op.ALL_REDUCE
     rows["in_collective"][2] = 0
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.phase, finding.cause) == (2, "forward", "interpreter-blocked")
     rows["since_ns"] = ns(0.1)
-    assert found(rows) == [], "hosts go on, and nothing is known of the devices"
+    assert findings_of(rows) == [], "hosts go on, and nothing is known of the devices"
 
 
 def test_a_step_of_the_device_may_take_its_time() -> None:
     """Hosts return after 4 ms; the devices' steps take 6 s, so 30 s are not eight of them."""
-    assert found(stuck(), seconds=6.0) == []
-    assert len(found(stuck(), seconds=0.2)) == 1
+    assert findings_of(stuck(), seconds=6.0) == []
+    assert len(findings_of(stuck(), seconds=0.2)) == 1
 
 
 def test_a_checkpoint_of_a_host_that_waits_for_a_stuck_device_is_no_excuse() -> None:
     rows = stuck(2, host_ago=30.0)
     rows["phase"] = Phase.CHECKPOINT
-    (finding,) = found(rows)
+    (finding,) = findings_of(rows)
     assert (finding.rank, finding.cause) == (2, "device-stuck")
 
 
 def test_a_checkpoint_that_is_written_while_devices_wait_is_allowed() -> None:
     rows = states(host_ago=30.0)
     rows["phase"][0], rows["device_state"][0] = Phase.CHECKPOINT, DeviceState.IDLE
-    assert found(rows) == []
+    assert findings_of(rows) == []
 
 
 def test_the_flight_recorder_stands_beside_the_device() -> None:
@@ -268,19 +268,19 @@ def busy(host: RankSituation, **changes: Any) -> RankSituation:
     return place._replace(**changes)
 
 
-def culprits(first: RankSituation, others: RankSituation) -> list[int]:
+def culprits(first: RankSituation, peer: RankSituation) -> list[int]:
     """Ranks named where rank 0 and three others stand like this."""
-    ranks = [first, *(others._replace(rank=rank) for rank in range(1, 4))]
-    return [each.rank for each in hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS)]
+    ranks = [first, *(peer._replace(rank=rank) for rank in range(1, 4))]
+    return [finding.rank for finding in hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS)]
 
 
 @pytest.mark.parametrize("changes", [{}, {"in_collective": False, "waiting": True}])
 def test_hosts_that_wait_count_where_devices_do_not_show_the_collective(
     changes: dict[str, Any],
 ) -> None:
-    others = busy(HOST._replace(**changes))
-    assert culprits(EVALUATES, others) == []
-    assert culprits(EVALUATES._replace(work=Work.NONE), others) == [0]
+    peer = busy(HOST._replace(**changes))
+    assert culprits(EVALUATES, peer) == []
+    assert culprits(EVALUATES._replace(work=Work.NONE), peer) == [0]
 
 
 def test_a_device_that_works_holds_up_those_that_show_the_collective_wherever_its_host_waits() -> (
@@ -291,18 +291,20 @@ def test_a_device_that_works_holds_up_those_that_show_the_collective_wherever_it
 
 
 def test_a_rank_that_evaluates_on_its_device_runs() -> None:
-    others = busy(HOST, in_collective=True)
+    peer = busy(HOST, in_collective=True)
     for device in (busy(EVALUATES), busy(EVALUATES, step=58)):
-        assert culprits(device, others) == []
-        late = [each._replace(moved_age=LIMITS.held_seconds) for each in (device, others)]
-        assert culprits(*late) == [0]
+        assert culprits(device, peer) == []
+        long_stalled = [
+            situation._replace(moved_age=LIMITS.held_seconds) for situation in (device, peer)
+        ]
+        assert culprits(*long_stalled) == [0]
 
 
 def test_devices_that_all_work_may_wait_in_a_collective_that_none_shows() -> None:
     rank = busy(EVALUATES, moved_age=LIMITS.held_seconds - 1)
     assert culprits(rank, rank) == []
-    late = rank._replace(moved_age=LIMITS.held_seconds)
-    assert culprits(late, late) == [NO_RANK]
+    long_stalled = rank._replace(moved_age=LIMITS.held_seconds)
+    assert culprits(long_stalled, long_stalled) == [NO_RANK]
 
 
 @pytest.mark.parametrize(

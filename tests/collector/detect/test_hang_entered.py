@@ -9,7 +9,7 @@ from stepwatch.collector.detect.hang import RankSituation
 from stepwatch.collector.detect.hang.entered import entered_step
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Op, Phase
-from tests.collector.gathered import call_rows, kept
+from tests.collector.gathered import call_rows, records_of
 
 from .test_hang import WAITER
 
@@ -19,10 +19,12 @@ WAITS = WAITER._replace(op=Op.REDUCE_SCATTER, group=7, step=20)
 
 def calls(*orders: list[Op], group: int = 7) -> Rows:
     """What rank 0 wrote of steps 10, 11, ...: these operations of `group`, in this order."""
-    each = [
-        call_rows([10 + at], {0: 0.01}, group, op) for at, ops in enumerate(orders) for op in ops
+    records = [
+        call_rows([10 + offset], {0: 0.01}, group, op)
+        for offset, ops in enumerate(orders)
+        for op in ops
     ]
-    return kept(np.concatenate(each)).of_steps(0, 19)
+    return records_of(np.concatenate(records)).of_steps(0, 19)
 
 
 BOTH = [Op.ALL_GATHER, Op.REDUCE_SCATTER]

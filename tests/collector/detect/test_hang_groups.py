@@ -21,8 +21,8 @@ def summary(groups: dict[int, str], unseen: tuple[int, ...] = ()) -> str:
     ranks.append(WAITER._replace(rank=4, in_collective=False, waiting=True, moved_age=100.0))
     if not unseen:
         ranks.append(ABSENT._replace(rank=3, moved_age=100.0))
-    others = hang.OtherRanks(unseen=tuple(hang.Unseen(rank, "b", 120.0) for rank in unseen))
-    stall = stall_of(ranks, 0.5, 0.5, LIMITS, RankDiagnostics(groups=groups), others)
+    other_ranks = hang.OtherRanks(unseen=tuple(hang.Unseen(rank, "b", 120.0) for rank in unseen))
+    stall = stall_of(ranks, 0.5, 0.5, LIMITS, RankDiagnostics(groups=groups), other_ranks)
     (finding,) = hang.detect(stall, LIMITS)
     return finding.summary
 

@@ -34,13 +34,13 @@ SHORT: Longest = {Phase.EVAL: 6.0, Phase.CHECKPOINT: 6.0}
 
 
 def hangs_after(
-    *ranks: RankSituation, longest: Longest = SHORT, others: OtherRanks = NO_OTHER_RANKS
+    *ranks: RankSituation, longest: Longest = SHORT, other_ranks: OtherRanks = NO_OTHER_RANKS
 ) -> float:
     """Seconds after which these ranks are a hang, with steps of half a second."""
     numbered = [
         item._replace(rank=rank, moved_age=LIMITS.pause_seconds) for rank, item in enumerate(ranks)
     ]
-    stall = stall_of(numbered, 0.5, 0.5, LIMITS, NO_DIAGNOSTICS, others, longest)
+    stall = stall_of(numbered, 0.5, 0.5, LIMITS, NO_DIAGNOSTICS, other_ranks, longest)
     assert stall is not None
     assert not hang.detect(stall._replace(seconds=stall.hang_seconds - 1.0), LIMITS)
     assert hang.detect(stall, LIMITS)
@@ -95,9 +95,9 @@ def test_what_may_go_on_and_holds_others_up_is_a_pause_first(goes_on: RankSituat
     assert hangs_after(WAITS, goes_on) == LIMITS.pause_seconds
     assert hangs_after(WAITS, goes_on, EVALUATES) == LIMITS.pause_seconds
     assert not pause.detect(stalled(LIMITS.held_seconds - 1.0, WAITS, goes_on), pause.LIMITS)
-    (found,) = pause.detect(stalled(LIMITS.held_seconds + 1.0, WAITS, goes_on), pause.LIMITS)
-    assert (found.rank, found.phase) == (1, "eval")
-    assert "in an evaluation, which takes longer than any before" in found.summary
+    (finding,) = pause.detect(stalled(LIMITS.held_seconds + 1.0, WAITS, goes_on), pause.LIMITS)
+    assert (finding.rank, finding.phase) == (1, "eval")
+    assert "in an evaluation, which takes longer than any before" in finding.summary
     longer: Longest = {Phase.EVAL: 400.0}
     assert not pause.detect(stalled(599.0, WAITS, goes_on, longest=longer), pause.LIMITS)
     assert pause.detect(stalled(601.0, WAITS, goes_on, longest=longer), pause.LIMITS)
@@ -105,11 +105,11 @@ def test_what_may_go_on_and_holds_others_up_is_a_pause_first(goes_on: RankSituat
 
 def test_of_ranks_in_a_pause_the_one_that_runs_is_named() -> None:
     runs = EVALUATES._replace(work=Work.CPU)
-    (found,) = pause.detect(stalled(500.0, WAITS, EVALUATES, runs), pause.LIMITS)
-    assert "rank 2 is running outside any collective in an evaluation" in found.summary
+    (finding,) = pause.detect(stalled(500.0, WAITS, EVALUATES, runs), pause.LIMITS)
+    assert "rank 2 is running outside any collective in an evaluation" in finding.summary
     elsewhere = runs._replace(phase=Phase.OTHER)
-    (found,) = pause.detect(stalled(500.0, WAITS, elsewhere, runs), pause.LIMITS)
-    assert "ranks 1-2 are running outside any collective in what no hook names" in found.summary
+    (finding,) = pause.detect(stalled(500.0, WAITS, elsewhere, runs), pause.LIMITS)
+    assert "ranks 1-2 are running outside any collective in what no hook names" in finding.summary
 
 
 def test_where_nobody_waits_one_that_runs_holds_nobody_up() -> None:
@@ -131,7 +131,7 @@ def test_what_the_job_came_out_of_is_of_the_same_phase_and_bounded() -> None:
     assert hangs_after(WAITS, EVALUATES, longest=only_saves) == least
     assert hangs_after(WAITS, EVALUATES, SAVES, longest=only_saves) == 300.0
     unseen = OtherRanks(unseen=(Unseen(2, "b", 900.0),))
-    assert hangs_after(WAITS, SAVES, longest=only_saves, others=unseen) == least
+    assert hangs_after(WAITS, SAVES, longest=only_saves, other_ranks=unseen) == least
     hours = {Phase.EVAL: 3600.0}
     assert hangs_after(WAITS, EVALUATES, longest=hours) == LIMITS.held_seconds
 
@@ -168,13 +168,13 @@ def test_the_longest_time_in_a_phase_but_for_the_first_step() -> None:
     assert pauses.longest(Phase.FORWARD) == pytest.approx(0.05)
 
 
-def standing_in_an_evaluation(*, took: float, before: float = 0.0) -> DetectionContext:
+def standing_in_an_evaluation(*, took: float, previous_s: float = 0.0) -> DetectionContext:
     """Four ranks, of which three wait and one evaluates, asleep, for three minutes.
 
     Evaluations took so many seconds, and `before` those of an earlier attempt.
     """
     job, steps = LiveJob(JOB), 40
-    of_attempts = [(0, took)] if not before else [(0, before), (1, took)]
+    of_attempts = [(0, took)] if not previous_s else [(0, previous_s), (1, took)]
     for attempt, seconds in of_attempts:
         for item in run_segments(steps):
             rows = item.tables[Kind.STEP]
@@ -196,8 +196,8 @@ def test_from_steps_to_the_rank_that_hangs_in_an_evaluation() -> None:
 
 
 def test_those_before_a_restart_were_usual_too() -> None:
-    assert hang.find(standing_in_an_evaluation(took=10.0, before=11.0))
-    assert not hang.find(standing_in_an_evaluation(took=10.0, before=130.0))
+    assert hang.find(standing_in_an_evaluation(took=10.0, previous_s=11.0))
+    assert not hang.find(standing_in_an_evaluation(took=10.0, previous_s=130.0))
 
 
 @pytest.mark.parametrize(

@@ -45,21 +45,21 @@ def in_turns(work: Cube, phase: int, every: int, seconds: float, ranks: int | No
 def test_pauses_in_turns_are_what_the_job_loses_and_no_ranks_fault(ranks: int, phase: int) -> None:
     work = in_turns(healthy(ranks), phase, 6, 1.6)
     lost = (work.sum(axis=0) - healthy(ranks).sum(axis=0)).sum()
-    (found,) = found_in(work)
-    assert (found.kind, found.rank) == (FindingKind.THROUGHPUT_REGRESSION, NO_RANK)
-    assert found.summary.startswith("ranks pause in turns since step ")
-    assert found.phase == WORK[phase]
-    assert found.lost_ratio == pytest.approx(lost / work.sum(axis=0).max(axis=1).sum(), abs=0.06)
+    (finding,) = found_in(work)
+    assert (finding.kind, finding.rank) == (FindingKind.THROUGHPUT_REGRESSION, NO_RANK)
+    assert finding.summary.startswith("ranks pause in turns since step ")
+    assert finding.phase == WORK[phase]
+    assert finding.lost_ratio == pytest.approx(lost / work.sum(axis=0).max(axis=1).sum(), abs=0.06)
 
 
 @pytest.mark.parametrize("stages", [1, 2])
 def test_loaders_that_stall_in_turns_are_a_data_stall(stages: int) -> None:
     """In a pipeline the ranks of the first stage alone load: of two, one that waits is not both."""
     work = healthy(8 if stages == 1 else 4)
-    (found,) = found_in(in_turns(work, DATA, 5, 1.2, work.shape[2] // stages), stages)
-    assert (found.kind, found.cause) == (FindingKind.DATA_STALL, Cause.SLOW_DATA)
-    assert found.summary.startswith("loaders stall in turns since step ")
-    assert found.lost_ratio == pytest.approx(0.3, abs=0.06)
+    (finding,) = found_in(in_turns(work, DATA, 5, 1.2, work.shape[2] // stages), stages)
+    assert (finding.kind, finding.cause) == (FindingKind.DATA_STALL, Cause.SLOW_DATA)
+    assert finding.summary.startswith("loaders stall in turns since step ")
+    assert finding.lost_ratio == pytest.approx(0.3, abs=0.06)
 
 
 def test_what_one_rank_explains_is_its_own() -> None:
@@ -72,10 +72,14 @@ def test_waits_of_all_ranks_where_epochs_begin_are_said_at_their_cost() -> None:
     dice = np.random.default_rng(2)
     work = healthy()
     work[DATA, 20::40] += 12.0 * dice.lognormal(0.0, 0.2, work[DATA, 20::40].shape)
-    (found,) = found_in(work)
-    assert (found.kind, found.rank, found.subject) == (FindingKind.DATA_STALL, -1, "now and then")
-    assert "as where an epoch begins" in found.summary
-    assert found.lost_ratio == pytest.approx(0.35, abs=0.1)
+    (finding,) = found_in(work)
+    assert (finding.kind, finding.rank, finding.subject) == (
+        FindingKind.DATA_STALL,
+        -1,
+        "now and then",
+    )
+    assert "as where an epoch begins" in finding.summary
+    assert finding.lost_ratio == pytest.approx(0.35, abs=0.1)
 
 
 def test_cheap_epochs_and_rare_stalls_are_no_loss_that_matters() -> None:
@@ -109,6 +113,6 @@ def test_how_many_steps_are_taken_at_once_makes_no_difference() -> None:
         for first in range(0, work.shape[1], size):
             advance(evidence, window_of(work[:, first : first + size], stage, first))
         courses.append(evidence.buckets.course())
-    for other in courses[1:]:
+    for history in courses[1:]:
         for name in ("alone", "together", "times"):
-            assert np.array_equal(getattr(other, name), getattr(courses[0], name)), name
+            assert np.array_equal(getattr(history, name), getattr(courses[0], name)), name

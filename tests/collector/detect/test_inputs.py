@@ -54,7 +54,9 @@ def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Det
     states["in_collective"][3:] = waits
     reported = {Kind.RANK_STATE: read_before(states)}
     if finished:
-        reported[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
+        reported[Kind.LIFECYCLE] = lifecycle_rows(
+            LifecycleEvent.FINISH, range(finished), time_s=999.0
+        )
     job.apply(segment(9000, reported), Received(0.0, 100.0))
     return DetectionContext(job, 100.0)
 
@@ -136,7 +138,7 @@ def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
             Kind.STEP: step_rows(range(first, first + 9), [0]),
         }
         job.apply(segment(number + 1, reported, attempt=number), Received(0.0, 0.0))
-    assert [(each.number, lost) for each, lost in job.ordered()] == [
+    assert [(attempt.number, lost) for attempt, lost in job.ordered()] == [
         (0, 20),
         (1, 20),
         (2, 50),
@@ -148,9 +150,9 @@ def failed_after(notice_at: float) -> list[tuple[str, int]]:
     """A job of half a second a step that receives a preemption, and raises at 1,000 s."""
     job = LiveJob(JOB)
     steps = step_rows(range(2000), range(2), 0.5)
-    ended = lifecycle_rows(LifecycleEvent.FAILURE, range(2), at=1000.0)
+    ended = lifecycle_rows(LifecycleEvent.FAILURE, range(2), time_s=1000.0)
     ended["text"] = b"ValueError: no"
-    stop = lifecycle_rows(LifecycleEvent.PREEMPTION, [0], at=notice_at)
+    stop = lifecycle_rows(LifecycleEvent.PREEMPTION, [0], time_s=notice_at)
     reported = {
         Kind.RANK_STATE: state_rows(range(2), 2, 1000.0),
         Kind.STEP: steps,
@@ -169,33 +171,33 @@ def test_a_preemption_that_was_called_off_silences_nothing() -> None:
     assert failed_after(999.0 - limit) == [("rank-failed", 0)]
 
 
-@pytest.mark.parametrize(("steps", "after", "found"), [(0, 300, 0), (2, 25, 0), (2, 35, 1)])
+@pytest.mark.parametrize(("steps", "elapsed_s", "expected"), [(0, 300, 0), (2, 25, 0), (2, 35, 1)])
 def test_a_stall_in_the_first_steps_is_found_by_the_longest_of_them(
-    steps: int, after: float, found: int
+    steps: int, elapsed_s: float, expected: int
 ) -> None:
     job = LiveJob(JOB)
-    states = state_rows(range(4), 4, 1000.0, steps, after)
+    states = state_rows(range(4), 4, 1000.0, steps, elapsed_s)
     states["in_collective"][1:] = 1
     reported = {
         Kind.RANK_STATE: read_before(states),
         Kind.STEP: step_rows(range(steps), range(4)),
     }
     job.apply(segment(1, reported), Received(0.0, 100.0))
-    assert len(pause.find(DetectionContext(job, 100.0))) == found
+    assert len(pause.find(DetectionContext(job, 100.0))) == expected
 
 
 def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
-    asked = np.zeros(60, dtype=DTYPES[Kind.DIAGNOSIS])
-    asked["rank"], asked["time_ns"] = np.tile([2, 0, 7], 20), range(60)
+    diagnosis_rows = np.zeros(60, dtype=DTYPES[Kind.DIAGNOSIS])
+    diagnosis_rows["rank"], diagnosis_rows["time_ns"] = np.tile([2, 0, 7], 20), range(60)
     flights = np.zeros(600, dtype=DTYPES[Kind.FLIGHT])
     flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
-    known = Diagnoses()
-    known.add(asked, flights, 4)
-    assert {rank: item.at_ns for rank, item in known.of.items()} == {0: 58, 2: 57}
-    for rank, item in known.of.items():
-        assert [each.number for each in item.flight] == list(range(600))[rank::3]
-    known.add(asked[:1], flights[:0], 4)
-    assert known.of[2].flight == ()
+    diagnoses = Diagnoses()
+    diagnoses.add(diagnosis_rows, flights, 4)
+    assert {rank: item.at_ns for rank, item in diagnoses.of.items()} == {0: 58, 2: 57}
+    for rank, item in diagnoses.of.items():
+        assert [record.number for record in item.flight] == list(range(600))[rank::3]
+    diagnoses.add(diagnosis_rows[:1], flights[:0], 4)
+    assert diagnoses.of[2].flight == ()
 
 
 @pytest.mark.parametrize(("flush_seconds", "stale"), [(1.0, True), (60.0, False)])
@@ -203,22 +205,22 @@ def test_a_node_is_stale_after_several_flushes_of_its_own_agent(
     flush_seconds: float, stale: bool
 ) -> None:
     job = LiveJob(JOB)
-    said = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    said["flush_seconds"] = flush_seconds
+    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    agent_row["flush_seconds"] = flush_seconds
     for number, item in enumerate(run_segments(STEPS)):
-        tables = {**item.tables, Kind.AGENT: said}
+        tables = {**item.tables, Kind.AGENT: agent_row}
         job.apply(segment(number, tables), Received(0.0, 100.0))
     assert bool(telemetry.find(DetectionContext(job, 130.0))) is stale
 
 
 def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None:
     attempt = standing(60.0).attempt
-    low, other = 7, 8
-    groups = {low: "0-1", low + (1 << 16): "2-3", other: "0,2"}
+    low, other_group = 7, 8
+    groups = {low: "0-1", low + (1 << 16): "2-3", other_group: "0,2"}
     attempt.collective_records.groups.update(
         {number: Group(2, ranks) for number, ranks in groups.items()}
     )
-    assert hang.rank_diagnostics(attempt).groups == {other: "0,2"}
+    assert hang.rank_diagnostics(attempt).groups == {other_group: "0,2"}
 
 
 def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
@@ -230,7 +232,7 @@ def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
     reported = {
         Kind.RANK_STATE: states,
         Kind.STEP: step_rows(range(20), range(3)),
-        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), at=1000.0),
+        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), time_s=1000.0),
     }
     job.apply(segment(1, reported), Received(0.0, 0.0))
     attempt = job.current
@@ -255,7 +257,7 @@ def test_a_rank_that_died_before_ctrl_c_has_failed(code: int, gone_s: float, sta
     states = state_rows([2], 3, 1040.0)
     states["process_state"], states["exit_code"] = ProcessState.GONE, code
     states["gone_ns"] = round(gone_s * NANOSECONDS)
-    interrupts = lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), at=1000.0)
+    interrupts = lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), time_s=1000.0)
     job.apply(segment(1, {Kind.RANK_STATE: states}), Received(0.0, 0.0))
     job.apply(segment(2, {Kind.LIFECYCLE: interrupts}), Received(0.0, 0.0))
     attempt = job.current
@@ -266,7 +268,7 @@ def test_a_rank_that_died_before_ctrl_c_has_failed(code: int, gone_s: float, sta
 def test_a_rank_that_raised_before_ctrl_c_has_failed() -> None:
     attempt = Attempt(0)
     for sequence, event in enumerate([LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT]):
-        reported = {Kind.LIFECYCLE: lifecycle_rows(event, [sequence], at=1000.0 + sequence)}
+        reported = {Kind.LIFECYCLE: lifecycle_rows(event, [sequence], time_s=1000.0 + sequence)}
         attempt.apply(segment(sequence, reported), Received(0.0, 0.0))
     assert (attempt.failed, attempt.interrupted) == (True, False)
 

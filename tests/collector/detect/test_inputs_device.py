@@ -59,10 +59,10 @@ def context(device: Rows, calls: Rows | None = None, steps: int = STEPS) -> Dete
         Kind.COLLECTIVE: call_rows(range(steps), dict.fromkeys(RANKS, 0.001)),
     }
     job.apply(segment(1, tables), Received(EPOCH, 0.0))
-    late = {Kind.DEVICE_STEP: device}
+    device_tables = {Kind.DEVICE_STEP: device}
     if calls is not None:
-        late[Kind.DEVICE_COLLECTIVE] = calls
-    job.apply(segment(2, late), Received(EPOCH, 0.0))
+        device_tables[Kind.DEVICE_COLLECTIVE] = calls
+    job.apply(segment(2, device_tables), Received(EPOCH, 0.0))
     return DetectionContext(job, 1.0)
 
 
@@ -78,26 +78,26 @@ def device_steps(since: int = STEPS, grown: dict[str, float] | None = None) -> R
 def test_a_slow_transfer_shows_on_the_streams_alone() -> None:
     usual, slow = dict.fromkeys(RANKS, 0.1), dict.fromkeys(RANKS, 0.9)
     calls = [device_calls(range(SINCE), usual), device_calls(range(SINCE, STEPS), slow)]
-    made = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
-    (finding,) = slow_collective.find(made)
+    run_context = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
+    (finding,) = slow_collective.find(run_context)
     assert (finding.rank, finding.cause, finding.began_step) == (NO_RANK, "slow-transfer", SINCE)
     rows = {row.name: row for row in finding.evidence}
     assert rows["transfer per step"].value == pytest.approx(0.9)
     assert rows["clock that timed the steps"].text == "device"
-    assert straggler.find(made) == []
+    assert straggler.find(run_context) == []
 
 
 def test_skew_on_the_streams_is_no_slow_transfer() -> None:
-    late = {0: 0.1, 1: 0.9, 2: 0.9, 3: 0.9}
+    skewed = {0: 0.1, 1: 0.9, 2: 0.9, 3: 0.9}
     usual = dict.fromkeys(RANKS, 0.1)
-    calls = [device_calls(range(SINCE), usual), device_calls(range(SINCE, STEPS), late)]
-    made = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
-    assert slow_collective.find(made) == []
+    calls = [device_calls(range(SINCE), usual), device_calls(range(SINCE, STEPS), skewed)]
+    run_context = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
+    assert slow_collective.find(run_context) == []
 
 
 def test_a_job_that_waits_for_data_on_every_device() -> None:
-    made = context(device_steps(SINCE, {"data": 2.0}))
-    (finding,) = data_stall.find(made)
+    run_context = context(device_steps(SINCE, {"data": 2.0}))
+    (finding,) = data_stall.find(run_context)
     assert (finding.phase, finding.rank) == ("data", NO_RANK)
     assert abs(finding.began_step - SINCE) <= 1
 
@@ -121,8 +121,8 @@ def test_a_stage_of_the_pipeline_that_works_longer() -> None:
 
 
 def test_healthy_devices_raise_nothing() -> None:
-    made = context(device_steps(), device_calls(range(STEPS), dict.fromkeys(RANKS, 0.1)))
-    assert made.window.clock == "device"
+    run_context = context(device_steps(), device_calls(range(STEPS), dict.fromkeys(RANKS, 0.1)))
+    assert run_context.window.clock == "device"
     for detector in (
         straggler,
         data_stall,
@@ -130,15 +130,15 @@ def test_healthy_devices_raise_nothing() -> None:
         slow_collective,
         throughput_regression,
     ):
-        assert detector.find(made) == [], detector.__name__
+        assert detector.find(run_context) == [], detector.__name__
 
 
 def queue_fills(steps: int, ranks: range = RANKS) -> Rows:
     """STEP rows of hosts that never wait: 40 steps are enqueued in 10 ms each, then the queue is
     full, and each takes as long as the device's."""
     rows = host_ahead_rows(range(steps), ranks, SECONDS)
-    early = rows["step"] < 40
-    rows["duration_ns"][early], rows["other_ns"][early] = 10_000_000, 5_000_000
+    early_mask = rows["step"] < 40
+    rows["duration_ns"][early_mask], rows["other_ns"][early_mask] = 10_000_000, 5_000_000
     return rows
 
 
@@ -152,7 +152,7 @@ def lost_at(lost: int, steps: int, ranks: range = RANKS) -> DetectionContext:
         Kind.STEP: host[host["step"] < lost],
     }
     then = {
-        Kind.LIFECYCLE: timing_rows([3], b"device lost", at=lost * SECONDS),
+        Kind.LIFECYCLE: timing_rows([3], b"device lost", time_s=lost * SECONDS),
         Kind.STEP: host[host["step"] >= lost],
     }
     device = {Kind.DEVICE_STEP: device_step_rows(range(lost), ranks, SECONDS)}
@@ -163,29 +163,29 @@ def lost_at(lost: int, steps: int, ranks: range = RANKS) -> DetectionContext:
 
 @pytest.mark.parametrize(("lost", "ranks"), [(300, RANKS), (60, RANKS), (0, range(3))])
 def test_a_switch_of_clock_is_no_regression(lost: int, ranks: range) -> None:
-    made = lost_at(lost, 400, ranks)
-    assert made.window.clock == "host"
+    run_context = lost_at(lost, 400, ranks)
+    assert run_context.window.clock == "host"
     for detector in (throughput_regression, data_stall, pipeline_bubble, slow_collective):
-        assert detector.find(made) == [], detector.__name__
+        assert detector.find(run_context) == [], detector.__name__
 
 
 def test_a_job_that_is_timed_on_devices_later_is_compared_with_nothing_of_its_host() -> None:
     job = LiveJob(JOB)
     host = queue_fills(400)
-    early = {
+    first_tables = {
         Kind.RANK_STATE: state_rows(RANKS, 4, 400 * SECONDS),
         Kind.STEP: host[host["step"] < 100],
     }
-    late = {
-        Kind.LIFECYCLE: timing_rows(RANKS, at=200.0),
+    second_tables = {
+        Kind.LIFECYCLE: timing_rows(RANKS, time_s=200.0),
         Kind.STEP: host[host["step"] >= 100],
         Kind.DEVICE_STEP: device_step_rows(range(100, 400), RANKS, SECONDS),
     }
-    for number, tables in enumerate((early, late)):
+    for number, tables in enumerate((first_tables, second_tables)):
         job.apply(segment(number + 1, tables), Received(EPOCH, 0.0))
-    made = DetectionContext(job, 1.0)
-    assert made.window.clock == "device"
-    assert throughput_regression.find(made) == []
+    run_context = DetectionContext(job, 1.0)
+    assert run_context.window.clock == "device"
+    assert throughput_regression.find(run_context) == []
 
 
 def test_a_slower_attempt_on_the_devices_is_told_whatever_its_host_says() -> None:
@@ -221,8 +221,8 @@ def test_in_a_mixed_world_a_host_that_waits_is_not_compared_with_those_that_run_
         Kind.DEVICE_STEP: device_step_rows(range(STEPS), on_device, SECONDS),
     }
     job.apply(segment(1, tables), Received(EPOCH, 0.0))
-    made = DetectionContext(job, 1.0)
-    assert (made.window.clock, made.compares_ranks) == ("host", False)
-    found = [finding.kind for detector in discover() for finding in detector.find(made)]
-    assert found == []
+    run_context = DetectionContext(job, 1.0)
+    assert (run_context.window.clock, run_context.compares_ranks) == ("host", False)
+    kinds = [finding.kind for detector in discover() for finding in detector.find(run_context)]
+    assert kinds == []
     assert breakdown(job.current)["what_if"] == []

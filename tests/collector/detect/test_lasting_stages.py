@@ -29,20 +29,20 @@ def grown(
     seconds[:, WORK.index("forward")] = 0.5 * length[:, None]
     seconds[:, WORK.index("data"), 3] += work * later
     wait = 0.5 * length + (transfer + work) * later + dice.normal(0.0, 0.005, BUCKETS)
-    none = np.zeros((BUCKETS, len(STAGES)))
-    alone, together, times = not_held_up(BUCKETS)
+    zeros = np.zeros((BUCKETS, len(STAGES)))
+    alone_seconds, together, times = not_held_up(BUCKETS)
     return grown_wait(
         Course(
             seconds=(0.5 * length + wait) * STEPS,
             steps=np.full(BUCKETS, STEPS),
             first_step=np.arange(BUCKETS) * STEPS,
             least_wait=np.zeros(BUCKETS),
-            cost=none,
+            cost=zeros,
             work=seconds * STEPS,
             begun=np.zeros((BUCKETS, len(LEVELS), len(STAGES)), dtype=np.uint8),
             pipeline_wait=wait * STEPS,
-            seen=np.full(none.shape, STEPS, dtype=np.uint16),
-            alone=alone,
+            seen=np.full(zeros.shape, STEPS, dtype=np.uint16),
+            alone=alone_seconds,
             together=together,
             times=times,
         ),
@@ -53,10 +53,10 @@ def grown(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_way_that_costs_a_twelfth_shows_though_lengths_spread_by_a_tenth(seed: int) -> None:
-    found = grown(transfer=0.09, seed=seed)
-    assert found is not None
-    assert abs(found.first_step - CHANGES_AT * STEPS) <= STEPS
-    assert found.lost == pytest.approx(0.08, abs=0.02)
+    grown_wait = grown(transfer=0.09, seed=seed)
+    assert grown_wait is not None
+    assert abs(grown_wait.first_step - CHANGES_AT * STEPS) <= STEPS
+    assert grown_wait.lost == pytest.approx(0.08, abs=0.02)
 
 
 def test_what_a_rank_works_longer_is_no_transfer() -> None:

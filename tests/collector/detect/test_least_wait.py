@@ -15,7 +15,9 @@ from stepwatch.collector.detect.throughput_regression.least_wait import (
 from stepwatch.signals.names import Cause, FindingKind
 
 
-def found(ranks: int, excess: dict[int, float], noise: float = 0.01) -> LeastWaiting | None:
+def find_least_waiting(
+    ranks: int, excess: dict[int, float], noise: float = 0.01
+) -> LeastWaiting | None:
     """Of steps of a second in which some ranks arrive later, and all others wait for them."""
     work = 0.6 + np.random.default_rng(ranks).normal(0.0, noise, (64, ranks))
     for rank, seconds in excess.items():
@@ -26,25 +28,36 @@ def found(ranks: int, excess: dict[int, float], noise: float = 0.01) -> LeastWai
 
 @pytest.mark.parametrize("ranks", [2, 4, 16])
 def test_the_rank_that_the_others_wait_for_is_certain(ranks: int) -> None:
-    made = found(ranks, {1: 0.38})
-    assert made is not None and (made.ranks, made.confidence) == ((1,), "certain")
-    assert made.other_waits - made.waits == pytest.approx(0.38, abs=0.03)
+    least_waiting = find_least_waiting(ranks, {1: 0.38})
+    assert least_waiting is not None and (least_waiting.ranks, least_waiting.confidence) == (
+        (1,),
+        "certain",
+    )
+    assert least_waiting.other_waits - least_waiting.waits == pytest.approx(0.38, abs=0.03)
 
 
 def test_noise_makes_it_likely_only() -> None:
-    made = found(4, {1: 0.3}, noise=0.12)
-    assert made is not None and (made.ranks, made.confidence) == ((1,), "likely")
+    least_waiting = find_least_waiting(4, {1: 0.3}, noise=0.12)
+    assert least_waiting is not None and (least_waiting.ranks, least_waiting.confidence) == (
+        (1,),
+        "likely",
+    )
 
 
 def test_of_two_that_wait_alike_it_is_one() -> None:
-    made = found(8, {1: 0.38, 6: 0.38})
-    assert made is not None and (made.ranks, made.confidence) == ((1, 6), "one of")
+    least_waiting = find_least_waiting(8, {1: 0.38, 6: 0.38})
+    assert least_waiting is not None and (least_waiting.ranks, least_waiting.confidence) == (
+        (1, 6),
+        "one of",
+    )
 
 
 def test_nobody_is_named_where_all_wait_alike_or_alone() -> None:
-    assert found(4, {}) is None
-    assert found(1, {}) is None
-    assert found(4, {0: 0.3, 1: 0.3, 2: 0.3}) is None, "three of four are not slow, one is fast"
+    assert find_least_waiting(4, {}) is None
+    assert find_least_waiting(1, {}) is None
+    assert find_least_waiting(4, {0: 0.3, 1: 0.3, 2: 0.3}) is None, (
+        "three of four are not slow, one is fast"
+    )
 
 
 def test_the_words_no_longer_say_that_all_are_slower() -> None:
@@ -54,9 +67,9 @@ def test_the_words_no_longer_say_that_all_are_slower() -> None:
         summary="all ranks are slower since step 9: 1.38 s a step, most of it in collective",
         began_step=9,
     )
-    one = with_least_waiting(finding, LeastWaiting((3,), "certain", 0.02, 0.4))
-    assert (one.rank, one.cause) == (3, "unknown")
-    assert one.summary.startswith("the job is slower since step 9")
-    assert "wait for rank 3, certain: it waits 20 ms a step, they 400 ms" in one.summary
+    with_rank = with_least_waiting(finding, LeastWaiting((3,), "certain", 0.02, 0.4))
+    assert (with_rank.rank, with_rank.cause) == (3, "unknown")
+    assert with_rank.summary.startswith("the job is slower since step 9")
+    assert "wait for rank 3, certain: it waits 20 ms a step, they 400 ms" in with_rank.summary
     either = with_least_waiting(finding, LeastWaiting((3, 4), "one of", 0.02, 0.4))
     assert either.rank == NO_RANK and "wait for one of ranks 3, 4: " in either.summary

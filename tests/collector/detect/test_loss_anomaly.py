@@ -17,13 +17,13 @@ LIMITS = loss_anomaly.LIMITS
 
 def curve(steps: int, noise: float = 0.02, seed: int = 0) -> Vector:
     """A healthy run: from 11 nats steeply down, then as a power law, with noise by batch."""
-    at = np.arange(steps)
-    level = 2.0 * (at / 1000 + 1) ** -0.1 + 9.0 * np.exp(-at / 40)
+    index = np.arange(steps)
+    level = 2.0 * (index / 1000 + 1) ** -0.1 + 9.0 * np.exp(-index / 40)
     noisy: Vector = level * np.random.default_rng(seed).lognormal(0.0, noise, steps)
     return noisy
 
 
-def found(losses: Vector, first: int = 100, lately: int | None = None) -> list[Finding]:
+def findings_of(losses: Vector, first: int = 100, lately: int | None = None) -> list[Finding]:
     steps = np.arange(first, first + len(losses))
     return loss_anomaly.detect(steps, losses, LIMITS, lately)
 
@@ -33,7 +33,7 @@ def found(losses: Vector, first: int = 100, lately: int | None = None) -> list[F
 def test_a_jump_that_stays_is_a_spike_with_its_step(onset: int, factor: float) -> None:
     losses = curve(onset + 8, seed=onset)
     losses[onset:] *= factor
-    (finding,) = found(losses)
+    (finding,) = findings_of(losses)
     assert (finding.rank, finding.cause, finding.began_step) == (NO_RANK, "loss-spike", 100 + onset)
     assert f"the loss jumped since step {100 + onset}" in finding.summary
 
@@ -43,7 +43,7 @@ def test_a_spike_is_told_after_five_steps_and_a_huge_one_after_two() -> None:
         for count in range(1, 20):
             losses = curve(500 + count)
             losses[500:] *= factor
-            if found(losses):
+            if findings_of(losses):
                 return count
         return 99
 
@@ -56,40 +56,40 @@ def test_single_bad_batches_are_no_spike() -> None:
         losses = curve(end)
         losses[400] *= 50
         losses[410:411] *= 3
-        assert found(losses, lately=450) == []
+        assert findings_of(losses, lately=450) == []
 
 
 def test_a_spike_that_came_back_is_found_where_its_end_was_not_looked_at_before() -> None:
     losses = curve(500)
     losses[480:490] *= 3
-    assert found(losses) == []
+    assert findings_of(losses) == []
     for lately in (580, 589):
-        (finding,) = found(losses, lately=lately)
+        (finding,) = findings_of(losses, lately=lately)
         assert (finding.cause, finding.began_step) == ("loss-spike", 580)
         assert "jumped in steps 580 to 589" in finding.summary
         assert finding.summary.endswith("since step 590 it is back")
-    assert found(losses, lately=590) == []
+    assert findings_of(losses, lately=590) == []
 
 
 def test_a_spike_of_two_steps_is_found_wherever_the_evaluation_falls() -> None:
-    for after in range(12):
-        losses = curve(500 + after)
+    for offset in range(12):
+        losses = curve(500 + offset)
         losses[498:500] *= 5
-        (finding,) = found(losses, lately=590)
-        assert (finding.cause, finding.began_step) == ("loss-spike", 598), after
+        (finding,) = findings_of(losses, lately=590)
+        assert (finding.cause, finding.began_step) == ("loss-spike", 598), offset
 
 
 def test_a_spike_that_stays_has_diverged() -> None:
     losses = curve(500)
     losses[440:] *= 2
-    (finding,) = found(losses)
+    (finding,) = findings_of(losses)
     assert (finding.cause, finding.began_step) == ("loss-divergence", 540)
 
 
 def test_a_slow_rise_is_a_divergence() -> None:
     losses = curve(1200)
     losses[800:] *= np.linspace(1.0, 1.6, 400)
-    (finding,) = found(losses)
+    (finding,) = findings_of(losses)
     assert finding.cause == "loss-divergence"
     assert 800 <= finding.began_step <= 1000
 
@@ -98,15 +98,15 @@ def test_what_is_not_finite_is_left_to_another_detector() -> None:
     losses = curve(500)
     losses[450:] = np.nan
     losses[300:310] = np.inf
-    assert found(losses) == []
-    assert found(np.full(500, np.nan)) == []
-    assert found(np.zeros(0)) == []
+    assert findings_of(losses) == []
+    assert findings_of(np.full(500, np.nan)) == []
+    assert findings_of(np.zeros(0)) == []
 
 
 def test_the_start_of_a_run_is_no_trouble() -> None:
     warmup = np.concatenate([np.linspace(10.8, 12.5, 30), 12.5 * np.exp(-np.arange(200) / 60)])
     for end in range(1, len(warmup)):
-        assert found(warmup[:end]) == []
+        assert findings_of(warmup[:end]) == []
 
 
 def test_an_epoch_boundary_is_a_dent() -> None:
@@ -116,22 +116,24 @@ def test_an_epoch_boundary_is_a_dent() -> None:
             losses[begin:] *= 0.97
             losses[begin : begin + 10] *= np.linspace(0.93, 1.0, len(losses[begin : begin + 10]))
         for end in range(900, 1000):
-            assert found(losses[:end]) == []
+            assert findings_of(losses[:end]) == []
 
 
 def test_a_lower_learning_rate_is_no_trouble() -> None:
     losses = curve(1000)
     losses[700:] *= 0.7
     for end in range(690, 800):
-        assert found(losses[:end]) == []
+        assert findings_of(losses[:end]) == []
 
 
 def test_losses_around_zero_and_below() -> None:
     generator = np.random.default_rng(3)
     losses = generator.normal(-2.0, 0.5, 2000)
-    assert [found(losses[:end]) for end in range(100, 2000, 7) if found(losses[:end])] == []
+    assert [
+        findings_of(losses[:end]) for end in range(100, 2000, 7) if findings_of(losses[:end])
+    ] == []
     losses[1990:] += 10.0
-    (finding,) = found(losses)
+    (finding,) = findings_of(losses)
     assert finding.began_step == 2090
 
 
@@ -140,14 +142,14 @@ def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() ->
     falling = np.linspace(4.0, 3.0, horizon)
     stuck = np.concatenate([falling, np.full(horizon, 3.0)])
     noise = np.random.default_rng(0).normal(0.0, 0.02, len(stuck))
-    (finding,) = found(stuck + noise)
+    (finding,) = findings_of(stuck + noise)
     assert (finding.cause, finding.began_step) == ("loss-plateau", 100 + horizon)
-    assert found((stuck + noise)[: 2 * horizon - 1]) == []
-    assert found(np.full(3 * horizon, 3.0) + np.resize(noise, 3 * horizon)) == []
+    assert findings_of((stuck + noise)[: 2 * horizon - 1]) == []
+    assert findings_of(np.full(3 * horizon, 3.0) + np.resize(noise, 3 * horizon)) == []
     shown = quantity(finding.evidence[0].value, finding.evidence[0].unit)
     assert shown.endswith("percent") and shown != "-0 percent"
     for end in range(2 * horizon, 16_000, 1500):
-        assert found(curve(end)) == [], "a power law"
+        assert findings_of(curve(end)) == [], "a power law"
 
 
 @settings(max_examples=150)
@@ -158,7 +160,7 @@ def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() ->
     scale=st.floats(1e-6, 1e6),
 )
 def test_noise_is_silent(seed: int, steps: int, noise: float, scale: float) -> None:
-    assert found(scale * curve(steps, noise, seed), lately=steps + 60) == []
+    assert findings_of(scale * curve(steps, noise, seed), lately=steps + 60) == []
 
 
 @settings(max_examples=60)
@@ -166,7 +168,7 @@ def test_noise_is_silent(seed: int, steps: int, noise: float, scale: float) -> N
 def test_batches_with_heavy_tails_are_silent(seed: int, freedom: int) -> None:
     generator = np.random.default_rng(seed)
     losses = curve(600, 0.0) + 0.1 * generator.standard_t(freedom, 600)
-    assert [end for end in range(70, 600, 13) if found(losses[:end])] == []
+    assert [end for end in range(70, 600, 13) if findings_of(losses[:end])] == []
 
 
 def every_length(losses: Vector) -> tuple[int, float] | None:
@@ -174,10 +176,10 @@ def every_length(losses: Vector) -> tuple[int, float] | None:
     level: every length is looked at, with all that a spike asks for."""
     longest = min(LIMITS.history_steps, len(losses) - LIMITS.history_steps)
     for count in range(longest, LIMITS.huge_steps - 1, -1):
-        tail, before = losses[-count:], losses[-count - LIMITS.history_steps : -count]
-        usual, few = float(np.median(before)), count < LIMITS.spike_steps
-        around = np.median(np.abs(before - usual))
-        changes = np.median(np.abs(np.diff(before))) / np.sqrt(2)
+        tail, previous = losses[-count:], losses[-count - LIMITS.history_steps : -count]
+        usual, few = float(np.median(previous)), count < LIMITS.spike_steps
+        around = np.median(np.abs(previous - usual))
+        changes = np.median(np.abs(np.diff(previous))) / np.sqrt(2)
         errors, ratio, width = (
             (LIMITS.huge_errors, LIMITS.huge_ratio, 1)
             if few
@@ -185,7 +187,7 @@ def every_length(losses: Vector) -> tuple[int, float] | None:
         )
         over = tail > usual + max(errors * 1.4826 * max(around, changes), ratio * abs(usual))
         lately = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
-        reached = np.convolve(before, np.full(width, 1.0 / width), mode="valid").max()
+        reached = np.convolve(previous, np.full(width, 1.0 / width), mode="valid").max()
         if over[0] and lately and np.median(tail) > reached:
             return len(losses) - count, usual
     return None
@@ -205,10 +207,14 @@ def test_a_look_at_few_lengths_finds_what_a_look_at_all_does(
     for back, factor in jumps:
         losses[-back:] *= factor
     expected = every_length(losses)
-    jumped = [each for each in found(losses, first=0) if "before step" in each.evidence[0].against]
+    jumped = [
+        finding
+        for finding in findings_of(losses, first=0)
+        if "before step" in finding.evidence[0].against
+    ]
     if expected is not None:
         (finding,) = jumped
         assert finding.began_step == expected[0]
         assert f"baseline {expected[1]:.4g}" in finding.summary
     else:
-        assert all(each.cause == "loss-divergence" for each in jumped)
+        assert all(finding.cause == "loss-divergence" for finding in jumped)

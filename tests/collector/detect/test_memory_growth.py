@@ -49,7 +49,7 @@ def history(
     )
 
 
-def held(*growths: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def growing_memory(*growths: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Ranks that hold `HELD` and grow by so many MiB a second each."""
     return HELD + np.outer(np.array(growths), TIME) * MIB
 
@@ -59,31 +59,31 @@ def detect(reported: History) -> list[Finding]:
 
 
 def test_one_rank_on_its_way_out() -> None:
-    (finding,) = detect(history(held(0, 20, 0, 0)))
+    (finding,) = detect(history(growing_memory(0, 20, 0, 0)))
     assert (finding.rank, finding.cause, finding.subject) == (1, Cause.HOST_MEMORY, "host")
     assert finding.evidence[-1].value == pytest.approx(500, rel=0.1)
     assert "full in" in finding.summary and finding.began_step == 50
 
 
 def test_a_rank_and_its_peers_are_shown_in_the_same_unit() -> None:
-    (finding,) = detect(history(held(1, 20, 1, 1)))
+    (finding,) = detect(history(growing_memory(1, 20, 1, 1)))
     growth = finding.evidence[0]
     assert f"by {quantity(growth.value, growth.unit)}" in finding.summary
     assert growth.against == "peers 1.1 MB per second"
 
 
 def test_all_ranks_are_one_finding_and_share_the_room() -> None:
-    (finding,) = detect(history(held(20, 20, 20, 20)))
+    (finding,) = detect(history(growing_memory(20, 20, 20, 20)))
     assert finding.rank == NO_RANK and "4 of 4 ranks" in finding.summary
     assert finding.evidence[-1].value == pytest.approx(125, rel=0.1)
 
 
 def test_a_device_whose_limit_is_unknown() -> None:
     device = Cause.DEVICE_MEMORY
-    (finding,) = detect(history(held(0, 0, 20, 0), math.nan, device))
+    (finding,) = detect(history(growing_memory(0, 0, 20, 0), math.nan, device))
     assert (finding.rank, finding.cause) == (2, device)
     assert math.isnan(finding.evidence[-1].value) and "full" not in finding.summary
-    assert detect(history(held(20, 20, 20, 20), math.nan, device)) == []
+    assert detect(history(growing_memory(20, 20, 20, 20), math.nan, device)) == []
 
 
 JUMP = HELD + 500 * MIB * (TIME >= 8)
@@ -98,16 +98,16 @@ SMALL = HELD + 2 * MIB * TIME
     "values", [JUMP, LEVELS_OFF, SPIKES, SPIKE_OVER_A_PIECE, STAIRS_DOWN, SMALL]
 )
 def test_what_ends_by_itself_raises_nothing(values: Values) -> None:
-    quiet = held(0, 0, 0, 0)
+    quiet = growing_memory(0, 0, 0, 0)
     quiet[1] = values
     assert detect(history(quiet)) == []
     assert detect(history(np.tile(values, (RANKS, 1)))) == []
 
 
 def test_a_limit_far_away_the_warm_up_and_missing_readings_raise_nothing() -> None:
-    assert detect(history(held(0, 20, 0, 0), room=1e9 * MIB)) == []
-    assert detect(history(held(0, 20, 0, 0), step=LIMITS.warmup_steps - 1)) == []
-    missing = held(0, 20, 0, 0)
+    assert detect(history(growing_memory(0, 20, 0, 0), room=1e9 * MIB)) == []
+    assert detect(history(growing_memory(0, 20, 0, 0), step=LIMITS.warmup_steps - 1)) == []
+    missing = growing_memory(0, 20, 0, 0)
     missing[1, 0] = np.nan
     assert detect(history(missing)) == []
     assert detect(history(np.zeros((0, N)))) == []
@@ -118,8 +118,10 @@ def test_a_limit_far_away_the_warm_up_and_missing_readings_raise_nothing() -> No
 def test_noise_is_no_growth_and_hides_none(seed: int, noise: float) -> None:
     generator = np.random.default_rng(seed)
     jitter = generator.normal(0, noise * 100 * MIB, (RANKS, N))
-    assert detect(history(held(0, 0, 0, 0) + jitter)) == []
-    assert [finding.rank for finding in detect(history(held(0, 0, 40, 0) + jitter))] == [2]
+    assert detect(history(growing_memory(0, 0, 0, 0) + jitter)) == []
+    assert [finding.rank for finding in detect(history(growing_memory(0, 0, 40, 0) + jitter))] == [
+        2
+    ]
 
 
 @pytest.mark.parametrize(("minutes", "named"), [(2, False), (5, True)])
@@ -132,13 +134,13 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
     rows["resident_bytes"] = HELD + 12 * MIB * seconds
     memory.add_states(rows)
     node = np.zeros(1, dtype=np.int64)
-    found = [
+    findings = [
         finding
-        for each in memory.host
-        if each.full
+        for growth in memory.host
+        if growth.full
         for finding in detect(
             History(
-                *each.trend(),
+                *growth.trend(),
                 np.array([64 << 10]) * MIB,
                 node,
                 Cause.HOST_MEMORY,
@@ -146,7 +148,7 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
             )
         )
     ]
-    assert [finding.rank for finding in found] == ([0] if named else [])
+    assert [finding.rank for finding in findings] == ([0] if named else [])
 
 
 def test_readings_are_kept_in_order_of_time_and_thinned() -> None:
@@ -176,16 +178,20 @@ def test_memory_that_does_not_span_the_least_growth_is_no_finding(
 ) -> None:
     readings = Readings(SHORT_DEPTH, 0.9)
     readings.resize(len(growths))
-    for at in range(SHORT_DEPTH + more):
+    for second in range(SHORT_DEPTH + more):
         rows = np.zeros(len(growths), dtype=DTYPES[Kind.RANK_STATE])
-        rows["rank"], rows["time_ns"], rows["step"] = range(len(growths)), at * NANOSECONDS, at + 50
-        rows["resident_bytes"] = [max(1.0, HELD + each * at * MIB) for each in growths]
-        readings.add(rows[: len(rows) - (misses and at % 2)], "resident_bytes")
+        rows["rank"], rows["time_ns"], rows["step"] = (
+            range(len(growths)),
+            second * NANOSECONDS,
+            second + 50,
+        )
+        rows["resident_bytes"] = [max(1.0, HELD + growth * second * MIB) for growth in growths]
+        readings.add(rows[: len(rows) - (misses and second % 2)], "resident_bytes")
     trend = readings.trend()
-    made = history(trend.bytes)._replace(seconds=trend.seconds, steps=trend.steps)
-    if detect(made):
+    memory = history(trend.bytes)._replace(seconds=trend.seconds, steps=trend.steps)
+    if detect(memory):
         assert readings.spans(LIMITS.least_bytes)
-    flat = all(abs(each) * (SHORT_DEPTH + more) * MIB < LIMITS.least_bytes for each in growths)
+    flat = all(abs(growth) * (SHORT_DEPTH + more) * MIB < LIMITS.least_bytes for growth in growths)
     assert not (flat and readings.spans(LIMITS.least_bytes))
 
 
@@ -203,5 +209,5 @@ def test_growth_of_loader_workers_is_that_of_their_rank() -> None:
     (finding,) = detect(History(*trend, room, node, Cause.HOST_MEMORY, children))
     assert "rank 0, mostly in processes that it started, grows by" in finding.summary
     assert "children of rank 0 grew by" in [row.name for row in finding.evidence]
-    (left,) = (row.value for row in finding.evidence if row.name == "until full")
-    assert left == pytest.approx(20.0, rel=0.1)
+    (until_full,) = (row.value for row in finding.evidence if row.name == "until full")
+    assert until_full == pytest.approx(20.0, rel=0.1)

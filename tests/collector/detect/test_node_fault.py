@@ -17,23 +17,23 @@ def fault(
     subject: str = "gpu",
     step: int = 5,
 ) -> Fault:
-    known = NodeFault(node, fact, subject, code, rank, 3, True, "a line", 50.0, 60.0)
-    return Fault(known, step, 12.0)
+    node_fault = NodeFault(node, fact, subject, code, rank, 3, True, "a line", 50.0, 60.0)
+    return Fault(node_fault, step, 12.0)
 
 
 def test_a_fault_names_node_device_rank_and_what_to_do() -> None:
-    (found,) = detect([fault(NodeFact.XID, rank=2, code=79, subject="0000:3b:00")], 4)
-    assert (found.node, found.rank, found.cause) == ("b", 2, Cause.XID)
-    assert found.summary == (
+    (finding,) = detect([fault(NodeFact.XID, rank=2, code=79, subject="0000:3b:00")], 4)
+    assert (finding.node, finding.rank, finding.cause) == ("b", 2, Cause.XID)
+    assert finding.summary == (
         "node b: XID 79 (GPU no longer reachable over PCIe) (0000:3b:00 of rank 2, 3 times); "
         "drain the node and reboot it"
     )
-    rows = {row.name: (row.text, row.against) for row in found.evidence}
+    rows = {row.name: (row.text, row.against) for row in finding.evidence}
     assert rows["found by a probe"][0] == "a line"
     assert rows["severity and action"] == ("fatal, reboot", "drain the node and reboot it")
     assert rows["advice of nvidia-catalog 2025-10-29"] == ("RESTART_BM", "reboot")
     assert rows["advice of eks-node-monitor 51af5494"] == ("Fatal, replace node", "replace")
-    assert (found.began_step, found.began_ago_seconds) == (5, 12.0)
+    assert (finding.began_step, finding.began_ago_seconds) == (5, 12.0)
 
 
 def test_faults_of_one_node_are_findings_of_their_own() -> None:
@@ -43,14 +43,14 @@ def test_faults_of_one_node_are_findings_of_their_own() -> None:
         fault(NodeFact.XID, code=48),
         fault(NodeFact.XID, code=79),
     ]
-    found = detect(faults, 4)
-    assert [each.subject for each in found] == [
+    findings = detect(faults, 4)
+    assert [finding.subject for finding in findings] == [
         "b/disk-full//ckpt",
         "b/xid/gpu/48",
         "b/xid/gpu/79",
         "b/disk-slow/nvme0n1",
     ], "the fatal ones first"
-    assert all(each.rank == NO_RANK and each.confidence == "certain" for each in found)
+    assert all(finding.rank == NO_RANK and finding.confidence == "certain" for finding in findings)
 
 
 def test_what_is_evidence_only_is_no_finding() -> None:
@@ -60,12 +60,12 @@ def test_what_is_evidence_only_is_no_finding() -> None:
 
 def test_many_nodes_with_the_same_fault_are_one_finding_and_a_warning() -> None:
     many = [fault(NodeFact.PORT_DOWN, node=f"n{number}") for number in range(6)]
-    (found,) = detect(many, 8)
-    assert found.summary == (
+    (finding,) = detect(many, 8)
+    assert finding.summary == (
         "6 of 8 nodes have port down at once (n0, n1, n2, n3, n4, n5): look for what they share "
         "before draining any"
     )
-    assert (found.node, found.subject, found.confidence) == ("", "nodes/port-down", "likely")
+    assert (finding.node, finding.subject, finding.confidence) == ("", "nodes/port-down", "likely")
     few = many[: LIMITS.together_nodes - 1]
     assert len(detect(few, 2)) == len(few), "two of two nodes may break"
     assert len(detect(many[:3], 8)) == 3, "three of eight may break"
@@ -77,5 +77,5 @@ def test_findings_are_bounded() -> None:
 
 
 def test_a_fault_of_an_unknown_device_says_so() -> None:
-    (found,) = detect([fault(NodeFact.XID, code=9999)], 4)
-    assert found.summary == "node b: XID 9999 (gpu, 3 times); drain the node and look at it"
+    (finding,) = detect([fault(NodeFact.XID, code=9999)], 4)
+    assert finding.summary == "node b: XID 9999 (gpu, 3 times); drain the node and look at it"

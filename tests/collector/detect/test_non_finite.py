@@ -21,11 +21,11 @@ NORM, SHARE = NumericsSource.GRAD_NORM, NumericsSource.GRAD_NORM_SHARE
 
 def rows(*facts: tuple[int, int, NumericsSource], text: bytes = b"") -> Rows:
     """NUMERICS rows of (rank, step, source)."""
-    made = np.zeros(len(facts), dtype=DTYPES[Kind.NUMERICS])
-    for row, (rank, step, source) in zip(made, facts, strict=True):
+    table = np.zeros(len(facts), dtype=DTYPES[Kind.NUMERICS])
+    for row, (rank, step, source) in zip(table, facts, strict=True):
         row["rank"], row["step"], row["source"], row["nonfinite"] = rank, step, source, 1
         row["text"] = text
-    return made
+    return table
 
 
 def everybody(step: int, source: NumericsSource, world: int = 4) -> list[Fact]:
@@ -33,8 +33,8 @@ def everybody(step: int, source: NumericsSource, world: int = 4) -> list[Fact]:
     return [(rank, step, source) for rank in range(world)]
 
 
-def detect(found: Rows, complete: int = 100, newest: int = 100) -> list[Finding]:
-    return non_finite.detect(found, complete, newest, LIMITS)
+def detect(table: Rows, complete: int = 100, newest: int = 100) -> list[Finding]:
+    return non_finite.detect(table, complete, newest, LIMITS)
 
 
 def test_finite_values_are_no_finding() -> None:
@@ -75,18 +75,18 @@ def test_the_name_of_a_tensor_is_shown_as_it_is_for_several_ranks() -> None:
 
 
 def test_a_step_that_is_not_complete_may_still_hold_another_rank() -> None:
-    found = rows((2, 12, INPUT))
-    assert detect(found, complete=11, newest=12) == []
-    assert detect(found, complete=12, newest=12)[0].rank == 2
-    assert detect(found, complete=11, newest=12 + LIMITS.settle_steps)[0].rank == 2
-    assert non_finite.detect(found, 11, 12, LIMITS, over=True)[0].rank == 2
+    table = rows((2, 12, INPUT))
+    assert detect(table, complete=11, newest=12) == []
+    assert detect(table, complete=12, newest=12)[0].rank == 2
+    assert detect(table, complete=11, newest=12 + LIMITS.settle_steps)[0].rank == 2
+    assert non_finite.detect(table, 11, 12, LIMITS, over=True)[0].rank == 2
 
 
 def scaled(rank: int, steps: range) -> Rows:
     """Gradients of a scaled loss, not finite in these steps."""
-    found = rows(*[(rank, step, INPUT) for step in steps])
-    found["source"] |= LOSS_SCALED
-    return found
+    table = rows(*[(rank, step, INPUT) for step in steps])
+    table["source"] |= LOSS_SCALED
+    return table
 
 
 def test_a_scaler_may_overflow_but_not_for_ever() -> None:

@@ -28,11 +28,11 @@ def job(outside: RankSituation, age: float = 180.0) -> list[RankSituation]:
     """Four ranks of which all but `outside` wait in a collective, for so many seconds."""
     ranks = [WAITER._replace(rank=rank) for rank in range(4)]
     ranks[outside.rank] = outside
-    return [each._replace(moved_age=age) for each in ranks]
+    return [situation._replace(moved_age=age) for situation in ranks]
 
 
-def detect(ranks: list[RankSituation], asked: RankDiagnostics | None = None) -> list[Finding]:
-    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, asked or RankDiagnostics())
+def detect(ranks: list[RankSituation], answers: RankDiagnostics | None = None) -> list[Finding]:
+    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, answers or RankDiagnostics())
     return pause.detect(stall, LIMITS)
 
 
@@ -53,7 +53,7 @@ def test_it_names_the_rank_that_runs_and_what_the_wait_costs() -> None:
 
 
 def test_a_line_stands_once_in_the_evidence_beside_its_callers() -> None:
-    asked = Diagnosis(0, True, True, GilState.FREE, 1, 1, "evaluate", "train.py:34", "", "")
+    diagnosis = Diagnosis(0, True, True, GilState.FREE, 1, 1, "evaluate", "train.py:34", "", "")
     for stack, against in (
         ("evaluate train.py:34 < main train.py:9", "called from main train.py:9"),
         ("evaluate train.py:34", "the outermost frame"),
@@ -62,7 +62,7 @@ def test_a_line_stands_once_in_the_evidence_beside_its_callers() -> None:
             "wait threading.py:3 < evaluate train.py:34",
         ),
     ):
-        (finding,) = detect(job(RUNS), RankDiagnostics({2: asked._replace(stack=stack)}))
+        (finding,) = detect(job(RUNS), RankDiagnostics({2: diagnosis._replace(stack=stack)}))
         (row,) = [row for row in finding.evidence if row.name == "Python line of rank 2"]
         assert (row.text, row.against) == ("train.py:34 in evaluate", against)
 
@@ -133,8 +133,8 @@ def test_an_interpreter_that_is_held_is_said_within_seconds_though_it_uses_a_cpu
 
 def test_ranks_that_all_wait_for_what_no_line_shows_are_said_within_seconds() -> None:
     def standing(work: Work | None, ranks: int = 3) -> list[RankSituation]:
-        one = RUNS._replace(work=work, moved_age=LIMITS.quiet_seconds)
-        return [one._replace(rank=rank) for rank in range(ranks)]
+        situation = RUNS._replace(work=work, moved_age=LIMITS.quiet_seconds)
+        return [situation._replace(rank=rank) for rank in range(ranks)]
 
     (finding,) = detect(standing(Work.NONE))
     assert (finding.rank, finding.cause) == (NO_RANK, "unknown")

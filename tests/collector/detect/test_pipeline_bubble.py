@@ -17,58 +17,62 @@ from .windows import settle, unknown_facts, window
 Baseline = dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
 
 
-def idle(made: Window) -> Window:
+def idle(step_window: Window) -> Window:
     """All waiting is for pipeline neighbours."""
-    settle(made)
-    made.planes["pipeline_wait"][:] = made.planes["collective"]
-    made.planes["collective"][:] = 0.0
-    return made
+    settle(step_window)
+    step_window.planes["pipeline_wait"][:] = step_window.planes["collective"]
+    step_window.planes["collective"][:] = 0.0
+    return step_window
 
 
-def baseline_of(made: Window, steps: int = 30) -> Baseline:
-    return {name: np.median(made.planes[name][:steps], axis=0).astype(float) for name in WORK}
+def baseline_of(step_window: Window, steps: int = 30) -> Baseline:
+    return {
+        name: np.median(step_window.planes[name][:steps], axis=0).astype(float) for name in WORK
+    }
 
 
-def slower(made: Window, stage: int, phase: str, seconds: float, since: int) -> Window:
-    made.planes[phase][since:, made.stage == stage] += seconds
-    return idle(made)
+def slower(step_window: Window, stage: int, phase: str, seconds: float, since: int) -> Window:
+    step_window.planes[phase][since:, step_window.stage == stage] += seconds
+    return idle(step_window)
 
 
-def found(made: Window, baseline: Baseline, ideal: float | None = 0.1) -> list[Finding]:
-    return detect(made, baseline, ideal, LIMITS)
+def findings_of(
+    step_window: Window, baseline: Baseline, ideal: float | None = 0.1
+) -> list[Finding]:
+    return detect(step_window, baseline, ideal, LIMITS)
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (8, 4), (64, 4)])
 def test_a_stage_all_of_whose_ranks_become_slow(ranks: int, stages: int, phase: str) -> None:
     for stage in range(stages):
-        made = idle(window(64, ranks, stages, noise=0.1, seed=stage))
-        baseline = baseline_of(made)
-        slower(made, stage, phase, 0.7, since=40)
-        [finding] = found(made, baseline)
+        step_window = idle(window(64, ranks, stages, noise=0.1, seed=stage))
+        baseline = baseline_of(step_window)
+        slower(step_window, stage, phase, 0.7, since=40)
+        [finding] = findings_of(step_window, baseline)
         assert (finding.kind.value, finding.cause) == ("pipeline-bubble", "stage-imbalance")
         assert (finding.subject, finding.rank) == (f"stage {stage}", -1)
         assert (finding.phase, finding.began_step) == (phase, 140)
         size = ranks // stages
         assert f"ranks {stage * size}-{(stage + 1) * size - 1}" in finding.summary
         facts = unknown_facts(ranks)
-        assert straggler.detect(made, facts, straggler.LIMITS, baseline) == [], (
+        assert straggler.detect(step_window, facts, straggler.LIMITS, baseline) == [], (
             "nobody's peers differ"
         )
 
 
 def test_two_stages_of_one_slow_node_are_named_together_with_their_node() -> None:
-    made = idle(window(64, 8, 4, noise=0.1))
-    baseline = baseline_of(made)
-    slower(made, 0, "forward", 0.7, since=40)
-    slower(made, 1, "forward", 0.8, since=40)
-    [finding] = found(made, baseline)
+    step_window = idle(window(64, 8, 4, noise=0.1))
+    baseline = baseline_of(step_window)
+    slower(step_window, 0, "forward", 0.7, since=40)
+    slower(step_window, 1, "forward", 0.8, since=40)
+    [finding] = findings_of(step_window, baseline)
     assert (finding.subject, finding.rank) == ("stages 0-1", -1)
     nodes = {rank: f"node-{rank // 4}" for rank in range(8)}
-    named = with_node(finding, made.stage, nodes)
+    named = with_node(finding, step_window.stage, nodes)
     assert named.node == "node-0" and named.summary.endswith("all of them run on node-0")
     nodes[2] = "node-1"
-    assert with_node(finding, made.stage, nodes) == finding
+    assert with_node(finding, step_window.stage, nodes) == finding
 
 
 @pytest.mark.parametrize(
@@ -78,20 +82,24 @@ def test_two_stages_of_one_slow_node_are_named_together_with_their_node() -> Non
 def test_of_long_steps_two_or_three_are_enough_where_there_is_no_doubt(
     seconds: float, steps: int, *, names: bool
 ) -> None:
-    made = idle(window(40 + steps, 8, 4, noise=0.1))
-    baseline = baseline_of(made)
-    assert bool(found(slower(made, 2, "backward", seconds, since=40), baseline)) is names
+    step_window = idle(window(40 + steps, 8, 4, noise=0.1))
+    baseline = baseline_of(step_window)
+    assert (
+        bool(findings_of(slower(step_window, 2, "backward", seconds, since=40), baseline)) is names
+    )
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (4, 4), (8, 2)])
 def test_a_slow_rank_is_a_straggler_and_no_imbalance(ranks: int, stages: int) -> None:
-    made = idle(window(64, ranks, stages, noise=0.1))
-    baseline = baseline_of(made)
-    made.planes["forward"][40:, 1] += 0.8
-    idle(made)
+    step_window = idle(window(64, ranks, stages, noise=0.1))
+    baseline = baseline_of(step_window)
+    step_window.planes["forward"][40:, 1] += 0.8
+    idle(step_window)
     facts = unknown_facts(ranks)
-    assert [item.rank for item in straggler.detect(made, facts, straggler.LIMITS, baseline)] == [1]
-    assert found(made, baseline) == []
+    assert [
+        item.rank for item in straggler.detect(step_window, facts, straggler.LIMITS, baseline)
+    ] == [1]
+    assert findings_of(step_window, baseline) == []
 
 
 @pytest.mark.parametrize(("factor", "names"), [(1.5, False), (3.0, True)])
@@ -99,60 +107,64 @@ def test_a_slow_rank_is_a_straggler_and_no_imbalance(ranks: int, stages: int) ->
 def test_an_imbalance_that_the_model_came_with_counts_when_large(
     ranks: int, factor: float, names: bool
 ) -> None:
-    made = window(64, ranks, stages=4, noise=0.1)
+    step_window = window(64, ranks, stages=4, noise=0.1)
     for phase in ("forward", "backward"):
-        made.planes[phase][:, made.stage == 3] *= factor
-    idle(made)
-    findings = found(made, baseline_of(made))
+        step_window.planes[phase][:, step_window.stage == 3] *= factor
+    idle(step_window)
+    findings = findings_of(step_window, baseline_of(step_window))
     assert [item.subject for item in findings] == (["stage 3"] if names else [])
     assert [item.rank for item in findings] == ([3 if ranks == 4 else -1] if names else [])
 
 
 def test_a_stage_that_has_more_work_by_design_is_held_against_that() -> None:
-    made = window(64, 8, stages=4, noise=0.1)
-    made.planes["forward"][:, made.stage == 3] *= 1.6
-    baseline = baseline_of(idle(made))
-    assert found(made, baseline) == []
-    slower(made, 3, "forward", 0.9, since=45)
-    [finding] = found(made, baseline)
+    step_window = window(64, 8, stages=4, noise=0.1)
+    step_window.planes["forward"][:, step_window.stage == 3] *= 1.6
+    baseline = baseline_of(idle(step_window))
+    assert findings_of(step_window, baseline) == []
+    slower(step_window, 3, "forward", 0.9, since=45)
+    [finding] = findings_of(step_window, baseline)
     assert (finding.subject, finding.began_step) == ("stage 3", 145)
 
 
 def test_too_few_microbatches() -> None:
-    made = idle(window(64, 8, stages=4, noise=0.05))
-    made.planes["pipeline_wait"][:] = 0.5
-    made.planes["duration"][:] = 1.4
-    [finding] = found(made, baseline_of(made), ideal=0.43)
+    step_window = idle(window(64, 8, stages=4, noise=0.05))
+    step_window.planes["pipeline_wait"][:] = 0.5
+    step_window.planes["duration"][:] = 1.4
+    [finding] = findings_of(step_window, baseline_of(step_window), ideal=0.43)
     assert (finding.cause, finding.rank, finding.subject) == ("few-microbatches", -1, "schedule")
     assert "cannot do better than 43%" in finding.summary
     for ideal in (None, 0.2, 0.8):
-        assert found(made, baseline_of(made), ideal) == []
+        assert findings_of(step_window, baseline_of(step_window), ideal) == []
 
 
 def test_nothing_is_said_without_a_past_or_a_pipeline() -> None:
-    made = idle(window(64, 8, stages=2))
-    baseline = baseline_of(made)
-    slower(made, 1, "forward", 0.9, since=40)
-    assert len(found(made, baseline)) == len(found(made, baseline, ideal=None)) == 1
-    assert found(made, {}) == []
-    assert found(made, {**baseline, "forward": np.full(8, np.nan)}) == []
-    assert found(made, baseline, ideal=0.9) == [], "the schedule explains the bubble"
+    step_window = idle(window(64, 8, stages=2))
+    baseline = baseline_of(step_window)
+    slower(step_window, 1, "forward", 0.9, since=40)
+    assert (
+        len(findings_of(step_window, baseline))
+        == len(findings_of(step_window, baseline, ideal=None))
+        == 1
+    )
+    assert findings_of(step_window, {}) == []
+    assert findings_of(step_window, {**baseline, "forward": np.full(8, np.nan)}) == []
+    assert findings_of(step_window, baseline, ideal=0.9) == [], "the schedule explains the bubble"
     for stage in (0, -1):
-        made.stage[:] = stage
-        assert found(made, baseline) == []
+        step_window.stage[:] = stage
+        assert findings_of(step_window, baseline) == []
 
 
 def test_a_stage_that_is_no_longer_slow_is_not_named() -> None:
-    made = idle(window(64, 8, stages=2))
-    baseline = baseline_of(made)
-    made.planes["forward"][30:60, made.stage == 1] += 0.9
-    assert found(idle(made), baseline) == []
+    step_window = idle(window(64, 8, stages=2))
+    baseline = baseline_of(step_window)
+    step_window.planes["forward"][30:60, step_window.stage == 1] += 0.9
+    assert findings_of(idle(step_window), baseline) == []
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(2, 2), (4, 2), (4, 4), (8, 2), (64, 4)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_healthy_runs_that_look_troubled_are_silent(kind: str, ranks: int, stages: int) -> None:
     for seed in range(100):
-        made = idle(healthy(kind, ranks, stages, seed))
-        assert found(made, baseline_of(made)) == [], seed
-        assert found(made, baseline_of(made), ideal=None) == [], seed
+        step_window = idle(healthy(kind, ranks, stages, seed))
+        assert findings_of(step_window, baseline_of(step_window)) == [], seed
+        assert findings_of(step_window, baseline_of(step_window), ideal=None) == [], seed

@@ -27,7 +27,7 @@ SCRATCH = '''
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.thresholds import load
 from stepwatch.signals.names import FindingKind
-from tests.collector.detect.test_registry import ScratchThresholds, made
+from tests.collector.detect.test_registry import ScratchThresholds, finding_of_kind
 
 LIMITS = load(__package__, ScratchThresholds)
 DETECTORS = (
@@ -35,7 +35,7 @@ DETECTORS = (
         kinds=frozenset({FindingKind.DATA_SKEW}),
         when=When.PROGRESSING,
         order=35,
-        find=lambda context: [made(FindingKind.DATA_SKEW, LIMITS.rank)],
+        find=lambda context: [finding_of_kind(FindingKind.DATA_SKEW, LIMITS.rank)],
     ),
 )
 '''
@@ -47,7 +47,7 @@ class ScratchThresholds(NamedTuple):
     rank: int
 
 
-def made(kind: FindingKind, rank: int = 1) -> Finding:
+def finding_of_kind(kind: FindingKind, rank: int = 1) -> Finding:
     return build_finding(
         kind=kind,
         rank=rank,
@@ -67,7 +67,7 @@ def detector(kind: FindingKind, when: When, gives_way_to: FindingKind | None = N
         kinds=frozenset({kind}),
         when=when,
         order=1,
-        find=lambda context: [made(kind)],
+        find=lambda context: [finding_of_kind(kind)],
         gives_way_to=frozenset() if gives_way_to is None else frozenset({gives_way_to}),
     )
 
@@ -106,12 +106,12 @@ def test_a_folder_without_a_detector_is_refused(scratch: Path) -> None:
 
 
 def test_every_kind_has_a_detector_and_the_order_is_always_the_same() -> None:
-    found = discover()
-    assert frozenset().union(*(each.kinds for each in found)) == frozenset(FindingKind)
-    assert found == discover()
-    places = [(each.when, each.order) for each in found]
+    detectors = discover()
+    assert frozenset().union(*(detector.kinds for detector in detectors)) == frozenset(FindingKind)
+    assert detectors == discover()
+    places = [(detector.when, detector.order) for detector in detectors]
     assert len(places) == len(set(places)), "two detectors of one order depend on a folder's name"
-    assert failure_kinds(found) == {"rank-failed", "desync"}
+    assert failure_kinds(detectors) == {"rank-failed", "desync"}
 
 
 def test_without_any_telemetry_nothing_else_is_found_and_a_stall_hides_what_is_slow() -> None:
@@ -122,18 +122,18 @@ def test_without_any_telemetry_nothing_else_is_found_and_a_stall_hides_what_is_s
     missing = detector(kinds.TELEMETRY_LOST, When.TELEMETRY_MISSING)
     failed = detector(kinds.RANK_FAILED, When.FAILED)
     now = context()
-    for asked, expected in (
+    for selected, expected in (
         ([lasting, slow, failed], [kinds.DATA_SKEW, kinds.NON_FINITE]),
         ([lasting, slow, stalled], [kinds.HANG, kinds.NON_FINITE]),
         ([lasting, slow, stalled, missing], [kinds.TELEMETRY_LOST, kinds.HANG, kinds.NON_FINITE]),
     ):
-        assert [finding.kind for finding in find(now, asked)] == expected
+        assert [finding.kind for finding in find(now, selected)] == expected
     silent = DetectionContext(now.job, now.now_s + 60.0)
-    assert [each.kind for each in find(silent, asked)] == [kinds.TELEMETRY_LOST]
+    assert [finding.kind for finding in find(silent, selected)] == [kinds.TELEMETRY_LOST]
 
 
 def test_a_detector_gives_way_to_one_that_explains_what_it_would_find() -> None:
     desync = detector(FindingKind.DESYNC, When.STALLED)
     hang = detector(FindingKind.HANG, When.STALLED, gives_way_to=FindingKind.DESYNC)
-    assert find(context(), [desync, hang]) == [made(FindingKind.DESYNC)]
-    assert find(context(), [hang]) == [made(FindingKind.HANG)]
+    assert find(context(), [desync, hang]) == [finding_of_kind(FindingKind.DESYNC)]
+    assert find(context(), [hang]) == [finding_of_kind(FindingKind.HANG)]

@@ -15,7 +15,7 @@ from stepwatch.signals.arrays import Vector
 STAGES = 4
 
 
-def made(forward: Vector, data: float = 0.0) -> Window:
+def stage_window(forward: Vector, data: float = 0.0) -> Window:
     """One step of four stages of a rank each, whose backward takes twice as long as `forward`;
     rank 0 loads data."""
     planes = {name: np.zeros((1, STAGES), dtype=np.float32) for name in WORK}
@@ -28,29 +28,29 @@ def made(forward: Vector, data: float = 0.0) -> Window:
 def simulated(forward: Vector, microbatches: int) -> float:
     """Seconds of all forwards and then all backwards, where transfers take none."""
     length = 0.0
-    for each in (forward, 2.0 * forward[::-1]):
-        done = np.zeros(microbatches)
-        for stage in each / microbatches:
-            for at in range(microbatches):
-                done[at] = max(done[at], done[at - 1] if at else 0.0) + stage
-        length += float(done[-1])
+    for work in (forward, 2.0 * forward[::-1]):
+        ends_s = np.zeros(microbatches)
+        for stage in work / microbatches:
+            for index in range(microbatches):
+                ends_s[index] = max(ends_s[index], ends_s[index - 1] if index else 0.0) + stage
+        length += float(ends_s[-1])
     return length
 
 
 def test_the_worked_example() -> None:
-    found = schedule_wait(made(np.full(STAGES, 0.2 / 3)), range(STAGES), 8.0)
-    assert found == pytest.approx([0.075], abs=1e-6)
+    waits = schedule_wait(stage_window(np.full(STAGES, 0.2 / 3)), range(STAGES), 8.0)
+    assert waits == pytest.approx([0.075], abs=1e-6)
 
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 16))
 def test_it_is_what_a_schedule_without_transfers_takes(seed: int, microbatches: int) -> None:
     forward = np.random.default_rng(seed).uniform(0.1, 1.0, STAGES)
-    (found,) = schedule_wait(made(forward), range(STAGES), microbatches)
+    (wait,) = schedule_wait(stage_window(forward), range(STAGES), microbatches)
     waits = simulated(forward, microbatches) - float(3.0 * forward.mean())
-    assert found == pytest.approx(waits, abs=1e-5)
-    (longer,) = schedule_wait(made(forward, data=0.5), range(STAGES), microbatches)
-    assert longer == pytest.approx(found + 0.5, abs=1e-5), "the others wait for who loads data"
+    assert wait == pytest.approx(waits, abs=1e-5)
+    (longer,) = schedule_wait(stage_window(forward, data=0.5), range(STAGES), microbatches)
+    assert longer == pytest.approx(wait + 0.5, abs=1e-5), "the others wait for who loads data"
 
 
 def test_microbatches_are_those_of_the_schedule_or_those_that_are_sent() -> None:

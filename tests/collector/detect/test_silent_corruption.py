@@ -29,11 +29,11 @@ def dispute(digests: list[int], step: int = 15, part: int = 0, agreed: int = 7) 
 
 
 def digests(step: int, values: dict[int, int], group: int = 7, part: int = 0) -> Rows:
-    made = np.zeros(len(values), dtype=DTYPES[Kind.NUMERICS])
-    made["rank"], made["digest"] = list(values), list(values.values())
-    made["step"], made["digest_group"], made["digest_part"] = step, group, part
-    made["source"] = NumericsSource.PARAMETERS
-    return made
+    table = np.zeros(len(values), dtype=DTYPES[Kind.NUMERICS])
+    table["rank"], table["digest"] = list(values), list(values.values())
+    table["step"], table["digest_group"], table["digest_part"] = step, group, part
+    table["source"] = NumericsSource.PARAMETERS
+    return table
 
 
 SAME = dict.fromkeys(range(4), 5)
@@ -66,15 +66,15 @@ def test_more_than_two_without_a_majority_never_were_replicas(values: list[int])
 
 
 def test_one_dissent_is_not_enough_nor_are_two_of_different_ranks() -> None:
-    first, other = dispute([5, 5, 6, 5]), dispute([5, 6, 5, 5])
+    first, second = dispute([5, 5, 6, 5]), dispute([5, 6, 5, 5])
     assert detect([first._replace(previous=None)], LIMITS) == []
-    assert detect([first._replace(previous=other)], LIMITS) == []
+    assert detect([first._replace(previous=second)], LIMITS) == []
     assert detect([dispute([5, 6])._replace(previous=None)], LIMITS) == []
 
 
 def test_a_rank_is_named_once_for_all_its_parts_from_the_first() -> None:
-    found = detect([dispute([5, 5, 6, 5], 31, 1), dispute([5, 5, 6, 5], 15, 2)], LIMITS)
-    assert [(finding.rank, finding.began_step) for finding in found] == [(2, 15)]
+    findings = detect([dispute([5, 5, 6, 5], 31, 1), dispute([5, 5, 6, 5], 15, 2)], LIMITS)
+    assert [(finding.rank, finding.began_step) for finding in findings] == [(2, 15)]
 
 
 def test_a_dispute_lasts_until_the_replicas_agree_again() -> None:
@@ -83,8 +83,8 @@ def test_a_dispute_lasts_until_the_replicas_agree_again() -> None:
     assert numerics.compare(GROUPS) == []
     numerics.add(digests(15, SAME | {1: 9}), 4)
     numerics.add(digests(23, SAME | {1: 11}), 4)
-    (known,) = numerics.compare(GROUPS)
-    assert (known.first_step, known.step, known.agreed_step) == (15, 23, 7)
+    (comparison,) = numerics.compare(GROUPS)
+    assert (comparison.first_step, comparison.step, comparison.agreed_step) == (15, 23, 7)
     numerics.add(digests(31, SAME), 4)
     assert numerics.compare(GROUPS) == []
 
@@ -98,8 +98,8 @@ def test_replicas_that_never_agreed_are_none() -> None:
 
 def test_two_that_differed_before_they_agreed_average_now_and_then() -> None:
     numerics = Numerics()
-    for step, same in ((7, False), (8, False), (15, True), (23, False), (24, False)):
-        numerics.add(digests(step, {0: step, 2: step + (not same)}, group=8), 4)
+    for step, agree in ((7, False), (8, False), (15, True), (23, False), (24, False)):
+        numerics.add(digests(step, {0: step, 2: step + (not agree)}, group=8), 4)
         assert numerics.compare(GROUPS) == []
 
 
@@ -109,11 +109,11 @@ def test_a_late_rank_is_waited_for_and_a_missing_one_proves_nothing() -> None:
     numerics.add(digests(15, {0: 5, 1: 5, 2: 6}), 4)
     assert numerics.compare(GROUPS) == []
     numerics.add(digests(15, {3: 5}), 4)
-    (known,) = numerics.compare(GROUPS)
-    assert detect([known], LIMITS) == []
+    (comparison,) = numerics.compare(GROUPS)
+    assert detect([comparison], LIMITS) == []
     numerics.add(digests(16, SAME | {2: 6}), 4)
-    (known,) = numerics.compare(GROUPS)
-    assert detect([known], LIMITS)[0].rank == 2
+    (comparison,) = numerics.compare(GROUPS)
+    assert detect([comparison], LIMITS)[0].rank == 2
 
 
 def test_a_group_that_never_completes_pushes_no_other_out(
@@ -126,9 +126,9 @@ def test_a_group_that_never_completes_pushes_no_other_out(
         for rank, value in flipped.items():
             numerics.add(digests(step, {rank: value}, group=8), 4)
             numerics.add(digests(step, dict.fromkeys(range(3), 5), group=9), 4)
-            seen = numerics.compare({**GROUPS, 9: Group(4, "0-3")})
-    (known,) = seen
-    assert (known.members, known.first_step) == ("0,2", 90)
+            comparisons = numerics.compare({**GROUPS, 9: Group(4, "0-3")})
+    (comparison,) = comparisons
+    assert (comparison.members, comparison.first_step) == ("0,2", 90)
     assert numerics.cells <= 40
 
 
@@ -139,8 +139,8 @@ def test_groups_and_parts_are_compared_among_themselves() -> None:
     numerics.add(digests(7, dict.fromkeys(range(4), 6), part=1), 4)
     numerics.add(digests(7, SAME, group=9), 4)
     numerics.add(digests(15, {0: 1, 2: 2}, group=8), 4)
-    (known,) = numerics.compare(GROUPS)
-    assert (known.members, known.ranks.tolist()) == ("0,2", [0, 2])
+    (comparison,) = numerics.compare(GROUPS)
+    assert (comparison.members, comparison.ranks.tolist()) == ("0,2", [0, 2])
 
 
 def test_digests_that_wait_are_compared_once_their_group_is_known() -> None:
@@ -148,8 +148,8 @@ def test_digests_that_wait_are_compared_once_their_group_is_known() -> None:
     numerics.add(digests(7, SAME), 4)
     numerics.add(digests(15, SAME | {2: 9}), 4)
     assert numerics.compare({}) == [] == numerics.compare({})
-    (known,) = numerics.compare(GROUPS)
-    assert known.step == 15
+    (comparison,) = numerics.compare(GROUPS)
+    assert comparison.step == 15
 
 
 def test_impossible_rows_are_refused_and_what_is_kept_is_bounded() -> None:
@@ -169,10 +169,10 @@ def test_impossible_rows_are_refused_and_what_is_kept_is_bounded() -> None:
 def test_the_order_of_arrival_changes_nothing(order: list[int], wrong: int) -> None:
     later = [digests(15, SAME | {wrong: 9}), digests(23, SAME | {wrong: 8})]
     rows = np.concatenate([digests(7, SAME), *later])
-    whole, piecewise = Numerics(), Numerics()
-    whole.add(rows, 4)
-    for at in order:
-        piecewise.add(rows[[at]], 4)
-    for numerics in (whole, piecewise):
+    combined, piecewise = Numerics(), Numerics()
+    combined.add(rows, 4)
+    for index in order:
+        piecewise.add(rows[[index]], 4)
+    for numerics in (combined, piecewise):
         (finding,) = detect(numerics.compare(GROUPS), LIMITS)
         assert (finding.rank, finding.began_step) == (wrong, 15)

@@ -17,7 +17,7 @@ from stepwatch.collector.state.trackers.communication.collective_records import 
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
-from tests.collector.gathered import call_rows, group_rows, kept
+from tests.collector.gathered import call_rows, group_rows, records_of
 
 STEPS, STEP_SECONDS, TRANSFER, SENT = 40, 1.0, 0.05, 1000
 SHARD: dict[int, tuple[int, ...]] = {1: (0, 1), 2: (2, 3)}
@@ -32,24 +32,28 @@ def blocked(
     """Seconds (steps, ranks) that healthy members are blocked: one of them comes last each step."""
     generator = np.random.default_rng([seed, *ranks])
     transfer = TRANSFER * generator.lognormal(0.0, noise, (steps, 1))
-    late = generator.lognormal(-3.0, noise, (steps, len(ranks))) if noise else np.zeros((steps, 1))
-    return np.asarray(transfer + late.max(axis=1, keepdims=True) - late + np.zeros(len(ranks)))
+    lateness = (
+        generator.lognormal(-3.0, noise, (steps, len(ranks))) if noise else np.zeros((steps, 1))
+    )
+    return np.asarray(
+        transfer + lateness.max(axis=1, keepdims=True) - lateness + np.zeros(len(ranks))
+    )
 
 
 def rows_of(ranks: tuple[int, ...], seconds: Blocked, group: int, op: Op = Op.ALL_GATHER) -> Rows:
     """What those members would write."""
     parts = [
-        call_rows([step], dict(zip(ranks, each, strict=True)), group, op, 4, SENT)
-        for step, each in enumerate(seconds.tolist())
+        call_rows([step], dict(zip(ranks, rank_seconds, strict=True)), group, op, 4, SENT)
+        for step, rank_seconds in enumerate(seconds.tolist())
     ]
     return np.concatenate(parts)
 
 
-def found(
+def findings_of(
     rows: list[Rows], groups: Groups, more: float | list[float] = 0.0, slowdown: float = 1.0
 ) -> list[Finding]:
     introduced = [group_rows(number, ranks) for number, ranks in groups.items()]
-    calls: CollectiveRecords = kept(np.concatenate(rows), *introduced)
+    calls: CollectiveRecords = records_of(np.concatenate(rows), *introduced)
     world = 1 + max(max(ranks) for ranks in groups.values())
     steps = Steps(
         np.arange(STEPS),
@@ -66,7 +70,7 @@ def found(
     result = detect(timed, calls.groups, baseline, steps, LIMITS)
     is_slow = is_slow_now(timed, baseline, steps, LIMITS)
     assert is_slow or not result
-    last = steps._replace(**{name: each[-1:] for name, each in steps._asdict().items()})
+    last = steps._replace(**{name: column[-1:] for name, column in steps._asdict().items()})
     newest = waits(calls.of_steps(STEPS - 1, STEPS), calls.groups)
     assert is_slow_now(newest, baseline, last, LIMITS) == is_slow, "the newest step is enough"
     return result
@@ -81,7 +85,7 @@ def test_of_long_steps_two_or_three_in_a_row_are_enough(
     monkeypatch.setitem(globals(), "STEP_SECONDS", long)
     seconds = blocked((0, 1), noise=0.2)
     seconds[-steps:] += 1.0
-    assert len(found([rows_of((0, 1), seconds, 7)], {7: (0, 1)})) == named
+    assert len(findings_of([rows_of((0, 1), seconds, 7)], {7: (0, 1)})) == named
 
 
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])
@@ -89,7 +93,7 @@ def test_a_slow_path_raises_the_least_exposed_time_and_is_found(op: Op) -> None:
     ranks = (0, 1, 2, 3)
     seconds = blocked(ranks, noise=0.2)
     seconds[25:] += 0.4
-    [finding] = found([rows_of(ranks, seconds, 7, op)], {7: ranks})
+    [finding] = findings_of([rows_of(ranks, seconds, 7, op)], {7: ranks})
     assert (finding.kind.value, finding.cause, finding.rank) == (
         "slow-collective",
         "slow-transfer",
@@ -109,7 +113,7 @@ def test_waiting_for_a_straggler_is_no_slow_transfer() -> None:
     ranks = (0, 1, 2, 3)
     seconds = blocked(ranks, noise=0.2)
     seconds[20:, [0, 1, 3]] += 0.8
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == []
+    assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}) == []
 
 
 def test_it_takes_six_of_eight_steps_and_the_newest() -> None:
@@ -117,10 +121,12 @@ def test_it_takes_six_of_eight_steps_and_the_newest() -> None:
     for slow in range(1, 9):
         seconds = blocked(ranks)
         seconds[STEPS - slow :] += 0.4
-        assert bool(found([rows_of(ranks, seconds, 7)], {7: ranks})) == (slow >= LIMITS.least_steps)
+        assert bool(findings_of([rows_of(ranks, seconds, 7)], {7: ranks})) == (
+            slow >= LIMITS.least_steps
+        )
     seconds = blocked(ranks)
     seconds[20 : STEPS - 1] += 0.4
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == [], "it is over"
+    assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}) == [], "it is over"
 
 
 @pytest.mark.parametrize("field", ["bytes", "count"])
@@ -129,9 +135,9 @@ def test_larger_messages_or_more_of_them_may_take_longer(field: str) -> None:
     seconds = blocked(ranks)
     seconds[20:] *= 8
     rows = rows_of(ranks, seconds, 7)
-    assert len(found([rows], {7: ranks})) == 1
+    assert len(findings_of([rows], {7: ranks})) == 1
     rows[field][rows["step"] >= 20] *= 8
-    assert found([rows], {7: ranks}) == []
+    assert findings_of([rows], {7: ranks}) == []
 
 
 def test_smaller_messages_may_not() -> None:
@@ -140,16 +146,16 @@ def test_smaller_messages_may_not() -> None:
     seconds[20:] *= 8
     rows = rows_of(ranks, seconds, 7)
     rows["bytes"][rows["step"] >= 20] //= 2
-    assert len(found([rows], {7: ranks})) == 1
+    assert len(findings_of([rows], {7: ranks})) == 1
 
 
 def test_a_host_on_which_everything_is_slower_is_no_slow_path() -> None:
     ranks = (0, 1)
     seconds = blocked(ranks)
     seconds[20:] += 0.3
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=0.4) == []
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, slowdown=4.0) == []
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=np.nan) == [], "unknown"
+    assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}, more=0.4) == []
+    assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}, slowdown=4.0) == []
+    assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}, more=np.nan) == [], "unknown"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_a_slow_path_beside_one_slow_rank_is_a_slow_path(more: list[float], name
     ranks = (0, 1, 2, 3)
     seconds = blocked(ranks)
     seconds[20:] += 0.3
-    assert bool(found([rows_of(ranks, seconds, 7)], {7: ranks}, more)) is names
+    assert bool(findings_of([rows_of(ranks, seconds, 7)], {7: ranks}, more)) is names
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -178,7 +184,7 @@ def test_a_rank_that_all_slow_groups_share_is_named(rank: int) -> None:
             seconds = blocked(ranks, noise=0.2)
             seconds[20:] += 0.4 * (rank in ranks)
             rows.append(rows_of(ranks, seconds, number, op))
-    [finding] = found(rows, {**SHARD, **REPLICA})
+    [finding] = findings_of(rows, {**SHARD, **REPLICA})
     assert finding.rank == rank
     assert f"only rank {rank} is in every slow group" in finding.summary
 
@@ -189,7 +195,7 @@ def test_a_group_with_no_other_to_compare_names_no_rank() -> None:
         seconds = blocked(ranks)
         seconds[20:] += 0.4 * (number == 2)
         rows.append(rows_of(ranks, seconds, number))
-    [finding] = found(rows, SHARD)
+    [finding] = findings_of(rows, SHARD)
     assert (finding.rank, finding.subject) == (-1, "groups of 2 ranks")
     assert finding.summary.startswith("all_gather in ranks 2,3 ")
 
@@ -205,7 +211,7 @@ def test_groups_that_are_slow_in_turns_are_one_subject() -> None:
             seconds = blocked(ranks)
             seconds[20:] += 0.4 * (dice.random((STEPS - 20, 1)) < (0.95 if number in often else 0))
             rows.append(rows_of(ranks, seconds, number))
-        for finding in found(rows, groups):
+        for finding in findings_of(rows, groups):
             subjects.add(finding.subject)
             named.add(finding.summary[:24])
     assert len(named) > 1
@@ -218,7 +224,7 @@ def test_all_groups_slow_is_the_fabric() -> None:
         seconds = blocked(ranks)
         seconds[20:] += 0.4
         rows.append(rows_of(ranks, seconds, number))
-    [finding] = found(rows, {**SHARD, **REPLICA})
+    [finding] = findings_of(rows, {**SHARD, **REPLICA})
     assert finding.rank == -1
 
 
@@ -231,8 +237,8 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
     if spoil == "member":
         rows = rows[(rows["rank"] != 1) | (rows["step"] < 20)]
     groups = {} if spoil == "group" else {7: ranks}
-    introduced = [group_rows(number, each) for number, each in groups.items()]
-    calls = kept(rows, *introduced)
+    introduced = [group_rows(number, members) for number, members in groups.items()]
+    calls = records_of(rows, *introduced)
     baseline = (
         {}
         if spoil == "past"
@@ -253,7 +259,7 @@ def test_healthy_noise_is_silent(members: int) -> None:
         generator = np.random.default_rng(seed)
         seconds = blocked(ranks, noise=0.4, seed=seed)
         seconds += (generator.random((STEPS, 1)) < 0.1) * generator.uniform(0.1, 0.6, (STEPS, 1))
-        assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == [], seed
+        assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}) == [], seed
 
 
 @given(
@@ -271,7 +277,7 @@ def test_what_cannot_be_slow_is_not(
         for number, seconds in zip(SHARD, transfers, strict=True)
     ]
     introduced = [group_rows(number, ranks) for number, ranks in SHARD.items()]
-    calls: CollectiveRecords = kept(np.concatenate(parts), *introduced)
+    calls: CollectiveRecords = records_of(np.concatenate(parts), *introduced)
     of_step = waits(calls.of_steps(7, 7), calls.groups)
     steps = Steps(np.array([7]), np.array([STEP_SECONDS]), np.array([slowdown]), np.zeros((1, 4)))
     baseline = {(1, int(Op.ALL_GATHER)): BaselineCollective(usual, SENT, 4.0)}

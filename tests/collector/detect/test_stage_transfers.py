@@ -23,8 +23,8 @@ def waiting(transfer: float = 0.0, work: float = 0.0, begins: int = 10, **sends:
     later: Vector = (np.arange(STEPS) >= begins).astype(np.float64)
 
     def course(usual: float, more: float) -> Vector:
-        found: Vector = usual + later * more
-        return found
+        seconds: Vector = usual + later * more
+        return seconds
 
     pairs = {(int(name[1]), int(name[2])): seconds for name, seconds in sends.items()}
     return Waiting(
@@ -38,12 +38,12 @@ def waiting(transfer: float = 0.0, work: float = 0.0, begins: int = 10, **sends:
     )
 
 
-def found(seen: Waiting) -> list[Finding]:
-    return detect_between_stages(seen, LIMITS)
+def findings_of(stage_waits: Waiting) -> list[Finding]:
+    return detect_between_stages(stage_waits, LIMITS)
 
 
 def test_the_slow_pair_is_named_by_its_sends() -> None:
-    (finding,) = found(waiting(1.0, s01=0.02, s12=0.9))
+    (finding,) = findings_of(waiting(1.0, s01=0.02, s12=0.9))
     assert (finding.kind.value, finding.cause) == ("slow-collective", "slow-transfer")
     assert (finding.rank, finding.subject, finding.began_step) == (NO_RANK, "pipeline", 10)
     assert finding.confidence == "likely"
@@ -52,38 +52,43 @@ def test_the_slow_pair_is_named_by_its_sends() -> None:
 
 
 def test_without_sends_or_with_two_slow_pairs_no_pair_is_named() -> None:
-    for seen in (waiting(1.0), waiting(1.0, s01=0.9, s12=0.8)):
-        (finding,) = found(seen)
+    for stage_waits in (waiting(1.0), waiting(1.0, s01=0.9, s12=0.8)):
+        (finding,) = findings_of(stage_waits)
         assert finding.subject == "pipeline" and "not known" in finding.summary
         assert finding.confidence == "one of"
 
 
 def test_of_long_steps_three_are_enough() -> None:
-    seen = waiting(3.0, begins=STEPS - 3)
-    assert len(found(seen)) == 1
-    assert found(seen._replace(seconds=seen.seconds / 2.5, wait=seen.wait / 2.5)) == []
-    assert found(waiting(3.0, begins=STEPS - 2)) == []
-    assert len(found(waiting(4.0, begins=STEPS - 2))) == 1, "of longer ones two"
+    stage_waits = waiting(3.0, begins=STEPS - 3)
+    assert len(findings_of(stage_waits)) == 1
+    assert (
+        findings_of(
+            stage_waits._replace(seconds=stage_waits.seconds / 2.5, wait=stage_waits.wait / 2.5)
+        )
+        == []
+    )
+    assert findings_of(waiting(3.0, begins=STEPS - 2)) == []
+    assert len(findings_of(waiting(4.0, begins=STEPS - 2))) == 1, "of longer ones two"
 
 
 def test_a_stage_that_works_longer_is_no_transfer() -> None:
-    assert found(waiting(work=1.0)) == []
-    assert found(waiting(0.05, work=1.0)) == []
-    (finding,) = found(waiting(1.0, work=0.5))
+    assert findings_of(waiting(work=1.0)) == []
+    assert findings_of(waiting(0.05, work=1.0)) == []
+    (finding,) = findings_of(waiting(1.0, work=0.5))
     assert finding.severity == pytest.approx(1.0)
 
 
 def test_a_few_slow_steps_are_nothing() -> None:
-    assert found(waiting(1.0, begins=STEPS - 4)) == []
-    assert found(waiting()) == []
+    assert findings_of(waiting(1.0, begins=STEPS - 4)) == []
+    assert findings_of(waiting()) == []
 
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.1))
 def test_noise_is_nothing_and_nan_neither(seed: int, noise: float) -> None:
     dice = np.random.default_rng(seed)
-    seen = waiting()
-    wait = seen.wait * (1.0 + noise * dice.standard_normal(STEPS))
-    assert found(seen._replace(wait=wait)) == []
+    stage_waits = waiting()
+    wait = stage_waits.wait * (1.0 + noise * dice.standard_normal(STEPS))
+    assert findings_of(stage_waits._replace(wait=wait)) == []
     wait[dice.integers(STEPS)] = math.nan
-    assert found(seen._replace(wait=wait)) == []
+    assert findings_of(stage_waits._replace(wait=wait)) == []

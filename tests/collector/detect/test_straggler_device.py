@@ -30,33 +30,35 @@ from tests.collector.made import (
 )
 
 
-def on_device(made: Window, idle_share: float = 0.04) -> Window:
+def on_device(step_window: Window, idle_share: float = 0.04) -> Window:
     """The same on the devices' clock: of each phase that share is idle, the host is 30 ms ahead."""
     for name in IDLE:
-        made.planes[name][:] = idle_share * made.planes[name.removesuffix("_idle")]
-    made.planes["host_lead"][:], made.planes["clock_error"][:] = 0.03, 1e-4
-    return made._replace(clock=DEVICE)
+        step_window.planes[name][:] = idle_share * step_window.planes[name.removesuffix("_idle")]
+    step_window.planes["host_lead"][:], step_window.planes["clock_error"][:] = 0.03, 1e-4
+    return step_window._replace(clock=DEVICE)
 
 
-def found(made: Window, facts: RankFacts | None = None) -> Finding:
+def finding_of(step_window: Window, facts: RankFacts | None = None) -> Finding:
     """The one finding on a window."""
-    (finding,) = detect(made, facts or unknown_facts(made.planes["duration"].shape[1]), LIMITS)
+    (finding,) = detect(
+        step_window, facts or unknown_facts(step_window.planes["duration"].shape[1]), LIMITS
+    )
     return finding
 
 
 def row(finding: Finding, name: str) -> tuple[float, str]:
     """Value and comparison of a row of evidence."""
-    (found,) = [item for item in finding.evidence if item.name == name]
-    return found.value, found.against
+    (evidence_row,) = [item for item in finding.evidence if item.name == name]
+    return evidence_row.value, evidence_row.against
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "other"])
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 1), (8, 2), (16, 1), (4, 4)])
 def test_a_late_host_leaves_its_device_idle(phase: str, ranks: int, stages: int) -> None:
-    made = on_device(window(64, ranks, stages, noise=0.05))
-    slow(made, 2, phase, 0.6, since=40)
-    made.planes[f"{phase}_idle"][40:, 2] += 0.58
-    finding = found(made)
+    step_window = on_device(window(64, ranks, stages, noise=0.05))
+    slow(step_window, 2, phase, 0.6, since=40)
+    step_window.planes[f"{phase}_idle"][40:, 2] += 0.58
+    finding = finding_of(step_window)
     assert (finding.rank, finding.phase, finding.cause) == (2, phase, "launch-bound")
     assert "its device waits for its host" in finding.summary
     idle, against = row(finding, f"device waits for its host in {phase} per step")
@@ -66,46 +68,46 @@ def test_a_late_host_leaves_its_device_idle(phase: str, ranks: int, stages: int)
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "other"])
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 1), (8, 2), (16, 1), (4, 4)])
 def test_a_slow_device_is_slow_compute(phase: str, ranks: int, stages: int) -> None:
-    made = on_device(window(64, ranks, stages, noise=0.05))
-    slow(made, 2, phase, 0.6, since=40)
-    finding = found(made)
+    step_window = on_device(window(64, ranks, stages, noise=0.05))
+    slow(step_window, 2, phase, 0.6, since=40)
+    finding = finding_of(step_window)
     assert (finding.rank, finding.phase, finding.cause) == (2, phase, "slow-compute")
-    own, _ = row(finding, f"device self time in {phase} per step")
-    assert own >= 0.55
+    self_s, _ = row(finding, f"device self time in {phase} per step")
+    assert self_s >= 0.55
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_less_slowness_of_a_device_is_enough_than_of_a_host(seed: int) -> None:
-    made = window(64, 4, noise=0.02, seed=seed)
-    slow(made, 2, "backward", 0.18, 30)  # 1.45 times its peers, 17 % of a step
-    assert detect(made, unknown_facts(4), LIMITS) == []
-    [finding] = detect(on_device(made), unknown_facts(4), LIMITS)
+    step_window = window(64, 4, noise=0.02, seed=seed)
+    slow(step_window, 2, "backward", 0.18, 30)  # 1.45 times its peers, 17 % of a step
+    assert detect(step_window, unknown_facts(4), LIMITS) == []
+    [finding] = detect(on_device(step_window), unknown_facts(4), LIMITS)
     assert (finding.rank, finding.phase, finding.cause) == (2, "backward", Cause.SLOW_COMPUTE)
 
 
 def test_a_host_that_is_as_much_late_is_not_enough() -> None:
-    made = on_device(window(64, 4, noise=0.02))
-    slow(made, 2, "backward", 0.18, 30)
-    made.planes["backward_idle"][30:, 2] += 0.18
-    assert detect(made, unknown_facts(4), LIMITS) == []
+    step_window = on_device(window(64, 4, noise=0.02))
+    slow(step_window, 2, "backward", 0.18, 30)
+    step_window.planes["backward_idle"][30:, 2] += 0.18
+    assert detect(step_window, unknown_facts(4), LIMITS) == []
 
 
 def test_a_slow_loader_leaves_the_device_idle_in_data() -> None:
-    made = on_device(window(64, 4))
-    slow(made, 1, "data", 0.6, since=40)
-    made.planes["data_idle"][:] = made.planes["data"]
-    finding = found(made)
+    step_window = on_device(window(64, 4))
+    slow(step_window, 1, "data", 0.6, since=40)
+    step_window.planes["data_idle"][:] = step_window.planes["data"]
+    finding = finding_of(step_window)
     assert (finding.rank, finding.phase, finding.cause) == (1, "data", "slow-data")
 
 
 def test_a_wait_for_a_cpu_explains_a_late_host_and_no_slow_device() -> None:
     queue = RankFacts(np.ones(4), np.array([0.0, 0.6, 0.0, 0.0]))
-    made = on_device(window(64, 4))
-    slow(made, 1, "forward", 0.9, since=40)
-    assert found(made, queue).cause == "slow-compute"
-    made.planes["forward_idle"][40:, 1] += 0.88
-    assert found(made, queue).cause == "cpu-contention"
-    assert found(made).cause == "launch-bound"
+    step_window = on_device(window(64, 4))
+    slow(step_window, 1, "forward", 0.9, since=40)
+    assert finding_of(step_window, queue).cause == "slow-compute"
+    step_window.planes["forward_idle"][40:, 1] += 0.88
+    assert finding_of(step_window, queue).cause == "cpu-contention"
+    assert finding_of(step_window).cause == "launch-bound"
 
 
 @pytest.mark.parametrize(
@@ -140,16 +142,16 @@ def test_healthy_devices_name_nobody(kind: str, ranks: int, stages: int) -> None
 def context(slow_rank: int | None, device_until: int = 40) -> DetectionContext:
     """Four ranks whose hosts only enqueue; the device of one takes 0.3 s longer from step 25 on."""
     job, ranks = LiveJob(JOB), range(4)
-    before = device_step_rows(range(25), ranks)
+    usual_rows = device_step_rows(range(25), ranks)
     excess = {} if slow_rank is None else {(slow_rank, "forward"): 0.3}
-    after = device_step_rows(range(25, device_until), ranks, excess=excess)
+    later_rows = device_step_rows(range(25, device_until), ranks, excess=excess)
     tables = {
         Kind.RANK_STATE: state_rows(ranks, 4, 8.0),
         Kind.LIFECYCLE: timing_rows(ranks),
         Kind.STEP: host_ahead_rows(range(40), ranks),
     }
     job.apply(segment(1, tables), Received(EPOCH, 0.0))
-    device = {Kind.DEVICE_STEP: np.concatenate([before, after])}
+    device = {Kind.DEVICE_STEP: np.concatenate([usual_rows, later_rows])}
     job.apply(segment(2, device), Received(EPOCH, 0.0))
     return DetectionContext(job, 1.0)
 

@@ -23,8 +23,8 @@ def test_the_rank_outside_holds_others_up_through_a_chain_of_groups() -> None:
 
 
 def test_a_rank_that_is_no_member_of_what_others_wait_in_holds_nobody_up() -> None:
-    alone = Place("all_reduce", 3, "0,1,2", frozenset({0, 1, 2}))
-    assert who_holds_up({0: alone, 1: alone}, [2, 3]).holding == (2,)
+    place = Place("all_reduce", 3, "0,1,2", frozenset({0, 1, 2}))
+    assert who_holds_up({0: place, 1: place}, [2, 3]).holding == (2,)
 
 
 def test_a_rank_that_nobody_observes_may_be_the_one() -> None:
@@ -34,9 +34,9 @@ def test_a_rank_that_nobody_observes_may_be_the_one() -> None:
 
 
 def test_two_groups_entered_in_crossed_order_are_a_circle_with_both_named() -> None:
-    one = Place("all_reduce", 5, "0,1", frozenset({0, 1}))
-    other = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
-    answer = who_holds_up({0: one, 1: other, 2: other}, [])
+    first_place = Place("all_reduce", 5, "0,1", frozenset({0, 1}))
+    second_place = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
+    answer = who_holds_up({0: first_place, 1: second_place, 2: second_place}, [])
     assert answer.holding == ()
     assert [link.words for link in answer.cycle] == [
         "rank 0 waits in all_reduce of group 0,1 for rank 1",
@@ -45,9 +45,9 @@ def test_two_groups_entered_in_crossed_order_are_a_circle_with_both_named() -> N
 
 
 def test_a_circle_counts_only_where_no_rank_stands_behind_it() -> None:
-    one = Place("all_reduce", 5, "0,1,3", frozenset({0, 1, 3}))
-    other = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
-    answer = who_holds_up({0: one, 1: other, 2: other}, [3])
+    first_place = Place("all_reduce", 5, "0,1,3", frozenset({0, 1, 3}))
+    second_place = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
+    answer = who_holds_up({0: first_place, 1: second_place, 2: second_place}, [3])
     assert (answer.holding, answer.cycle) == ((3,), ())
 
 
@@ -64,9 +64,9 @@ def test_a_collective_that_all_members_are_inside_is_said_to_be_complete() -> No
 
 def test_of_a_group_that_nobody_names_only_ranks_outside_may_be_missing() -> None:
     unknown = Place("all_reduce", 9)
-    other = Place("all_reduce", 10)
-    assert who_holds_up({0: unknown, 1: other}, []) == Answer()
-    assert who_holds_up({0: unknown, 1: other}, [2]).holding == (2,)
+    place = Place("all_reduce", 10)
+    assert who_holds_up({0: unknown, 1: place}, []) == Answer()
+    assert who_holds_up({0: unknown, 1: place}, [2]).holding == (2,)
 
 
 def test_who_waits_for_an_unknown_neighbour_closes_no_circle() -> None:
@@ -96,11 +96,13 @@ GROUPS = st.frozensets(st.integers(0, 7), min_size=2)
 def test_no_rank_that_waits_is_named_and_a_circle_is_one(
     groups: list[frozenset[int]], data: st.DataObject
 ) -> None:
-    places = [Place("all_reduce", at, str(at), ranks) for at, ranks in enumerate(groups)]
+    places = [
+        Place("all_reduce", number, str(number), ranks) for number, ranks in enumerate(groups)
+    ]
     inside: dict[int, Place] = {}
     for rank in range(8):
-        own = [place for place in places if place.members and rank in place.members]
-        chosen = data.draw(st.sampled_from([None, *own]))
+        own_places = [place for place in places if place.members and rank in place.members]
+        chosen = data.draw(st.sampled_from([None, *own_places]))
         if chosen is not None:
             inside[rank] = chosen
     free = sorted({*range(8)} - inside.keys())
@@ -108,8 +110,8 @@ def test_no_rank_that_waits_is_named_and_a_circle_is_one(
     answer = who_holds_up(inside, [rank for rank in free if rank not in unseen], unseen)
     assert inside.keys().isdisjoint((*answer.holding, *answer.unobserved))
     assert unseen.issuperset(answer.unobserved)
-    for at, link in enumerate(answer.cycle):
-        following = answer.cycle[(at + 1) % len(answer.cycle)]
+    for index, link in enumerate(answer.cycle):
+        following = answer.cycle[(index + 1) % len(answer.cycle)]
         assert set(link.missing) & set(following.ranks), "each waits for one of the next"
     if inside:
         assert answer != Answer(), "somebody, somewhere, or the collective itself"

@@ -32,29 +32,29 @@ def window(
     for name in DEVICE_COLUMNS:
         planes.setdefault(name, np.full((steps, ranks), np.nan, dtype=np.float32))
     stage = (np.arange(ranks) * stages // ranks).astype(np.int16)
-    made = Window(
+    step_window = Window(
         np.arange(first_step, first_step + steps, dtype=np.int64),
         planes,
         np.zeros((steps, ranks), dtype=np.uint16),
         stage,
     )
-    settle(made)
-    return made
+    settle(step_window)
+    return step_window
 
 
-def settle(made: Window) -> None:
+def settle(step_window: Window) -> None:
     """Let the others wait for the slowest rank of each step, as synchronous training does."""
-    work = np.sum([made.planes[name] for name in SHARES], axis=0)
-    pauses = made.planes["checkpoint"] + made.planes["eval"]
+    work = np.sum([step_window.planes[name] for name in SHARES], axis=0)
+    pauses = step_window.planes["checkpoint"] + step_window.planes["eval"]
     longest = work.max(axis=1, keepdims=True) * 1.05
-    made.planes["collective"][:] = longest - work
-    made.planes["duration"][:] = longest + pauses
+    step_window.planes["collective"][:] = longest - work
+    step_window.planes["duration"][:] = longest + pauses
 
 
-def slow(made: Window, rank: int, phase: str, seconds: float, since: int) -> None:
+def slow(step_window: Window, rank: int, phase: str, seconds: float, since: int) -> None:
     """Let `rank` work `seconds` longer in `phase` from row `since` on."""
-    made.planes[phase][since:, rank] += seconds
-    settle(made)
+    step_window.planes[phase][since:, rank] += seconds
+    settle(step_window)
 
 
 def unknown_facts(ranks: int) -> RankFacts:

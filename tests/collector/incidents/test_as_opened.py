@@ -26,8 +26,8 @@ def test_what_was_true_at_the_opening_stays_and_the_present_stands_beside_it() -
 def test_which_one_of_several_it_is_is_said_once_it_is_known_and_stays() -> None:
     story = Story()
     one_of = finding(lost=0.18)._replace(confidence=Confidence.ONE_OF, summary="one of two is slow")
-    for each in (one_of, finding(lost=0.18), one_of, finding(lost=0.18)):
-        story.turn(each)
+    for report in (one_of, finding(lost=0.18), one_of, finding(lost=0.18)):
+        story.turn(report)
     (incident,) = story.incidents.values()
     assert incident.summary == "rank 2 is slow"
     story.turn(one_of)
@@ -59,8 +59,8 @@ CAUSES = (Cause.SLOW_COMPUTE, Cause.CPU_CONTENTION)
 
 def causes_said(story: Story) -> list[str]:
     (incident,) = story.incidents.values()
-    events = [each for each in incident.timeline if each["event"] == "cause changed"]
-    return [each["text"] for each in events]
+    events = [event for event in incident.timeline if event["event"] == "cause changed"]
+    return [event["text"] for event in events]
 
 
 def test_causes_that_go_to_and_fro_are_no_changes() -> None:
@@ -71,11 +71,11 @@ def test_causes_that_go_to_and_fro_are_no_changes() -> None:
 
 
 def test_a_cause_that_lasts_is_said_once_also_where_it_came_late() -> None:
-    for early in (3, 200):
+    for delay in (3, 200):
         story = Story()
-        for turn in range(early + 160):
-            story.turn(finding(lost=0.2)._replace(cause=CAUSES[turn >= early]))
-        assert causes_said(story) == ["cpu-contention in forward"], early
+        for turn in range(delay + 160):
+            story.turn(finding(lost=0.2)._replace(cause=CAUSES[turn >= delay]))
+        assert causes_said(story) == ["cpu-contention in forward"], delay
 
 
 def test_a_fact_that_explains_it_is_said_at_once_and_not_taken_back() -> None:
@@ -108,7 +108,7 @@ def test_what_comes_again_and_again_stays_open_for_longer() -> None:
     for _ in range(6):
         story.turn(finding())
         for away in range(200):
-            if [each.state for each in story.turn()] == [RESOLVED]:
+            if [incident.state for incident in story.turn()] == [RESOLVED]:
                 ended.append(away + 1)
                 break
     assert ended == [15, 30, 60, 120, 120, 120]

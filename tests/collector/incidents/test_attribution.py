@@ -27,7 +27,7 @@ SLOW = 5
 
 def view(
     now: dict[str, dict[int, float]] | None = None,
-    before: float = 0.0,
+    past_value: float = 0.0,
     *,
     nodes: int = 2,
     healthy: float = 0.0,
@@ -38,9 +38,9 @@ def view(
     sizes = dict.fromkeys(NODE_FACTS, nodes) | dict.fromkeys((*RANK_FACTS, *DEVICE_FACTS), WORLD)
     values = {name: np.full(size, healthy) for name, size in sizes.items()}
     for name, cells in (now or {}).items():
-        for at, value in cells.items():
-            values[name][at] = value
-    past = {name: np.full(size, before) for name, size in sizes.items()}
+        for rank, value in cells.items():
+            values[name][rank] = value
+    past = {name: np.full(size, past_value) for name, size in sizes.items()}
     node_at = np.arange(WORLD) // (WORLD // nodes)
     names = tuple(f"node-{number}" for number in range(nodes))
     return View(values, past, node_at, names, (neighbour,) * nodes, devices_read)
@@ -68,33 +68,35 @@ def finding(
 
 
 def test_stolen_cpu_is_named_with_its_row() -> None:
-    found = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3, 0: 0.01}}))
-    assert found.cause is Cause.CPU_STEAL
-    assert found.summary == "rank 5 is slow, because its CPU is stolen"
+    attributed = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3, 0: 0.01}}))
+    assert attributed.cause is Cause.CPU_STEAL
+    assert attributed.summary == "rank 5 is slow, because its CPU is stolen"
     row = Evidence("CPU stolen by the hypervisor", 0.3, "ratio", "usual 1%")
-    assert found.evidence[1] == row
+    assert attributed.evidence[1] == row
 
 
 def test_what_all_nodes_have_is_no_cause() -> None:
-    found = attribute(finding(), view({"cpu_steal_ratio": {0: 0.3, 1: 0.3}}))
-    assert found.cause is Cause.SLOW_COMPUTE and found.summary.endswith("; node facts are normal")
+    attributed = attribute(finding(), view({"cpu_steal_ratio": {0: 0.3, 1: 0.3}}))
+    assert attributed.cause is Cause.SLOW_COMPUTE and attributed.summary.endswith(
+        "; node facts are normal"
+    )
 
 
 def test_a_finding_without_a_rank_names_the_node_whose_fact_explains_it() -> None:
     stalled = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.SLOW_DATA)
-    found = attribute(stalled, view({"io_pressure_ratio": {1: 0.6}}))
-    assert found.summary.endswith(", because node node-1 waits for storage")
-    assert found.evidence[-1].name == "storage pressure on node-1"
+    attributed = attribute(stalled, view({"io_pressure_ratio": {1: 0.6}}))
+    assert attributed.summary.endswith(", because node node-1 waits for storage")
+    assert attributed.evidence[-1].name == "storage pressure on node-1"
 
 
 def test_ranks_of_one_node_share_its_facts() -> None:
     shared = view({"cpu_steal_ratio": {0: 0.3}}, nodes=1)
-    found = attribute(finding(), shared)
-    assert found.cause is Cause.SLOW_COMPUTE
-    assert "shared by all ranks" in found.summary
-    assert any("shared by all ranks" in row.against for row in found.evidence)
-    own = attribute(finding(), view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1))
-    assert own.cause is Cause.PAGE_FAULTS
+    attributed = attribute(finding(), shared)
+    assert attributed.cause is Cause.SLOW_COMPUTE
+    assert "shared by all ranks" in attributed.summary
+    assert any("shared by all ranks" in row.against for row in attributed.evidence)
+    with_faults = attribute(finding(), view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1))
+    assert with_faults.cause is Cause.PAGE_FAULTS
 
 
 @pytest.mark.parametrize(
@@ -124,11 +126,11 @@ def test_clocks_make_no_device_wait_for_its_host(fact: str) -> None:
 
 
 def test_facts_of_the_host_explain_a_device_that_waits_for_it() -> None:
-    late = finding(cause=Cause.LAUNCH_BOUND)
-    assert attribute(late, view({"cpu_steal_ratio": {1: 0.3}})).cause is Cause.CPU_STEAL
+    launch_bound = finding(cause=Cause.LAUNCH_BOUND)
+    assert attribute(launch_bound, view({"cpu_steal_ratio": {1: 0.3}})).cause is Cause.CPU_STEAL
     paging = view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1)
-    assert attribute(late, paging).cause is Cause.PAGE_FAULTS
-    assert attribute(late, view()).summary == "rank 5 is slow; node facts are normal"
+    assert attribute(launch_bound, paging).cause is Cause.PAGE_FAULTS
+    assert attribute(launch_bound, view()).summary == "rank 5 is slow; node facts are normal"
 
 
 def test_an_error_of_the_device_explains_why_it_is_stuck() -> None:
@@ -164,7 +166,7 @@ def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(
     explained = attribute(slow, view(short, nodes=2))
     assert explained.cause is Cause.CPU_CONTENTION
     assert "because node node-1 is short of CPU" in explained.summary
-    always_full = attribute(slow, view({"cpu_pressure_ratio": {1: 0.8}}, before=0.7))
+    always_full = attribute(slow, view({"cpu_pressure_ratio": {1: 0.8}}, past_value=0.7))
     assert always_full.cause is cause
     stolen = attribute(slow, view({"cpu_steal_ratio": {0: 0.3}}))
     assert stolen.cause is Cause.CPU_STEAL
@@ -172,11 +174,11 @@ def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(
 
 
 def test_without_facts_nothing_is_called_normal() -> None:
-    nothing = view(healthy=math.nan, before=math.nan)
+    nothing = view(healthy=math.nan, past_value=math.nan)
     assert attribute(finding(), nothing).summary.endswith("; node facts unknown")
-    some = view(healthy=math.nan, before=math.nan)
-    some.now["cpu_steal_ratio"][:] = 0.01
-    summary = attribute(finding(), some).summary
+    unknown_view = view(healthy=math.nan, past_value=math.nan)
+    unknown_view.now["cpu_steal_ratio"][:] = 0.01
+    summary = attribute(finding(), unknown_view).summary
     assert "that are known are normal" in summary and "memory-pressure" in summary
     assert "cpu-steal" not in summary
 
@@ -190,28 +192,28 @@ def test_a_device_that_is_not_read_is_unknown_where_others_are() -> None:
 
 
 def test_the_own_past_counts_where_there_are_no_peers() -> None:
-    alone = {"io_pressure_ratio": {0: 0.6, 1: 0.1}}
+    pressure = {"io_pressure_ratio": {0: 0.6, 1: 0.1}}
     stall = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.UNKNOWN)
-    assert attribute(stall, view(alone)).cause is Cause.IO_PRESSURE
-    assert attribute(stall, view(alone, before=0.55)).cause is Cause.UNKNOWN
-    unread = attribute(stall, view(alone, before=math.nan))
+    assert attribute(stall, view(pressure)).cause is Cause.IO_PRESSURE
+    assert attribute(stall, view(pressure, past_value=0.55)).cause is Cause.UNKNOWN
+    unread = attribute(stall, view(pressure, past_value=math.nan))
     assert unread.cause is Cause.UNKNOWN and "unknown" in unread.summary
 
 
 def test_ranks_in_trouble_are_nobodys_healthy_peers() -> None:
     facts = {"major_faults_per_second": {rank: 300.0 for rank in range(WORLD)} | {0: 0.0}}
     assert attribute(finding(), view(facts)).cause is Cause.SLOW_COMPUTE
-    others = frozenset(range(1, WORLD)) - {SLOW}
-    assert attribute(finding(), view(facts), others).cause is Cause.PAGE_FAULTS
+    degraded_ranks = frozenset(range(1, WORLD)) - {SLOW}
+    assert attribute(finding(), view(facts), degraded_ranks).cause is Cause.PAGE_FAULTS
 
 
 def test_contention_names_the_neighbour() -> None:
     named = finding(cause=Cause.CPU_CONTENTION)
     noisy = Neighbour("backup", 4242, 0.97)
-    found = attribute(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
-    assert found.cause is Cause.CPU_CONTENTION
-    assert "because it is ready to run and gets no CPU: backup (pid 4242)" in found.summary
-    assert found.evidence[-1].name == "noisy neighbour backup, pid 4242"
+    attributed = attribute(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
+    assert attributed.cause is Cause.CPU_CONTENTION
+    assert "because it is ready to run and gets no CPU: backup (pid 4242)" in attributed.summary
+    assert attributed.evidence[-1].name == "noisy neighbour backup, pid 4242"
     quiet = attribute(named, view(neighbour=noisy._replace(cpu_ratio=0.01)))
     assert quiet.cause is Cause.CPU_CONTENTION and "backup" not in quiet.summary
     stolen = attribute(named, view({"cpu_steal_ratio": {1: 0.3}}, neighbour=noisy))
@@ -221,15 +223,15 @@ def test_contention_names_the_neighbour() -> None:
 
 
 def test_a_long_run_queue_that_explains_little_is_not_called_normal() -> None:
-    found = attribute(finding(), view({"run_queue_ratio": {SLOW: 0.4}}))
-    assert "it is ready to run and gets no CPU 40% of the time" in found.summary
-    assert "normal" not in found.summary
-    assert any(row.name == "time on the run queue" for row in found.evidence)
+    attributed = attribute(finding(), view({"run_queue_ratio": {SLOW: 0.4}}))
+    assert "it is ready to run and gets no CPU 40% of the time" in attributed.summary
+    assert "normal" not in attributed.summary
+    assert any(row.name == "time on the run queue" for row in attributed.evidence)
 
 
 def test_what_a_detector_knows_stays() -> None:
-    gone = finding(FindingKind.HANG, cause=Cause.PROCESS_STOPPED)
-    assert attribute(gone, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == gone
+    stopped = finding(FindingKind.HANG, cause=Cause.PROCESS_STOPPED)
+    assert attribute(stopped, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == stopped
 
 
 @settings(max_examples=200)
@@ -244,14 +246,18 @@ def test_any_facts_give_one_of_the_causes_and_keep_the_evidence(
     kind: FindingKind, rank: int, cause: Cause, values: list[float], nodes: int
 ) -> None:
     odd = view(nodes=nodes, devices_read=True)
-    for at, name in enumerate((*NODE_FACTS, *RANK_FACTS, *DEVICE_FACTS)):
-        odd.now[name][:] = values[at % len(values)]
-        odd.now[name][0] = values[(at * 7 + 3) % len(values)]
-    before = finding(kind, rank, "data", cause)
-    after = attribute(before, odd)
-    assert after.evidence[: len(before.evidence)] == before.evidence
-    assert after.cause is cause or after.cause in {rule.cause for rule in RULES}
-    assert (after.kind, after.rank, after.began_step) == (kind, rank, before.began_step)
+    for index, name in enumerate((*NODE_FACTS, *RANK_FACTS, *DEVICE_FACTS)):
+        odd.now[name][:] = values[index % len(values)]
+        odd.now[name][0] = values[(index * 7 + 3) % len(values)]
+    original = finding(kind, rank, "data", cause)
+    attributed = attribute(original, odd)
+    assert attributed.evidence[: len(original.evidence)] == original.evidence
+    assert attributed.cause is cause or attributed.cause in {rule.cause for rule in RULES}
+    assert (attributed.kind, attributed.rank, attributed.began_step) == (
+        kind,
+        rank,
+        original.began_step,
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +271,7 @@ def test_any_facts_give_one_of_the_causes_and_keep_the_evidence(
 )
 def test_a_device_that_throttles_says_how_far(clock: float, limit: float, words: str) -> None:
     clocks = {"clock_hertz": {SLOW: clock}, "clock_limit_hertz": {SLOW: limit}}
-    found = attribute(finding(), view({"thermal_ratio": {SLOW: 0.9}, **clocks}))
-    assert found.summary == f"rank 5 is slow, because its device is hot and throttles{words}"
+    attributed = attribute(finding(), view({"thermal_ratio": {SLOW: 0.9}, **clocks}))
+    assert attributed.summary == f"rank 5 is slow, because its device is hot and throttles{words}"
     stolen = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3}, **clocks}))
     assert "MHz" not in stolen.summary

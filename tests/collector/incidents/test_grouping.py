@@ -105,13 +105,13 @@ def test_rules_between_kinds_form_no_cycle() -> None:
 
 
 def test_a_slow_rank_explains_what_the_whole_job_suffers_from() -> None:
-    found = [
+    findings = [
         finding(K.THROUGHPUT_REGRESSION),
         finding(K.SLOW_COLLECTIVE, 1, subject="all_gather/7"),
         finding(K.PIPELINE_BUBBLE, subject="stage-0"),
         finding(K.STRAGGLER, 2, C.SLOW_COMPUTE),
     ]
-    assert reported(grouped(found)) == {
+    assert reported(grouped(findings)) == {
         ("straggler", 2): [
             ("pipeline-bubble", -1),
             ("slow-collective", 1),
@@ -121,24 +121,24 @@ def test_a_slow_rank_explains_what_the_whole_job_suffers_from() -> None:
 
 
 def test_the_end_of_the_chain_is_blamed() -> None:
-    found = [
+    findings = [
         finding(K.THROUGHPUT_REGRESSION),
         finding(K.STRAGGLER, 2),
         finding(K.DATA_SKEW, 2, C.UNEVEN_SHARDS),
     ]
-    assert reported(grouped(found)) == {
+    assert reported(grouped(findings)) == {
         ("data-skew", 2): [("straggler", 2), ("throughput-regression", -1)]
     }
 
 
 def test_two_independent_faults_are_two_causes() -> None:
-    found = [
+    findings = [
         finding(K.STRAGGLER, 1, C.SLOW_DATA, phase="data", lost=0.2),
         finding(K.STRAGGLER, 3, C.SLOW_COMPUTE, lost=0.4),
         finding(K.DATA_STALL, 1, phase="data"),
         finding(K.THROUGHPUT_REGRESSION),
     ]
-    assert reported(grouped(found, nodes=NODES)) == {
+    assert reported(grouped(findings, nodes=NODES)) == {
         ("straggler", 1): [("data-stall", 1)],
         ("straggler", 3): [("throughput-regression", -1)],
     }
@@ -151,18 +151,18 @@ def test_one_stolen_node_is_one_cause_and_the_one_already_named_stays_it() -> No
     assert reported(grouped(two, nodes=NODES, open_since=named)) == {
         ("straggler", 2): [("straggler", 3)]
     }
-    other = finding(K.STRAGGLER, 0, C.CPU_STEAL)
-    assert len(grouped([*two, other], nodes=NODES)) == 2, "another node, another cause"
+    unrelated = finding(K.STRAGGLER, 0, C.CPU_STEAL)
+    assert len(grouped([*two, unrelated], nodes=NODES)) == 2, "another node, another cause"
     slow = [item._replace(cause=C.SLOW_COMPUTE) for item in two]
     assert len(grouped(slow, nodes=NODES)) == 2, "no fact of the node says that they are one"
 
 
 def test_what_began_much_earlier_is_explained_by_nothing_that_came_later() -> None:
-    early = finding(K.PIPELINE_BUBBLE, step=10)
-    late = finding(K.STRAGGLER, 2, step=10 + SLACK_STEPS + 1)
-    assert len(grouped([early, late])) == 2
-    assert len(grouped([early, late._replace(began_step=10 + SLACK_STEPS)])) == 1
-    assert len(grouped([early._replace(began_step=-1), late])) == 1, "unknown beginnings may fit"
+    earlier = finding(K.PIPELINE_BUBBLE, step=10)
+    later = finding(K.STRAGGLER, 2, step=10 + SLACK_STEPS + 1)
+    assert len(grouped([earlier, later])) == 2
+    assert len(grouped([earlier, later._replace(began_step=10 + SLACK_STEPS)])) == 1
+    assert len(grouped([earlier._replace(began_step=-1), later])) == 1, "unknown beginnings may fit"
 
 
 def test_a_slow_link_is_its_own_trouble() -> None:
@@ -176,9 +176,9 @@ def test_transfers_that_have_grown_far_more_than_a_starving_rank_and_cost_more_s
 ):
     straggler = finding(K.STRAGGLER, 0, C.SLOW_COMPUTE, lost=0.14)
     slow = finding(K.SLOW_COLLECTIVE, cause=C.SLOW_TRANSFER)
-    for ratio, lost, alone in ((22.0, 0.3, True), (22.0, 0.1, False), (3.0, 0.3, False)):
+    for ratio, lost, separate in ((22.0, 0.3, True), (22.0, 0.1, False), (3.0, 0.3, False)):
         groups = grouped([straggler, slow._replace(ratio=ratio, lost_ratio=lost)])
-        assert len(groups) == (2 if alone else 1), (ratio, lost)
+        assert len(groups) == (2 if separate else 1), (ratio, lost)
     assert len(grouped([straggler, slow._replace(ratio=math.nan)])) == 1, "unknown is not more"
 
 
@@ -189,13 +189,13 @@ def test_transfers_that_cost_about_as_much_as_a_starving_rank_stay_what_they_are
             ratio=22.0, lost_ratio=lost
         )
         assert len(grouped([straggler, slow])) == 1
-        alone = grouped([straggler, slow], open_since={identity(slow): 1.0})
-        assert len(alone) == (1 if lost < 0.2 else 2)
+        groups = grouped([straggler, slow], open_since={identity(slow): 1.0})
+        assert len(groups) == (1 if lost < 0.2 else 2)
     slow = finding(K.SLOW_COLLECTIVE, cause=C.SLOW_TRANSFER, lost=0.5)
     for ratio, open_ones in ((3.9, 2), (math.nan, 2), (2.5, 1)):
-        found = [straggler, slow._replace(ratio=ratio)]
-        assert len(grouped(found)) == 1
-        assert len(grouped(found, open_since={identity(slow): 1.0})) == open_ones, ratio
+        findings = [straggler, slow._replace(ratio=ratio)]
+        assert len(grouped(findings)) == 1
+        assert len(grouped(findings, open_since={identity(slow): 1.0})) == open_ones, ratio
 
 
 def test_failures_numbers_and_checkpoints() -> None:
@@ -251,9 +251,9 @@ def test_an_open_incident_goes_on_explaining_while_its_detector_is_quiet() -> No
 
 
 def test_a_thousand_findings_are_joined_quickly_enough_to_be_joined_each_second() -> None:
-    found = [finding(K.STRAGGLER, rank, C.CPU_STEAL) for rank in range(2000)]
-    found += [finding(K.SLOW_COLLECTIVE, subject=str(number)) for number in range(2000)]
+    findings = [finding(K.STRAGGLER, rank, C.CPU_STEAL) for rank in range(2000)]
+    findings += [finding(K.SLOW_COLLECTIVE, subject=str(number)) for number in range(2000)]
     nodes = {rank: f"node-{rank // 8}" for rank in range(2000)}
-    groups = grouped(found, nodes=nodes)
+    groups = grouped(findings, nodes=nodes)
     assert len(groups) == 250
     assert sum(1 + len(group.symptoms) for group in groups) == 4000

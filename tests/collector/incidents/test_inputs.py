@@ -33,8 +33,8 @@ class Cluster(Site):
         super().send(tables, node, attempt)
 
     def open(self) -> list[dict[str, Any]]:
-        found = [item for item in self.view()["incidents"] if item["state"] == "open"]
-        return sorted(found, key=lambda item: int(item["rank"]))
+        incidents = [item for item in self.view()["incidents"] if item["state"] == "open"]
+        return sorted(incidents, key=lambda item: int(item["rank"]))
 
 
 def test_a_rank_is_slow_because_its_cpu_is_stolen(store: Store, clock: HandClock) -> None:

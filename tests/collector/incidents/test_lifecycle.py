@@ -77,11 +77,11 @@ class Story:
         )  # fmt: skip
         changed = advance(self.incidents.values(), findings, moment)
         for incident in changed:
-            before = self.incidents.get(incident.id)
-            if before is not None:
-                assert incident.device_seconds_lost >= before.device_seconds_lost
-                assert incident.opened_at == before.opened_at
-                assert incident.last_seen_at >= before.last_seen_at
+            previous = self.incidents.get(incident.id)
+            if previous is not None:
+                assert incident.device_seconds_lost >= previous.device_seconds_lost
+                assert incident.opened_at == previous.opened_at
+                assert incident.last_seen_at >= previous.last_seen_at
         self.incidents.update((incident.id, incident) for incident in changed)
         open_keys = [item.key for item in self.incidents.values() if item.state == OPEN]
         assert len(open_keys) == len(set(open_keys)), "one open incident per key"
@@ -118,13 +118,17 @@ TURNS = st.builds(
 def test_any_story_keeps_its_promises(turns: list[Turn]) -> None:
     story = Story()
     for turn in turns:
-        found = [finding(kind, rank, turn.step, ago=story.now % 7) for kind, rank in turn.kinds]
-        before = dict(story.incidents)
+        faults = [finding(kind, rank, turn.step, ago=story.now % 7) for kind, rank in turn.kinds]
+        previous = dict(story.incidents)
         changed = story.turn(
-            *found, seconds=turn.seconds, frozen=turn.frozen, ended=turn.ended, attempt=turn.attempt
+            *faults,
+            seconds=turn.seconds,
+            frozen=turn.frozen,
+            ended=turn.ended,
+            attempt=turn.attempt,
         )
         for incident in changed:
-            was = before.get(incident.id)
+            was = previous.get(incident.id)
             about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value
             same_attempt = incident.attempt == turn.attempt
             if turn.frozen and about_ranks and not turn.ended and same_attempt:
@@ -162,9 +166,9 @@ def test_opened_with_all_that_is_known() -> None:
 
 
 def test_ids_are_those_of_every_replica() -> None:
-    (one,), (other,) = Story().turn(finding()), Story().turn(finding())
-    assert one.id == other.id
-    assert len({item.id for item in (one, *Story().turn(finding(rank=1), finding(step=31)))}) == 3
+    (first,), (second,) = Story().turn(finding()), Story().turn(finding())
+    assert first.id == second.id
+    assert len({item.id for item in (first, *Story().turn(finding(rank=1), finding(step=31)))}) == 3
 
 
 def test_resolves_after_a_while_and_not_before() -> None:
@@ -182,10 +186,10 @@ def test_back_soon_is_the_same_incident_and_back_late_another() -> None:
     story = Story()
     (first,) = story.turn(finding())
     story.turn(seconds=RESOLVE_AFTER_SECONDS)
-    (again,) = story.turn(finding(step=40), seconds=REOPEN_WITHIN_SECONDS - 1)
-    assert (again.id, again.state, again.resolved_at) == (first.id, OPEN, None)
-    assert [item["event"] for item in again.timeline][-2:] == ["resolved", "reopened"]
-    assert again.device_seconds_lost - first.device_seconds_lost == pytest.approx(0.5 * 4.0 * 4)
+    (reopened,) = story.turn(finding(step=40), seconds=REOPEN_WITHIN_SECONDS - 1)
+    assert (reopened.id, reopened.state, reopened.resolved_at) == (first.id, OPEN, None)
+    assert [item["event"] for item in reopened.timeline][-2:] == ["resolved", "reopened"]
+    assert reopened.device_seconds_lost - first.device_seconds_lost == pytest.approx(0.5 * 4.0 * 4)
     story.turn(seconds=2 * RESOLVE_AFTER_SECONDS)  # it was reopened once
     (second,) = story.turn(finding(step=90), seconds=REOPEN_WITHIN_SECONDS + 1)
     assert second.id != first.id and story.states() == [RESOLVED, OPEN]
@@ -201,10 +205,10 @@ def test_the_very_same_trouble_never_overwrites_its_own_past() -> None:
     (first,) = story.turn(standing())
     story.turn(seconds=RESOLVE_AFTER_SECONDS)
     story.now += REOPEN_WITHIN_SECONDS + 10
-    (again,) = story.turn(standing())
-    assert again.id == first.id
-    assert again.device_seconds_lost > first.device_seconds_lost
-    assert [item["event"] for item in again.timeline] == ["began", "opened", "resolved", "reopened"]
+    (later,) = story.turn(standing())
+    assert later.id == first.id
+    assert later.device_seconds_lost > first.device_seconds_lost
+    assert [item["event"] for item in later.timeline] == ["began", "opened", "resolved", "reopened"]
 
 
 def test_two_findings_of_one_key_are_one_incident() -> None:
@@ -268,11 +272,11 @@ def test_a_symptom_stands_in_the_incident_of_its_cause_and_opens_none() -> None:
 
 def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> None:
     story = Story()
-    (early,) = story.turn(slower())
+    (symptom,) = story.turn(slower())
     cause, merged = story.turn(slower(), finding())
-    assert (merged.id, merged.state, merged.merged_into) == (early.id, MERGED, cause.id)
+    assert (merged.id, merged.state, merged.merged_into) == (symptom.id, MERGED, cause.id)
     assert merged.timeline[-1]["event"] == "merged" and merged.resolved_at == story.now
-    assert cause.state == OPEN and cause.symptoms[0]["key"] == early.key
+    assert cause.state == OPEN and cause.symptoms[0]["key"] == symptom.key
     story.turn(slower(), finding())
     assert story.states() == [MERGED, OPEN]
 
@@ -280,10 +284,10 @@ def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> N
 def test_a_symptom_is_merged_into_the_cause_that_the_end_of_its_attempt_shows() -> None:
     story = Story()
     hang = finding(FindingKind.HANG, step=115, ago=40.0)
-    (early,) = story.turn(hang)
+    (symptom,) = story.turn(hang)
     failed = finding(FindingKind.RANK_FAILED, step=115, ago=2.0)
     cause, merged = story.turn(failed, ended=True)
-    assert (merged.id, merged.state, merged.merged_into) == (early.id, MERGED, cause.id)
+    assert (merged.id, merged.state, merged.merged_into) == (symptom.id, MERGED, cause.id)
     assert (cause.kind, cause.state) == ("rank-failed", OPEN)
 
 
@@ -347,8 +351,8 @@ def test_documents_of_other_versions_are_read() -> None:
     (opened,) = Story().turn(finding())
     document = opened.document()
     assert incident_from({**document, "of_tomorrow": {"x": 1}}) == incident_from(document)
-    known = {name: document[name] for name in ("id", "key", "kind", "job", "attempt")}
-    old = incident_from(known)
+    fields = {name: document[name] for name in ("id", "key", "kind", "job", "attempt")}
+    old = incident_from(fields)
     assert (old.id, old.state, old.rank, old.symptoms) == (opened.id, ENDED, NO_RANK, [])
     assert Story().turn(finding()) and json.dumps(old.document())
     for name in document:

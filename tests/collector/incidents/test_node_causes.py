@@ -123,21 +123,21 @@ def test_who_and_what_explains(name: str) -> None:
 
 
 def test_the_words_say_what_and_where() -> None:
-    found = with_certain(finding(), [fault(NodeFact.XID, rank=2, code=79)], NODES)
-    assert found.summary == (
+    explained = with_certain(finding(), [fault(NodeFact.XID, rank=2, code=79)], NODES)
+    assert explained.summary == (
         "rank 2 failed, because its device reported an XID error: XID 79 "
         "(GPU no longer reachable over PCIe) (thing)"
     )
-    row = found.evidence[-1]
+    row = explained.evidence[-1]
     assert row.name == "XID 79 (GPU no longer reachable over PCIe) of thing on b"
     assert (row.text, row.against) == ("a line", "drain the node and reboot it")
     assert math.isnan(row.value)
 
 
 def test_a_finding_without_a_rank_names_the_node() -> None:
-    found = with_likely(ALL_SLOW, [fault(NodeFact.PORT_SLOW)], NODES)
-    assert found.node == "b"
-    assert found.summary.endswith(
+    finding = with_likely(ALL_SLOW, [fault(NodeFact.PORT_SLOW)], NODES)
+    assert finding.node == "b"
+    assert finding.summary.endswith(
         "because a network port of node b runs below the rate of its neighbours (thing)"
     )
 
@@ -164,9 +164,9 @@ def test_a_finding_without_a_rank_names_the_node() -> None:
 def test_what_happened_before_the_run_began_explains_nothing_of_it(
     fact: NodeFact, rank: int, newest_ns: int, counts: bool
 ) -> None:
-    known = fault(fact, rank=rank, code=79)._replace(newest_ns=newest_ns)
-    assert of_this_run([known], {"b": 100, "a": 5}) == [known] * counts
-    assert of_this_run([known], {}) == [known], "nobody knows when the run began"
+    node_fault = fault(fact, rank=rank, code=79)._replace(newest_ns=newest_ns)
+    assert of_this_run([node_fault], {"b": 100, "a": 5}) == [node_fault] * counts
+    assert of_this_run([node_fault], {}) == [node_fault], "nobody knows when the run began"
 
 
 def of_port(subject: str = "mlx5_1/1", fact: NodeFact = NodeFact.PORT_DOWN) -> NodeFault:
@@ -185,8 +185,8 @@ JOINED = RankPlaces(
 
 @pytest.mark.parametrize("subject", ["mlx5_1/1", "ib1", "0000:5f:00.0"])
 def test_a_port_explains_the_rank_whose_device_it_is_nearest_to(subject: str) -> None:
-    found = with_certain(finding(), [of_port(subject)], JOINED)
-    assert found.cause is Cause.NETWORK_FAULT and found.summary == (
+    explained = with_certain(finding(), [of_port(subject)], JOINED)
+    assert explained.cause is Cause.NETWORK_FAULT and explained.summary == (
         "rank 2 failed, because a network port of its node is down "
         f"({subject}, nearest to its device 0000:3c:00: PIX)"
     )
@@ -197,13 +197,13 @@ def test_a_port_explains_the_rank_whose_device_it_is_nearest_to(subject: str) ->
 
 def test_where_it_is_not_known_which_rank_uses_a_port_it_may_be_any() -> None:
     for rank in (2, 3):
-        found = with_certain(finding(rank=rank), [of_port()], NODES)
-        assert found.cause is Cause.NETWORK_FAULT
-        assert found.summary.endswith(
+        explained = with_certain(finding(rank=rank), [of_port()], NODES)
+        assert explained.cause is Cause.NETWORK_FAULT
+        assert explained.summary.endswith(
             "(mlx5_1/1; which one of the 2 ranks on b uses it is not known)"
         )
-    alone = RankPlaces({2: "b"})
-    assert with_certain(finding(), [of_port()], alone).summary.endswith("(mlx5_1/1)")
+    rank_places = RankPlaces({2: "b"})
+    assert with_certain(finding(), [of_port()], rank_places).summary.endswith("(mlx5_1/1)")
 
 
 def test_a_card_that_is_near_to_no_device_is_a_likely_cause_and_no_certain_one() -> None:
@@ -224,6 +224,6 @@ def test_another_nodes_port_of_the_same_name_explains_nothing() -> None:
 def test_where_a_rank_was_placed_does_not_go_before_what_is_measured() -> None:
     placed = [fault(NodeFact.NUMA_MISPLACED, rank=2)]
     assert with_certain(SLOW, placed, NODES) is SLOW
-    found = with_likely(SLOW, placed, NODES)
-    assert found.cause is Cause.NUMA_MISPLACED
-    assert found.summary.endswith("because it runs on another NUMA node than its device (thing)")
+    finding = with_likely(SLOW, placed, NODES)
+    assert finding.cause is Cause.NUMA_MISPLACED
+    assert finding.summary.endswith("because it runs on another NUMA node than its device (thing)")

@@ -11,9 +11,9 @@ OPEN = replace(incident_from({"id": "one", "job": "job"}), state="open", cause="
 
 
 def transitions(*moved: tuple[Incident | None, Incident]) -> list[str]:
-    before = {each.id: each for each, _ in moved if each is not None}
-    found = notices_of(before, [after for _, after in moved], 12.5)
-    return [notice.document["transition"] for notice in found]
+    previous = {incident.id: incident for incident, _ in moved if incident is not None}
+    notices = notices_of(previous, [incident for _, incident in moved], 12.5)
+    return [notice.document["transition"] for notice in notices]
 
 
 def test_each_transition_is_noticed_once() -> None:
@@ -31,7 +31,7 @@ def test_each_transition_is_noticed_once() -> None:
 def test_a_pager_gets_the_beginning_and_the_end_of_what_raises_an_alert() -> None:
     info = replace(OPEN, severity=INFO)
     changed, over = replace(OPEN, cause="nic-errors"), replace(OPEN, state=RESOLVED)
-    for before, after, expected in (
+    for previous, current, expected in (
         (None, OPEN, "opened"),
         (None, info, None),
         (info, OPEN, "opened"),
@@ -40,18 +40,21 @@ def test_a_pager_gets_the_beginning_and_the_end_of_what_raises_an_alert() -> Non
         (info, replace(info, state=RESOLVED), None),
         (over, OPEN, "opened"),
     ):
-        known = {} if before is None else {before.id: before}
-        found = notices_of(known, [after], 12.5, ("oncall",))
-        assert [each.transition for each in found] == [expected] * (expected is not None)
-        assert all(each.receiver == "oncall" and each.incident == "one" for each in found)
-    both = notices_of({}, [OPEN], 12.5, ("", "oncall"))
-    assert [each.key for each in both] == ["one:opened:12.500", "one:opened:12.500:oncall"]
+        known_incidents = {} if previous is None else {previous.id: previous}
+        notices = notices_of(known_incidents, [current], 12.5, ("oncall",))
+        assert [notice.transition for notice in notices] == [expected] * (expected is not None)
+        assert all(notice.receiver == "oncall" and notice.incident == "one" for notice in notices)
+    two_notices = notices_of({}, [OPEN], 12.5, ("", "oncall"))
+    assert [notice.key for notice in two_notices] == [
+        "one:opened:12.500",
+        "one:opened:12.500:oncall",
+    ]
     assert notices_of({}, [OPEN], 12.5, ()) == []
 
 
 def test_a_notice_holds_the_incident_and_a_key_of_its_own() -> None:
     (first,) = notices_of({}, [OPEN], 12.5)
-    (again,) = notices_of({}, [OPEN], 13.0)
-    assert first.key == "one:opened:12.500" != again.key
+    (second,) = notices_of({}, [OPEN], 13.0)
+    assert first.key == "one:opened:12.500" != second.key
     assert first.job == "job" and first.document["incident"] == OPEN.document()
     assert (first.document["key"], first.document["at"]) == (first.key, 12.5)

@@ -28,9 +28,9 @@ STORED = [wire.encode(item) for item in RUN]
 
 
 def view(service: Service) -> dict[str, object]:
-    found = service.job(JOB)
-    assert found is not None
-    return job_view.job_summary(*found, service.now())
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_view.job_summary(*job_state, service.now())
 
 
 @settings(max_examples=25)
@@ -54,9 +54,9 @@ def test_repeated_and_reordered_segments_count_once(
     first_seen = [index not in order[:position] for position, index in enumerate(order)]
     assert [item.verdict == ACCEPTED for item in verdicts] == first_seen
     assert [item.sequence for item in verdicts] == [RUN[i].key.sequence for i in order]
-    found = service.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 30
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 30
     assert store.payload_bytes(JOB)[0] == len(RUN)
     store.close()
 
@@ -79,9 +79,9 @@ def test_poison_is_named_kept_and_hurts_no_neighbour(service: Service, store: St
 def quarantined(path: Path) -> list[tuple[int, int, str]]:
     with sqlite3.connect(path) as connection:
         rows = connection.execute("select size, length(head), reason from quarantine order by id")
-        found = rows.fetchall()
+        quarantine_rows = rows.fetchall()
     connection.close()
-    return found
+    return quarantine_rows
 
 
 def test_quarantine_is_bounded(service: Service, tmp_path: Path) -> None:
@@ -106,40 +106,42 @@ def test_a_flood_of_tiny_pieces_gets_a_bounded_answer(service: Service) -> None:
 def test_what_unfolds_to_too_much_is_taken_in_parts(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[int] = []
+    row_counts: list[int] = []
 
     def apply(stored: list[tuple[int, Segment]], *_: object) -> None:
-        taken.append(sum(item.row_count for _, item in stored))
+        row_counts.append(sum(item.row_count for _, item in stored))
 
     monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
     sent = [segment(i, {Kind.STEP: step_rows(range(50), range(1))}) for i in range(10)]
     verdicts = Ingest(store, clock, apply).receive(body(sent))
     assert [item.verdict for item in verdicts] == [ACCEPTED] * 10
-    assert sum(taken) == 500
-    assert len(taken) > 2 and max(taken) * 142 < 20_000 + 2 * 50 * 142
+    assert sum(row_counts) == 500
+    assert len(row_counts) > 2 and max(row_counts) * 142 < 20_000 + 2 * 50 * 142
 
 
 def test_rows_of_unknown_kinds_count_as_what_a_request_unfolds_to(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[int] = []
+    segment_counts: list[int] = []
     monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
     rows = np.zeros(100, dtype=[("new", "S100")])
     sent = [segment(i, {})._replace(unknown={999: rows}) for i in range(10)]
-    Ingest(store, clock, lambda segments, *_: taken.append(len(segments))).receive(body(sent))
-    assert taken == [2] * 5
+    Ingest(store, clock, lambda segments, *_: segment_counts.append(len(segments))).receive(
+        body(sent)
+    )
+    assert segment_counts == [2] * 5
 
 
 def test_nothing_is_acknowledged_when_the_store_is_gone(service: Service, tmp_path: Path) -> None:
-    other = sqlite3.connect(tmp_path / "store.db")
-    other.execute("alter table segment rename to away")
-    other.commit()
+    database = sqlite3.connect(tmp_path / "store.db")
+    database.execute("alter table segment rename to away")
+    database.commit()
     with pytest.raises(sa.exc.SQLAlchemyError):
         service.receive(STORED[0])
     assert service.job(JOB) is None
-    other.execute("alter table away rename to segment")
-    other.commit()
-    other.close()
+    database.execute("alter table away rename to segment")
+    database.commit()
+    database.close()
     assert [item.verdict for item in service.receive(STORED[0])] == [ACCEPTED]
     assert view(service)["step"] == 4
 
@@ -147,16 +149,16 @@ def test_nothing_is_acknowledged_when_the_store_is_gone(service: Service, tmp_pa
 def test_stored_segments_are_seen_even_when_the_quarantine_fails(
     service: Service, tmp_path: Path
 ) -> None:
-    other = sqlite3.connect(tmp_path / "store.db")
-    other.execute("alter table quarantine rename to away")
-    other.commit()
+    database = sqlite3.connect(tmp_path / "store.db")
+    database.execute("alter table quarantine rename to away")
+    database.commit()
     with pytest.raises(sa.exc.SQLAlchemyError):
         service.receive(STORED[0] + b"rubbish")
-    other.execute("alter table away rename to quarantine")
-    other.commit()
-    other.close()
-    again = service.receive(STORED[0] + b"rubbish")
-    assert [item.verdict for item in again] == [DUPLICATE, REJECTED]
+    database.execute("alter table away rename to quarantine")
+    database.commit()
+    database.close()
+    repeated = service.receive(STORED[0] + b"rubbish")
+    assert [item.verdict for item in repeated] == [DUPLICATE, REJECTED]
     assert view(service)["step"] == 4, "stored, acknowledged as a duplicate, and evaluated"
 
 

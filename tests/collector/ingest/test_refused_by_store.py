@@ -36,11 +36,11 @@ def test_one_refused_segment_holds_up_no_other(refusing: Service, store: Store) 
     wanted = [REJECTED if item.key.sequence == 3 else ACCEPTED for item in RUN]
     assert [item.verdict for item in verdicts] == wanted
     assert "0x00" in verdicts[2].reason and verdicts[2].sequence == 3
-    found = refusing.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].sum() == 4 * 25
-    again = refusing.receive(body(RUN))
-    assert [item.verdict for item in again] == [
+    job_state = refusing.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].sum() == 4 * 25
+    repeated = refusing.receive(body(RUN))
+    assert [item.verdict for item in repeated] == [
         REJECTED if item.key.sequence == 3 else DUPLICATE for item in RUN
     ]
     assert store.payload_bytes(JOB)[0] == len(RUN) - 1

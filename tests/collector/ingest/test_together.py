@@ -21,15 +21,15 @@ Outcome = list[Added] | sa.exc.SQLAlchemyError
 
 
 def stored(*sequences: int) -> list[StoredSegment]:
-    made = [segment(number, {Kind.STEP: step_rows([1], [0])}) for number in sequences]
-    return [StoredSegment(each, wire.encode(each)) for each in made]
+    segments = [segment(number, {Kind.STEP: step_rows([1], [0])}) for number in sequences]
+    return [StoredSegment(segment, wire.encode(segment)) for segment in segments]
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store.sqlite(tmp_path / "s.db")
-    yield made
-    made.close()
+    new_store = Store.sqlite(tmp_path / "s.db")
+    yield new_store
+    new_store.close()
 
 
 def added_while_another_writes(
@@ -64,16 +64,16 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _commits(store: Store) -> list[None]:
-    found: list[None] = []
-    sa.event.listen(store.engine, "commit", lambda _: found.append(None))
-    return found
+    commits: list[None] = []
+    sa.event.listen(store.engine, "commit", lambda _: commits.append(None))
+    return commits
 
 
 def test_requests_that_wait_are_stored_in_one_transaction(store: Store) -> None:
     commits = _commits(store)
     outcomes = added_while_another_writes(store, [stored(1, 2), stored(3), stored(4, 5, 6)])
     assert len(commits) == 1
-    positions = [each.position for number in range(3) for each in outcomes[number]]  # type: ignore[union-attr]
+    positions = [outcome.position for number in range(3) for outcome in outcomes[number]]  # type: ignore[union-attr]
     assert sorted(positions) == [1, 2, 3, 4, 5, 6]
     first = positions[:2]
     assert first == sorted(first)
@@ -81,7 +81,7 @@ def test_requests_that_wait_are_stored_in_one_transaction(store: Store) -> None:
 
 def test_of_two_requests_with_one_segment_one_has_it_new(store: Store) -> None:
     outcomes = added_while_another_writes(store, [stored(1, 2), stored(2, 3)])
-    new = [[each.new for each in outcomes[number]] for number in range(2)]  # type: ignore[union-attr]
+    new = [[outcome.new for outcome in outcomes[number]] for number in range(2)]  # type: ignore[union-attr]
     assert (new[0][0], new[1][1]) == (True, True)
     assert new[0][1] != new[1][0]
     assert store.payload_bytes(stored(1)[0].segment.key.job)[0] == 3
@@ -100,10 +100,12 @@ def test_a_request_whose_write_fails_takes_no_other_with_it(
 
     monkeypatch.setattr(store, "add_segments", failing)
     outcomes = added_while_another_writes(store, [stored(1), stored(2), stored(3)])
-    failed = [each for each in outcomes.values() if isinstance(each, sa.exc.SQLAlchemyError)]
+    failed = [
+        outcome for outcome in outcomes.values() if isinstance(outcome, sa.exc.SQLAlchemyError)
+    ]
     assert len(failed) == 1
     assert calls == [3, 2]
-    assert sum(isinstance(each, list) and each[0].new for each in outcomes.values()) == 2
+    assert sum(isinstance(outcome, list) and outcome[0].new for outcome in outcomes.values()) == 2
 
 
 def test_a_transaction_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,4 +113,4 @@ def test_a_transaction_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch)
     commits = _commits(store)
     outcomes = added_while_another_writes(store, [stored(1, 2), stored(3, 4), stored(5, 6, 7, 8)])
     assert len(commits) == 3
-    assert sum(each.new for found in outcomes.values() for each in found) == 8  # type: ignore[union-attr]
+    assert sum(outcome.new for written in outcomes.values() for outcome in written) == 8  # type: ignore[union-attr]

@@ -49,8 +49,8 @@ def test_a_later_format_is_kept_once_and_hurts_no_neighbour(service: Service, st
             (first, 3),
         ]
         assert str(LATER) in verdicts[1].reason
-    (kept,) = store.undecoded.of_formats([LATER])
-    assert kept.payload == sent[1]
+    (undecoded,) = store.undecoded.of_formats([LATER])
+    assert undecoded.payload == sent[1]
     assert metric(service, names.COLLECTOR_UNDECODED) == 1.0
     damaged = bytearray(sent[1])
     damaged[-1] ^= 1
@@ -62,14 +62,16 @@ def test_a_later_version_applies_what_was_kept(
 ) -> None:
     service.receive(body(RUN[:2]) + b"".join(map(of_later_format, RUN[2:5])))
     service.receive(body([RUN[5], RUN[4]]))
-    same = Service(store, clock)
-    assert metric(same, names.COLLECTOR_UNDECODED) == 3.0, "this version still cannot read them"
+    same_version = Service(store, clock)
+    assert metric(same_version, names.COLLECTOR_UNDECODED) == 3.0, (
+        "this version still cannot read them"
+    )
     read_later_format(monkeypatch)
     for _ in range(2):
         later = Service(store, clock)
-        found = later.job(JOB)
-        assert found is not None
-        assert found[0].current.step_history.rows["reported"].tolist() == [4] * 30
+        job_state = later.job(JOB)
+        assert job_state is not None
+        assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 30
         assert metric(later, names.COLLECTOR_UNDECODED) == 0.0
     assert store.payload_bytes(JOB)[0] == len(RUN), "one came again in a format that could be read"
 
@@ -140,11 +142,11 @@ def test_a_stored_blob_that_cannot_be_read_is_counted_and_kept(
     service.receive(body(RUN))
     with store._engine.begin() as connection:
         connection.exec_driver_sql("update segment set payload = x'00' where sequence = 3")
-    again = Service(store, clock)
-    assert metric(again, names.COLLECTOR_UNREADABLE) == 1.0
-    found = again.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].sum() == 4 * 25
+    restarted = Service(store, clock)
+    assert metric(restarted, names.COLLECTOR_UNREADABLE) == 1.0
+    job_state = restarted.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].sum() == 4 * 25
     assert store.payload_bytes(JOB)[0] == len(RUN)
 
 

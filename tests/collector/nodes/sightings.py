@@ -23,7 +23,7 @@ FAILED, UNKNOWN = Health.FAILED, Health.UNKNOWN
 
 
 def report(
-    at: float,
+    time_s: float,
     *facts: dict[str, Any],
     node: str = "node-0",
     spool: int = 7,
@@ -36,16 +36,16 @@ def report(
     """
     rows = np.zeros(len(facts), dtype=DTYPES[Kind.NODE_FACT])
     for row, fact in zip(rows, facts, strict=True):
-        row["rank"], row["time_ns"] = -1, round(at * NANOSECONDS)
+        row["rank"], row["time_ns"] = -1, round(time_s * NANOSECONDS)
         row["fact"], row["code"] = fact["fact"], fact["code"]
         row["present"], row["count"] = fact.get("present", 1), fact.get("count", 1)
-        row["began_ns"] = round(fact.get("began", at) * NANOSECONDS)
+        row["began_ns"] = round(fact.get("began", time_s) * NANOSECONDS)
         for name in ("subject", "text"):
             row[name] = text_bytes(fact[name], row.dtype[name].itemsize)
-    own = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    own["version"] = b"0.1.0"
-    tables = {Kind.AGENT: own} | ({Kind.NODE_FACT: rows} if facts else {})
-    now = round(at * NANOSECONDS)
+    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    agent_row["version"] = b"0.1.0"
+    tables = {Kind.AGENT: agent_row} | ({Kind.NODE_FACT: rows} if facts else {})
+    now = round(time_s * NANOSECONDS)
     clock = ClockPair(now, EPOCH * NANOSECONDS + now)
     return Segment(SegmentKey(job, 0, node, spool, sequence), clock, tables)
 
@@ -57,8 +57,8 @@ def just_now(
 
     A fact's `since` is how many seconds before this moment it began, 0 unless given.
     """
-    at = UP_SECONDS - ago
-    found = [{**fact, "began": UP_SECONDS - fact.get("since", ago)} for fact in facts]
-    made = report(at, *found, node=node, spool=spool, sequence=sequence)
+    time_s = UP_SECONDS - ago
+    dated_facts = [{**fact, "began": UP_SECONDS - fact.get("since", ago)} for fact in facts]
+    segment = report(time_s, *dated_facts, node=node, spool=spool, sequence=sequence)
     wall = time.time_ns() - round(ago * NANOSECONDS)
-    return made._replace(clock=ClockPair(round(at * NANOSECONDS), wall))
+    return segment._replace(clock=ClockPair(round(time_s * NANOSECONDS), wall))

@@ -22,7 +22,7 @@ REJOIN = LIMITS.rejoin_seconds
 
 def sighted(
     began: float,
-    seen: float,
+    last_seen: float,
     ended: float | None = None,
     *,
     fact: NodeFact = NodeFact.XID,
@@ -31,15 +31,17 @@ def sighted(
     times: int = 1,
 ) -> Sighted:
     """One agent's finding; moments in seconds."""
-    began_ns, seen_ns, ended_ns = (round(each * 1e9) for each in (began, seen, ended or 0.0))
+    began_ns, seen_ns, ended_ns = (
+        round(moment * 1e9) for moment in (began, last_seen, ended or 0.0)
+    )
     return Sighted(
         "node-0", spool, fact, DEVICE, code, began_ns, began_ns, seen_ns, ended_ns, seen_ns, times,
         "a line", "", -1,
     )  # fmt: skip
 
 
-def spans(found: list[Episode]) -> list[tuple[float, float, float | None]]:
-    return [(each.began_at, each.seen_at, each.ended_at) for each in found]
+def spans(merged: list[Episode]) -> list[tuple[float, float, float | None]]:
+    return [(episode.began_at, episode.seen_at, episode.ended_at) for episode in merged]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,8 @@ def test_what_is_one_episode(
 
 def test_how_often_is_at_least_what_one_agent_found() -> None:
     """The log is read again after a restart: sums would count a line twice."""
-    (found,) = episodes([sighted(100, 130, times=5), sighted(100, 190, spool=2, times=7)])
-    assert found.times == 7
+    (episode,) = episodes([sighted(100, 130, times=5), sighted(100, 190, spool=2, times=7)])
+    assert episode.times == 7
 
 
 MOMENTS = st.integers(0, 4000)
@@ -80,41 +82,42 @@ MOMENTS = st.integers(0, 4000)
 
 @st.composite
 def findings(draw: st.DrawFn) -> list[Sighted]:
-    found = []
+    sightings = []
     for spool in range(draw(st.integers(1, 8))):
         began, lasted = draw(MOMENTS), draw(st.integers(0, 900))
         ended = draw(st.one_of(st.none(), st.integers(0, 60)))
         end = None if ended is None else began + lasted + ended
         fact = draw(st.sampled_from([NodeFact.XID, NodeFact.PORT_DOWN, NodeFact.OUT_OF_MEMORY]))
-        found.append(sighted(began, began + lasted, end, spool=spool, fact=fact, code=79))
-    return found
+        sightings.append(sighted(began, began + lasted, end, spool=spool, fact=fact, code=79))
+    return sightings
 
 
 @given(findings(), st.randoms())
 def test_order_and_repetition_change_nothing(rows: list[Sighted], chance: random.Random) -> None:
-    again = [*rows, *chance.choices(rows, k=3)]
-    chance.shuffle(again)
-    assert episodes(again) == episodes(rows)
+    repeated = [*rows, *chance.choices(rows, k=3)]
+    chance.shuffle(repeated)
+    assert episodes(repeated) == episodes(rows)
 
 
 @given(findings())
 def test_no_moment_is_lost_or_counted_twice(rows: list[Sighted]) -> None:
     """Each finding lies in exactly one episode of its fact, and these do not overlap."""
-    found = episodes(rows)
+    merged = episodes(rows)
     for row in rows:
         holding = [
-            each
-            for each in found
-            if each.fact == row.fact and each.began_at <= row.began_ns / NANOSECONDS <= each.over_at
+            episode
+            for episode in merged
+            if episode.fact == row.fact
+            and episode.began_at <= row.began_ns / NANOSECONDS <= episode.over_at
         ]
         assert holding, row
-    for fact in {each.fact for each in found}:
-        mine = sorted(each for each in found if each.fact is fact)
-        mine.sort(key=lambda each: each.began_at)
-        for one, other in pairwise(mine):
-            assert one.over_at < other.began_at
-    bad = [each for each in found if each.fact is not NodeFact.OUT_OF_MEMORY]
-    assert faults(found, 0.0) <= len(bad) and bool(faults(found, 0.0)) == bool(bad)
+    for fact in {episode.fact for episode in merged}:
+        same_fact = sorted(episode for episode in merged if episode.fact is fact)
+        same_fact.sort(key=lambda episode: episode.began_at)
+        for earlier, later in pairwise(same_fact):
+            assert earlier.over_at < later.began_at
+    bad = [episode for episode in merged if episode.fact is not NodeFact.OUT_OF_MEMORY]
+    assert faults(merged, 0.0) <= len(bad) and bool(faults(merged, 0.0)) == bool(bad)
 
 
 def test_faults_at_once_are_one_and_evidence_is_none() -> None:

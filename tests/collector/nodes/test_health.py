@@ -32,13 +32,13 @@ def fleet(
     """Nodes as they are `now` seconds after `EPOCH`, each segment received when it was made."""
     rows: dict[str, NodeRow] = {}
     sighted: list[Sighted] = []
-    for each in segments:
-        made = report_of(each, each.clock.wall_ns)
-        assert made is not None
-        before = rows.get(made.node, NodeRow(made.node, 0, 0, ""))
-        newest = max(before.received_ns, made.received_ns)
-        rows[made.node] = NodeRow(made.node, newest, newest, made.version)
-        sighted += made.sighted
+    for segment in segments:
+        node_report = report_of(segment, segment.clock.wall_ns)
+        assert node_report is not None
+        previous = rows.get(node_report.node, NodeRow(node_report.node, 0, 0, ""))
+        newest = max(previous.received_ns, node_report.received_ns)
+        rows[node_report.node] = NodeRow(node_report.node, newest, newest, node_report.version)
+        sighted += node_report.sighted
     return fleet_of(rows.values(), sighted, incidents, EPOCH + now)
 
 
@@ -61,9 +61,9 @@ def node(*segments: Segment, now: float = 100.0) -> Node:
 def test_the_state_is_that_of_the_worst_fact(
     facts: list[dict[str, Any]], health: str, action: Action, reason: str
 ) -> None:
-    found = node(report(100, *facts))
-    assert (found.state.health, found.state.action) == (health, action)
-    assert reason in found.state.reason
+    node_view = node(report(100, *facts))
+    assert (node_view.state.health, node_view.state.action) == (health, action)
+    assert reason in node_view.state.reason
 
 
 def test_a_silent_agent_is_unknown_whatever_it_reported_last() -> None:
@@ -82,22 +82,22 @@ def test_a_fact_that_a_restarted_agent_does_not_find_is_over() -> None:
     last = report(100, {**DISK_SLOW, "began": 10.0})
     within = [last, report(100 + SILENT, spool=8)]
     assert node(*within, now=100 + SILENT).state.health is DEGRADED
-    after = [last, report(101 + SILENT, spool=8)]
-    found = node(*after, now=101 + SILENT)
-    assert found.state.health is HEALTHY and len(found.episodes) == 1
+    later_reports = [last, report(101 + SILENT, spool=8)]
+    node_view = node(*later_reports, now=101 + SILENT)
+    assert node_view.state.health is HEALTHY and len(node_view.episodes) == 1
 
 
 def test_faults_are_counted_over_a_week_and_a_month() -> None:
     def once(day: float) -> list[Segment]:
-        at = day * DAY
-        fact = {**DISK_SLOW, "began": at}
-        return [report(at, fact), report(at + 60, {**fact, "present": 0})]
+        time_s = day * DAY
+        fact = {**DISK_SLOW, "began": time_s}
+        return [report(time_s, fact), report(time_s + 60, {**fact, "present": 0})]
 
     now = 40 * DAY
     history = [segment for day in (5, 20, 25, 38) for segment in once(day)]
-    found = node(*history, report(now), now=now)
-    assert (found.faults_week, found.faults_month) == (1, 3)
-    assert found.is_offender() and found.state.health is HEALTHY
+    node_view = node(*history, report(now), now=now)
+    assert (node_view.faults_week, node_view.faults_month) == (1, 3)
+    assert node_view.is_offender() and node_view.state.health is HEALTHY
     few = node(*once(25), *once(38), report(now), now=now)
     assert (few.faults_week, few.faults_month) == (1, 2) and not few.is_offender()
     soon = node(*once(37), *once(38), report(now), now=now)
@@ -105,10 +105,10 @@ def test_faults_are_counted_over_a_week_and_a_month() -> None:
 
 
 def test_jobs_whose_incidents_name_the_node_are_counted() -> None:
-    def incident(job: str, **other: Any) -> dict[str, Any]:
-        return {"job": job, "node": "node-0", "opened_at": EPOCH + 50.0, **other}
+    def incident(job: str, **fields: Any) -> dict[str, Any]:
+        return {"job": job, "node": "node-0", "opened_at": EPOCH + 50.0, **fields}
 
-    found = fleet(
+    fleet_view = fleet(
         report(100),
         incidents=[
             incident("a"), incident("a"), incident("b"), incident("c", node="node-1"),
@@ -116,7 +116,7 @@ def test_jobs_whose_incidents_name_the_node_are_counted() -> None:
             incident("f", opened_at=EPOCH - 31 * DAY),
         ],
     )  # fmt: skip
-    assert found.nodes["node-0"].jobs_month == 2
+    assert fleet_view.nodes["node-0"].jobs_month == 2
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_many_at_once_are_not_drained_one_by_one(having: int, reporting: int, sh
         for number in range(reporting)
     ]
     silent = [report(1, XID_79, node=f"silent-{number}") for number in range(5)]
-    found = fleet(*segments, *silent)
-    first = found.nodes["node-0"].state
+    fleet_view = fleet(*segments, *silent)
+    first = fleet_view.nodes["node-0"].state
     assert first.health is FAILED
     if not shared:
-        assert not found.shared and first.action is Action.REBOOT
+        assert not fleet_view.shared and first.action is Action.REBOOT
         return
-    (together,) = found.shared
+    (together,) = fleet_view.shared
     assert f"{having} of {reporting} nodes have XID 79" in together.summary
     assert "before draining any" in together.summary and "silent-0" not in together.nodes
     assert first.action is Action.NONE
@@ -145,11 +145,11 @@ def test_many_at_once_are_not_drained_one_by_one(having: int, reporting: int, sh
 
 def test_a_worse_fault_of_its_own_keeps_its_action() -> None:
     segments = [report(100, DISK_SLOW, node=f"node-{number}") for number in range(1, 4)]
-    own = report(100, DISK_SLOW, XID_79)
-    found = fleet(own, *segments)
-    assert len(found.shared) == 1
-    assert found.nodes["node-0"].state.action is Action.REBOOT
-    assert found.nodes["node-1"].state.action is Action.NONE
+    own_report = report(100, DISK_SLOW, XID_79)
+    fleet_view = fleet(own_report, *segments)
+    assert len(fleet_view.shared) == 1
+    assert fleet_view.nodes["node-0"].state.action is Action.REBOOT
+    assert fleet_view.nodes["node-1"].state.action is Action.NONE
 
 
 def test_a_fault_of_its_own_beside_one_that_many_have_keeps_its_action() -> None:
@@ -160,8 +160,10 @@ def test_a_fault_of_its_own_beside_one_that_many_have_keeps_its_action() -> None
 
 
 def test_a_part_of_which_nothing_is_known_is_unknown() -> None:
-    def part(found: Node, fact: NodeFact) -> Health:
-        return part_state([each for each in found.episodes if each.fact is fact], found.state)[0]
+    def part(node_view: Node, fact: NodeFact) -> Health:
+        return part_state(
+            [episode for episode in node_view.episodes if episode.fact is fact], node_view.state
+        )[0]
 
     only_jobs = node(report(100, XID_79, job=JOB))
     assert part(only_jobs, NodeFact.XID) is UNKNOWN
@@ -174,13 +176,13 @@ def test_a_part_of_which_nothing_is_known_is_unknown() -> None:
 
 def test_the_clock_of_a_node_may_be_wrong() -> None:
     fact = {**DISK_SLOW, "began": 50.0}
-    made = [report_of(each, (EPOCH + 100) * NANOSECONDS) for each in (report(100, fact),)]
-    (early,) = [each for each in made if each is not None]
+    reports = [report_of(segment, (EPOCH + 100) * NANOSECONDS) for segment in (report(100, fact),)]
+    (early_report,) = [candidate for candidate in reports if candidate is not None]
     year_ns = round(365 * DAY) * NANOSECONDS
     moved = [
-        each._replace(began_ns=each.began_ns - year_ns, seen_ns=each.seen_ns - year_ns)
-        for each in early.sighted
+        sighting._replace(began_ns=sighting.began_ns - year_ns, seen_ns=sighting.seen_ns - year_ns)
+        for sighting in early_report.sighted
     ]
-    row = NodeRow("node-0", early.reported_ns - year_ns, early.received_ns, "")
-    (found,) = fleet_of([row], moved, [], EPOCH + 110.0).nodes.values()
-    assert found.state.health is DEGRADED and found.faults_week == 1
+    row = NodeRow("node-0", early_report.reported_ns - year_ns, early_report.received_ns, "")
+    (node_view,) = fleet_of([row], moved, [], EPOCH + 110.0).nodes.values()
+    assert node_view.state.health is DEGRADED and node_view.faults_week == 1

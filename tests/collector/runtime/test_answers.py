@@ -22,10 +22,10 @@ def broken(job: LiveJob, verdicts: Verdicts, now: float) -> str:
     return job.name
 
 
-def finish(made: str) -> bytes:
-    if made == "cannot-be-finished":
-        raise KeyError(made)
-    return made.encode()
+def finish(answer: str) -> bytes:
+    if answer == "cannot-be-finished":
+        raise KeyError(answer)
+    return answer.encode()
 
 
 BROKEN = View("broken", broken, finish)
@@ -42,7 +42,7 @@ def service(store: Store, clock: HandClock) -> Service:
 
 
 def test_readers_get_the_other_answers(service: Service) -> None:
-    assert [each.value for each in service.answers(BROKEN)] == [b"fine"]
+    assert [answer.value for answer in service.answers(BROKEN)] == [b"fine"]
     assert len(service.answers(LINE)) == 3
     service.evaluate()
     assert service.withheld() == {} and service.evaluation_failures == 0
@@ -53,8 +53,8 @@ def test_other_collectors_get_the_other_answers(service: Service, store: Store) 
     service.tenancy.tick()
     service.shared_views.offer([BROKEN, LINE], ["broken", "line"])
     service.evaluate()
-    assert [each.job for each in store.views.all_of("broken")] == ["fine"]
-    assert sorted(each.job for each in store.views.all_of("line")) == JOBS
+    assert [view.job for view in store.views.all_of("broken")] == ["fine"]
+    assert sorted(view.job for view in store.views.all_of("line")) == JOBS
 
 
 def test_answers_that_cannot_be_written_are_written_the_next_time(
@@ -73,4 +73,4 @@ def test_answers_that_cannot_be_written_are_written_the_next_time(
     assert store.views.all_of("line") == [] and service.evaluation_failures == 0
     service.shared_views._next_s = 0.0
     service.evaluate()
-    assert sorted(each.job for each in store.views.all_of("line")) == JOBS
+    assert sorted(view.job for view in store.views.all_of("line")) == JOBS

@@ -31,15 +31,15 @@ ranks = st.integers(0, WORLD - 1)
 
 def healthy(seed: int) -> Run:
     """A run in which each rank works a few percent more or less in each step."""
-    noise, made = np.random.default_rng(seed), []
+    noise, segments = np.random.default_rng(seed), []
     for item in run_segments(STEPS, WORLD, SECONDS):
         rows = item.tables[Kind.STEP].copy()
         for name in ("forward_ns", "backward_ns"):
             more = 0.03 * rows[name] * np.clip(noise.standard_normal(len(rows)), -3, 3)
             rows[name] = (rows[name] + more).astype(np.uint64)
             rows["collective_ns"] = (rows["collective_ns"] - more).astype(np.uint64)
-        made.append(item._replace(tables={**item.tables, Kind.STEP: rows}))
-    return made
+        segments.append(item._replace(tables={**item.tables, Kind.STEP: rows}))
+    return segments
 
 
 def tokens(rank: int, value: int) -> Callable[[Run], Run]:
@@ -77,8 +77,8 @@ def repeated(place: int) -> Callable[[Run], Run]:
 
     def change(run: Run) -> Run:
         item = run[min(place, len(run) - 1)]
-        again = item._replace(key=item.key._replace(sequence=1000 + len(run)))
-        return [*run, again]
+        duplicate = item._replace(key=item.key._replace(sequence=1000 + len(run)))
+        return [*run, duplicate]
 
     return change
 
@@ -92,12 +92,12 @@ def silent(rank: int, first: int, count: int) -> Callable[[Run], Run]:
     """A rank's records are missing for a while: it comes late, vanishes, or has a gap."""
 
     def change(run: Run) -> Run:
-        for at, item in enumerate(run):
-            if first <= at < first + count:
+        for index, item in enumerate(run):
+            if first <= index < first + count:
                 tables = dict(item.tables)
                 for kind in tables.keys() - {Kind.LIFECYCLE}:
                     tables[kind] = tables[kind][tables[kind]["rank"] != rank]
-                run[at] = item._replace(tables=tables)
+                run[index] = item._replace(tables=tables)
         return run
 
     return change
@@ -107,10 +107,10 @@ def clock_set(first: int, seconds: int) -> Callable[[Run], Run]:
     """The node's wall clock is set."""
 
     def change(run: Run) -> Run:
-        for at in range(min(first, len(run)), len(run)):
-            clock = run[at].clock
+        for index in range(min(first, len(run)), len(run)):
+            clock = run[index].clock
             moved = clock._replace(wall_ns=clock.wall_ns + seconds * NANOSECONDS)
-            run[at] = run[at]._replace(clock=moved)
+            run[index] = run[index]._replace(clock=moved)
         return run
 
     return change
@@ -133,13 +133,13 @@ def overlapping(first: int) -> Callable[[Run], Run]:
     def change(run: Run) -> Run:
         began = min(first, len(run) - 1)
         later = []
-        for at, item in enumerate(run[began:]):
+        for offset, item in enumerate(run[began:]):
             tables = dict(item.tables)
-            if not at:
+            if not offset:
                 tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD)
-            key = item.key._replace(attempt=1, spool=8, sequence=at + 1)
+            key = item.key._replace(attempt=1, spool=8, sequence=offset + 1)
             later.append(item._replace(key=key, tables=tables))
-        mixed = [each for pair in zip(run[began:], later, strict=True) for each in pair]
+        mixed = [segment for pair in zip(run[began:], later, strict=True) for segment in pair]
         return [*run[:began], *mixed]
 
     return change
@@ -180,8 +180,8 @@ def test_records_that_are_wrong_call_nobody_out(
     assert service.evaluation_failures == 0 and service.withheld() == {}
     called = [
         (item.kind, item.rank, item.summary)
-        for _, seen in service.jobs_now()[0]
-        for item in seen.incidents.values()
+        for _, verdicts in service.jobs_now()[0]
+        for item in verdicts.incidents.values()
         if item.kind not in UNKNOWN
     ]
     store.close()

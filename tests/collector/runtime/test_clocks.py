@@ -29,7 +29,7 @@ HOUR = 3600.0
 STARVED = {(rank, "data"): 0.4 for rank in range(4)}
 
 
-def starved_run(store: Store, set_in_segment: int, by: float) -> tuple[Incident, float]:
+def starved_run(store: Store, set_in_segment: int, shift_s: float) -> tuple[Incident, float]:
     """A data stall from step 60 to 100 on one machine whose clock is set; times as set at last."""
     clock = HandClock(0.0)
     service = Service(store, clock)
@@ -45,52 +45,52 @@ def starved_run(store: Store, set_in_segment: int, by: float) -> tuple[Incident,
     ]
     for number, item in enumerate([*run_segments(100, excess=STARVED, slow_from=60), *calm]):
         if number == set_in_segment:
-            clock.wall += by
+            clock.wall += shift_s
         wall = round((clock.wall - clock.monotonic) * NANOSECONDS)
         service.receive(body([item._replace(clock=ClockPair(0, wall))]))
         clock.advance(1.0)
         service.evaluate()
-    found = service.job(JOB)
-    assert found is not None and service.evaluation_failures == 0
-    (incident,) = found[1].incidents.values()
+    job_state = service.job(JOB)
+    assert job_state is not None and service.evaluation_failures == 0
+    (incident,) = job_state[1].incidents.values()
     return incident, clock.wall - clock.monotonic
 
 
-@pytest.mark.parametrize("by", [HOUR, -HOUR])
+@pytest.mark.parametrize("shift_s", [HOUR, -HOUR])
 @pytest.mark.parametrize("set_in_segment", [8, 16])
 def test_an_hour_that_never_passed_is_not_charged(
-    store: Store, set_in_segment: int, by: float
+    store: Store, set_in_segment: int, shift_s: float
 ) -> None:
-    incident, zero = starved_run(store, set_in_segment, by)
+    incident, zero = starved_run(store, set_in_segment, shift_s)
     assert incident.state == "resolved" and incident.resolved_at == pytest.approx(zero + 35, abs=2)
     assert incident.detected_after_seconds < 10
     assert incident.device_seconds_lost == pytest.approx(21.3, abs=5)
 
 
-def goodput_of(store: Store, set_in_segment: int, by: float) -> tuple[float, float]:
+def goodput_of(store: Store, set_in_segment: int, shift_s: float) -> tuple[float, float]:
     """Good and total device-seconds of a healthy run of 40 s on a machine whose clock is set."""
     clock = HandClock(0.0)
     service = Service(store, clock)
     for number, item in enumerate(run_segments(200)):
         if number == set_in_segment:
-            clock.wall += by
+            clock.wall += shift_s
         wall = round((clock.wall - clock.monotonic) * NANOSECONDS)
         service.receive(body([item._replace(clock=ClockPair(0, wall))]))
         clock.advance(1.0)
         service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    last = found[1].slices["goodput"].line.last
+    job_state = service.job(JOB)
+    assert job_state is not None
+    last = job_state[1].slices["goodput"].line.last
     assert last is not None
     return last.cumulative_good, last.cumulative_total
 
 
-@pytest.mark.parametrize("by", [0.0, HOUR, -HOUR])
+@pytest.mark.parametrize("shift_s", [0.0, HOUR, -HOUR])
 @pytest.mark.parametrize("set_in_segment", [1, 20])
 def test_goodput_is_that_of_the_time_that_passed(
-    store: Store, set_in_segment: int, by: float
+    store: Store, set_in_segment: int, shift_s: float
 ) -> None:
-    good, total = goodput_of(store, set_in_segment, by)
+    good, total = goodput_of(store, set_in_segment, shift_s)
     assert total == pytest.approx(4 * 40.0)
     assert good == pytest.approx(total, rel=1e-3)
 
@@ -101,9 +101,9 @@ def test_the_newest_steps_say_what_time_it_is() -> None:
     for number in range(20):
         reported[Kind.STEP] = step_rows([number], range(2), 1.0)
         offset = EPOCH - (HOUR if number >= 10 else 0)
-        made: Segment = segment(number, reported)
-        made = made._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
-        attempt.apply(made, Received(0.0, 0.0))
+        shifted: Segment = segment(number, reported)
+        shifted = shifted._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
+        attempt.apply(shifted, Received(0.0, 0.0))
     assert attempt.newest_s == EPOCH - HOUR + 20
 
 

@@ -64,8 +64,8 @@ def test_a_job_whose_records_cannot_be_folded_stops_no_other(
     assert {item.verdict for item in verdicts} == {"accepted"}
     service.evaluate()
     assert service.job(BAD) is None
-    found = service.job(JOB)
-    assert found is not None and len(found[0].current.step_history) == 20
+    job_state = service.job(JOB)
+    assert job_state is not None and len(job_state[0].current.step_history) == 20
     assert type(error).__name__ in service.withheld()[BAD].reason
     assert metric(service, names.COLLECTOR_JOBS_QUARANTINED) == 1.0
     assert store.payload_bytes(BAD)[0] == len(bad), "its records go on being stored"
@@ -85,8 +85,10 @@ def test_the_service_starts_over_a_store_with_such_a_job(
         assert [item.verdict for item in started.receive(body([more]))] == ["accepted"]
         assert set(started.withheld()) == {BAD}
     repaired = Service(store, clock)
-    found = repaired.job(BAD)
-    assert found is not None and len(found[0].current.step_history) == 25, "nothing was lost"
+    job_state = repaired.job(BAD)
+    assert job_state is not None and len(job_state[0].current.step_history) == 25, (
+        "nothing was lost"
+    )
     assert repaired.withheld() == {}
 
 
@@ -104,8 +106,8 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
     service.receive(body([*run_segments(20, job=BAD), *run_segments(20)]))
     for _ in range(3):
         service.evaluate()
-    found = service.job(JOB)
-    assert found is not None and found[1].slo_statuses
+    job_state = service.job(JOB)
+    assert job_state is not None and job_state[1].slo_statuses
     assert "unsupported operand" in service.withheld()[BAD].reason
     assert service.evaluation_failures == 1, "it is not tried again"
 
@@ -117,29 +119,29 @@ def test_a_detector_that_raises_stops_no_other_and_resolves_nothing(
     run = run_segments(60, excess={(2, "forward"): 0.4}, slow_from=20)
     service.receive(body(run[:8]))
     service.evaluate()
-    (incident,) = kept(service)
+    (incident,) = incidents_of(service)
     assert (incident.kind, incident.state) == ("straggler", "open")
     broken = [
-        each._replace(find=raising) if FindingKind.STRAGGLER in each.kinds else each
-        for each in discover()
+        detector._replace(find=raising) if FindingKind.STRAGGLER in detector.kinds else detector
+        for detector in discover()
     ]
     monkeypatch.setattr(service._evaluator, "_detectors", broken)
     for item in [*run[8:], *run_segments(80)[12:]]:
         service.receive(body([item]))
         service.evaluate()
-    (incident,) = kept(service)
+    (incident,) = incidents_of(service)
     assert incident.state == "open" and service.withheld() == {}
     assert service.evaluation_failures == 8
-    found = service.job(JOB)
-    assert found is not None and len(found[0].current.step_history) == 80
+    job_state = service.job(JOB)
+    assert job_state is not None and len(job_state[0].current.step_history) == 80
     document = Client(make_api(service)).get(f"/v1/jobs/{JOB}").json()
     assert document["not_looked_for"] == {"straggler": "IndexError: list index out of range"}
 
 
-def kept(service: Service) -> list[Incident]:
-    found = service.job(JOB)
-    assert found is not None
-    return list(found[1].incidents.values())
+def incidents_of(service: Service) -> list[Incident]:
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return list(job_state[1].incidents.values())
 
 
 def raising(context: DetectionContext) -> list[Finding]:

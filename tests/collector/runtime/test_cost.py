@@ -23,7 +23,7 @@ ONE_A_SECOND = RateCard("USD", (Rate(LONG_AGO, 3600.0),))
 SLOW = {(2, "forward"): 0.2}
 
 
-def asked(rates: RateCard | None) -> Objectives:
+def with_rates(rates: RateCard | None) -> Objectives:
     """The shipped objectives with a rate card."""
     return read_objectives()._replace(rates=rates)
 
@@ -34,7 +34,7 @@ class Run:
     def __init__(self, folder: Path, rates: RateCard | None) -> None:
         self.store = Store.sqlite(folder / "store.db")
         self.clock = HandClock(13.0)
-        self.service = Service(self.store, self.clock, objectives=asked(rates))
+        self.service = Service(self.store, self.clock, objectives=with_rates(rates))
         self.segments = run_segments(80, excess=SLOW, slow_from=40)
         self.service.receive(body(self.segments[:12]))
         self.service.evaluate()
@@ -46,13 +46,13 @@ class Run:
 
     @property
     def incident(self) -> dict[str, float | str | None]:
-        (found,) = self.store.incidents(JOB)
-        return found
+        (incident,) = self.store.incidents(JOB)
+        return incident
 
     def cost_by_tokens(self) -> Reading:
-        found = self.service.job(JOB)
-        assert found is not None
-        return readings(job_facts(*found, self.service.now()))["cost-per-million-tokens"]
+        job_state = self.service.job(JOB)
+        assert job_state is not None
+        return readings(job_facts(*job_state, self.service.now()))["cost-per-million-tokens"]
 
 
 def test_an_incident_costs_the_device_time_that_it_lost(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_each_second_counts_at_the_rate_of_its_moment(tmp_path: Path) -> None:
     run = Run(tmp_path, ONE_A_SECOND)
     first = run.incident
     dearer = RateCard("USD", (Rate(LONG_AGO, 7200.0),))
-    run.service.ask_for(asked(dearer))
+    run.service.ask_for(with_rates(dearer))
     run.goes_on()
     more = float(run.incident["device_seconds_lost"] or 0) - float(first["device_seconds_lost"])  # type: ignore[arg-type]
     assert more > 0
@@ -85,10 +85,10 @@ def test_a_part_without_a_price_or_in_other_money_makes_the_sum_unknown(
     tmp_path: Path, later: RateCard | None
 ) -> None:
     run = Run(tmp_path, ONE_A_SECOND)
-    run.service.ask_for(asked(later))
+    run.service.ask_for(with_rates(later))
     run.goes_on()
     assert run.incident["cost"] is None and run.incident["currency"] == ""
-    run.service.ask_for(asked(ONE_A_SECOND))
+    run.service.ask_for(with_rates(ONE_A_SECOND))
     run.clock.advance(1.0)
     run.service.evaluate()
     assert run.incident["cost"] is None, "what is missing stays missing"
@@ -100,7 +100,7 @@ def test_tokens_cost_what_their_devices_did(tmp_path: Path) -> None:
     run.clock.advance(61.0)
     run.service.receive(body(run.segments[12:]))
     run.service.evaluate()
-    found = run.cost_by_tokens()
+    reading = run.cost_by_tokens()
     days = run.store.account_days(0, 1 << 40, JOB)
     spent = sum(
         value
@@ -110,7 +110,7 @@ def test_tokens_cost_what_their_devices_did(tmp_path: Path) -> None:
     )
     tokens = sum(day.document["tokens"] for day in days)
     # A device-second costs 1 USD, and there are a million microseconds in it.
-    assert found.value == pytest.approx(spent / 1e6 / tokens * 1e6) and "USD" in found.detail
+    assert reading.value == pytest.approx(spent / 1e6 / tokens * 1e6) and "USD" in reading.detail
     run.store.close()
 
 
@@ -118,7 +118,7 @@ def test_without_a_rate_it_is_unknown_and_says_why(tmp_path: Path) -> None:
     run = Run(tmp_path, None)
     assert run.cost_by_tokens().unknown == "no rate card: start the collector with --rates FILE"
     assert run.incident["cost"] is None
-    run.service.ask_for(asked(RateCard("USD", (Rate(date(2999, 1, 1), 1.0),))))
+    run.service.ask_for(with_rates(RateCard("USD", (Rate(date(2999, 1, 1), 1.0),))))
     run.goes_on()
     assert "no rate for" in run.cost_by_tokens().unknown
     run.store.close()

@@ -28,11 +28,11 @@ def test_two_groups_in_crossed_order_are_both_named(store: Store, clock: HandClo
         site.send({Kind.GROUP: group_rows(group, ranks)})
     site.run(20)
     crossed(site, 12, [FIRST, SECOND, SECOND, SECOND])
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["cause"]) == ("desync", "mismatched-order")
-    assert (found["rank"], found["confidence"]) == (0, "certain")
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-order")
+    assert (incident["rank"], incident["confidence"]) == (0, "certain")
     for words in ("all_reduce of group 0,1 for rank 1", "all_reduce of group 0,1,2,3 for rank 0"):
-        assert words in found["summary"]
+        assert words in incident["summary"]
 
 
 def test_memberships_that_differ_are_told_by_both_groups(store: Store, clock: HandClock) -> None:
@@ -41,9 +41,9 @@ def test_memberships_that_differ_are_told_by_both_groups(store: Store, clock: Ha
         site.send({Kind.GROUP: group_rows(group, ranks)})
     site.run(20)
     crossed(site, 12, [FIRST, FIRST, SECOND, SECOND])
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["rank"]) == ("desync", -1)
-    assert "group 0,1,2" in found["summary"] and "group 1,2,3" in found["summary"]
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["rank"]) == ("desync", -1)
+    assert "group 0,1,2" in incident["summary"] and "group 1,2,3" in incident["summary"]
 
 
 def test_groups_of_the_same_ranks_are_told_apart_by_name(store: Store, clock: HandClock) -> None:
@@ -52,10 +52,14 @@ def test_groups_of_the_same_ranks_are_told_apart_by_name(store: Store, clock: Ha
         site.send({Kind.GROUP: group_rows(group, range(4), name)})
     site.run(20)
     crossed(site, 12, [FIRST, SECOND, SECOND, SECOND])
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["cause"], found["rank"]) == ("desync", "mismatched-order", 0)
-    assert "rank 0 waits in all_reduce of group 0,1,2,3 (name 1)" in found["summary"]
-    assert "ranks 1-3 wait in all_reduce of group 0,1,2,3 (name 2 metrics)" in found["summary"]
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["cause"], incident["rank"]) == (
+        "desync",
+        "mismatched-order",
+        0,
+    )
+    assert "rank 0 waits in all_reduce of group 0,1,2,3 (name 1)" in incident["summary"]
+    assert "ranks 1-3 wait in all_reduce of group 0,1,2,3 (name 2 metrics)" in incident["summary"]
 
 
 def test_a_collective_that_all_are_inside_is_no_circle(store: Store, clock: HandClock) -> None:
@@ -63,10 +67,12 @@ def test_a_collective_that_all_are_inside_is_no_circle(store: Store, clock: Hand
     site.send({Kind.GROUP: group_rows(FIRST, range(4))})
     site.run(20)
     crossed(site, 12, [FIRST] * 4)
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["rank"]) == ("pause", -1)
-    assert "all ranks are inside all_reduce of group 0,1,2,3" in found["summary"]
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["rank"]) == ("pause", -1)
+    assert "all ranks are inside all_reduce of group 0,1,2,3" in incident["summary"]
     crossed(site, 80, [FIRST] * 4)
-    (found,) = (each for each in site.view()["incidents"] if each["kind"] == "hang")
-    assert found["rank"] == -1
-    assert "all members are inside all_reduce of group 0,1,2,3" in found["summary"]
+    (incident,) = (
+        candidate for candidate in site.view()["incidents"] if candidate["kind"] == "hang"
+    )
+    assert incident["rank"] == -1
+    assert "all members are inside all_reduce of group 0,1,2,3" in incident["summary"]

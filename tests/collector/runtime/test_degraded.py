@@ -56,8 +56,10 @@ class Hung(Site):
         assert self.service.evaluation_failures == 0
 
     def open(self) -> dict[str, dict[str, Any]]:
-        found = [each for each in self.view()["incidents"] if each["state"] == "open"]
-        return {each["kind"]: each for each in found}
+        incidents = [
+            incident for incident in self.view()["incidents"] if incident["state"] == "open"
+        ]
+        return {incident["kind"]: incident for incident in incidents}
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,9 @@ def test_a_hang_among_the_observed_is_found(
     site.run(20)
     site.run(20, silent=("node-1",))
     site.hang(seconds, outside=(2,), process=process)
-    found = site.open()["hang"]
-    assert (found["rank"], found["node"]) == (2, "node-0")
-    assert "what ranks 4-7 do is unknown" in found["summary"]
+    hang = site.open()["hang"]
+    assert (hang["rank"], hang["node"]) == (2, "node-0")
+    assert "what ranks 4-7 do is unknown" in hang["summary"]
     assert "telemetry-lost" in site.open()
 
 
@@ -85,19 +87,23 @@ def test_a_hang_where_nobody_looks_is_found_after_a_pause_would_be_over(
     site.hang(60)
     assert site.open().keys() == {"telemetry-lost"}, "it may be a pause"
     site.hang(int(hang.LIMITS.legal_seconds) - 59, stood=60.0)
-    found = site.open()["hang"]
-    assert (found["rank"], found["node"], found["confidence"]) == (-1, "node-1", "one of")
+    hang_incident = site.open()["hang"]
+    assert (hang_incident["rank"], hang_incident["node"], hang_incident["confidence"]) == (
+        -1,
+        "node-1",
+        "one of",
+    )
     assert (
         "ranks 0-3 wait in all_reduce of group 0,1,2,3,4,5,6,7 for one of ranks 4-7 on node "
-        "node-1, which is not observed" in found["summary"]
+        "node-1, which is not observed" in hang_incident["summary"]
     )
 
 
 def with_calls(site: Hung, *ops: Op) -> None:
     """The observed ranks report these operations, in this order, of each step so far."""
     ranks = dict.fromkeys(site.nodes["node-0"], 0.01)
-    each = [call_rows([step], ranks, GROUP, op) for step in range(site.step) for op in ops]
-    site.send({Kind.COLLECTIVE: np.concatenate(each)})
+    records = [call_rows([step], ranks, GROUP, op) for step in range(site.step) for op in ops]
+    site.send({Kind.COLLECTIVE: np.concatenate(records)})
 
 
 def test_who_has_entered_a_step_is_in_no_pause_though_nobody_looks(
@@ -108,9 +114,9 @@ def test_who_has_entered_a_step_is_in_no_pause_though_nobody_looks(
     site.run(20, silent=("node-1",))
     with_calls(site, Op.ALL_GATHER, Op.REDUCE_SCATTER)
     site.hang(12, op=Op.REDUCE_SCATTER)
-    found = site.open()["hang"]
-    assert (found["node"], found["cause"], found["confidence"]) == ("node-1", "unknown", "one of")
-    assert "wait in reduce_scatter" in found["summary"]
+    hang = site.open()["hang"]
+    assert (hang["node"], hang["cause"], hang["confidence"]) == ("node-1", "unknown", "one of")
+    assert "wait in reduce_scatter" in hang["summary"]
 
 
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.ALL_REDUCE])
@@ -134,9 +140,9 @@ def test_a_rank_that_stood_when_it_was_last_seen_stays_the_one(
     assert site.open()["pause"]["rank"] == 5
     site.hang(70, outside=(5,), stood=12.0)
     assert site.open().keys() == {"hang", "telemetry-lost"}
-    found = site.open()["hang"]
-    assert (found["rank"], found["confidence"]) == (5, "likely")
-    assert "it was last seen" in found["summary"]
+    hang = site.open()["hang"]
+    assert (hang["rank"], hang["confidence"]) == (5, "likely")
+    assert "it was last seen" in hang["summary"]
 
 
 def test_steps_that_go_on_prove_that_the_unobserved_ranks_take_part(
@@ -145,9 +151,9 @@ def test_steps_that_go_on_prove_that_the_unobserved_ranks_take_part(
     site = Hung(store, clock)
     site.run(20)
     site.run(20, silent=("node-1",))
-    (found,) = site.open().values()
-    assert "The job trains" in found["summary"]
-    assert "complete collectives with ranks 4-7" in found["summary"]
+    (incident,) = site.open().values()
+    assert "The job trains" in incident["summary"]
+    assert "complete collectives with ranks 4-7" in incident["summary"]
 
 
 def test_who_is_not_observed_stays_as_it_was(store: Store, clock: HandClock) -> None:
@@ -174,9 +180,9 @@ def test_the_observed_are_compared_with_each_other(store: Store, clock: HandCloc
     site.run(20)
     site.run(20, silent=("node-1",))
     site.run(20, silent=("node-1",), excess={(2, "forward"): 0.9})
-    found = site.open()
-    assert (found["straggler"]["rank"], found["straggler"]["phase"]) == (2, "forward")
-    rows = {row["name"]: row["text"] for row in found["straggler"]["evidence"]}
+    incidents = site.open()
+    assert (incidents["straggler"]["rank"], incidents["straggler"]["phase"]) == (2, "forward")
+    rows = {row["name"]: row["text"] for row in incidents["straggler"]["evidence"]}
     assert rows["ranks not observed"] == "ranks 4-7"
     site.run(130, silent=("node-1",), excess={(2, "forward"): 0.9})
     assert site.open().keys() == {"straggler", "telemetry-lost"}, "it explains the regression"
@@ -189,7 +195,7 @@ def test_a_rank_whose_peers_nobody_observes_is_compared_with_nobody(
     site.run(20)
     site.run(20, silent=("node-1",))
     site.run(20, silent=("node-1",), excess={(0, "forward"): 0.9})
-    kinds = {each["kind"] for each in site.view()["incidents"]}
+    kinds = {incident["kind"] for incident in site.view()["incidents"]}
     assert kinds == {"telemetry-lost"}
 
 
@@ -208,9 +214,9 @@ def test_a_job_that_slows_down_may_wait_for_those_who_are_not_observed(
     site.run(60)
     site.run(20, silent=("node-1",))
     site.run(160, silent=("node-1",), excess={(5, "forward"): 0.9})
-    found = site.open()["throughput-regression"]
-    assert (found["rank"], found["cause"]) == (-1, "unknown")
-    assert "nothing is known of ranks 4-7, for which the others may wait" in found["summary"]
+    regression = site.open()["throughput-regression"]
+    assert (regression["rank"], regression["cause"]) == (-1, "unknown")
+    assert "nothing is known of ranks 4-7, for which the others may wait" in regression["summary"]
 
 
 LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"
@@ -218,12 +224,12 @@ LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed b
 
 def survivors_fail(site: Site, stood: float = 0.1) -> None:
     """The ranks of the first node, which made no progress for so long, raise and end."""
-    at, ranks = site.clock.monotonic, site.nodes["node-0"]
-    failed = lifecycle_rows(LifecycleEvent.FAILURE, ranks, at=at)
+    now_s, ranks = site.clock.monotonic, site.nodes["node-0"]
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, ranks, time_s=now_s)
     failed["text"] = LOST_PEER
-    states = state_rows(ranks, WORLD, at, site.step, stood)
+    states = state_rows(ranks, WORLD, now_s, site.step, stood)
     states["process_state"], states["exit_code"] = ProcessState.GONE, 1
-    states["gone_ns"] = round(at * 1e9)
+    states["gone_ns"] = round(now_s * 1e9)
     site.send({Kind.LIFECYCLE: failed, Kind.RANK_STATE: states})
 
 
@@ -243,9 +249,13 @@ def test_a_lost_node_is_the_cause_and_no_survivor(
     site.hang(seconds)
     survivors_fail(site, stood=seconds + 0.1)
     wait(site, 6)
-    (found,) = site.open().values()
-    assert (found["kind"], found["cause"], found["rank"]) == ("rank-failed", "node-lost", -1)
-    assert (found["node"], found["confidence"]) == ("node-1", "likely")
+    (incident,) = site.open().values()
+    assert (incident["kind"], incident["cause"], incident["rank"]) == (
+        "rank-failed",
+        "node-lost",
+        -1,
+    )
+    assert (incident["node"], incident["confidence"]) == ("node-1", "likely")
 
 
 def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
@@ -256,9 +266,9 @@ def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
     site.run(30, silent=("node-1",))
     survivors_fail(site)
     wait(site, 6)
-    found = site.open()["rank-failed"]
-    assert (found["node"], found["confidence"]) == ("node-1", "one of")
-    assert "one of ranks 4-7 on node node-1, which is not observed" in found["summary"]
+    failure = site.open()["rank-failed"]
+    assert (failure["node"], failure["confidence"]) == ("node-1", "one of")
+    assert "one of ranks 4-7 on node node-1, which is not observed" in failure["summary"]
 
 
 @pytest.mark.parametrize("silent_before", [0, 2])
@@ -270,12 +280,16 @@ def test_a_lost_node_whose_peers_wait_on_is_one_incident(
     site.run(20)
     site.run(silent_before, silent=("node-1",))
     site.hang(int(telemetry.LIMITS.least_seconds) - silent_before)
-    (found,) = site.open().values()
-    assert (found["kind"], found["cause"], found["node"]) == ("hang", "node-lost", "node-1")
+    (incident,) = site.open().values()
+    assert (incident["kind"], incident["cause"], incident["node"]) == (
+        "hang",
+        "node-lost",
+        "node-1",
+    )
     site.hang(60, stood=telemetry.LIMITS.least_seconds)
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["state"]) == ("hang", "open")
-    assert found["confidence"] == "one of"
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["state"]) == ("hang", "open")
+    assert incident["confidence"] == "one of"
 
 
 def test_a_node_that_was_silent_while_the_others_made_steps_may_evaluate(
@@ -288,8 +302,8 @@ def test_a_node_that_was_silent_while_the_others_made_steps_may_evaluate(
     site.run(3, silent=("node-1",))
     least = int(telemetry.LIMITS.least_seconds)
     site.hang(least)
-    (found,) = site.open().values()
-    assert (found["kind"], found["node"]) == ("telemetry-lost", "node-1")
+    (incident,) = site.open().values()
+    assert (incident["kind"], incident["node"]) == ("telemetry-lost", "node-1")
     site.hang(80, stood=least)
     hang = site.open()["hang"]
     assert (hang["cause"], hang["node"], hang["confidence"]) == ("unknown", "node-1", "one of")

@@ -67,16 +67,16 @@ class Site:
             for node, ranks in self.nodes.items():
                 if node in silent:
                     continue
-                at = self.clock.monotonic
+                now_s = self.clock.monotonic
                 ago = 0.05 if stands is None else stands
-                states = state_rows(ranks, self.world, at, self.step, ago)
+                states = state_rows(ranks, self.world, now_s, self.step, ago)
                 if stands is not None:
                     states["in_collective"] = states["rank"] > 0
-                    states["cpu_seconds"] = at if busy else 1.0
+                    states["cpu_seconds"] = now_s if busy else 1.0
                 tables = {Kind.RANK_STATE: states}
                 if stands is None:
                     rows = step_rows([self.step], ranks, 1.0, excess)
-                    rows["time_ns"] = round(at * 1e9)
+                    rows["time_ns"] = round(now_s * 1e9)
                     tables[Kind.STEP] = rows
                 self.send(tables, node, attempt)
             stands = None if stands is None else stands + 1.0
@@ -86,9 +86,9 @@ class Site:
         assert self.service.evaluation_failures == 0
 
     def view(self) -> dict[str, Any]:
-        found = self.service.job(JOB)
-        assert found is not None
-        return job_view.job_summary(*found, self.service.now())
+        job_state = self.service.job(JOB)
+        assert job_state is not None
+        return job_view.job_summary(*job_state, self.service.now())
 
     def incidents(self) -> list[tuple[str, str, int]]:
         return [(i["kind"], i["state"], i["rank"]) for i in self.view()["incidents"]]
@@ -221,7 +221,7 @@ def test_a_restart_of_the_job_ends_the_old_attempt(store: Store, clock: HandCloc
     site = Site(store, clock)
     site.run(30)
     site.run(10, excess={(2, "forward"): 0.9})
-    before = {part.start_s: part for part in store.slices(JOB, "goodput")}
+    earlier_slices = {part.start_s: part for part in store.slices(JOB, "goodput")}
     start = lifecycle_rows(LifecycleEvent.START, range(4), 4, clock.monotonic)
     resume = lifecycle_rows(LifecycleEvent.RESUME, range(4), 20, clock.monotonic)
     site.send({Kind.LIFECYCLE: np.concatenate([start, resume])}, attempt=1)
@@ -231,10 +231,17 @@ def test_a_restart_of_the_job_ends_the_old_attempt(store: Store, clock: HandCloc
     view = site.view()
     assert (view["attempt"], view["step"], view["state"]) == (1, 29, "running")
     assert [item["redone_from"] for item in view["attempts"]] == [20, None]
-    after = {part.start_s: part for part in store.slices(JOB, "goodput")}
-    turned = [start for start, part in before.items() if after[start].good < part.good]
-    assert turned and all(after[start].version > before[start].version for start in turned)
-    assert all(after[start].total == before[start].total for start in sorted(before)[:-1])
+    later_slices = {part.start_s: part for part in store.slices(JOB, "goodput")}
+    turned = [
+        start for start, part in earlier_slices.items() if later_slices[start].good < part.good
+    ]
+    assert turned and all(
+        later_slices[start].version > earlier_slices[start].version for start in turned
+    )
+    assert all(
+        later_slices[start].total == earlier_slices[start].total
+        for start in sorted(earlier_slices)[:-1]
+    )
 
 
 def test_own_downtime_is_no_lost_telemetry(store: Store, clock: HandClock) -> None:
@@ -272,18 +279,18 @@ def test_what_could_not_be_written_is_written_later(
 ) -> None:
     service = Service(store, clock)
     service.receive(body(run_segments(60, excess=SLOW, slow_from=40)))
-    other = sqlite3.connect(tmp_path / "store.db")
-    other.execute("alter table sli_slice rename to away")
-    other.commit()
+    database = sqlite3.connect(tmp_path / "store.db")
+    database.execute("alter table sli_slice rename to away")
+    database.commit()
     service.evaluate()
     assert service.evaluation_failures == 1
-    other.execute("alter table away rename to sli_slice")
-    other.commit()
-    other.close()
+    database.execute("alter table away rename to sli_slice")
+    database.commit()
+    database.close()
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    assert store.slices(JOB, "goodput") == list(found[1].slices["goodput"].line) != []
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert store.slices(JOB, "goodput") == list(job_state[1].slices["goodput"].line) != []
     assert [item["rank"] for item in store.incidents(JOB)] == [2]
 
 
@@ -301,13 +308,16 @@ def test_a_late_spool_is_judged_even_after_the_end(store: Store, clock: HandCloc
     for node, ranks in site.nodes.items():
         site.send({Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, ranks)}, node)
     site.run(20, silent=("node-0", "node-1"))
-    before = store.slices(JOB, "goodput")[0]
-    late = step_rows(range(20), range(4, 8), 1.0)
-    late["time_ns"] += round(60 * 1e9)
-    site.send({Kind.STEP: late}, "node-1")
+    earlier_slice = store.slices(JOB, "goodput")[0]
+    late_rows = step_rows(range(20), range(4, 8), 1.0)
+    late_rows["time_ns"] += round(60 * 1e9)
+    site.send({Kind.STEP: late_rows}, "node-1")
     site.service.evaluate()
-    after = store.slices(JOB, "goodput")[0]
-    assert after.observed == 2 * before.observed and after.version > before.version
+    later_slice = store.slices(JOB, "goodput")[0]
+    assert (
+        later_slice.observed == 2 * earlier_slice.observed
+        and later_slice.version > earlier_slice.version
+    )
 
 
 def test_ranks_that_fail_end_the_job_as_failed(store: Store, clock: HandClock) -> None:
@@ -315,9 +325,9 @@ def test_ranks_that_fail_end_the_job_as_failed(store: Store, clock: HandClock) -
     site.run(20)
     site.send({Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [1])})
     assert site.view()["state"] == "running", "the others may go on"
-    gone = state_rows([0, 2, 3], 4, clock.monotonic, 20)
-    gone["process_state"] = ProcessState.GONE
-    site.send({Kind.RANK_STATE: gone})
+    exit_rows = state_rows([0, 2, 3], 4, clock.monotonic, 20)
+    exit_rows["process_state"] = ProcessState.GONE
+    site.send({Kind.RANK_STATE: exit_rows})
     site.run(20, silent=("node-0",))
     assert site.view()["state"] == "failed"
     assert site.incidents() == [("rank-failed", "open", 1)]
@@ -341,7 +351,7 @@ def test_what_is_said_of_a_failed_attempt_ends_when_nobody_comes_back(
     assert site.incidents()[0][:2] == ("rank-failed", "open")
     clock.advance(61.0)
     site.service.evaluate()
-    assert {each[1] for each in site.incidents()} == {"ended"}
-    again = Service(store, clock)
-    again.evaluate()
-    assert again.jobs_now()[0][0][1].open_incidents() == []
+    assert {incident[1] for incident in site.incidents()} == {"ended"}
+    restarted_service = Service(store, clock)
+    restarted_service.evaluate()
+    assert restarted_service.jobs_now()[0][0][1].open_incidents() == []

@@ -26,7 +26,9 @@ NUMBERS = itertools.count(1)
 
 def take(service: Service, clock: HandClock, *segments: Segment, source: str = "gpu-1") -> None:
     for item in segments:
-        assert [each.verdict for each in service.receive(body([item]), source)] == ["accepted"]
+        assert [verdict.verdict for verdict in service.receive(body([item]), source)] == [
+            "accepted"
+        ]
         clock.advance(1.0)
         service.evaluate()
     assert service.evaluation_failures == 0
@@ -34,17 +36,17 @@ def take(service: Service, clock: HandClock, *segments: Segment, source: str = "
 
 def flood(service: Service, number: int, source: str = "evil") -> None:
     """A sender claims so many more jobs, each of as many ranks as there may be."""
-    for each in range(number):
+    for index in range(number):
         for world in (MAX_WORLD, 64):
-            made = forged(world, f"forged-{source}-{each}")
-            key = made.key._replace(sequence=next(NUMBERS))
-            service.receive(body([made._replace(key=key)]), source)
+            forged_segment = forged(world, f"forged-{source}-{index}")
+            key = forged_segment.key._replace(sequence=next(NUMBERS))
+            service.receive(body([forged_segment._replace(key=key)]), source)
 
 
 def states(service: Service) -> dict[str, str]:
     """The state of each job, as the list of jobs says it."""
     listed = Client(make_api(service)).get("/v1/jobs").json()["jobs"]
-    return {each["job"]: each["state"] for each in listed}
+    return {entry["job"]: entry["state"] for entry in listed}
 
 
 def test_jobs_that_run_stay_while_others_are_claimed(
@@ -54,20 +56,20 @@ def test_jobs_that_run_stay_while_others_are_claimed(
     monkeypatch.setattr(live, "MAX_JOBS", 6)
     monkeypatch.setattr(jobs, "PROVEN_SECONDS", 10.0)
     service = Service(store, clock)
-    run, beside = run_segments(200), run_segments(250, job=OTHER)
-    for mine, other in zip(run[:12], beside[:12], strict=True):
-        take(service, clock, mine, other)
+    run, other_run = run_segments(200), run_segments(250, job=OTHER)
+    for own_segment, other_segment in zip(run[:12], other_run[:12], strict=True):
+        take(service, clock, own_segment, other_segment)
     for number in range(12, 30):
         flood(service, 20)
-        take(service, clock, run[number], beside[number])
+        take(service, clock, run[number], other_run[number])
         assert {states(service).get(name) for name in (JOB, OTHER)} == {"running"}
-    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), at=30.0)
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), time_s=30.0)
     take(service, clock, segment(900, {Kind.LIFECYCLE: failed}))
-    for item in beside[30:]:
+    for item in other_run[30:]:
         flood(service, 20)
         take(service, clock, item)
     opened = store.incidents(JOB, "open")
-    assert [each["kind"] for each in opened] == ["rank-failed"]
+    assert [incident["kind"] for incident in opened] == ["rank-failed"]
     assert store.incidents(OTHER, "open") == []
 
 
@@ -116,8 +118,8 @@ def test_a_crowd_of_real_jobs_comes_back_from_a_restart(
         for item in run_segments(40, job=f"run-{number}"):
             service.receive(body([item]), "gpu-1")
     service.evaluate()
-    after = Service(store, clock)
-    assert {name: after.job(name) is not None for name in states(service)} == {
+    restarted = Service(store, clock)
+    assert {name: restarted.job(name) is not None for name in states(service)} == {
         f"run-{number}": True for number in range(5)
     }
-    assert np.all([after.job(f"run-{number}")[0].current.world == 4 for number in range(5)])  # type: ignore[index]
+    assert np.all([restarted.job(f"run-{number}")[0].current.world == 4 for number in range(5)])  # type: ignore[index]

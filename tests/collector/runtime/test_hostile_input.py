@@ -67,17 +67,19 @@ def hostile_rows(kind: Kind, count: int, noise: np.random.Generator) -> Rows:
 
 def everything_said(service: Service) -> str:
     """All that a reader could ask for, as strict JSON."""
-    known = [(job, seen) for job, seen in service.jobs_now()[0]]
-    for job, _ in known:
+    evaluated = [(job, verdicts) for job, verdicts in service.jobs_now()[0]]
+    for job, _ in evaluated:
         for metric in job_view.HEATMAP_METRICS:
             json.dumps(job_view.heatmap(job.current, metric), allow_nan=False)
         json.dumps(breakdown_view.collectives(job.current), allow_nan=False)
         json.dumps(breakdown_view.breakdown(job.current), allow_nan=False)
     for metric_family in JobExporter(service).collect():
         assert all(not math.isnan(sample.value) for sample in metric_family.samples)
-    incidents = [item.document() for _, seen in known for item in seen.incidents.values()]
+    incidents = [
+        item.document() for _, verdicts in evaluated for item in verdicts.incidents.values()
+    ]
     json.dumps(incidents, allow_nan=False)
-    return repr([job_view.job_summary(job, seen, service.now()) for job, seen in known])
+    return repr([job_view.job_summary(job, verdicts, service.now()) for job, verdicts in evaluated])
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -96,10 +98,10 @@ def test_no_value_of_any_field_stops_the_collector(
         assert [verdict.verdict for verdict in service.receive(body([item]))] == ["accepted"]
         service.evaluate()
         clock.advance(1.0)
-    said = everything_said(service)
+    report_text = everything_said(service)
     assert service.evaluation_failures == 0
-    after = Service(store, clock)
-    assert everything_said(after) == said, "a restart survives the same rows"
+    restarted = Service(store, clock)
+    assert everything_said(restarted) == report_text, "a restart survives the same rows"
 
 
 def hear(attempt: Attempt, tables: dict[Kind, Rows], number: int = 1) -> None:
@@ -108,7 +110,7 @@ def hear(attempt: Attempt, tables: dict[Kind, Rows], number: int = 1) -> None:
 
 def test_a_huge_world_is_refused_without_allocation() -> None:
     attempt = Attempt(0)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rows = state_rows(range(4), 4, 1.0)
     for world in (2**32 - 1, MAX_WORLD + 1):
         rows["world"] = world
@@ -116,19 +118,19 @@ def test_a_huge_world_is_refused_without_allocation() -> None:
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), 2**62)})
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), -1)})
     assert attempt.world == 0 and attempt.refused_records == 8
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before < 50_000  # KiB
 
 
 def test_a_huge_step_is_refused_without_allocation() -> None:
     attempt = Attempt(0)
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     hear(attempt, {Kind.STEP: step_rows(range(5), range(2))})
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hear(attempt, {Kind.STEP: step_rows([2**32 - 1, 2**31, 5 + (1 << 20)], range(2))})
     assert attempt.refused_records == 6
     assert len(attempt.step_history) == 5
     assert attempt.window(10).steps.tolist() == [0, 1, 2, 3, 4], "and blinds no detector"
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before < 20_000
 
 
 @pytest.mark.parametrize("name", ["duration_ns", "forward_ns", "collective_ns", "time_ns"])
@@ -186,10 +188,10 @@ def test_a_bad_checkpoint_is_never_made_good_by_another_rank() -> None:
 MONTH_NS, LARGEST = 31 * 86_400 * NANOSECONDS, 2**64 - 1
 
 
-def saved(attempt: Attempt, event: CheckpointEvent, at: float, **values: int) -> None:
+def saved(attempt: Attempt, event: CheckpointEvent, time_s: float, **values: int) -> None:
     """Both ranks say it of step 9 at run time `at`, rank 1 with `values`."""
     rows = checkpoint_rows(event, range(2), 9)
-    rows["time_ns"], rows["stall_ns"] = round(at * NANOSECONDS), 0
+    rows["time_ns"], rows["stall_ns"] = round(time_s * NANOSECONDS), 0
     for name, value in values.items():
         rows[name][1] = value
     hear(attempt, {Kind.CHECKPOINT: rows})
@@ -200,7 +202,7 @@ def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
     attempt = Attempt(0)
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     up_before = 40 * 86_400.0  # the node was up for longer than the stall that is reported
-    start = lifecycle_rows(LifecycleEvent.START, range(2), 2, at=up_before)
+    start = lifecycle_rows(LifecycleEvent.START, range(2), 2, time_s=up_before)
     hear(attempt, {Kind.LIFECYCLE: start})
     now = up_before + 600.0
     saved(attempt, CheckpointEvent.BEGIN, now - 5.0)
@@ -228,8 +230,10 @@ def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     huge = {"durable_ns": LARGEST, "bytes": LARGEST}
     saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
-    held = attempt.checkpoints[9]
-    assert (held.durable_seconds, held.size_bytes) == (2.0, 1000), "what the other rank reported"
+    checkpoint = attempt.checkpoints[9]
+    assert (checkpoint.durable_seconds, checkpoint.size_bytes) == (2.0, 1000), (
+        "what the other rank reported"
+    )
     attempt.checkpoints.clear()
     rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
     for name, value in huge.items():
@@ -248,9 +252,9 @@ def test_an_impossible_stall_raises_no_incident(service: Service) -> None:
     rows["stall_ns"] = LARGEST
     service.receive(body([segment(99, {Kind.CHECKPOINT: rows})]))
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    assert [item.kind for item in found[1].open_incidents()] == []
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert [item.kind for item in job_state[1].open_incidents()] == []
 
 
 def test_gaps_that_run_backwards_lose_nothing() -> None:
@@ -266,8 +270,8 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
     memory.resize(4)
     evidence.resize(4)
     claims = 4 + 1
-    each = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims
-    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * each)
+    attempt_cells = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * attempt_cells)
     job = LiveJob(JOB)
     for number in range(6):
         tables = {
@@ -286,8 +290,8 @@ def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     job = LiveJob(JOB)
     for number in range(30):
         host: dict[Kind, Rows] = {Kind.HOST: np.zeros(1, dtype=DTYPES[Kind.HOST])}
-        made: Segment = segment(1, host, node=f"node-{number}", attempt=0)
-        job.apply(made, Received(0.0, 0.0))
+        host_segment: Segment = segment(1, host, node=f"node-{number}", attempt=0)
+        job.apply(host_segment, Received(0.0, 0.0))
         job.apply(segment(1, host, attempt=100 + number), Received(0.0, 0.0))
     assert len(job.attempts) == 10
     assert max(len(attempt.tracker(NodeFacts).hosts) for attempt in job.attempts.values()) <= 10

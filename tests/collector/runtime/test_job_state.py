@@ -42,7 +42,7 @@ def test_what_is_open_is_in_the_word(incidents: list[Any], state: str) -> None:
     for item in run_segments(12):
         job.apply(item, Received(100.0, 100.0))
     assert job_state(job.current, incidents, 100.0) == state
-    ended = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, range(4), at=9.0)}
+    ended = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, range(4), time_s=9.0)}
     job.apply(segment(90, ended), Received(100.0, 100.0))
     assert job_state(job.current, incidents, 100.0) == "finished"
 
@@ -58,4 +58,4 @@ def test_the_list_the_job_and_its_slos_say_the_same_word(tmp_path: Path) -> None
     documents = [client.get(path).json() for path in (f"/v1/jobs/{JOB}", f"/v1/jobs/{JOB}/slos")]
     documents += client.get("/v1/jobs").json()["jobs"]
     store.close()
-    assert {each["state"] for each in documents} == {"degraded"}
+    assert {document["state"] for document in documents} == {"degraded"}

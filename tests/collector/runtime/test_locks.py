@@ -54,13 +54,16 @@ def test_an_evaluation_keeps_neither_requests_nor_readers_waiting(
     client = Client(make_api(service))
     service.receive(body([*RUN[:4], *run_segments(10, job="other")]))
     paths = (f"/v1/jobs/{JOB}", f"/v1/jobs/{JOB}/heatmap", "/v1/jobs", "/metrics")
-    before = {path: client.get(path).text for path in paths}
+    answers_before = {path: client.get(path).text for path in paths}
     with evaluation_that_lasts(service, monkeypatch):
         assert client.post("/v1/segments", body(RUN[4:])).status_code == 200
         during = {path: client.get(path).text for path in paths}
-        other = client.get("/v1/jobs/other/collectives")
-        assert other.status_code == 200, "never asked for before"
-    assert during[paths[0]] == before[paths[0]] and during[paths[1]] == before[paths[1]]
+        other_answer = client.get("/v1/jobs/other/collectives")
+        assert other_answer.status_code == 200, "never asked for before"
+    assert (
+        during[paths[0]] == answers_before[paths[0]]
+        and during[paths[1]] == answers_before[paths[1]]
+    )
     assert client.get(paths[0]).json()["step"] == 59
 
 
@@ -75,8 +78,8 @@ def test_an_answer_that_was_asked_for_is_made_again_by_each_evaluation(
     service.evaluate()
     clock.advance(5.0)
     with evaluation_that_lasts(service, monkeypatch):
-        found = client.get(f"/v1/jobs/{JOB}").json()
-    assert (found["step"], found["as_of"] - first["as_of"]) == (59, pytest.approx(5.0))
+        document = client.get(f"/v1/jobs/{JOB}").json()
+    assert (document["step"], document["as_of"] - first["as_of"]) == (59, pytest.approx(5.0))
 
 
 def test_the_moment_of_an_answer_is_told(service: Service, clock: HandClock) -> None:
@@ -100,12 +103,14 @@ def test_what_was_stored_and_not_handed_over_is_applied_by_the_next_evaluation(
         with pytest.raises(SystemExit):
             service.receive(body(RUN[2:4]))
     service.receive(body(RUN[4:]))
-    known = service.job(JOB)
-    assert known is not None and len(known[0].current.step_history) == 10, "it waits in a gap"
+    job_state = service.job(JOB)
+    assert job_state is not None and len(job_state[0].current.step_history) == 10, (
+        "it waits in a gap"
+    )
     service.evaluate()
-    known = service.job(JOB)
-    assert known is not None
-    assert known[0].current.step_history.rows["reported"].tolist() == [4] * 60
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 60
 
 
 def test_requests_at_the_same_time_are_applied_in_the_order_of_the_log(
@@ -120,6 +125,6 @@ def test_requests_at_the_same_time_are_applied_in_the_order_of_the_log(
     restored = Service(store, clock)
     for service in (live, restored):  # an evaluation drops records that are over
         service.evaluate()
-    known, again = live.job(JOB), restored.job(JOB)
-    assert known is not None and again is not None
-    assert differences(known[0], again[0]) == []
+    live_state, restored_state = live.job(JOB), restored.job(JOB)
+    assert live_state is not None and restored_state is not None
+    assert differences(live_state[0], restored_state[0]) == []

@@ -29,8 +29,8 @@ def test_two_steps_of_ten_between_two_evaluations(
         service.receive(body([segment(second + 1, tables)]))
         service.evaluate()
     assert service.evaluation_failures == 0
-    (found,) = store.incidents(JOB)
-    assert (found["kind"], found["cause"], found["since_step"]) == (
+    (incident,) = store.incidents(JOB)
+    assert (incident["kind"], incident["cause"], incident["since_step"]) == (
         "loss-anomaly",
         "loss-spike",
         spike[0],

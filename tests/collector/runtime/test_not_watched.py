@@ -27,7 +27,7 @@ class Half(Site):
         """The ranks that are watched finish, and their processes are gone."""
         states = state_rows(WATCHED, self.world, self.clock.monotonic, self.step)
         states["process_state"] = ProcessState.GONE
-        ends = lifecycle_rows(LifecycleEvent.FINISH, WATCHED, at=self.clock.monotonic)
+        ends = lifecycle_rows(LifecycleEvent.FINISH, WATCHED, time_s=self.clock.monotonic)
         self.send({Kind.LIFECYCLE: ends, Kind.RANK_STATE: states})
         self.clock.advance(20.0)
         self.service.evaluate()
@@ -45,12 +45,12 @@ def test_what_they_lack_is_said_once_and_pages_nobody(
 ) -> None:
     site = Half(store, clock, free)
     site.run(120)
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["cause"]) == ("telemetry-lost", "not-watched")
-    assert (found["severity"], found["state"]) == ("info", "open")
-    assert found["summary"].startswith("ranks 2-3 are not watched since the start: ")
-    assert words in found["summary"]
-    assert [row["event"] for row in found["timeline"]] == ["began", "opened"]
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["cause"]) == ("telemetry-lost", "not-watched")
+    assert (incident["severity"], incident["state"]) == ("info", "open")
+    assert incident["summary"].startswith("ranks 2-3 are not watched since the start: ")
+    assert words in incident["summary"]
+    assert [row["event"] for row in incident["timeline"]] == ["began", "opened"]
 
 
 def test_the_others_are_shown_and_evaluated_and_the_job_ends(
@@ -60,8 +60,8 @@ def test_the_others_are_shown_and_evaluated_and_the_job_ends(
     site.run(60)
     assert (site.view()["step"], site.view()["state"]) == (59, "running")
     site.run(20, excess={(1, "forward"): 0.9})
-    named = {each["kind"]: each["rank"] for each in site.view()["incidents"]}
+    named = {incident["kind"]: incident["rank"] for incident in site.view()["incidents"]}
     assert named["straggler"] == 1
     site.end()
     assert site.view()["state"] == "finished"
-    assert all(each["state"] != "open" for each in site.view()["incidents"])
+    assert all(incident["state"] != "open" for incident in site.view()["incidents"])

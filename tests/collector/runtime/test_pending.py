@@ -59,17 +59,17 @@ def test_whoever_reads_folds_in_what_waits_once(
     READERS[reader](service)
     READERS[reader](service)
     assert folded == [JOB]
-    found = service.job(JOB)
-    assert found is not None and len(found[0].current.step_history) == 20
+    job_state = service.job(JOB)
+    assert job_state is not None and len(job_state[0].current.step_history) == 20
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, folded: list[str]) -> None:
     monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
     state, most = LiveState(), 0
-    for at, item in enumerate(run_segments(100, job="one"), start=1):
-        state.hand_over([(at, item)], Received(float(at), float(at)))
-        other = item._replace(key=item.key._replace(job="two"))
-        state.hand_over([(at, other)], Received(0.0, 0.0))
+    for position, item in enumerate(run_segments(100, job="one"), start=1):
+        state.hand_over([(position, item)], Received(float(position), float(position)))
+        renamed = item._replace(key=item.key._replace(job="two"))
+        state.hand_over([(position, renamed)], Received(0.0, 0.0))
         most = max(most, waiting_bytes(job.cursor for job in state.jobs()))
     assert 30_000 < most <= 60_000
     assert {"one", "two"} == set(folded), "over all jobs together"
@@ -84,20 +84,22 @@ def test_what_waits_for_a_job_in_use_is_given_back_and_read_from_the_log(
     monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
     run = run_segments(100)
     service.receive(body(run[:1]))
-    held = service._state.get(JOB)
-    assert held is not None
-    with held.lock:
+    entry = service._state.get(JOB)
+    assert entry is not None
+    with entry.lock:
         # As an evaluation holds it: requests neither wait for it nor pile up.
-        sending = [threading.Thread(target=service.receive, args=(body([one]),)) for one in run]
-        for each in sending:
-            each.start()
-        for each in sending:
-            each.join()
-        assert held.cursor.waiting_bytes <= 60_000 and held.cursor.drops > 0
+        sending = [
+            threading.Thread(target=service.receive, args=(body([segment]),)) for segment in run
+        ]
+        for thread in sending:
+            thread.start()
+        for thread in sending:
+            thread.join()
+        assert entry.cursor.waiting_bytes <= 60_000 and entry.cursor.drops > 0
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 100
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 100
 
 
 def test_an_evaluation_sees_what_other_jobs_received(service: Service, folded: list[str]) -> None:

@@ -36,10 +36,10 @@ from tests.collector.made import (
 from tests.collector.process import Process
 
 
-def view(known: Service, job: str = JOB) -> dict[str, Any]:
-    found = known.job(job)
-    assert found is not None
-    return job_view.job_summary(*found, known.now())
+def view(service: Service, job: str = JOB) -> dict[str, Any]:
+    job_state = service.job(job)
+    assert job_state is not None
+    return job_view.job_summary(*job_state, service.now())
 
 
 def eventful_run() -> list[wire.Segment]:
@@ -49,7 +49,7 @@ def eventful_run() -> list[wire.Segment]:
     more: list[dict[Kind, wire.Rows]] = [
         {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.WRITTEN, ranks, 40)},
         {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, ranks, 40)},
-        {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [1], at=12.0)},
+        {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [1], time_s=12.0)},
     ]
     last = [segment(100 + number, tables) for number, tables in enumerate(more)]
     second = segment(
@@ -57,8 +57,8 @@ def eventful_run() -> list[wire.Segment]:
         {
             Kind.LIFECYCLE: np.concatenate(
                 [
-                    lifecycle_rows(LifecycleEvent.START, ranks, 4, at=20.0),
-                    lifecycle_rows(LifecycleEvent.RESUME, ranks, 40, at=21.0),
+                    lifecycle_rows(LifecycleEvent.START, ranks, 4, time_s=20.0),
+                    lifecycle_rows(LifecycleEvent.RESUME, ranks, 40, time_s=21.0),
                 ]
             ),
             Kind.RANK_STATE: state_rows(ranks, 4, 30.0),
@@ -70,76 +70,76 @@ def eventful_run() -> list[wire.Segment]:
 
 
 def test_a_restart_rebuilds_what_was_known(store: Store, clock: HandClock) -> None:
-    before = Service(store, clock)
+    original = Service(store, clock)
     for item in eventful_run():
-        before.receive(body([item]))
-        before.evaluate()
+        original.receive(body([item]))
+        original.evaluate()
         clock.advance(0.5)
-    known = view(before)
-    assert {item["kind"] for item in known["incidents"]} == {"straggler"}
-    assert [item["redone_from"] for item in known["attempts"]] == [40, None]
-    assert known["slos"][0]["ratio"] is not None
-    after = Service(store, clock)
-    assert view(after) == known
-    after.evaluate()
-    assert view(after) == known, "a second look at the same facts changes nothing"
+    expected_view = view(original)
+    assert {item["kind"] for item in expected_view["incidents"]} == {"straggler"}
+    assert [item["redone_from"] for item in expected_view["attempts"]] == [40, None]
+    assert expected_view["slos"][0]["ratio"] is not None
+    restarted = Service(store, clock)
+    assert view(restarted) == expected_view
+    restarted.evaluate()
+    assert view(restarted) == expected_view, "a second look at the same facts changes nothing"
 
 
 def test_a_job_beyond_the_restored_ones_comes_back_whole(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Service(store, clock)
+    original = Service(store, clock)
     run = run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)
-    before.receive(body(run))
-    before.evaluate()
-    opened = view(before)["incidents"]
+    original.receive(body(run))
+    original.evaluate()
+    opened = view(original)["incidents"]
     assert [item["state"] for item in opened] == ["open"]
     clock.advance(0.001)  # of two that wrote at once either may be the newer
-    before.receive(body(run_segments(10, job="other")))
+    original.receive(body(run_segments(10, job="other")))
     monkeypatch.setattr(service, "MAX_RESTORED_JOBS", 1)
-    after = Service(store, clock)
-    assert after.job(JOB) is None
+    restarted = Service(store, clock)
+    assert restarted.job(JOB) is None
     more = step_rows(range(40, 45), range(4), excess={(2, "forward"): 0.2})
-    after.receive(body([segment(900, {Kind.STEP: more})]))
-    after.evaluate()
-    assert view(after)["step"] == 44
-    assert [item["id"] for item in view(after)["incidents"]] == [opened[0]["id"]]
+    restarted.receive(body([segment(900, {Kind.STEP: more})]))
+    restarted.evaluate()
+    assert view(restarted)["step"] == 44
+    assert [item["id"] for item in view(restarted)["incidents"]] == [opened[0]["id"]]
     assert len(store.incidents(JOB)) == 1, "no second incident for the same fault"
 
 
 def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:
     gap = np.zeros(1, dtype=DTYPES[Kind.GAP])
     gap["first_seq"], gap["last_seq"] = 1, 5
-    known = Service(store, clock)
-    known.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
-    assert view(known)["lost_records"] == 5
-    known.receive(body([segment(71, {Kind.GAP: gap})]))
-    assert view(known)["lost_records"] == 10 == view(Service(store, clock))["lost_records"]
+    service = Service(store, clock)
+    service.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
+    assert view(service)["lost_records"] == 5
+    service.receive(body([segment(71, {Kind.GAP: gap})]))
+    assert view(service)["lost_records"] == 10 == view(Service(store, clock))["lost_records"]
 
 
 def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     monkeypatch.setattr(live, "MAX_JOBS", 3)
-    known = Service(store, clock)
+    service = Service(store, clock)
     for number in range(5):
-        known.receive(body(run_segments(5, job=f"job-{number}")))
-        known.evaluate()
-    assert [job.name for job, _ in known.jobs_now()[0]] == ["job-4", "job-3", "job-2"]
-    assert known.jobs_forgotten == 2
+        service.receive(body(run_segments(5, job=f"job-{number}")))
+        service.evaluate()
+    assert [job.name for job, _ in service.jobs_now()[0]] == ["job-4", "job-3", "job-2"]
+    assert service.jobs_forgotten == 2
     assert "job-0 is no longer evaluated" in caplog.text
     more = segment(50, {Kind.STEP: step_rows(range(5, 8), range(4))}, "job-0")
-    known.receive(body([more, more]))
-    known.evaluate()
-    assert view(known, "job-0")["step"] == 7
-    assert known.job("job-2") is None
+    service.receive(body([more, more]))
+    service.evaluate()
+    assert view(service, "job-0")["step"] == 7
+    assert service.job("job-2") is None
 
 
 def test_a_reader_of_a_long_log_writes_nothing(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Service(store, clock)
-    known.receive(b"".join(map(wire.encode, eventful_run())))
+    service = Service(store, clock)
+    service.receive(b"".join(map(wire.encode, eventful_run())))
     monkeypatch.setattr(evaluator, "CATCH_UP_STEPS", 0)
     monkeypatch.setattr(evaluator, "Limits", lambda: Limits(retained=8, more=2, incomplete=9))
     written: list[str] = []
@@ -150,8 +150,10 @@ def test_a_reader_of_a_long_log_writes_nothing(
 
     sa.event.listen(store.engine, "before_cursor_execute", note)
     reader = Service(store, clock, reads_only=True)
-    found = reader.job(JOB)
-    assert found is not None and len(found[0].attempts[0].step_history.rows) < 60, "some went"
+    job_state = reader.job(JOB)
+    assert job_state is not None and len(job_state[0].attempts[0].step_history.rows) < 60, (
+        "some went"
+    )
     assert written == []
     Service(store, clock).evaluate()
     assert any("sli_slice" in statement for statement in written)
@@ -200,12 +202,12 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     assert kills == 3 and not waiting
     assert set(acknowledged) <= {"accepted", "duplicate"} and len(acknowledged) == 80
     store = Store.sqlite(tmp_path / "store.db")
-    found = [
+    cells = [
         (int(row["rank"]), int(row["step"]))
         for payload, *_ in store.segments(JOB)
         for row in wire.decode(payload).tables[Kind.STEP]
     ]
-    assert sorted(found) == sorted((rank, step) for rank in range(4) for step in range(400))
-    known = Service(store, HandClock(60.0))
-    assert view(known)["step"] == 399
+    assert sorted(cells) == sorted((rank, step) for rank in range(4) for step in range(400))
+    service = Service(store, HandClock(60.0))
+    assert view(service)["step"] == 399
     store.close()

@@ -25,10 +25,10 @@ from tests.collector.made import JOB, HandClock, body, run_segments
 RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
 
 
-def view(known: Service) -> dict[str, Any]:
-    found = known.job(JOB)
-    assert found is not None
-    return job_view.job_summary(*found, known.now())
+def view(service: Service) -> dict[str, Any]:
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_view.job_summary(*job_state, service.now())
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def test_segments_that_arrive_meanwhile_are_applied_once_and_in_order(
         if ticks in (2, 4):
             without_job.receive(body([RUN[10], RUN[11]]))
     assert ticks > 5, "a page at a time"
-    found = without_job.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 60
+    job_state = without_job.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 60
     fresh = Service(store, clock)
     fresh.evaluate()
     without_job.evaluate()
@@ -99,12 +99,12 @@ def test_a_new_job_is_there_at_once(service: Service) -> None:
 def test_a_store_that_fails_meanwhile_is_asked_again(
     without_job: Service, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_args: object, **_more: object) -> None:
+    def unavailable(*_args: object, **_more: object) -> None:
         raise sa.exc.OperationalError("select", {}, OSError("disk I/O error"))
 
     without_job.receive(body([RUN[10]]))
     with monkeypatch.context() as patch:
-        patch.setattr(store, "segments", gone)
+        patch.setattr(store, "segments", unavailable)
         without_job.evaluate()
     assert without_job.evaluation_failures == 1
     assert without_job.withheld()[JOB].state == "restoring"
@@ -140,8 +140,8 @@ def test_segments_that_unfold_to_much_do_not_wait_for_the_page(
 
     monkeypatch.setattr(LiveJob, "append", watched)
     monkeypatch.setattr(held, "FOLD_BYTES", 10_000)
-    found = Service(store, clock).job(JOB)
-    assert found is not None and len(found[0].current.step_history) == 60
+    job_state = Service(store, clock).job(JOB)
+    assert job_state is not None and len(job_state[0].current.step_history) == 60
     assert len(waiting) == len(RUN) and 10_000 < max(waiting) < 30_000
 
 
@@ -151,10 +151,10 @@ def test_a_restart_knows_bit_by_bit_what_was_known(
 ) -> None:
     """However the segments were folded live, and however the pages are cut."""
     live = Service(store, clock)
-    for at, (item, _) in enumerate(History(seed).segments(60)):
+    for index, (item, _) in enumerate(History(seed).segments(60)):
         live.receive(body([item]))
-        if at % (seed + 2) == 0:
+        if index % (seed + 2) == 0:
             live.jobs_now()
-    known, again = live.job(JOB), Service(store, clock).job(JOB)
-    assert known is not None and again is not None
-    assert differences(known[0], again[0]) == []
+    live_state, restored_state = live.job(JOB), Service(store, clock).job(JOB)
+    assert live_state is not None and restored_state is not None
+    assert differences(live_state[0], restored_state[0]) == []

@@ -23,9 +23,9 @@ def incidents(
         service.receive(body([item]))
         if number % 2:
             service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    return list(found[1].incidents.values())
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return list(job_state[1].incidents.values())
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])

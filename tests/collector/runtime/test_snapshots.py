@@ -22,10 +22,10 @@ RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
 LATER = snapshots.EVERY_SECONDS + 1.0
 
 
-def job_of(known: Service) -> LiveJob:
-    found = known.job(JOB)
-    assert found is not None
-    return found[0]
+def job_of(service: Service) -> LiveJob:
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_state[0]
 
 
 class Watched:
@@ -47,15 +47,15 @@ def saved_at(store: Store, clock: HandClock, *cuts: int) -> Service:
 
     No time passes, so that moments of the monotonic clock are the same after a replay.
     """
-    known = Service(store, clock)
+    service = Service(store, clock)
     for number, item in enumerate(RUN, start=1):
-        known.receive(body([item]))
+        service.receive(body([item]))
         if number in cuts:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(snapshots, "EVERY_SECONDS", 0.0)
-                known.evaluate()
-    assert known.snapshot_counts()["saved"] == len(cuts)
-    return known
+                service.evaluate()
+    assert service.snapshot_counts()["saved"] == len(cuts)
+    return service
 
 
 def damage(store: Store, *, all_of_them: bool = False) -> None:
@@ -73,25 +73,25 @@ def damage(store: Store, *, all_of_them: bool = False) -> None:
 def test_only_what_came_after_the_snapshot_is_read_again(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = saved_at(store, clock, len(RUN) - 3)
+    original = saved_at(store, clock, len(RUN) - 3)
     watched = Watched(store, monkeypatch)
-    after = Service(store, clock)
+    restarted = Service(store, clock)
     assert watched.read == list(range(len(RUN) - 2, len(RUN) + 1))
-    assert differences(job_of(after), job_of(before)) == []
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: HandClock) -> None:
-    known = Service(store, clock)
-    known.receive(body(RUN[:5]))
+    service = Service(store, clock)
+    service.receive(body(RUN[:5]))
     for _ in range(10):
-        known.evaluate()
+        service.evaluate()
         clock.advance(snapshots.EVERY_SECONDS / 5)
-    assert known.snapshot_counts()["saved"] == 1, "after a minute, and then nothing came"
-    known.receive(body(RUN[5:9]))
+    assert service.snapshot_counts()["saved"] == 1, "after a minute, and then nothing came"
+    service.receive(body(RUN[5:9]))
     clock.advance(LATER)
-    known.evaluate()
-    known.evaluate()
-    assert known.snapshot_counts()["saved"] == 2
+    service.evaluate()
+    service.evaluate()
+    assert service.snapshot_counts()["saved"] == 2
 
 
 def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
@@ -99,12 +99,12 @@ def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
 ) -> None:
     monkeypatch.setattr(snapshots, "MOST_SEGMENTS", 5)
     monkeypatch.setattr(snapshots, "MOST_SHARE", 1e9)
-    known, saved = Service(store, clock), []
+    service, saved = Service(store, clock), []
     for item in RUN[:12]:
-        known.receive(body([item]))
+        service.receive(body([item]))
         clock.advance(1.0)
-        known.evaluate()
-        saved.append(known.snapshot_counts()["saved"])
+        service.evaluate()
+        saved.append(service.snapshot_counts()["saved"])
     assert saved == [0] * 4 + [1] * 5 + [2] * 3
 
 
@@ -113,12 +113,12 @@ def test_saving_before_the_minute_is_over_takes_a_small_share_of_the_time(
 ) -> None:
     monkeypatch.setattr(snapshots, "MOST_SEGMENTS", 1)
     monkeypatch.setattr(snapshots, "MOST_SHARE", 1e-12)
-    known = Service(store, clock)
+    service = Service(store, clock)
     for item in RUN[:5]:
-        known.receive(body([item]))
-        known.evaluate()
+        service.receive(body([item]))
+        service.evaluate()
         clock.advance(snapshots.EVERY_SECONDS / 100)
-    assert known.snapshot_counts()["saved"] == 1, "how long it takes is not known before"
+    assert service.snapshot_counts()["saved"] == 1, "how long it takes is not known before"
 
 
 def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
@@ -126,12 +126,12 @@ def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
 ) -> None:
     watched, read = Watched(store, monkeypatch), []
     for item in RUN:
-        known = Service(store, clock)
+        service = Service(store, clock)
         read.append(len(watched.read))
         watched.read.clear()
-        known.evaluate()
-        known.receive(body([item]))
-        known.evaluate()
+        service.evaluate()
+        service.receive(body([item]))
+        service.evaluate()
         clock.advance(snapshots.EVERY_SECONDS / 10)
     assert max(read) == 1, "what came since the last start"
 
@@ -139,39 +139,39 @@ def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
 def test_a_clean_stop_saves_what_changed(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Service(store, clock)
-    known.receive(body(RUN))
-    known.stop()
-    known.run(0.001)
+    service = Service(store, clock)
+    service.receive(body(RUN))
+    service.stop()
+    service.run(0.001)
     watched = Watched(store, monkeypatch)
-    assert differences(job_of(Service(store, clock)), job_of(known)) == []
+    assert differences(job_of(Service(store, clock)), job_of(service)) == []
     assert watched.read == []
 
 
 def test_a_damaged_snapshot_falls_back_to_the_one_before(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    before = saved_at(store, clock, 5, 12)
+    original = saved_at(store, clock, 5, 12)
     damage(store)
     watched = Watched(store, monkeypatch)
     with caplog.at_level(logging.WARNING):
-        after = Service(store, clock)
+        restarted = Service(store, clock)
     assert watched.read[0] == 6
-    assert after.snapshot_counts()["unreadable"] == 1
+    assert restarted.snapshot_counts()["unreadable"] == 1
     assert f"a snapshot of {JOB} is left out: its checksum does not match" in caplog.text
-    assert differences(job_of(after), job_of(before)) == []
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_where_none_can_be_read_the_log_has_everything(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = saved_at(store, clock, 5, 12)
+    original = saved_at(store, clock, 5, 12)
     damage(store, all_of_them=True)
     watched = Watched(store, monkeypatch)
-    after = Service(store, clock)
+    restarted = Service(store, clock)
     assert watched.read == list(range(1, len(RUN) + 1))
-    assert after.snapshot_counts()["unreadable"] == 2
-    assert differences(job_of(after), job_of(before)) == []
+    assert restarted.snapshot_counts()["unreadable"] == 2
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_a_snapshot_of_another_version_is_left_out(
@@ -179,16 +179,16 @@ def test_a_snapshot_of_another_version_is_left_out(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(frame, "STATE_VERSION", STATE_VERSION + 1)
-        before = saved_at(store, clock, 5)
-    after = Service(store, clock)
-    assert after.snapshot_counts()["unreadable"] == 1
-    assert differences(job_of(after), job_of(before)) == []
+        original = saved_at(store, clock, 5)
+    restarted = Service(store, clock)
+    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_damage_behind_a_right_checksum_falls_back_to_the_log(
     store: Store, clock: HandClock
 ) -> None:
-    before = saved_at(store, clock, 5)
+    original = saved_at(store, clock, 5)
     (stored,) = store.snapshots.newest_first(JOB)
     about, _ = unpacked(stored.payload)
     odd = Document(["number", "|i1", 300], [])
@@ -196,32 +196,32 @@ def test_damage_behind_a_right_checksum_falls_back_to_the_log(
         payload = packed(odd, about)
         checksum = {"payload": payload, "crc32": zlib.crc32(payload), "size": len(payload)}
         connection.execute(sa.update(schema.snapshot).values(**checksum))
-    after = Service(store, clock)
-    assert after.snapshot_counts()["unreadable"] == 1
-    assert differences(job_of(after), job_of(before)) == []
+    restarted = Service(store, clock)
+    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_what_is_left_of_a_pruned_log_is_no_history(
     store: Store, clock: HandClock, caplog: Any
 ) -> None:
     saved_at(store, clock, len(RUN))
-    before = store.slices(JOB, "goodput")
+    stored_slices = store.slices(JOB, "goodput")
     table = schema.segment
     with store._engine.begin() as connection:
         connection.execute(sa.delete(table).where(table.c.position.not_in([4, 5, 6])))
     damage(store, all_of_them=True)
     with caplog.at_level(logging.WARNING):
-        after = Service(store, clock)
-    after.evaluate()
+        restarted = Service(store, clock)
+    restarted.evaluate()
     assert f"{JOB} begins anew behind position {len(RUN)}" in caplog.text
-    assert after.job(JOB) is None
-    assert store.slices(JOB, "goodput") == before
-    late = run_segments(70)[len(RUN) :]
-    after.receive(body(late))
-    after.evaluate()
-    assert job_of(after).current.step_history.first == 60
-    known = {each.start_s: each for each in store.slices(JOB, "goodput")}
-    assert all(known[each.start_s] == each for each in before[:-1])
+    assert restarted.job(JOB) is None
+    assert store.slices(JOB, "goodput") == stored_slices
+    later_segments = run_segments(70)[len(RUN) :]
+    restarted.receive(body(later_segments))
+    restarted.evaluate()
+    assert job_of(restarted).current.step_history.first == 60
+    by_start = {part.start_s: part for part in store.slices(JOB, "goodput")}
+    assert all(by_start[part.start_s] == part for part in stored_slices[:-1])
 
 
 def test_two_snapshots_of_a_job_are_kept(store: Store, clock: HandClock) -> None:
@@ -231,49 +231,49 @@ def test_two_snapshots_of_a_job_are_kept(store: Store, clock: HandClock) -> None
 
 
 def test_a_snapshot_of_another_job_is_left_out(store: Store, clock: HandClock) -> None:
-    before = saved_at(store, clock, 5)
+    original = saved_at(store, clock, 5)
     with store._engine.begin() as connection:
         connection.execute(sa.update(schema.snapshot).values(position=9))
-    after = Service(store, clock)
-    assert after.snapshot_counts()["unreadable"] == 1
-    assert differences(job_of(after), job_of(before)) == []
+    restarted = Service(store, clock)
+    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(restarted), job_of(original)) == []
 
 
 def test_a_state_that_cannot_be_stored_stops_nothing(
     store: Store, clock: HandClock, caplog: Any
 ) -> None:
-    known = Service(store, clock)
-    known.receive(body(RUN))
-    known.evaluate()
-    job_of(known).current.offsets["strange"] = object()  # type: ignore[assignment]
+    service = Service(store, clock)
+    service.receive(body(RUN))
+    service.evaluate()
+    job_of(service).current.offsets["strange"] = object()  # type: ignore[assignment]
     clock.advance(LATER)
-    known.evaluate()
-    counts = known.snapshot_counts()
+    service.evaluate()
+    counts = service.snapshot_counts()
     assert counts == {"saved": 0, "failed": 1, "unreadable": 0}
     assert f"cannot save the state of {JOB}: builtins:object is no class" in caplog.text
-    assert known.job(JOB) is not None and known.withheld() == {}
+    assert service.job(JOB) is not None and service.withheld() == {}
 
 
 def test_a_job_may_be_forgotten_while_another_is_saved(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Service(store, clock)
-    known.receive(body([*run_segments(8, job="other"), *RUN]))
-    known.evaluate()
+    service = Service(store, clock)
+    service.receive(body([*run_segments(8, job="other"), *RUN]))
+    service.evaluate()
     clock.advance(LATER)
 
     def saved(*_args: Any, **_options: Any) -> None:
         for name in (JOB, "other"):
-            known._snapshotter.forget(name)
+            service._snapshotter.forget(name)
 
     monkeypatch.setattr(store.snapshots, "save", saved)
-    known.evaluate()
-    assert known.snapshot_counts() == {"saved": 1, "failed": 0, "unreadable": 0}
+    service.evaluate()
+    assert service.snapshot_counts() == {"saved": 1, "failed": 0, "unreadable": 0}
 
 
 def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: HandClock) -> None:
-    known = saved_at(store, clock, 5)
-    known.receive(body(run_segments(8, job="other")))
+    service = saved_at(store, clock, 5)
+    service.receive(body(run_segments(8, job="other")))
     with store._engine.connect() as connection:
         pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
     sa.event.listen(
@@ -282,8 +282,8 @@ def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: Han
         lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages}"),
     )
     clock.advance(LATER)
-    known.evaluate()
-    assert known.snapshot_counts()["failed"] >= 1
+    service.evaluate()
+    assert service.snapshot_counts()["failed"] >= 1
     assert [stored.position for stored in store.snapshots.newest_first(JOB)] == [5]
 
 
@@ -292,11 +292,11 @@ def test_whatever_is_lost_the_state_is_that_of_the_whole_log(
     seed: int, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "EVERY_SECONDS", 0.0)
-    known = Service(store, clock)
+    service = Service(store, clock)
     for number, (segment, _) in enumerate(History(seed).segments(30)):
-        known.receive(body([segment]))
+        service.receive(body([segment]))
         if number % (3 * seed + 1) == 0:
-            known.evaluate()
+            service.evaluate()
     if seed % 3:
         damage(store, all_of_them=seed % 3 == 2)
     assert differences(job_of(Service(store, clock)), replayed(store, clock)) == []
@@ -314,9 +314,9 @@ def test_a_store_that_does_not_answer_is_said_at_the_start(
 ) -> None:
     saved_at(store, clock, 5)
 
-    def gone(_job: str) -> Any:
+    def unavailable(_job: str) -> Any:
         raise sa.exc.OperationalError("SELECT", {}, Exception("disk I/O error"))
 
-    monkeypatch.setattr(store.snapshots, "newest_first", gone)
+    monkeypatch.setattr(store.snapshots, "newest_first", unavailable)
     with pytest.raises(StoreError, match="disk I/O error"):
         Service(store, clock)

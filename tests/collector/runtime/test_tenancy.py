@@ -36,14 +36,14 @@ def test_what_is_too_much_is_given_up_until_it_writes_again(
     jobs = [run_segments(10, job=f"job-{number}") for number in range(3)]
     for first, _ in jobs:
         service.receive(body([first]))
-        held = evaluated(service)
-    assert held == ["job-1", "job-2"]
-    assert evaluated(service) == held, "nobody takes it up"
+        job_names = evaluated(service)
+    assert job_names == ["job-1", "job-2"]
+    assert evaluated(service) == job_names, "nobody takes it up"
     service.receive(body(jobs[0][1:]))
     service.evaluate()
     assert evaluated(service) == ["job-0", "job-2"]
-    known = service.job("job-0")
-    assert known is not None and len(known[0].current.step_history) == 10
+    job_state = service.job("job-0")
+    assert job_state is not None and len(job_state[0].current.step_history) == 10
 
 
 def test_a_restart_takes_up_what_it_held_itself(store: Store, clock: HandClock) -> None:

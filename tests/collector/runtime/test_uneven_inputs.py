@@ -18,12 +18,14 @@ def run_without_one(
     for _ in range(seconds):
         site.clock.advance(1.0)
         stood = site.step - since + 1
-        at, rest = site.clock.monotonic, range(1, site.world)
-        states = state_rows(range(site.world), site.world, at, site.step, 0.05)
+        now_s, other_ranks = site.clock.monotonic, range(1, site.world)
+        states = state_rows(range(site.world), site.world, now_s, site.step, 0.05)
         states["phase"][DONE], states["step"][DONE] = phase, since
         states["since_ns"][DONE] -= stood * 1_000_000_000
-        rows = step_rows([site.step], rest, 1.0, {(SLOW, "forward"): excess} if excess else None)
-        rows["time_ns"] = round(at * 1e9)
+        rows = step_rows(
+            [site.step], other_ranks, 1.0, {(SLOW, "forward"): excess} if excess else None
+        )
+        rows["time_ns"] = round(now_s * 1e9)
         site.send({Kind.RANK_STATE: states, Kind.STEP: rows})
         site.step += 1
         site.service.evaluate()
@@ -38,13 +40,13 @@ def test_steps_of_the_others_are_shown_and_a_slow_one_is_named(
     run_without_one(site, 40, 150)
     assert site.view()["step"] == site.step - 1 == 189
     assert site.incidents() == []
-    states = {each["state"] for each in site.view()["slos"]}
+    states = {slo["state"] for slo in site.view()["slos"]}
     assert SloState.FROZEN not in states
     run_without_one(site, 40, 20, excess=0.9)
-    (found,) = site.view()["incidents"]
-    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", SLOW, "forward")
+    (incident,) = site.view()["incidents"]
+    assert (incident["kind"], incident["rank"], incident["phase"]) == ("straggler", SLOW, "forward")
     assert ("ranks that are done", "rank 0") in {
-        (row["name"], row.get("text")) for row in found["evidence"]
+        (row["name"], row.get("text")) for row in incident["evidence"]
     }
 
 

@@ -35,8 +35,8 @@ SECOND_NS = 1_000_000_000
 def bundled(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A job of three bundles of ten segments, which are files; no snapshot can be read."""
     monkeypatch.setattr(making, "MOST_SEGMENTS", 10)
-    for number, each in enumerate(stored(RUN), 1):
-        store.add_segments([each], RECEIVED + number * SECOND_NS)
+    for number, stored_segment in enumerate(stored(RUN), 1):
+        store.add_segments([stored_segment], RECEIVED + number * SECOND_NS)
     store.snapshots.save(JOB, StoredSnapshot(len(RUN), b"damaged"), format=1, saved_ns=5)
     payloads = Payloads(store.engine, str(tmp_path / "objects"))
     compactor = Compactor(store.engine, lambda _: False, store.upkeep, payloads)
@@ -46,8 +46,8 @@ def bundled(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> St
 
 def files(tmp_path: Path) -> list[Path]:
     """Those of the bundles, in the order of their positions."""
-    found = [path for path in (tmp_path / "objects").rglob("*") if path.is_file()]
-    return sorted(found, key=lambda path: int(path.name.partition("-")[0]))
+    paths = [path for path in (tmp_path / "objects").rglob("*") if path.is_file()]
+    return sorted(paths, key=lambda path: int(path.name.partition("-")[0]))
 
 
 @pytest.fixture
@@ -60,18 +60,18 @@ def with_gap(bundled: Store, tmp_path: Path) -> Iterator[Service]:
 
 
 def test_positions_that_could_not_be_read_are_in_the_jobs_state(with_gap: Service) -> None:
-    found = with_gap.job(JOB)
-    assert found is not None
-    (part,) = found[0].unread
+    job_state = with_gap.job(JOB)
+    assert job_state is not None
+    (part,) = job_state[0].unread
     assert (part.first, part.last, part.segments) == (11, 20, 10)
     assert part.from_s == pytest.approx(EPOCH + 10.0, abs=0.5), "the newest step before it"
     assert part.until_s == EPOCH + 20.0
 
 
 def test_status_and_metrics_say_it(with_gap: Service) -> None:
-    found = with_gap.job(JOB)
-    assert found is not None
-    view = job_view.job_summary(*found, with_gap.now())
+    job_state = with_gap.job(JOB)
+    assert job_state is not None
+    view = job_view.job_summary(*job_state, with_gap.now())
     assert [(part["first"], part["last"]) for part in view["unread"]] == [(11, 20)]
     assert metric(with_gap, names.JOB_UNREAD_SEGMENTS) == 10.0
     text = " ".join(job_text(view, None, 80).split())
@@ -79,20 +79,20 @@ def test_status_and_metrics_say_it(with_gap: Service) -> None:
 
 
 def test_the_span_is_neither_healthy_nor_bad(with_gap: Service) -> None:
-    found = with_gap.job(JOB)
-    assert found is not None
-    for status in found[1].slo_statuses:
+    job_state = with_gap.job(JOB)
+    assert job_state is not None
+    for status in job_state[1].slo_statuses:
         assert status.coverage is not None and float(status.coverage) == pytest.approx(2 / 3, 0.1)
         assert status.state.value == "frozen"
 
 
 def test_a_snapshot_keeps_what_could_not_be_read(with_gap: Service, bundled: Store) -> None:
-    before = with_gap.job(JOB)
+    original = with_gap.job(JOB)
     with_gap._snapshotter.save_all()
-    again = Service(bundled, HandClock(32.0)).job(JOB)
-    assert before is not None and again is not None
-    assert again[0].unread == before[0].unread != []
-    assert isinstance(again[0].unread[0], Unread)
+    restored = Service(bundled, HandClock(32.0)).job(JOB)
+    assert original is not None and restored is not None
+    assert restored[0].unread == original[0].unread != []
+    assert isinstance(restored[0].unread[0], Unread)
 
 
 def test_a_place_that_is_not_there_at_all_is_no_lost_object(bundled: Store, tmp_path: Path) -> None:
@@ -142,6 +142,6 @@ def test_nothing_is_folded_past_a_gap_that_may_come_back(
     later = time.monotonic() + 2 * restore.ASIDE_SECONDS
     monkeypatch.setattr(time, "monotonic", lambda: later)
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None and found[0].unread == []
-    assert len(found[0].current.step_history) == 150
+    job_state = service.job(JOB)
+    assert job_state is not None and job_state[0].unread == []
+    assert len(job_state[0].current.step_history) == 150

@@ -47,10 +47,10 @@ def slices_of(log: Sequence[Segment]) -> dict[str, dict[int, list[float]]]:
     Times are those of the hosts, every step was reported by some rank.
     """
     runs = _runs(log)
-    found: dict[str, dict[int, list[float]]] = {"goodput": {}, "step-time": {}}
+    totals: dict[str, dict[int, list[float]]] = {"goodput": {}, "step-time": {}}
     for place, run in enumerate(runs):
-        restarts = [each.restart for each in runs[place + 1 :]]
-        lost_from = min((each for each in restarts if each is not None), default=math.inf)
+        restarts = [run.restart for run in runs[place + 1 :]]
+        lost_from = min((restart for restart in restarts if restart is not None), default=math.inf)
         before_ns, first = run.began_ns, min(run.steps, default=0)
         lengths = [max(s for *_, s in run.steps[step]) for step in sorted(run.steps)][3:23]
         usual = statistics.median(lengths) if len(lengths) >= 5 else math.nan
@@ -64,28 +64,28 @@ def slices_of(log: Sequence[Segment]) -> dict[str, dict[int, list[float]]]:
             stands = longest > max(STANDS * usual, usual + STANDS_SECONDS)
             moved = busy * usual / longest if stands else busy
             timely = 0.0 if math.isnan(usual) else busy
-            kept = 0.0 if step >= lost_from else min(moved, allocated)
+            good_s = 0.0 if step >= lost_from else min(moved, allocated)
             before_ns, counts = end_ns, (len(reports), run.world)
             for sli, *sums in (
-                ("goodput", kept, allocated, *counts),
+                ("goodput", good_s, allocated, *counts),
                 ("step-time", 0.0 if slow else timely, timely, *counts),
             ):
-                _add(found[str(sli)], start, sums)
-        after = runs[place + 1] if place + 1 < len(runs) else None
-        for moment, seconds, stalls in _stood(run, after, usual):
+                _add(totals[str(sli)], start, sums)
+        next_run = runs[place + 1] if place + 1 < len(runs) else None
+        for moment, seconds, stalls in _stood(run, next_run, usual):
             sums = [0.0, seconds * run.world, run.world, run.world]
-            _add(found["goodput"], int(moment // 10) * 10, sums)
+            _add(totals["goodput"], int(moment // 10) * 10, sums)
             if stalls:
-                _add(found["step-time"], int(moment // 10) * 10, sums)
-    return found
+                _add(totals["step-time"], int(moment // 10) * 10, sums)
+    return totals
 
 
 def _add(slices: dict[int, list[float]], start: int, sums: Sequence[float]) -> None:
-    known = slices.get(start, [0.0] * 4)
-    slices[start] = [a + b for a, b in zip(known, sums, strict=True)]
+    current = slices.get(start, [0.0] * 4)
+    slices[start] = [a + b for a, b in zip(current, sums, strict=True)]
 
 
-def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, float, bool]]:
+def _stood(run: _Run, next_run: _Run | None, usual: float) -> list[tuple[float, float, bool]]:
     """Seconds of a run in no step, in pieces of which each counts in the middle; and whether it
     stalled then."""
     wall = unset = run.began_ns / SECOND
@@ -93,40 +93,42 @@ def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, flo
     if run.steps:
         reports = run.steps[max(run.steps)]
         wall, unset = (
-            max(at for at, *_ in reports) / SECOND,
-            max(at for _, at, _ in reports) / SECOND,
+            max(moment_ns for moment_ns, *_ in reports) / SECOND,
+            max(moment_ns for _, moment_ns, _ in reports) / SECOND,
         )
         least = max(5.0, 0.0 if math.isnan(usual) else 8 * usual)
     is_over = 0 < run.world <= len(run.ended)
-    found = []
+    stalled_pieces = []
     if is_over and run.ended_ns / SECOND - unset > least:
         stood = run.ended_ns / SECOND - unset
         stalls = bool(run.steps) and len(run.finished_ranks) < run.world
-        found += [(*piece, stalls) for piece in _pieces(wall, wall + stood)]
+        stalled_pieces += [(*piece, stalls) for piece in _pieces(wall, wall + stood)]
         wall += stood
-    if after is not None and after.held_s is not None and after.began_ns:
-        begins = max(wall, after.held_s)
+    if next_run is not None and next_run.held_s is not None and next_run.began_ns:
+        begins = max(wall, next_run.held_s)
         stalls = not is_over
-        found += [(*piece, stalls) for piece in _pieces(begins, after.began_ns / SECOND)]
-    return found
+        stalled_pieces += [
+            (*piece, stalls) for piece in _pieces(begins, next_run.began_ns / SECOND)
+        ]
+    return stalled_pieces
 
 
 def _pieces(begins: float, ends: float) -> list[tuple[float, float]]:
     """Ten seconds each in the first hour, then five minutes, after a day an hour; cut where the
     clock shows a multiple of it."""
-    found = []
-    at = begins
-    while at < ends:
-        size = 10 if at < begins + 3600 else 300 if at < begins + 86_400 else 3600
+    pieces = []
+    piece_start = begins
+    while piece_start < ends:
+        size = 10 if piece_start < begins + 3600 else 300 if piece_start < begins + 86_400 else 3600
         limit = begins + {10: 3600, 300: 86_400}.get(size, math.inf)
-        cut = (at // size + 1) * size
+        cut = (piece_start // size + 1) * size
         if cut >= limit:  # the next longer piece begins where the last one of these did
             longer = {10: 300, 300: 3600}[size]
-            cut = (at // longer + 1) * longer
+            cut = (piece_start // longer + 1) * longer
         cut = min(cut, ends)
-        found.append(((at + cut) / 2, cut - at))
-        at = cut
-    return found
+        pieces.append(((piece_start + cut) / 2, cut - piece_start))
+        piece_start = cut
+    return pieces
 
 
 def _runs(log: Sequence[Segment]) -> list[_Run]:
@@ -134,9 +136,9 @@ def _runs(log: Sequence[Segment]) -> list[_Run]:
 
     One that made no step is forgotten once the same attempt is launched again.
     """
-    found: dict[int, list[_Run]] = {}
+    runs_by_attempt: dict[int, list[_Run]] = {}
     for segment in log:
-        runs = found.setdefault(segment.key.attempt, [_Run()])
+        runs = runs_by_attempt.setdefault(segment.key.attempt, [_Run()])
         offset = segment.clock.wall_ns - segment.clock.monotonic_ns
         for row in segment.tables.get(Kind.LIFECYCLE, ()):
             _enter(runs, row, offset)
@@ -146,9 +148,9 @@ def _runs(log: Sequence[Segment]) -> list[_Run]:
             reports.append((end + offset, end + runs[-1].offset_ns, seconds))
     return [
         run
-        for number in sorted(found)
-        for run in found[number]
-        if run.steps or run is found[number][-1]
+        for number in sorted(runs_by_attempt)
+        for run in runs_by_attempt[number]
+        if run.steps or run is runs_by_attempt[number][-1]
     ]
 
 

@@ -32,21 +32,26 @@ FEW = Limits(retained=40, more=10, incomplete=120, single=1 << 20)
 class Launched:
     """A job of tiny steps, whose host's clock is set now and then, and that is launched again.
 
-    `sets`, `again`, `late` and `stands` say how often: in each segment the clock is set, the
-    attempt ends and starts once more, a rank reports later than the other; nothing moves before an
-    attempt ends, or begins, and its devices were held before that.
+    `sets`, `restart_chance`, `late_chance` and `stands` say how often: in each segment the clock
+    is set, the attempt ends and starts once more, a rank reports later than the other; nothing
+    moves before an attempt ends, or begins, and its devices were held before that.
     """
 
     def __init__(
         self,
         seed: int,
         sets: float = 0.0,
-        again: float = 0.0,
-        late: float = 0.0,
+        restart_chance: float = 0.0,
+        late_chance: float = 0.0,
         stands: float = 0.0,
     ) -> None:
         self.random = np.random.default_rng(seed)
-        self.sets, self.again, self.late, self.stands = sets, again, late, stands
+        self.sets, self.restart_chance, self.late_chance, self.stands = (
+            sets,
+            restart_chance,
+            late_chance,
+            stands,
+        )
         self.now = self.set_s = 0.0
         self.sequence = 0
 
@@ -60,14 +65,14 @@ class Launched:
                 if self.random.random() < self.sets:
                     ahead = float(self.random.choice([3600.0, 40.0, -25.0, -900.0, 0.0]))
                     self.set_s = self.set_s + ahead if ahead else 0.0
-                if self.random.random() < self.again:
+                if self.random.random() < self.restart_chance:
                     yield from map(self.steps, [attempt] * len(behind), behind)
                     yield self.event(attempt, LifecycleEvent.FAILURE)
                     first, behind = int(self.random.integers(0, first + 1)), []
                     yield self.event(attempt, LifecycleEvent.START, first)
                 rows = self.rows(first, int(self.random.integers(1, most)))
                 first = int(rows["step"].max()) + 1
-                slow = (rows["rank"] == 1) & (self.random.random() < self.late)
+                slow = (rows["rank"] == 1) & (self.random.random() < self.late_chance)
                 if not slow.any():
                     yield from map(self.steps, [attempt] * len(behind), behind)
                     behind = []
@@ -83,12 +88,12 @@ class Launched:
         self.now += float(self.random.random() * 3) if self.random.random() < 0.1 else 0.0
         ends = self.now + np.cumsum(lengths)
         self.now = float(ends[-1])
-        found = np.zeros(count * WORLD, dtype=DTYPES[Kind.STEP])
-        found["step"] = np.repeat(np.arange(first, first + count), WORLD)
-        found["rank"] = np.tile(range(WORLD), count)
-        found["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS
-        found["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
-        return found
+        table = np.zeros(count * WORLD, dtype=DTYPES[Kind.STEP])
+        table["step"] = np.repeat(np.arange(first, first + count), WORLD)
+        table["rank"] = np.tile(range(WORLD), count)
+        table["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS
+        table["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
+        return table
 
     def steps(self, attempt: int, rows: Rows) -> Segment:
         return self.segment(attempt, {Kind.STEP: rows})
@@ -112,26 +117,26 @@ class Launched:
         return Segment(key, clock, tables)
 
 
-def assert_brute_force(found: Evaluated, log: Sequence[Segment]) -> None:
+def assert_brute_force(evaluation: Evaluated, log: Sequence[Segment]) -> None:
     """Each slice holds what the steps in it add, and the sums of all before it."""
     for name, expected in slices_of(log).items():
         starts, so_far = sorted(expected), [0.0, 0.0]
-        for part in found.running[name].line:
-            within = [each for each in starts if 0 <= each - part.start_s < part.seconds]
-            sums = [sum(expected[each][at] for each in within) for at in range(4)]
+        for part in evaluation.running[name].line:
+            within = [start for start in starts if 0 <= start - part.start_s < part.seconds]
+            sums = [sum(expected[start][column] for start in within) for column in range(4)]
             so_far = [so_far[0] + sums[0], so_far[1] + sums[1]]
             assert part[2:8] == pytest.approx((*sums, *so_far), abs=NEAR_S), (name, part)
-        total = [sum(each[at] for each in expected.values()) for at in range(2)]
+        total = [sum(row[column] for row in expected.values()) for column in range(2)]
         assert so_far == pytest.approx(total, abs=NEAR_S), name
 
 
-def looked_at(log: Sequence[Segment], found: Evaluated, often: int) -> None:
-    for at, segment in enumerate(log):
-        found.take(segment)
-        if at % often == 0:
-            found.look()
-            assert found.look() == [], "the same again is no news"
-    found.look()
+def looked_at(log: Sequence[Segment], evaluation: Evaluated, often: int) -> None:
+    for index, segment in enumerate(log):
+        evaluation.take(segment)
+        if index % often == 0:
+            evaluation.look()
+            assert evaluation.look() == [], "the same again is no news"
+    evaluation.look()
 
 
 @settings(max_examples=4, phases=QUICK)
@@ -139,11 +144,11 @@ def looked_at(log: Sequence[Segment], found: Evaluated, often: int) -> None:
 def test_a_clock_that_is_set_changes_no_sum(
     seed: int, attempts: int, often: int, steep: bool
 ) -> None:
-    found = Evaluated(FEW, STEEP if steep else LADDER)
+    evaluation = Evaluated(FEW, STEEP if steep else LADDER)
     log = list(Launched(seed, sets=0.1).segments(attempts, 30))
-    looked_at(log, found, often)
-    assert_brute_force(found, log)
-    assert found.held <= FEW.incomplete + FEW.retained + FEW.more + 20 * often
+    looked_at(log, evaluation, often)
+    assert_brute_force(evaluation, log)
+    assert evaluation.step_count <= FEW.incomplete + FEW.retained + FEW.more + 20 * often
 
 
 @settings(max_examples=4, phases=QUICK)
@@ -151,20 +156,20 @@ def test_a_clock_that_is_set_changes_no_sum(
 def test_what_was_done_before_an_attempt_is_launched_again_stays(
     seed: int, attempts: int, often: int
 ) -> None:
-    found = Evaluated(FEW)
-    log = list(Launched(seed, again=0.1).segments(attempts, 25))
-    looked_at(log, found, often)
-    assert_brute_force(found, log)
+    evaluation = Evaluated(FEW)
+    log = list(Launched(seed, restart_chance=0.1).segments(attempts, 25))
+    looked_at(log, evaluation, often)
+    assert_brute_force(evaluation, log)
 
 
 @settings(max_examples=12, phases=QUICK)
 @given(st.integers(0, 1 << 32), st.integers(1, 4), st.integers(1, 9), st.booleans())
 def test_time_in_no_step_is_lost(seed: int, attempts: int, often: int, sets: bool) -> None:
-    launched = Launched(seed, sets=0.1 * sets, again=0.3, late=0.1, stands=0.5)
+    launched = Launched(seed, sets=0.1 * sets, restart_chance=0.3, late_chance=0.1, stands=0.5)
     log = list(launched.segments(attempts, 8))
-    found = Evaluated(FEW, STEEP)
-    looked_at(log, found, often)
-    assert_brute_force(found, log)
+    evaluation = Evaluated(FEW, STEEP)
+    looked_at(log, evaluation, often)
+    assert_brute_force(evaluation, log)
 
 
 @settings(max_examples=4, phases=QUICK)
@@ -172,46 +177,48 @@ def test_time_in_no_step_is_lost(seed: int, attempts: int, often: int, sets: boo
 def test_a_snapshot_and_the_rest_of_the_log_make_the_same_slices(
     seed: int, often: int, cut: int, steep: bool
 ) -> None:
-    found = Evaluated(FEW, STEEP if steep else LADDER)
-    log = list(Launched(seed, sets=0.1, again=0.03, late=0.3).segments(2, 25))
+    evaluation = Evaluated(FEW, STEEP if steep else LADDER)
+    log = list(Launched(seed, sets=0.1, restart_chance=0.03, late_chance=0.3).segments(2, 25))
     saved = LiveJob(JOB), 0
-    for at, segment in enumerate(log):
-        found.take(segment)
-        if at % often == 0:
-            found.look()
-        if at % 13 == 0:
-            found.job.fold()
-            saved = put_together(taken_apart(found.job)), at + 1
-        if at % cut == cut - 1:
-            found.job = put_together(taken_apart(saved[0]))
-            for each in log[saved[1] : at + 1]:
-                found.take(each)
-            found.job.fold()
-            found.restore()
-    found.look()
-    assert_brute_force(found, log)
-    found.job = LiveJob(JOB)
+    for index, segment in enumerate(log):
+        evaluation.take(segment)
+        if index % often == 0:
+            evaluation.look()
+        if index % 13 == 0:
+            evaluation.job.fold()
+            saved = put_together(taken_apart(evaluation.job)), index + 1
+        if index % cut == cut - 1:
+            evaluation.job = put_together(taken_apart(saved[0]))
+            for missed in log[saved[1] : index + 1]:
+                evaluation.take(missed)
+            evaluation.job.fold()
+            evaluation.restore()
+    evaluation.look()
+    assert_brute_force(evaluation, log)
+    evaluation.job = LiveJob(JOB)
     for segment in log:
-        found.take(segment)
-    found.job.fold()
-    found.restore()
-    found.look()
-    assert_brute_force(found, log)
+        evaluation.take(segment)
+    evaluation.job.fold()
+    evaluation.restore()
+    evaluation.look()
+    assert_brute_force(evaluation, log)
 
 
 def test_slices_of_days_that_the_log_no_longer_holds_stay() -> None:
-    found = Evaluated(FEW)
+    evaluation = Evaluated(FEW)
     log = list(Launched(3).segments(1, 60))
-    looked_at(log, found, 5)
-    before = {name: list(each.line) for name, each in found.running.items()}
-    assert len(before["goodput"]) > 5
-    found.job = LiveJob(JOB)
+    looked_at(log, evaluation, 5)
+    earlier_lines = {name: list(sli_slices.line) for name, sli_slices in evaluation.running.items()}
+    assert len(earlier_lines["goodput"]) > 5
+    evaluation.job = LiveJob(JOB)
     for segment in (log[0], *log[30:]):
-        found.take(segment)
-    found.job.fold()
-    found.restore()
-    changed = {part.start_s for part in found.look()}
-    kept = [part.start_s for part in before["goodput"] if part.start_s not in changed]
-    assert kept[:3] == [part.start_s for part in before["goodput"]][:3]
-    for name, each in found.running.items():
-        assert [part.expected for part in each.line] == [part.expected for part in before[name]]
+        evaluation.take(segment)
+    evaluation.job.fold()
+    evaluation.restore()
+    changed = {part.start_s for part in evaluation.look()}
+    kept_starts = [part.start_s for part in earlier_lines["goodput"] if part.start_s not in changed]
+    assert kept_starts[:3] == [part.start_s for part in earlier_lines["goodput"]][:3]
+    for name, sli_slices in evaluation.running.items():
+        assert [part.expected for part in sli_slices.line] == [
+            part.expected for part in earlier_lines[name]
+        ]

@@ -21,10 +21,10 @@ def slo(target: str, days: float) -> Slo:
 
 def test_the_workbooks_own_figures() -> None:
     """Table 5-8: burn rates 14.4, 6 and 1 over 30 days."""
-    found = reachable(slo("0.999", 30))
-    assert [each.rate for each in found] == [Decimal("14.4"), Decimal(6), Decimal(1)]
-    assert all(each.can_fire for each in found)
-    assert found[0].bad_share == Decimal("0.0144")
+    thresholds = reachable(slo("0.999", 30))
+    assert [threshold.rate for threshold in thresholds] == [Decimal("14.4"), Decimal(6), Decimal(1)]
+    assert all(threshold.can_fire for threshold in thresholds)
+    assert thresholds[0].bad_share == Decimal("0.0144")
 
 
 def test_the_worked_example() -> None:
@@ -39,7 +39,10 @@ def test_a_rate_beyond_the_ceiling_can_never_fire(target: str, fires: bool) -> N
 
 
 def test_a_window_that_is_no_longer_than_the_alerts_asks_nothing() -> None:
-    assert [each.pair.long_seconds for each in reachable(slo("0.95", 1))] == [3600, 21_600]
+    assert [threshold.pair.long_seconds for threshold in reachable(slo("0.95", 1))] == [
+        3600,
+        21_600,
+    ]
     assert reachable(slo("0.95", 1 / 24)) == []
 
 
@@ -64,8 +67,8 @@ def line(minutes_ago: float, bad: dict[tuple[float, float], float]) -> tuple[Sli
         lost = sum(share for (first, last), share in bad.items() if first >= ago > last)
         all_of_it = 10.0 * DEVICES
         good, total = good + all_of_it * (1 - lost), total + all_of_it
-        kept = all_of_it * (1 - lost)
-        slices.append(Slice(BEGAN + number * 10, 1, kept, all_of_it, 4, 4, good, total))
+        good_s = all_of_it * (1 - lost)
+        slices.append(Slice(BEGAN + number * 10, 1, good_s, all_of_it, 4, 4, good, total))
     return SliceLine(slices), float(BEGAN + count * 10 - 1)
 
 
@@ -88,9 +91,9 @@ def test_who_is_asked_for(
     minutes: float, bad: dict[tuple[float, float], float], severities: list[str]
 ) -> None:
     slices, now = line(minutes, bad)
-    found = burning(slo("0.95", 28), slices, now)
-    assert sorted({each.pair.severity for each in found}) == severities
-    assert all(each.rate >= each.limit for each in found)
+    alerts = burning(slo("0.95", 28), slices, now)
+    assert sorted({alert.pair.severity for alert in alerts}) == severities
+    assert all(alert.rate >= alert.limit for alert in alerts)
 
 
 def test_planned_time_burns_nothing() -> None:
@@ -100,4 +103,4 @@ def test_planned_time_burns_nothing() -> None:
 
 def test_what_cannot_be_reached_is_not_asked_for() -> None:
     slices, now = line(5000, {(5000, 0): 1.0})
-    assert {each.pair.severity for each in burning(slo("0.5", 28), slices, now)} == {"ticket"}
+    assert {alert.pair.severity for alert in burning(slo("0.5", 28), slices, now)} == {"ticket"}

@@ -47,19 +47,19 @@ class Run:
             start = lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD, self.now)
             events = [start, lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), first, self.now)]
             if self.timed:
-                events.append(timing_rows(range(WORLD), at=self.now))
+                events.append(timing_rows(range(WORLD), time_s=self.now))
             yield self.segment(attempt, {Kind.LIFECYCLE: np.concatenate(events)})
             last = first + int(self.random.integers(1, most))
-            late: list[Segment] = []
+            delayed: list[Segment] = []
             for begin in range(first, last, 7):
-                yield from late
-                late = list(self.some(attempt, range(begin, min(begin + 7, last))))
-                if late:
-                    yield late.pop(0)
-            yield from late
+                yield from delayed
+                delayed = list(self.part_segments(attempt, range(begin, min(begin + 7, last))))
+                if delayed:
+                    yield delayed.pop(0)
+            yield from delayed
             first = int(self.random.integers(0, last))
 
-    def some(self, attempt: int, steps: range) -> Iterator[Segment]:
+    def part_segments(self, attempt: int, steps: range) -> Iterator[Segment]:
         """Now and then nobody reports a step, or a rank does so later than the others."""
         lengths = self.random.random(len(steps)) * self.random.choice([0.5, 2.0, 9.0])
         ends = self.now + np.cumsum(lengths)
@@ -73,11 +73,11 @@ class Run:
         host["eval_ns"][(host["step"] % 5 == 4) & (host["rank"] == 0)] = 3 * NANOSECONDS
         host["duration_ns"][(host["step"] % 5 == 0) & (host["rank"] == 1)] += 3 * NANOSECONDS
         host["tokens"], host["loss"] = 10, self.random.random(len(host))
-        host = host[~np.isin(host["step"], [each for each in steps if self.random.random() < 0.03])]
-        late = (host["rank"] == 1) & (self.random.random() < 0.2)
-        yield self.segment(attempt, self.tables(host[~late]))
-        if late.any():
-            yield self.segment(attempt, self.tables(host[late]))
+        host = host[~np.isin(host["step"], [step for step in steps if self.random.random() < 0.03])]
+        late_rows = (host["rank"] == 1) & (self.random.random() < 0.2)
+        yield self.segment(attempt, self.tables(host[~late_rows]))
+        if late_rows.any():
+            yield self.segment(attempt, self.tables(host[late_rows]))
 
     def tables(self, host: Rows) -> dict[Kind, Rows]:
         if not self.timed or self.random.random() < 0.1:
@@ -108,14 +108,14 @@ class Evaluated:
 
     def look(self) -> list[Slice]:
         self.job.fold()
-        attempts, found = attempt_steps(self.job), []
+        attempts, changed_slices = attempt_steps(self.job), []
         tails = standing(self.job, attempts)
-        for each in self.running.values():
-            changed = each.changed(attempts, tails)
-            each.accept(changed, each.coarser(changed, self.ladder))
-            found += changed
+        for running in self.running.values():
+            changed = running.changed(attempts, tails)
+            running.accept(changed, running.coarser(changed, self.ladder))
+            changed_slices += changed
         close_old(self.job, list(self.running.values()), attempts, self.limits)
-        return found
+        return changed_slices
 
     def restart(self) -> None:
         """From the state as it is saved, and the slices as they are stored."""
@@ -128,35 +128,35 @@ class Evaluated:
             self.running[name] = RunningSlices(sli, stored)
 
     @property
-    def held(self) -> int:
-        return sum(len(each.step_history.rows) for each, _ in self.job.runs().values())
+    def step_count(self) -> int:
+        return sum(len(run.step_history.rows) for run, _ in self.job.runs().values())
 
     @property
     def dropped(self) -> int:
-        return sum(each.step_history.dropped.count for each, _ in self.job.runs().values())
+        return sum(run.step_history.dropped.count for run, _ in self.job.runs().values())
 
 
 def brute(job: LiveJob) -> dict[str, list[Slice]]:
     """The slices of all steps at once, of a job that holds them."""
     job.fold()
-    known = attempt_steps(job)
-    tails = standing(job, known).values()
+    steps_by_attempt = attempt_steps(job)
+    tails = standing(job, steps_by_attempt).values()
     return {
         name: summed(
             [
-                *(Shares.from_steps(sli, each) for each in known.values()),
-                *(Shares.of_standing(counted_tails(sli, each)) for each in tails),
+                *(Shares.from_steps(sli, steps) for steps in steps_by_attempt.values()),
+                *(Shares.of_standing(counted_tails(sli, tail)) for tail in tails),
             ]
         )
         for name, sli in SLIS.items()
     }
 
 
-def assert_same(found: Evaluated, whole: LiveJob) -> None:
+def assert_same(evaluation: Evaluated, reference: LiveJob) -> None:
     """Each slice is the sum of those within it."""
-    for name, every in brute(whole).items():
+    for name, every in brute(reference).items():
         expected = SliceLine(every)
-        for part in found.running[name].line:
+        for part in evaluation.running[name].line:
             within = [
                 e for e in expected.since(part.start_s) if e.start_s < part.start_s + part.seconds
             ]
@@ -165,7 +165,7 @@ def assert_same(found: Evaluated, whole: LiveJob) -> None:
             assert last is not None
             assert part[2:6] == pytest.approx(tuple(sums), abs=1e-6), (name, part)
             assert part[6:8] == pytest.approx(last[6:8], abs=1e-6), (name, part)
-        last = found.running[name].line.last
+        last = evaluation.running[name].line.last
         assert last is not None
         assert last[6:8] == pytest.approx(every[-1][6:8], abs=1e-6)
 
@@ -175,136 +175,141 @@ def assert_same(found: Evaluated, whole: LiveJob) -> None:
 def test_figures_are_those_of_all_steps_whatever_was_dropped(
     seed: int, attempts: int, often: int
 ) -> None:
-    found, whole = Evaluated(FEW, STEEP), LiveJob(JOB)
+    evaluation, reference = Evaluated(FEW, STEEP), LiveJob(JOB)
     restarts = np.random.default_rng(seed).random(10_000) < 0.02
-    saved = put_together(taken_apart(found.job)), 0
+    saved = put_together(taken_apart(evaluation.job)), 0
     log = list(Run(seed).segments(attempts))
-    for at, segment in enumerate(log):
-        found.take(segment)
-        whole.append(segment, Received(float(EPOCH), 0.0))
-        if at % often == 0:
-            found.look()
-            assert found.look() == [], "the same again is no news"
-        if restarts[2 * at]:
-            found.job.fold()
-            found.restart()
-        if restarts[2 * at + 1]:  # from what was saved before, and the log behind it
-            found.job, after = put_together(taken_apart(saved[0])), saved[1]
-            for each in log[after : at + 1]:
-                found.take(each)
-            found.job.fold()
-            found.restore()
-        if at % 31 == 0:
-            found.job.fold()
-            saved = put_together(taken_apart(found.job)), at + 1
-    found.look()
-    assert_same(found, whole)
-    found.job = LiveJob(JOB)  # no snapshot can be read: all of the log, beside the slices
+    for index, segment in enumerate(log):
+        evaluation.take(segment)
+        reference.append(segment, Received(float(EPOCH), 0.0))
+        if index % often == 0:
+            evaluation.look()
+            assert evaluation.look() == [], "the same again is no news"
+        if restarts[2 * index]:
+            evaluation.job.fold()
+            evaluation.restart()
+        if restarts[2 * index + 1]:  # from what was saved before, and the log behind it
+            evaluation.job, first_missed = put_together(taken_apart(saved[0])), saved[1]
+            for missed in log[first_missed : index + 1]:
+                evaluation.take(missed)
+            evaluation.job.fold()
+            evaluation.restore()
+        if index % 31 == 0:
+            evaluation.job.fold()
+            saved = put_together(taken_apart(evaluation.job)), index + 1
+    evaluation.look()
+    assert_same(evaluation, reference)
+    evaluation.job = LiveJob(JOB)  # no snapshot can be read: all of the log, beside the slices
     for segment in log:
-        found.take(segment)
-    found.job.fold()
-    found.restore()
-    found.look()
-    assert_same(found, whole)
+        evaluation.take(segment)
+    evaluation.job.fold()
+    evaluation.restore()
+    evaluation.look()
+    assert_same(evaluation, reference)
 
 
 def steps_of(attempt: int, steps: range, began: float, resumed: int | None = None) -> list[Segment]:
     """Steps of a second each, ten to a segment, on all ranks."""
-    run, made = Run(0, timed=0.0), []
+    run, segments = Run(0, timed=0.0), []
     run.sequence = 1000 * attempt
     if resumed is not None:
         events = [
             lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD, began),
             lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), resumed, began),
         ]
-        made.append(run.segment(attempt, {Kind.LIFECYCLE: np.concatenate(events)}))
+        segments.append(run.segment(attempt, {Kind.LIFECYCLE: np.concatenate(events)}))
     for first in range(steps.start, steps.stop, 10):
         numbers = range(first, min(first + 10, steps.stop))
         rows = step_rows(numbers, range(WORLD), 1.0, began=began - steps.start)
-        made.append(run.segment(attempt, {Kind.STEP: rows}))
-    return made
+        segments.append(run.segment(attempt, {Kind.STEP: rows}))
+    return segments
 
 
-def taken(found: Evaluated, segments: list[Segment]) -> list[Slice]:
+def ingest(evaluation: Evaluated, segments: list[Segment]) -> list[Slice]:
     changed = []
     for segment in segments:
-        found.take(segment)
-        changed += found.look()
+        evaluation.take(segment)
+        changed += evaluation.look()
     return changed
 
 
 def test_a_history_holds_few_steps_however_long_the_attempt_is() -> None:
-    found, most = Evaluated(FEW), 0
+    evaluation, most = Evaluated(FEW), 0
     for segment in steps_of(0, range(600), 0.0, resumed=0):
-        taken(found, [segment])
-        most = max(most, found.held)
+        ingest(evaluation, [segment])
+        most = max(most, evaluation.step_count)
     assert most <= FEW.retained + FEW.more + 20, "those of a slice go together"
-    history = found.job.current.step_history
+    history = evaluation.job.current.step_history
     assert (history.first, len(history), history.complete_until(WORLD)) == (0, 600, 599)
     assert history.dropped.count == 600 - len(history.rows)
 
 
 def test_a_resume_before_dropped_steps_turns_their_work_bad_once() -> None:
-    found = Evaluated(FEW)
-    taken(found, steps_of(0, range(300), 0.0, resumed=0))
-    before = {part.start_s: part for part in found.running["goodput"].line}
-    changed = taken(found, steps_of(1, range(55, 60), 400.0, resumed=55))
-    redone = {part.start_s: part for part in found.running["goodput"].line}
-    assert [part.start_s for part in changed if part in before.values()] == []
-    lost = {start - EPOCH: before[start].good - redone[start].good for start in before}
+    evaluation = Evaluated(FEW)
+    ingest(evaluation, steps_of(0, range(300), 0.0, resumed=0))
+    earlier = {part.start_s: part for part in evaluation.running["goodput"].line}
+    changed = ingest(evaluation, steps_of(1, range(55, 60), 400.0, resumed=55))
+    redone = {part.start_s: part for part in evaluation.running["goodput"].line}
+    assert [part.start_s for part in changed if part in earlier.values()] == []
+    lost = {start - EPOCH: earlier[start].good - redone[start].good for start in earlier}
     assert lost[40] == 0 and lost[60] == pytest.approx(20.0)
     assert lost[50] == pytest.approx(8.0), "steps 49 to 54 end in it and stay"
-    assert redone[EPOCH + 40].version == before[EPOCH + 40].version
-    assert redone[EPOCH + 50].version == before[EPOCH + 50].version + 1
-    found.restart()
-    assert found.look() == [], "what is redone was stored"
+    assert redone[EPOCH + 40].version == earlier[EPOCH + 40].version
+    assert redone[EPOCH + 50].version == earlier[EPOCH + 50].version + 1
+    evaluation.restart()
+    assert evaluation.look() == [], "what is redone was stored"
 
 
 def test_a_resume_before_the_oldest_steps_counts_their_slice_as_redone() -> None:
-    found = Evaluated(FEW._replace(single=50))
-    taken(found, steps_of(0, range(300), 0.0, resumed=0))
-    before = {part.start_s: part.good for part in found.running["goodput"].line}
-    taken(found, steps_of(1, range(55, 60), 400.0, resumed=55))
-    after = {part.start_s: part.good for part in found.running["goodput"].line}
-    assert after[EPOCH + 40] == before[EPOCH + 40]
-    assert after[EPOCH + 50] == pytest.approx(0.0), "more than was lost, and no more than a slice"
+    evaluation = Evaluated(FEW._replace(single=50))
+    ingest(evaluation, steps_of(0, range(300), 0.0, resumed=0))
+    earlier = {part.start_s: part.good for part in evaluation.running["goodput"].line}
+    ingest(evaluation, steps_of(1, range(55, 60), 400.0, resumed=55))
+    later = {part.start_s: part.good for part in evaluation.running["goodput"].line}
+    assert later[EPOCH + 40] == earlier[EPOCH + 40]
+    assert later[EPOCH + 50] == pytest.approx(0.0), "more than was lost, and no more than a slice"
 
 
 def test_rows_of_dropped_steps_are_counted_and_change_nothing() -> None:
-    found = Evaluated(FEW)
-    taken(found, steps_of(0, range(300), 0.0, resumed=0))
-    late = step_rows(range(3), [0], 1.0)
-    history, refused = found.job.current.step_history, found.job.current.refused_records
-    assert taken(found, [Run(0).segment(0, {Kind.STEP: late})]) == []
+    evaluation = Evaluated(FEW)
+    ingest(evaluation, steps_of(0, range(300), 0.0, resumed=0))
+    late_rows = step_rows(range(3), [0], 1.0)
+    history, refused = evaluation.job.current.step_history, evaluation.job.current.refused_records
+    assert ingest(evaluation, [Run(0).segment(0, {Kind.STEP: late_rows})]) == []
     assert history.dropped.late_rows == 3
-    assert found.job.current.refused_records == refused + 3
+    assert evaluation.job.current.refused_records == refused + 3
 
 
 def test_a_clock_set_back_keeps_steps_until_their_slices_are_over() -> None:
-    found, whole = Evaluated(FEW), Evaluated(Limits())
+    limited, unlimited = Evaluated(FEW), Evaluated(Limits())
     segments = steps_of(0, range(300), 0.0, resumed=0)
     segments += steps_of(0, range(300, 600), 288.0)
-    for each in (found, whole):
-        taken(each, segments)
-    assert found.dropped > 500
-    assert_same(found, whole.job)
+    for evaluation in (limited, unlimited):
+        ingest(evaluation, segments)
+    assert limited.dropped > 500
+    assert_same(limited, unlimited.job)
 
 
 def test_a_clock_set_back_by_more_than_is_held_puts_steps_in_the_first_open_slice() -> None:
-    found, whole = Evaluated(FEW), Evaluated(Limits())
+    limited, unlimited = Evaluated(FEW), Evaluated(Limits())
     segments = steps_of(0, range(300), 0.0, resumed=0)
     segments += steps_of(0, range(300, 600), 230.0)
-    for each in (found, whole):
-        taken(each, segments)
+    for evaluation in (limited, unlimited):
+        ingest(evaluation, segments)
     for name in SLIS:
-        one, other = found.running[name].line.last, whole.running[name].line.last
-        assert one is not None and other is not None
-        assert one[6:] == pytest.approx(other[6:]), "nothing is lost, and nothing counts twice"
+        limited_last, unlimited_last = (
+            limited.running[name].line.last,
+            unlimited.running[name].line.last,
+        )
+        assert limited_last is not None and unlimited_last is not None
+        assert limited_last[6:] == pytest.approx(unlimited_last[6:]), (
+            "nothing is lost, and nothing counts twice"
+        )
 
 
 def test_an_end_in_the_far_future_does_not_fill_the_history() -> None:
-    found = Evaluated(FEW)
+    evaluation = Evaluated(FEW)
     segments = steps_of(0, range(600), 0.0, resumed=0)
     segments[5].tables[Kind.STEP]["time_ns"] += np.uint64(10**18)
-    taken(found, segments)
-    assert found.held < FEW.retained + 3 * FEW.incomplete
+    ingest(evaluation, segments)
+    assert evaluation.step_count < FEW.retained + 3 * FEW.incomplete

@@ -8,7 +8,7 @@ import pytest
 from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.signals.records import DTYPES, UNKNOWN, Activity, Kind
 from tests.collector.made import segment, state_rows, step_rows
-from tests.collector.slo.test_run_slis import RANKS, WORLD, of
+from tests.collector.slo.test_run_slis import RANKS, WORLD, read_slis
 
 NAN = float("nan")
 
@@ -24,18 +24,18 @@ def readings(devices: list[tuple[Activity, float, float, int]]) -> dict[str, Rea
         row["tensor_active_ratio"], row["mig"] = tensor, divided
     steps = step_rows(range(20), RANKS)
     tables = {Kind.STEP: steps, Kind.RANK_STATE: state_rows(RANKS, WORLD, 4.0, 19)}
-    return of([segment(1, {**tables, Kind.DEVICE: rows} if devices else tables)], 5.0)
+    return read_slis([segment(1, {**tables, Kind.DEVICE: rows} if devices else tables)], 5.0)
 
 
 def test_tensor_activity_stands_beside_how_busy_they_are() -> None:
-    found = readings(
+    by_name = readings(
         [
             (Activity.GPM, 1.0, 0.2, 0),
             (Activity.DCGM, 0.9, 0.4, 0),
             (Activity.NOT_SUPPORTED, 0.8, NAN, 0),
         ]
     )
-    busy, tensor = found["device-busy"], found["tensor-activity"]
+    busy, tensor = by_name["device-busy"], by_name["tensor-activity"]
     assert busy.value == pytest.approx(0.9)
     assert tensor.value == pytest.approx(0.3)
     assert busy.detail == "least busy 80%; tensor cores 30%"
@@ -75,7 +75,7 @@ def test_tensor_activity_stands_beside_how_busy_they_are() -> None:
 def test_what_is_unknown_says_why(
     devices: list[tuple[Activity, float, float, int]], busy: str, tensor: str
 ) -> None:
-    found = readings(devices)
-    assert (found["device-busy"].unknown, found["tensor-activity"].unknown) == (busy, tensor)
+    by_name = readings(devices)
+    assert (by_name["device-busy"].unknown, by_name["tensor-activity"].unknown) == (busy, tensor)
     if not busy:
-        assert found["device-busy"].detail == "least busy 50%; tensor cores unknown"
+        assert by_name["device-busy"].detail == "least busy 50%; tensor cores unknown"

@@ -57,25 +57,25 @@ WINDOWS = st.one_of(
 
 
 def history_of(parts: list[tuple[int, int, float, int]]) -> list[Slice]:
-    found, start, good, total = [], BEGAN, 0.0, 0.0
+    slices, start, good, total = [], BEGAN, 0.0, 0.0
     for gap, milliseconds, share, came in parts:
         start += gap * SLICE_SECONDS
         all_of_it = milliseconds / 1000
-        kept = round(all_of_it * share, 3)
-        good, total = good + kept, total + all_of_it
-        found.append(Slice(start, 1, kept, all_of_it, came, 4, good, total))
+        good_s = round(all_of_it * share, 3)
+        good, total = good + good_s, total + all_of_it
+        slices.append(Slice(start, 1, good_s, all_of_it, came, 4, good, total))
         start += SLICE_SECONDS
-    return found
+    return slices
 
 
 def apart(spans: list[tuple[int, int]]) -> list[tuple[float, float]]:
     """Spans of planned work, in rising order and not touching."""
-    found: list[tuple[float, float]] = []
+    merged_spans: list[tuple[float, float]] = []
     for first, length in sorted(spans):
         begins = BEGAN + first
-        if not found or begins > found[-1][1]:
-            found.append((begins, begins + length))
-    return found
+        if not merged_spans or begins > merged_spans[-1][1]:
+            merged_spans.append((begins, begins + length))
+    return merged_spans
 
 
 def brute(
@@ -105,16 +105,18 @@ def test_any_history_is_as_counting_finds(
     slices, without = history_of(parts), apart(spans)
     now = float(slices[-1].start_s + later)
     slo = Slo("one", "", "goodput", Decimal(target), window)
-    found = evaluate_slo(slo, SliceLine(slices), now, (), without)
+    slo_status = evaluate_slo(slo, SliceLine(slices), now, (), without)
     begins = window.begins(now, float(slices[0].start_s))
     good, total, observed, expected = brute(slices, begins, now, without)
     if not total:
-        assert found.state is SloState.UNKNOWN and found.ratio is None and found.reason
+        assert (
+            slo_status.state is SloState.UNKNOWN and slo_status.ratio is None and slo_status.reason
+        )
         return
     bad, allowed = total - good, (1 - Fraction(Decimal(target))) * total
-    assert found.ratio is not None and found.lost_seconds is not None
-    assert Fraction(found.lost_seconds) == bad
-    assert abs(Fraction(found.ratio) - good / total) < Fraction(1, 10**20)
+    assert slo_status.ratio is not None and slo_status.lost_seconds is not None
+    assert Fraction(slo_status.lost_seconds) == bad
+    assert abs(Fraction(slo_status.ratio) - good / total) < Fraction(1, 10**20)
     short = brute(slices, now - SHORT_WINDOW_SECONDS, now, without)
     coverage = Fraction(observed, expected) if expected else None
     if short[3]:
@@ -122,8 +124,8 @@ def test_any_history_is_as_counting_finds(
     burn = None
     if short[1]:
         burn = (1 - short[0] / short[1]) / (1 - Fraction(Decimal(target)))
-        assert found.burn_rate is not None
-        assert abs(Fraction(found.burn_rate) - burn) < Fraction(1, 10**20)
+        assert slo_status.burn_rate is not None
+        assert abs(Fraction(slo_status.burn_rate) - burn) < Fraction(1, 10**20)
     if coverage is None or coverage < Fraction(COVERAGE_FLOOR):
         expected_state = SloState.FROZEN
     elif now - max(begins, float(slices[0].start_s)) < min(LEAST_SECONDS, shortest_seconds(window)):
@@ -133,7 +135,7 @@ def test_any_history_is_as_counting_finds(
         expected_state = SloState.EXHAUSTED
     else:
         expected_state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
-    assert found.state is expected_state
+    assert slo_status.state is expected_state
 
 
 @settings(max_examples=300, deadline=None)
@@ -155,9 +157,9 @@ def test_slices_of_time_are_as_counting_finds(
 ) -> None:
     slices, without = history_of(parts), apart(spans)
     now = float(slices[-1].start_s + later)
-    asked = TimeSlices(Decimal(share), length)
-    slo = Slo("one", "", "goodput", Decimal("0.9"), window, time_slices=asked)
-    found = evaluate_slo(slo, SliceLine(slices), now, (), without)
+    time_slices = TimeSlices(Decimal(share), length)
+    slo = Slo("one", "", "goodput", Decimal("0.9"), window, time_slices=time_slices)
+    slo_status = evaluate_slo(slo, SliceLine(slices), now, (), without)
     begins = window.begins(now, float(slices[0].start_s))
     good = total = Fraction(0)
     observed = expected = 0
@@ -165,38 +167,38 @@ def test_slices_of_time_are_as_counting_finds(
     while start + length <= now:
         inside = [part for part in slices if start <= part.start_s < start + length]
         # The second that a slice starts in is the last one that is asked for.
-        at = brute(inside, start, math.inf, without)
-        observed, expected = observed + at[2], expected + at[3]
-        if at[2] >= COVERAGE_FLOOR * at[3]:
-            good += at[1] if at[0] >= Fraction(share) * at[1] else 0
-            total += at[1]
+        slice_sums = brute(inside, start, math.inf, without)
+        observed, expected = observed + slice_sums[2], expected + slice_sums[3]
+        if slice_sums[2] >= COVERAGE_FLOOR * slice_sums[3]:
+            good += slice_sums[1] if slice_sums[0] >= Fraction(share) * slice_sums[1] else 0
+            total += slice_sums[1]
         start += length
     if not total:
-        assert found.state is SloState.UNKNOWN and found.ratio is None
+        assert slo_status.state is SloState.UNKNOWN and slo_status.ratio is None
         return
-    assert found.ratio is not None and found.lost_seconds is not None
-    assert Fraction(found.lost_seconds) == total - good
-    assert Fraction(found.allowed_seconds or 0) == total * Fraction(1, 10)
-    assert abs(Fraction(found.ratio) - good / total) < Fraction(1, 10**20)
+    assert slo_status.ratio is not None and slo_status.lost_seconds is not None
+    assert Fraction(slo_status.lost_seconds) == total - good
+    assert Fraction(slo_status.allowed_seconds or 0) == total * Fraction(1, 10)
+    assert abs(Fraction(slo_status.ratio) - good / total) < Fraction(1, 10**20)
 
 
 def test_a_slice_of_time_counts_once_it_is_over() -> None:
     """Five minutes of which the first ten seconds are bad: half way they would be spoilt, at their
     end they are good; and one with a tenth of its records is neither."""
     parts: list[tuple[int, int, float, int]] = [(0, 40_000, 0.0, 4)] + [(0, 40_000, 1.0, 4)] * 59
-    asked = TimeSlices(Decimal("0.9"), 300)
-    slo = Slo("one", "", "goodput", Decimal("0.9"), RollingWindow(600), time_slices=asked)
+    time_slices = TimeSlices(Decimal("0.9"), 300)
+    slo = Slo("one", "", "goodput", Decimal("0.9"), RollingWindow(600), time_slices=time_slices)
     slices = history_of(parts)
     assert evaluate_slo(slo, SliceLine(slices[:10]), BEGAN + 100.0).state is SloState.UNKNOWN
-    found = evaluate_slo(slo, SliceLine(slices), BEGAN + 600.0)
-    assert found.state is SloState.OK and found.ratio == 1
+    slo_status = evaluate_slo(slo, SliceLine(slices), BEGAN + 600.0)
+    assert slo_status.state is SloState.OK and slo_status.ratio == 1
     silent = history_of([*parts[:30], *[(0, 40_000, 0.0, 0)] * 30])
-    found = evaluate_slo(slo, SliceLine(silent), BEGAN + 600.0)
-    assert found.state is SloState.FROZEN and found.ratio == 1
+    slo_status = evaluate_slo(slo, SliceLine(silent), BEGAN + 600.0)
+    assert slo_status.state is SloState.FROZEN and slo_status.ratio == 1
     # A long good time does not make up for the newest slice of which nothing is known.
     long = history_of([*parts[30:] * 20, *[(0, 40_000, 0.0, 0)] * 30])
-    found = evaluate_slo(slo, SliceLine(long), float(long[-1].start_s + 10))
-    assert found.coverage == 0 and found.state is SloState.FROZEN
+    slo_status = evaluate_slo(slo, SliceLine(long), float(long[-1].start_s + 10))
+    assert slo_status.coverage == 0 and slo_status.state is SloState.FROZEN
 
 
 def test_planned_work_counts_for_nothing() -> None:
@@ -205,9 +207,9 @@ def test_planned_work_counts_for_nothing() -> None:
     now = float(slices[-1].start_s + 5)
     assert evaluate_slo(slo, SliceLine(slices), now).state is SloState.EXHAUSTED
     planned = [(float(slices[100].start_s), now + 60.0)]
-    found = evaluate_slo(slo, SliceLine(slices), now, (), planned)
-    assert found.ratio == 1
-    assert found.lost_seconds == 0
+    slo_status = evaluate_slo(slo, SliceLine(slices), now, (), planned)
+    assert slo_status.ratio == 1
+    assert slo_status.lost_seconds == 0
 
 
 def limited(op: str, value: str) -> Slo:
@@ -230,11 +232,11 @@ def limited(op: str, value: str) -> Slo:
 def test_a_limit_is_missed_only_where_no_chance_explains_it(
     slo: Slo, reading: Reading, state: SloState
 ) -> None:
-    found = evaluate_limit(slo, reading)
-    assert found.state is state
-    assert bool(found.reason) == (state in (SloState.UNKNOWN, SloState.TOO_EARLY))
-    assert (found.ratio is None) == math.isnan(reading.value)
-    assert found.budget_remaining is None, "a limit has no budget"
+    slo_status = evaluate_limit(slo, reading)
+    assert slo_status.state is state
+    assert bool(slo_status.reason) == (state in (SloState.UNKNOWN, SloState.TOO_EARLY))
+    assert (slo_status.ratio is None) == math.isnan(reading.value)
+    assert slo_status.budget_remaining is None, "a limit has no budget"
 
 
 def test_a_revision_changes_with_what_is_asked_for_and_not_with_its_name() -> None:
@@ -257,7 +259,9 @@ def test_an_average_of_ratios_would_have_said_fine() -> None:
             Slice(BEGAN + number * 3600, 1, seconds * share, seconds, 4, 4, good, total, 3600)
         )
     slo = Slo("one", "", "goodput", Decimal("0.9"), RunWindow())
-    found = evaluate_slo(slo, SliceLine(parts), BEGAN + 10 * 3600 - 1.0)
+    slo_status = evaluate_slo(slo, SliceLine(parts), BEGAN + 10 * 3600 - 1.0)
     assert sum(ratios) / len(ratios) > 0.9
-    assert found.state is SloState.EXHAUSTED
-    assert found.ratio is not None and float(found.ratio) == pytest.approx(0.108, abs=1e-3)
+    assert slo_status.state is SloState.EXHAUSTED
+    assert slo_status.ratio is not None and float(slo_status.ratio) == pytest.approx(
+        0.108, abs=1e-3
+    )

@@ -41,7 +41,7 @@ GOODPUT = Slo("goodput", "Goodput", "goodput", Decimal("0.9"), RollingWindow(360
 RATES = RateCard("USD", (Rate(date(2020, 1, 1), 3600.0),))
 
 
-def asked(*slos: Slo, planned: tuple[Planned, ...] = ()) -> Objectives:
+def objectives_of(*slos: Slo, planned: tuple[Planned, ...] = ()) -> Objectives:
     """These SLOs, for jobs of every class."""
     return Objectives({slo.name: slo for slo in slos}, planned=planned, rates=RATES)
 
@@ -49,23 +49,23 @@ def asked(*slos: Slo, planned: tuple[Planned, ...] = ()) -> Objectives:
 def test_a_kill_at_step_30_with_a_save_at_20_turns_steps_bad_backwards(tmp_path: Path) -> None:
     """All of it through one collector: the first attempt is good until the second resumes."""
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(7.6)
-    service = Service(store, clock, objectives=asked(GOODPUT))
+    service = Service(store, clock, objectives=objectives_of(GOODPUT))
     service.receive(body(KILLED[:33]))
     service.evaluate()
 
-    def found() -> dict[str, Any]:
+    def shown_slo() -> dict[str, Any]:
         answer = service.job(JOB)
         assert answer is not None
-        found: dict[str, Any] = job_slos(*answer, service.now())["slos"][0]
-        return found
+        document: dict[str, Any] = job_slos(*answer, service.now())["slos"][0]
+        return document
 
-    before, account = found(), store.account_days(0, 1 << 40, JOB)[0].document
-    assert before["audit"] == [] and "redone-after-restart" not in account
+    earlier, account = shown_slo(), store.account_days(0, 1 << 40, JOB)[0].document
+    assert earlier["audit"] == [] and "redone-after-restart" not in account
     clock.advance(21.4 - 7.6)
     service.receive(body(KILLED[33:]))
     service.evaluate()
-    after, account = found(), store.account_days(0, 1 << 40, JOB)[0].document
-    (amended,) = after["audit"]
+    later, account = shown_slo(), store.account_days(0, 1 << 40, JOB)[0].document
+    (amended,) = later["audit"]
     assert amended["what"] == "amended" and "steps 20 to 30 of run 0" in amended["text"]
     # Steps 20 to 30 of 0.2 s ended at 5.2 to 7.2 s of the run.
     assert amended["from"] - EPOCH == pytest.approx(5.0, abs=0.01)
@@ -73,12 +73,12 @@ def test_a_kill_at_step_30_with_a_save_at_20_turns_steps_bad_backwards(tmp_path:
     assert account["redone-after-restart"] == pytest.approx(4 * 11 * 0.2 * 1e6, rel=0.01)
     # By hand: start-up of a second, steps 0 to 19 kept, 20 to 30 not, then 41 steps after another
     # second of start-up; for 4.8 s between the attempts the devices were held for nothing.
-    assert after["ratio"] == pytest.approx((20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01)
-    assert before["ratio"] == pytest.approx(31 * 0.2 / 7.2, abs=0.01)
-    lost = after["lost_device_seconds"]
+    assert later["ratio"] == pytest.approx((20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01)
+    assert earlier["ratio"] == pytest.approx(31 * 0.2 / 7.2, abs=0.01)
+    lost = later["lost_device_seconds"]
     assert lost == pytest.approx(4 * (21.2 - 61 * 0.2), abs=0.2)
     allocated = sum(value for name, value in account.items() if name in CAUSES) / 1e6
-    assert allocated == pytest.approx(after["allowed_device_seconds"] / 0.1, abs=0.01)
+    assert allocated == pytest.approx(later["allowed_device_seconds"] / 0.1, abs=0.01)
     store.close()
 
 
@@ -86,24 +86,27 @@ def test_a_document_that_changes_begins_a_generation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(13.0)
-    service = Service(store, clock, objectives=asked(GOODPUT))
+    service = Service(store, clock, objectives=objectives_of(GOODPUT))
     service.receive(body(run_segments(60)))
     for target in ("0.9", "0.9", "0.95", "0.9"):
-        service.ask_for(asked(GOODPUT._replace(target=Decimal(target))))
+        service.ask_for(objectives_of(GOODPUT._replace(target=Decimal(target))))
         clock.advance(1.0)
         service.evaluate()
-    numbers = [(each.number, each.document["asked"]) for each in store.generations("goodput")]
+    numbers = [
+        (generation.number, generation.document["asked"])
+        for generation in store.generations("goodput")
+    ]
     assert numbers == [
         (1, "at least 90% good"),
         (2, "at least 95% good"),
         (3, "at least 90% good"),
     ]
-    moments = [each.since_s for each in store.generations("goodput")]
+    moments = [generation.since_s for generation in store.generations("goodput")]
     assert moments == sorted(moments)
-    again = Service(store, clock, objectives=asked(GOODPUT))
-    again.evaluate()
+    restarted = Service(store, clock, objectives=objectives_of(GOODPUT))
+    restarted.evaluate()
     assert len(store.generations("goodput")) == 3, "a restart changes nothing"
-    answer = again.job(JOB)
+    answer = restarted.job(JOB)
     assert answer is not None
     (status,) = answer[1].slo_statuses
     assert (status.slo.generation, status.slo.since_s) == (3, moments[-1])
@@ -116,8 +119,10 @@ def test_a_document_that_changes_begins_a_generation(
 def test_two_that_begin_a_generation_at_once_begin_one(tmp_path: Path) -> None:
     stores = [Store.sqlite(tmp_path / "store.db") for _ in range(2)]
     words = {"goodput": ("aaaa", {"sli": "goodput"})}
-    found = [store.note_generations(words, 5.0 + at) for at, store in enumerate(stores)]
-    assert found[0] == found[1] and found[1]["goodput"].since_s == 5.0
+    generations = [
+        store.note_generations(words, 5.0 + offset_s) for offset_s, store in enumerate(stores)
+    ]
+    assert generations[0] == generations[1] and generations[1]["goodput"].since_s == 5.0
     for store in stores:
         store.close()
 
@@ -126,18 +131,18 @@ def test_a_store_that_does_not_answer_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store.sqlite(tmp_path / "store.db")
-    service = Service(store, HandClock(13.0), objectives=asked(GOODPUT))
-    kept = store.note_generations
+    service = Service(store, HandClock(13.0), objectives=objectives_of(GOODPUT))
+    original = store.note_generations
 
-    def gone(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise sa.exc.OperationalError("insert", {}, OSError("gone"))
 
-    monkeypatch.setattr(store, "note_generations", gone)
+    monkeypatch.setattr(store, "note_generations", unavailable)
     service.evaluate()
     assert service.evaluation_failures == 1 and store.generations("goodput") == []
-    monkeypatch.setattr(store, "note_generations", kept)
+    monkeypatch.setattr(store, "note_generations", original)
     service.evaluate()
-    assert [each.number for each in store.generations("goodput")] == [1]
+    assert [generation.number for generation in store.generations("goodput")] == [1]
     store.close()
 
 
@@ -145,7 +150,9 @@ def test_planned_time_is_in_the_audit(tmp_path: Path) -> None:
     store = Store.sqlite(tmp_path / "store.db")
     planned = Planned(EPOCH + 4.0, EPOCH + 8.0, "new firmware")
     later = Planned(EPOCH + 9e5, EPOCH + 9e6, "next month")
-    service = Service(store, HandClock(13.0), objectives=asked(GOODPUT, planned=(planned, later)))
+    service = Service(
+        store, HandClock(13.0), objectives=objectives_of(GOODPUT, planned=(planned, later))
+    )
     service.receive(body(run_segments(60)))
     service.evaluate()
     answer = service.job(JOB)
@@ -210,8 +217,8 @@ def test_a_generation_that_is_damaged_ends_nobody(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("update generation set document = '{not JSON'")
     assert store.newest_generations()["goodput"].revision == "aaaa"
-    (found,) = store.generations("goodput")
-    assert found.document["asked"] == "unknown"
+    (generation,) = store.generations("goodput")
+    assert generation.document["asked"] == "unknown"
     Service(store, HandClock(1.0)).evaluate()
     store.close()
 
@@ -221,7 +228,9 @@ def test_a_store_of_a_collector_with_other_documents_is_shown_with_a_word_on_it(
 ) -> None:
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(13.0)
     step_time = next(slo for slo in default_slos() if slo.name == "step-time")
-    service = Service(store, clock, objectives=asked(step_time._replace(target=Decimal("0.9"))))
+    service = Service(
+        store, clock, objectives=objectives_of(step_time._replace(target=Decimal("0.9")))
+    )
     service.receive(body(run_segments(60)))
     service.evaluate()
     store.close()
@@ -236,9 +245,9 @@ def test_an_average_of_ratios_says_fine_where_the_budget_is_spent(tmp_path: Path
     on one device: the mean of the minutes' ratios is 97 %, what devices did is 83 %."""
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(5500.0)
     window = RollingWindow(28 * 86_400)
-    asked_for = asked(GOODPUT._replace(target=Decimal("0.95"), window=window))
+    asked_for = objectives_of(GOODPUT._replace(target=Decimal("0.95"), window=window))
     service = Service(store, clock, objectives=asked_for)
-    failed = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, range(32), at=60.5)}
+    failed = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, range(32), time_s=60.5)}
     service.receive(body([*run_segments(60, 32, 1.0), segment(500, failed)]))
     for number, first in enumerate(range(30, 3630, 100)):
         steps = range(first, first + 100)

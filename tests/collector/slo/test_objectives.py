@@ -60,32 +60,37 @@ def test_no_budget_is_evaluated_before_the_first_hour_of_a_job() -> None:
     month = SLO._replace(window=RollingWindow(28 * 86_400))
     part = [(0.0, 40.0)] * 6 + [(40.0, 40.0)] * 54
     young, old = slices_of(part), slices_of(part * 7)
-    found = evaluate_slo(month, SliceLine(young), end_of(young))
-    assert (found.state, found.budget_remaining) == (SloState.TOO_EARLY, None)
-    assert "60 min" in found.reason
+    slo_status = evaluate_slo(month, SliceLine(young), end_of(young))
+    assert (slo_status.state, slo_status.budget_remaining) == (SloState.TOO_EARLY, None)
+    assert "60 min" in slo_status.reason
     assert evaluate_slo(month, SliceLine(old), end_of(old)).state is SloState.EXHAUSTED
 
 
 def test_nothing_counted_is_no_ratio() -> None:
-    found = evaluate_slo(SLO, SliceLine([]), 1e9)
-    assert (found.ratio, found.budget_remaining, found.burn_rate, found.coverage) == (None,) * 4
+    slo_status = evaluate_slo(SLO, SliceLine([]), 1e9)
+    assert (
+        slo_status.ratio,
+        slo_status.budget_remaining,
+        slo_status.burn_rate,
+        slo_status.coverage,
+    ) == (None,) * 4
 
 
 @pytest.mark.parametrize(("coverage", "frozen"), [(0.89, True), (0.90, False), (0.0, True)])
 def test_below_the_coverage_floor_nothing_is_judged(coverage: float, frozen: bool) -> None:
     for part in ((40.0, 40.0), (0.0, 40.0)):
         slices = slices_of([part] * 30, coverage)
-        found = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
-        assert (found.state is SloState.FROZEN) == frozen
-        assert found.coverage == Decimal(str(coverage))
+        slo_status = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
+        assert (slo_status.state is SloState.FROZEN) == frozen
+        assert slo_status.coverage == Decimal(str(coverage))
 
 
 def test_uncoveredness_of_the_newest_minute_freezes_a_long_window() -> None:
-    seen = slices_of([(40.0, 40.0)] * 200)
+    slices = slices_of([(40.0, 40.0)] * 200)
     short = SHORT_WINDOW_SECONDS // SLICE_SECONDS
-    uncovered = [part._replace(observed=10) for part in seen[-short - 1 :]]
+    uncovered = [part._replace(observed=10) for part in slices[-short - 1 :]]
     assert (
-        evaluate_slo(SLO, SliceLine([*seen[: -short - 1], *uncovered]), end_of(seen)).state
+        evaluate_slo(SLO, SliceLine([*slices[: -short - 1], *uncovered]), end_of(slices)).state
         is SloState.FROZEN
     )
 
@@ -93,18 +98,18 @@ def test_uncoveredness_of_the_newest_minute_freezes_a_long_window() -> None:
 def test_arithmetic_is_exact() -> None:
     slices = slices_of([(0.1, 0.1)] * 999 + [(0.0, 0.1)])
     slo = SLO._replace(target=Decimal("0.99"), window=RollingWindow(100_000))
-    found = evaluate_slo(slo, SliceLine(slices), end_of(slices))
-    assert found.ratio == Decimal("0.999")
-    assert found.budget_remaining == Decimal("0.9")
-    assert str(found.ratio) == "0.999"
+    slo_status = evaluate_slo(slo, SliceLine(slices), end_of(slices))
+    assert slo_status.ratio == Decimal("0.999")
+    assert slo_status.budget_remaining == Decimal("0.9")
+    assert str(slo_status.ratio) == "0.999"
 
 
 def test_a_window_leaves_out_what_is_older() -> None:
     slices = slices_of([(0.0, 40.0)] * 100 + [(40.0, 40.0)] * 400)
-    found = evaluate_slo(
+    slo_status = evaluate_slo(
         SLO._replace(window=RollingWindow(1000)), SliceLine(slices), end_of(slices)
     )
-    assert found.ratio == 1 and found.budget_remaining == 1
+    assert slo_status.ratio == 1 and slo_status.budget_remaining == 1
     assert evaluate_slo(
         SLO._replace(window=RollingWindow(5000)), SliceLine(slices), end_of(slices)
     ).ratio == Decimal("0.8")
@@ -112,8 +117,8 @@ def test_a_window_leaves_out_what_is_older() -> None:
 
 def test_burn_rate_is_of_the_newest_minute() -> None:
     slices = slices_of([(0.0, 40.0)] * 10 + [(40.0, 40.0)] * 100)
-    found = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
-    assert found.burn_rate == 0
+    slo_status = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
+    assert slo_status.burn_rate == 0
     worse = slices_of([(40.0, 40.0)] * 100 + [(38.0, 40.0)] * 10)
     assert evaluate_slo(SLO, SliceLine(worse), end_of(worse)).burn_rate == 1, (
         "exactly the budget's pace"

@@ -19,10 +19,10 @@ GOOD = (DATA / "good" / "goodput.yaml").read_text()
 
 
 def test_the_slos_that_come_along_are_read() -> None:
-    found = {slo.name: slo for slo in default_slos()}
-    assert found["step-time"].target == found["goodput"].target == Decimal("0.95")
-    assert found["step-time"].window == RollingWindow(28 * 86_400)
-    limits = {name: slo.limit.words for name, slo in found.items() if slo.limit}
+    slos = {slo.name: slo for slo in default_slos()}
+    assert slos["step-time"].target == slos["goodput"].target == Decimal("0.95")
+    assert slos["step-time"].window == RollingWindow(28 * 86_400)
+    limits = {name: slo.limit.words for name, slo in slos.items() if slo.limit}
     assert limits == {
         "checkpoint-stall": "at most 0.01",
         "checkpoint-success": "at least 1",
@@ -58,7 +58,7 @@ def refused(text: str) -> list[str]:
 
 def line_with(words: str) -> int:
     """The line of the good document that holds `words`, from 1."""
-    return next(at for at, line in enumerate(GOOD.splitlines(), 1) if words in line)
+    return next(number for number, line in enumerate(GOOD.splitlines(), 1) if words in line)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def line_with(words: str) -> int:
 )
 def test_a_mistake_is_told_with_its_line_and_what_to_do(old: str, new: str, words: str) -> None:
     (line,) = refused(GOOD.replace(old, new, 1))
-    at = line_with(old) + new.count("\n")
-    assert line.startswith(f"job.yaml:{at}: ") and words in line
+    line_number = line_with(old) + new.count("\n")
+    assert line.startswith(f"job.yaml:{line_number}: ") and words in line
 
 
 def test_every_mistake_of_a_document_has_a_line_of_its_own() -> None:

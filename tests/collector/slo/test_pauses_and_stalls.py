@@ -35,12 +35,12 @@ from tests.collector.made import (
 def paused_steps(name: str, seconds: float, rank_seconds: float) -> tuple[Any, Any]:
     """Ten steps of 0.2 s on 4 ranks; in step 5 rank 0 pauses and the others wait for it."""
     rows = step_rows(range(10), range(4))
-    at = rows["step"] == 5
-    first = at & (rows["rank"] == 0)
+    paused_rows = rows["step"] == 5
+    first = paused_rows & (rows["rank"] == 0)
     rows[f"{name}_ns"][first] = round(rank_seconds * NANOSECONDS)
     for column in ("duration_ns", "time_ns"):
-        rows[column][at] += round(seconds * NANOSECONDS)
-    rows["collective_ns"][at & ~first] += round(seconds * NANOSECONDS)
+        rows[column][paused_rows] += round(seconds * NANOSECONDS)
+    rows["collective_ns"][paused_rows & ~first] += round(seconds * NANOSECONDS)
     rows["time_ns"][rows["step"] > 5] += round(seconds * NANOSECONDS)
     steps = steps_of(rows)
     return steps, {n: sli.good_and_total(steps) for n, sli in discover().items()}
@@ -58,8 +58,8 @@ def steps_of(rows: Rows) -> AttemptSteps:
 
 @pytest.mark.parametrize("name", ["eval", "checkpoint"])
 def test_a_step_in_which_rank_0_evaluates_or_saves_is_not_slow(name: str) -> None:
-    _, found = paused_steps(name, 3.0, 3.0)
-    good, total = found["step-time"]
+    _, sums = paused_steps(name, 3.0, 3.0)
+    good, total = sums["step-time"]
     assert good.tolist() == total.tolist() and total[5] > 9.0
     _, without = paused_steps(name, 3.0, 0.0)
     assert without["step-time"][0][5] == 0.0, "a wait that nothing marks is a slow step"
@@ -95,8 +95,8 @@ def test_a_stall_stays_lost_once_its_step_ends_as_in_the_account_of_device_time(
 ) -> None:
     """All four ranks stand for 25 s; what nobody names an evaluation is a stall, before and after
     it ends."""
-    steps, found = paused_steps("eval", 25.0, marked)
-    good, total = found["goodput"]
+    steps, sums = paused_steps("eval", 25.0, marked)
+    good, total = sums["goodput"]
     assert total[5] - good[5] == pytest.approx(lost, abs=1e-6)
     stalled = partition(steps)[5, CAUSES.index(Spent.STALL)] / MICROSECONDS
     assert stalled == pytest.approx(lost, abs=1e-5)
@@ -105,7 +105,7 @@ def test_a_stall_stays_lost_once_its_step_ends_as_in_the_account_of_device_time(
 def states(service: Service) -> dict[str, SloState]:
     answer = service.job(JOB)
     assert answer is not None
-    return {each.name: each.state for each in answer[1].slo_statuses}
+    return {status.name: status.state for status in answer[1].slo_statuses}
 
 
 def young_service(store: Store, clock: HandClock) -> Service:
@@ -175,13 +175,13 @@ def test_a_run_that_hangs_in_its_start_burns_before_it_is_an_hour_old(store: Sto
     rows = state_rows(range(4), 4, 1.0)
     first = {Kind.LIFECYCLE: started, Kind.RANK_STATE: rows}
     service.receive(body([segment(1, first)]))
-    found = {}
+    state_by_time = {}
     for number in range(200):
         asleep = np.full(4, ProcessState.SLEEPING)
         moved_ago = clock.monotonic + 4.0
         quiet = {"process_state": asleep, "cpu_seconds": 1.0, "moved_ago": moved_ago}
         report(service, clock, number, Phase.OTHER, 0, **quiet)
-        found[clock.monotonic] = states(service)["goodput"]
-    legal = [state for at, state in found.items() if at < 600.0]
+        state_by_time[clock.monotonic] = states(service)["goodput"]
+    legal = [state for time_s, state in state_by_time.items() if time_s < 600.0]
     assert set(legal) == {SloState.TOO_EARLY}
-    assert found[max(found)] is SloState.BURNING
+    assert state_by_time[max(state_by_time)] is SloState.BURNING

@@ -33,7 +33,7 @@ GOOD, TOTAL = "stepwatch_sli_good_device_seconds", "stepwatch_sli_device_seconds
 def history(seed: int, gaps: bool) -> list[Slice]:
     """Slices of forty minutes, some all bad; with `gaps` of some minutes in which nothing ran."""
     random = np.random.default_rng(seed)
-    made, sums = [], [0.0, 0.0]
+    slices, sums = [], [0.0, 0.0]
     missing = set()
     if gaps:
         for first in random.integers(20, COUNT - 40, 2):
@@ -45,16 +45,16 @@ def history(seed: int, gaps: bool) -> list[Slice]:
         good = round(total * float(random.choice([1.0, 1.0, 1.0, 0.5, 0.0])), 6)
         sums = [round(sums[0] + good, 6), round(sums[1] + total, 6)]
         start = START + number * SLICE_SECONDS
-        made.append(Slice(start, 1, good, total, 4, 4, sums[0], sums[1], SLICE_SECONDS))
-    return made
+        slices.append(Slice(start, 1, good, total, 4, 4, sums[0], sums[1], SLICE_SECONDS))
+    return slices
 
 
 def exported(slices: Sequence[Slice]) -> tuple[list[float], list[float]]:
     """Good and total as scraped just after each slice of the grid ended, from 0 on."""
     good, total = [0.0], [0.0]
-    known = {part.start_s: part for part in slices}
+    by_start = {part.start_s: part for part in slices}
     for number in range(COUNT):
-        part = known.get(START + number * SLICE_SECONDS)
+        part = by_start.get(START + number * SLICE_SECONDS)
         good.append(good[-1] if part is None else part.cumulative_good)
         total.append(total[-1] if part is None else part.cumulative_total)
     return good, total
@@ -63,8 +63,8 @@ def exported(slices: Sequence[Slice]) -> tuple[list[float], list[float]]:
 def engine(slices: Sequence[Slice], number: int, seconds: int) -> float:
     """The engine's ratio of the window that ends with slice `number - 1`."""
     # Just before the next slice begins.
-    found = SliceLine(slices).window(START + number * SLICE_SECONDS - 1e-3, seconds - 1e-3)
-    return float(found.good / found.total) if found.total else float("nan")
+    slice_window = SliceLine(slices).window(START + number * SLICE_SECONDS - 1e-3, seconds - 1e-3)
+    return float(slice_window.good / slice_window.total) if slice_window.total else float("nan")
 
 
 def agreement(
@@ -89,8 +89,8 @@ def agreement(
     tool = shutil.which("promtool")
     assert tool, "promtool is missing; install it with: make tools"
     words = [tool, "test", "rules", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    process = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    return "" if process.returncode == 0 else process.stdout + process.stderr
 
 
 def ratio(name: str, seconds: int) -> str:
@@ -142,22 +142,22 @@ def test_before_a_window_is_full_only_the_engine_knows_one(tmp_path: Path) -> No
 def test_what_is_amended_before_a_window_began_moves_prometheus_alone(tmp_path: Path) -> None:
     """Slices 100 to 109 turn bad when slice 150 is written: the good they had leaves the sums."""
     slices = history(3, gaps=False)
-    taken = sum(part.good for part in slices[100:110])
+    amended_s = sum(part.good for part in slices[100:110])
     amended, sums = [], 0.0
     for number, part in enumerate(slices):
         good = 0.0 if 100 <= number < 110 else part.good
         sums = round(sums + good, 6)
         amended.append(part._replace(good=good, cumulative_good=sums))
-    before, total = exported(slices)
-    after, _ = exported(amended)
-    scraped = before[:151] + after[151:]
+    original_rows, total = exported(slices)
+    amended_rows, _ = exported(amended)
+    scraped = original_rows[:151] + amended_rows[151:]
     series = {f'{GOOD}{{job_name="a"}}': scraped, f'{TOTAL}{{job_name="a"}}': total}
     # The window of ten minutes at 180 begins with slice 120, between the amended ones and 150.
     value = engine(amended, 180, 600)
-    whole = total[180] - total[120]
+    window_total = total[180] - total[120]
     # At 220 it begins after the amendment was written, and both agree again.
     tests = [
-        expects(ratio("a", 600), value - taken / whole, 180, "a"),
+        expects(ratio("a", 600), value - amended_s / window_total, 180, "a"),
         expects(ratio("a", 600), engine(amended, 220, 600), 220, "a"),
     ]
-    assert taken > 0 and agreement(tmp_path, series, tests) == ""
+    assert amended_s > 0 and agreement(tmp_path, series, tests) == ""

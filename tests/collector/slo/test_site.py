@@ -35,11 +35,11 @@ maintenance:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "slos"
-    made.mkdir()
+    slo_folder = tmp_path / "slos"
+    slo_folder.mkdir()
     for name in ("goodput.yaml", "step-time.yaml"):
-        (made / name).write_text((SHIPPED / name).read_text(encoding="utf-8"))
-    return made
+        (slo_folder / name).write_text((SHIPPED / name).read_text(encoding="utf-8"))
+    return slo_folder
 
 
 def refused(folder: Path | None, site: Path | None = None) -> list[str]:
@@ -49,30 +49,30 @@ def refused(folder: Path | None, site: Path | None = None) -> list[str]:
 
 
 def test_what_is_shipped_asks_more_of_production_than_of_trials() -> None:
-    found = read_objectives()
-    assert [slo.name for slo in found.of("trial")] == []
-    assert [slo.name for slo in found.of("experiment")] == ["goodput"]
-    assert [slo.name for slo in found.of("unlisted")] == ["goodput"]
-    assert {"goodput", "checkpoint-success"} < {slo.name for slo in found.of("production")}
+    objectives = read_objectives()
+    assert [slo.name for slo in objectives.of("trial")] == []
+    assert [slo.name for slo in objectives.of("experiment")] == ["goodput"]
+    assert [slo.name for slo in objectives.of("unlisted")] == ["goodput"]
+    assert {"goodput", "checkpoint-success"} < {slo.name for slo in objectives.of("production")}
 
 
 def test_documents_and_a_site_file(folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(SITE.replace("10:00:00Z", "11:00:00+01:00"))
-    found = read_objectives(folder, site)
-    assert [slo.name for slo in found.of("production")] == ["goodput", "step-time"]
-    assert [slo.name for slo in found.of("research")] == ["goodput", "step-time"]
-    assert found.of("trial") == []
-    ((first, until),) = found.without("production")
+    objectives = read_objectives(folder, site)
+    assert [slo.name for slo in objectives.of("production")] == ["goodput", "step-time"]
+    assert [slo.name for slo in objectives.of("research")] == ["goodput", "step-time"]
+    assert objectives.of("trial") == []
+    ((first, until),) = objectives.without("production")
     assert until - first == 2 * 3600
-    assert not found.without("research")
+    assert not objectives.without("research")
     assert not read_objectives(folder).planned
 
 
 def test_planned_spans_that_touch_are_one() -> None:
     planned = [Planned(30.0, 40.0, "c"), Planned(0.0, 10.0, "a"), Planned(10.0, 20.0, "b")]
-    found = Objectives({}, {}, tuple(planned))
-    assert found.without("any") == [(0.0, 20.0), (30.0, 40.0)]
+    objectives = Objectives({}, {}, tuple(planned))
+    assert objectives.without("any") == [(0.0, 20.0), (30.0, 40.0)]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_mistake_is_told_with_its_line_and_what_to_do(
 ) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(SITE.replace(old, new, 1))
-    (found,) = refused(folder, site)
-    assert found.startswith(f"{site}:{line}: ") and words in found, found
+    (error,) = refused(folder, site)
+    assert error.startswith(f"{site}:{line}: ") and words in error, error
 
 
 def test_owners_are_said_by_patterns_where_a_run_says_nothing(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_owners_are_said_by_patterns_where_a_run_says_nothing(tmp_path: Path) ->
 
 def test_two_documents_of_one_name_and_a_folder_without_any(folder: Path, tmp_path: Path) -> None:
     (folder / "copy.yaml").write_text((folder / "goodput.yaml").read_text())
-    (found,) = refused(folder)
-    assert "goodput.yaml:1:" in found and "copy.yaml is called 'goodput', too" in found
+    (error,) = refused(folder)
+    assert "goodput.yaml:1:" in error and "copy.yaml is called 'goodput', too" in error
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "holds no *.yaml" in refused(empty)[0]
@@ -130,8 +130,8 @@ def test_two_documents_of_one_name_and_a_folder_without_any(folder: Path, tmp_pa
 def test_any_text_is_read_or_refused(text: str) -> None:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as made:
-        site = Path(made) / "site.yaml"
+    with tempfile.TemporaryDirectory() as folder_name:
+        site = Path(folder_name) / "site.yaml"
         site.write_text(text, encoding="utf-8")
         try:
             read_objectives(None, site)
@@ -140,14 +140,18 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_what_changed_is_said() -> None:
-    before = read_objectives()
+    objectives = read_objectives()
     name = "goodput"
-    changed = before.slos[name]._replace(target=before.slos[name].target / 2)
-    later = Objectives({**before.slos, name: changed}, before.classes, (Planned(0, 1, "work"),))
-    first, last = later.changes_since(before)
-    assert first == f"SLO {name}: revision {before.slos[name].revision} becomes {changed.revision}"
+    changed = objectives.slos[name]._replace(target=objectives.slos[name].target / 2)
+    later = Objectives(
+        {**objectives.slos, name: changed}, objectives.classes, (Planned(0, 1, "work"),)
+    )
+    first, last = later.changes_since(objectives)
+    assert (
+        first == f"SLO {name}: revision {objectives.slos[name].revision} becomes {changed.revision}"
+    )
     assert last == "planned: work"
-    assert before.changes_since(before) == []
+    assert objectives.changes_since(objectives) == []
 
 
 def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(store: Store) -> None:
@@ -156,9 +160,9 @@ def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(sto
     service.evaluate()
 
     def asked_now() -> dict[str, str]:
-        found = service.job(JOB)
-        assert found is not None
-        slos = job_view.job_summary(*found, service.now())["slos"]
+        job_state = service.job(JOB)
+        assert job_state is not None
+        slos = job_view.job_summary(*job_state, service.now())["slos"]
         return {slo["name"]: slo["state"] for slo in slos}
 
     assert asked_now() == {"goodput": "too-early"}

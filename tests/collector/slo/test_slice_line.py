@@ -22,10 +22,10 @@ PARTS = st.dictionaries(
 def slices(parts: dict[int, tuple[int, int]]) -> list[Slice]:
     """Slices at these places, of (good, lost) device-seconds and as many records."""
     result, good, total = [], 0.0, 0.0
-    for place, (kept, lost) in sorted(parts.items()):
-        good, total = good + kept, total + kept + lost
+    for place, (good_s, lost) in sorted(parts.items()):
+        good, total = good + good_s, total + good_s + lost
         start = place * SLICE_SECONDS
-        result.append(Slice(start, 1, kept, kept + lost, kept, kept + lost, good, total))
+        result.append(Slice(start, 1, good_s, good_s + lost, good_s, good_s + lost, good, total))
     return result
 
 
@@ -33,14 +33,14 @@ def slices(parts: dict[int, tuple[int, int]]) -> list[Slice]:
 def test_a_window_is_the_sum_of_its_slices(
     parts: dict[int, tuple[int, int]], now: int, seconds: int
 ) -> None:
-    known = slices(parts)
-    inside = [p for p in known if now - seconds - SLICE_SECONDS < p.start_s <= now]
-    found = SliceLine(known).window(now, seconds)
-    assert found.good == sum(Decimal(part.good) for part in inside)
-    assert found.total == sum(Decimal(part.total) for part in inside)
+    line_slices = slices(parts)
+    inside = [p for p in line_slices if now - seconds - SLICE_SECONDS < p.start_s <= now]
+    slice_window = SliceLine(line_slices).window(now, seconds)
+    assert slice_window.good == sum(Decimal(part.good) for part in inside)
+    assert slice_window.total == sum(Decimal(part.total) for part in inside)
     expected = sum(part.expected for part in inside)
     observed = sum(part.observed for part in inside)
-    assert found.coverage == (Decimal(observed) / expected if expected else None)
+    assert slice_window.coverage == (Decimal(observed) / expected if expected else None)
 
 
 @given(PARTS, PARTS)
@@ -52,29 +52,29 @@ def test_slices_take_the_place_of_those_that_start_when_they_do(
     merged = {part.start_s: part for part in (*slices(first), *slices(second))}
     assert list(line) == [merged[start] for start in sorted(merged)]
     assert len(line) == len(merged)
-    whole = line.window(1e9, 2e9)
+    slice_window = line.window(1e9, 2e9)
     expected = sum(part.expected for part in merged.values())
     if expected:
-        assert whole.coverage == Decimal(sum(p.observed for p in merged.values())) / expected
+        assert slice_window.coverage == Decimal(sum(p.observed for p in merged.values())) / expected
 
 
 def test_neighbours_of_a_moment() -> None:
     line = SliceLine(slices({0: (1, 0), 5: (2, 0), 9: (3, 0)}))
     assert line.slice_before(0) is None
     assert [part.start_s for part in line.since(50)] == [50, 90]
-    before, last = line.slice_before(50), line.last
-    assert before is not None and before.start_s == 0
+    previous, last = line.slice_before(50), line.last
+    assert previous is not None and previous.start_s == 0
     assert last is not None and last.start_s == 90
     assert SliceLine().last is None
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1000])
 def test_a_line_grows(count: int) -> None:
-    known = slices({place: (1, 1) for place in range(count)})
+    line_slices = slices({place: (1, 1) for place in range(count)})
     line = SliceLine()
-    for part in known:
+    for part in line_slices:
         line.put([part])
-    assert list(line) == known
+    assert list(line) == line_slices
 
 
 STEEP = (Rung(50, 600), Rung(200, 3000))
@@ -86,9 +86,9 @@ def coarse() -> tuple[SliceLine, SliceLine]:
     """Slices as they are, and with the old ones joined."""
     parts = slices({place: (1, place % 3) for place in range(END // SLICE_SECONDS)})
     fine, line = SliceLine(parts), SliceLine(parts)
-    while found := line.coarser(END, STEEP):
-        assert len(found) <= AT_ONCE
-        line.join(found)
+    while coarser := line.coarser(END, STEEP):
+        assert len(coarser) <= AT_ONCE
+        line.join(coarser)
     return fine, line
 
 
@@ -128,14 +128,14 @@ def test_a_window_of_coarse_slices_is_that_of_whole_ones(
 
 @given(PARTS, st.integers(0, 700), st.integers(0, 3))
 def test_slices_with_gaps_are_joined_as_they_are(
-    parts: dict[int, tuple[int, int]], before: int, rounds: int
+    parts: dict[int, tuple[int, int]], cutoff: int, rounds: int
 ) -> None:
     fine = SliceLine(slices(parts))
     line = SliceLine(slices(parts))
     for _ in range(rounds):
-        line.join(line.coarser(before, (Rung(20, 100), Rung(40, 200))))
+        line.join(line.coarser(cutoff, (Rung(20, 100), Rung(40, 200))))
     assert line.window(1e9, 2e9) == fine.window(1e9, 2e9)
     starts = [part.start_s for part in line]
     assert starts == sorted(set(starts))
-    for one, other in itertools.pairwise(line):
-        assert one.start_s + one.seconds <= other.start_s
+    for earlier, later in itertools.pairwise(line):
+        assert earlier.start_s + earlier.seconds <= later.start_s

@@ -38,22 +38,22 @@ def with_baseline(facts: StepFacts, baseline: float) -> AttemptSteps:
 
 
 def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
-    known = map(with_baseline, attempts, baselines)
-    return summed([Shares.from_steps(SLIS["step-time"], each) for each in known])
+    with_baselines = map(with_baseline, attempts, baselines)
+    return summed([Shares.from_steps(SLIS["step-time"], steps) for steps in with_baselines])
 
 
 def goodput_slices(attempts: list[StepFacts], baselines: list[float] | None = None) -> list[Slice]:
-    known = map(with_baseline, attempts, baselines or [1.0] * len(attempts))
-    return summed([Shares.from_steps(SLIS["goodput"], each) for each in known])
+    with_baselines = map(with_baseline, attempts, baselines or [1.0] * len(attempts))
+    return summed([Shares.from_steps(SLIS["goodput"], steps) for steps in with_baselines])
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
     gaps_ns = np.rint(np.array([gap for gap, *_ in steps]) * 1e9).astype(np.int64)
     began_ns = round(began * 1e9)
     ends = began_ns + np.cumsum(gaps_ns)
-    longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
-    observed = np.array([seen for _, _, seen, _ in steps])
-    lost = np.array([gone for *_, gone in steps], dtype=np.bool_)
+    longest = np.array([seconds if rank_count else 0.0 for _, seconds, rank_count, _ in steps])
+    observed = np.array([rank_count for _, _, rank_count, _ in steps])
+    lost = np.array([is_lost for *_, is_lost in steps], dtype=np.bool_)
     on_device = np.zeros(len(steps), dtype=np.bool_)
     gaps = gaps_ns / 1e9
     busy = longest * observed
@@ -67,7 +67,7 @@ def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> li
     """The same, one step at a time."""
     sums: dict[int, list[float]] = {}
     for facts, baseline in zip(attempts, baselines, strict=True):
-        before = facts.began_ns / 1e9
+        previous_s = facts.began_ns / 1e9
         for index, end in enumerate(facts.end_s):
             cell = sums.setdefault(int(end // SLICE_SECONDS) * SLICE_SECONDS, [0.0, 0.0, 0, 0])
             busy, longest = float(facts.busy[index]), float(facts.longest[index])
@@ -75,11 +75,11 @@ def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> li
                 total = 0.0 if math.isnan(baseline) else busy
                 good = 0.0 if longest > SLOW_STEP_FACTOR * baseline else total
             else:
-                total = max(0.0, end - before) * facts.world if facts.observed[index] else 0.0
+                total = max(0.0, end - previous_s) * facts.world if facts.observed[index] else 0.0
                 stands = longest > max(8.0 * baseline, baseline + 5.0)
                 moved = busy * baseline / longest if stands else busy
                 good = 0.0 if facts.lost[index] else min(moved, total)
-            before = end
+            previous_s = end
             cell[0] += good
             cell[1] += total
             cell[2] += int(facts.observed[index])
@@ -102,14 +102,14 @@ def test_slices_are_those_of_the_reference(
 ) -> None:
     attempts = [facts_of(first), facts_of(second, began=1900.0)]
     baselines = [baseline, 1.0]
-    for name, found in (
+    for name, actual in (
         ("step-time", step_time_slices(attempts, baselines)),
         ("goodput", goodput_slices(attempts, baselines)),
     ):
         expected = reference(attempts, baselines, name)
-        assert len(found) == len(expected)
-        for mine, theirs in zip(found, expected, strict=True):
-            assert mine == pytest.approx(theirs)
+        assert len(actual) == len(expected)
+        for part, reference_part in zip(actual, expected, strict=True):
+            assert part == pytest.approx(reference_part)
 
 
 @given(first=STEPS, second=STEPS)
@@ -119,8 +119,8 @@ def test_any_window_is_the_difference_of_two_sums(first: list[Step], second: lis
     for low in range(len(slices)):
         for high in range(low, len(slices)):
             total = sum(part.total for part in slices[low : high + 1])
-            before = slices[low - 1].cumulative_total if low else 0.0
-            assert slices[high].cumulative_total - before == pytest.approx(total, abs=1e-6)
+            earlier_total = slices[low - 1].cumulative_total if low else 0.0
+            assert slices[high].cumulative_total - earlier_total == pytest.approx(total, abs=1e-6)
         assert 0 <= slices[low].good <= slices[low].total + 1e-9
         assert slices[low].observed <= slices[low].expected
 
@@ -134,11 +134,13 @@ def goodput_line() -> RunningSlices:
     return RunningSlices(SLIS["goodput"])
 
 
-def taken(running: RunningSlices, attempts: list[StepFacts]) -> list[Slice]:
+def accept_changes(running: RunningSlices, attempts: list[StepFacts]) -> list[Slice]:
     """What an evaluation of these attempts changes."""
-    found = running.changed({(n, 0): with_baseline(each, 1.0) for n, each in enumerate(attempts)})
-    running.accept(found)
-    return found
+    slices = running.changed(
+        {(n, 0): with_baseline(steps, 1.0) for n, steps in enumerate(attempts)}
+    )
+    running.accept(slices)
+    return slices
 
 
 def without_versions(slices: Iterable[Slice]) -> list[Slice]:
@@ -146,22 +148,26 @@ def without_versions(slices: Iterable[Slice]) -> list[Slice]:
     return [part._replace(version=1) for part in slices if part.expected]
 
 
-def assert_same(kept: list[Slice], brute: list[Slice]) -> None:
+def assert_same(actual: list[Slice], brute: list[Slice]) -> None:
     """Counts are the very same. Sums may differ by a microsecond: a slice that changed by less, as
     one does when a sum is taken in another order, is not stored again."""
-    assert len(kept) == len(brute)
-    for mine, theirs in zip(kept, brute, strict=True):
+    assert len(actual) == len(brute)
+    for part, reference_part in zip(actual, brute, strict=True):
         for name in Slice._fields:
-            same, other = getattr(mine, name), getattr(theirs, name)
-            assert abs(same - other) <= 1e-6 if name in SUMS else same == other, name
+            actual_value, expected_value = getattr(part, name), getattr(reference_part, name)
+            assert (
+                abs(actual_value - expected_value) <= 1e-6
+                if name in SUMS
+                else actual_value == expected_value
+            ), name
 
 
 def test_a_sum_in_another_order_is_no_change() -> None:
     """A fraction of a picosecond is rounding; ten microseconds are steps that changed."""
     running, first = goodput_line(), facts_of([(1.0, 1.0, 4, False)] * 3)
-    assert taken(running, [first])
-    assert taken(running, [first._replace(allocated=first.allocated + 2e-13)]) == []
-    assert taken(running, [first._replace(allocated=first.allocated + 1e-5)])
+    assert accept_changes(running, [first])
+    assert accept_changes(running, [first._replace(allocated=first.allocated + 2e-13)]) == []
+    assert accept_changes(running, [first._replace(allocated=first.allocated + 1e-5)])
 
 
 @given(
@@ -174,68 +180,70 @@ def test_whatever_changes_the_slices_are_those_of_all_steps(
     running, versions = RunningSlices(SLIS[sli]), dict[int, int]()
     for first, second, count in looks:
         attempts = [facts_of(first), facts_of(second, began=1200.0)][:count]
-        known = {(n, 0): with_baseline(each, 1.0) for n, each in enumerate(attempts)}
-        found = running.changed(known)
-        assert running.changed(known) == found, "until they are stored the same differ"
-        running.accept(found)
-        brute = summed([Shares.from_steps(SLIS[sli], each) for each in known.values()])
+        by_attempt = {(n, 0): with_baseline(steps, 1.0) for n, steps in enumerate(attempts)}
+        slices = running.changed(by_attempt)
+        assert running.changed(by_attempt) == slices, "until they are stored the same differ"
+        running.accept(slices)
+        brute = summed([Shares.from_steps(SLIS[sli], steps) for steps in by_attempt.values()])
         assert_same(without_versions(running.line), brute)
         for part in running.line:
             assert part.version >= versions.get(part.start_s, 1)
             versions[part.start_s] = part.version
-        assert running.changed(known) == []
+        assert running.changed(by_attempt) == []
 
 
 @given(STEPS, st.integers(1, 30))
 def test_steps_that_are_added_sum_up_to_the_same(steps: list[Step], size: int) -> None:
     running = goodput_line()
     for end in range(size, len(steps) + size, size):
-        taken(running, [facts_of(steps[:end])])
+        accept_changes(running, [facts_of(steps[:end])])
     assert without_versions(running.line) == goodput_slices([facts_of(steps)])
 
 
 def test_only_what_changed_is_summed_again() -> None:
     steps: list[Step] = [(1.0, 1.0, 4, False)] * 400
     running = goodput_line()
-    taken(running, [facts_of(steps)])
-    starts = [part.start_s for part in taken(running, [facts_of(steps + steps[:12])])]
+    accept_changes(running, [facts_of(steps)])
+    starts = [part.start_s for part in accept_changes(running, [facts_of(steps + steps[:12])])]
     assert starts == [1400, 1410], "the slice of the last step, and those behind it"
 
 
 def test_slices_of_an_earlier_collector_stay_where_no_step_is_known_any_more() -> None:
     steps: list[Step] = [(1.0, 1.0, 4, False)] * 100
-    whole = goodput_slices([facts_of(steps)])
-    running = RunningSlices(SLIS["goodput"], SliceLine(whole))
+    slices = goodput_slices([facts_of(steps)])
+    running = RunningSlices(SLIS["goodput"], SliceLine(slices))
     newest = facts_of(steps[59:], began=1059.0)  # the first of them ends at 1060
-    assert taken(running, [newest]) == [], "the rest comes out as it was"
-    assert list(running.line) == whole
+    assert accept_changes(running, [newest]) == [], "the rest comes out as it was"
+    assert list(running.line) == slices
 
 
 def test_work_that_is_redone_turns_bad_and_counts_a_version() -> None:
     steps: list[Step] = [(1.0, 1.0, 4, False)] * 40
     running = goodput_line()
-    before = {part.start_s: part for part in taken(running, [facts_of(steps)])}
+    earlier_slices = {part.start_s: part for part in accept_changes(running, [facts_of(steps)])}
     redone = [(*step[:3], index >= 30) for index, step in enumerate(steps)]
-    after = taken(running, [facts_of(redone)])
-    starts = sorted(before)
-    assert [part.start_s for part in after] == starts[3:], "only what the resume undid, and later"
-    assert {part.version for part in after} == {2}
-    assert sum(part.good for part in after) < sum(before[p.start_s].good for p in after)
-    assert [part.total for part in after] == [before[part.start_s].total for part in after]
-    assert taken(running, [facts_of(redone)]) == [], "the same again is no news"
+    changed = accept_changes(running, [facts_of(redone)])
+    starts = sorted(earlier_slices)
+    assert [part.start_s for part in changed] == starts[3:], "only what the resume undid, and later"
+    assert {part.version for part in changed} == {2}
+    assert sum(part.good for part in changed) < sum(earlier_slices[p.start_s].good for p in changed)
+    assert [part.total for part in changed] == [
+        earlier_slices[part.start_s].total for part in changed
+    ]
+    assert accept_changes(running, [facts_of(redone)]) == [], "the same again is no news"
 
 
 def test_a_slice_whose_step_moved_on_is_emptied() -> None:
     """A late rank ends the step later than was known: it must not count in two slices."""
-    early = [facts_of([(5.0, 5.0, 4, False), (12.0, 12.0, 3, False), (30.0, 9.0, 4, False)])]
-    late = [facts_of([(5.0, 5.0, 4, False), (16.0, 16.0, 4, False), (26.0, 9.0, 4, False)])]
+    early_facts = [facts_of([(5.0, 5.0, 4, False), (12.0, 12.0, 3, False), (30.0, 9.0, 4, False)])]
+    late_facts = [facts_of([(5.0, 5.0, 4, False), (16.0, 16.0, 4, False), (26.0, 9.0, 4, False)])]
     running = goodput_line()
-    taken(running, early)
-    taken(running, late)
-    fresh, known = goodput_slices(late), list(running.line)
-    assert sum(part.total for part in known) == pytest.approx(fresh[-1].cumulative_total)
-    assert sum(part.expected for part in known) == 12
-    sums = [part.cumulative_total for part in known]
+    accept_changes(running, early_facts)
+    accept_changes(running, late_facts)
+    fresh, line_slices = goodput_slices(late_facts), list(running.line)
+    assert sum(part.total for part in line_slices) == pytest.approx(fresh[-1].cumulative_total)
+    assert sum(part.expected for part in line_slices) == 12
+    sums = [part.cumulative_total for part in line_slices]
     assert sums == sorted(sums)
 
 

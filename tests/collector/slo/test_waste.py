@@ -43,10 +43,10 @@ def attempt_of(
 ) -> AttemptSteps:
     count = len(allocated)
     ends = np.rint((BEGAN + np.cumsum(allocated)) * 1e9).astype(np.int64)
-    made = np.zeros(count, dtype=[(name, "<f4") for name in PARTS])
+    table = np.zeros(count, dtype=[(name, "<f4") for name in PARTS])
     for name, values in parts.items():
-        made[name] = values
-    gone = np.zeros(count, dtype=np.bool_) if lost is None else np.array(lost)
+        table[name] = values
+    lost_mask = np.zeros(count, dtype=np.bool_) if lost is None else np.array(lost)
     facts = StepFacts(
         world,
         round(BEGAN * 1e9),
@@ -54,10 +54,10 @@ def attempt_of(
         np.array(busy, dtype=np.float64),
         np.array(longest, dtype=np.float64),
         np.array(observed),
-        gone,
+        lost_mask,
         np.array(allocated, dtype=np.float64),
         np.zeros(count, dtype=np.bool_),
-        made,
+        table,
         np.full(count, 100),
         np.zeros(count, dtype=np.bool_),
         np.full(count, world),
@@ -74,12 +74,12 @@ def seconds(attempt: AttemptSteps) -> dict[Spent, float]:
 
 def test_every_cause_has_a_definition() -> None:
     assert tuple(DEFINITIONS) == CAUSES
-    assert all(each.what and each.formula for each in DEFINITIONS.values())
+    assert all(definition.what and definition.formula for definition in DEFINITIONS.values())
 
 
 def test_the_worked_example() -> None:
-    one = attempt_of([1.0], [1.8], [0.9], [2], collective=[0.4], least_collective=[0.1])
-    assert seconds(one) == pytest.approx(
+    attempt_steps = attempt_of([1.0], [1.8], [0.9], [2], collective=[0.4], least_collective=[0.1])
+    assert seconds(attempt_steps) == pytest.approx(
         {
             Spent.PRODUCTIVE: 1.4,
             Spent.STRAGGLING: 0.2,
@@ -91,10 +91,10 @@ def test_the_worked_example() -> None:
 
 
 def test_where_each_part_goes() -> None:
-    one = attempt_of(
+    attempt_steps = attempt_of(
         [10.0], [6.0], [3.0], [2], data=[1.0], pipeline_wait=[2.0], checkpoint=[8.0], eval=[6.0]
     )
-    assert seconds(one) == pytest.approx(
+    assert seconds(attempt_steps) == pytest.approx(
         {
             Spent.PRODUCTIVE: 3.0,
             Spent.DATA_WAIT: 1.0,
@@ -114,12 +114,14 @@ def test_a_step_that_hangs_and_time_between_steps_are_a_stall() -> None:
 
 def test_a_step_that_an_exception_ended_is_a_stall_if_it_was_long() -> None:
     """Of a step that hung for a minute one of two ranks was killed; a short one was interrupted."""
-    one = attempt_of([60.0, 1.0], [60.0, 2.0], [60.0, 1.0], [1, 2])
-    one = one._replace(steps=one.steps._replace(unfinished=np.array([True, True])))
-    assert seconds(one) == {Spent.STALL: 120.0, Spent.UNKNOWN: 2.0}
-    good, total = goodput(one)
+    attempt_steps = attempt_of([60.0, 1.0], [60.0, 2.0], [60.0, 1.0], [1, 2])
+    attempt_steps = attempt_steps._replace(
+        steps=attempt_steps.steps._replace(unfinished=np.array([True, True]))
+    )
+    assert seconds(attempt_steps) == {Spent.STALL: 120.0, Spent.UNKNOWN: 2.0}
+    good, total = goodput(attempt_steps)
     assert (good.tolist(), total.tolist()) == ([0.0, 0.0], [120.0, 2.0])
-    shares = Shares.from_steps(Sli("goodput", goodput), one)
+    shares = Shares.from_steps(Sli("goodput", goodput), attempt_steps)
     assert (shares.observed.tolist(), shares.expected.tolist()) == ([1, 2], [1, 2])
 
 
@@ -131,16 +133,20 @@ def test_redone_steps_are_all_redone_and_a_silent_rank_is_unknown() -> None:
 
 
 def test_what_comes_before_the_first_step_is_start_up() -> None:
-    one = attempt_of([30.0, 1.0], [10.0, 2.0], [5.0, 1.0], [2, 2])._replace(dropped=DroppedSteps())
-    found = seconds(one)
-    assert found[Spent.START_UP] == pytest.approx(58.0)
-    assert found[Spent.PRODUCTIVE] == pytest.approx(4.0)
+    attempt_steps = attempt_of([30.0, 1.0], [10.0, 2.0], [5.0, 1.0], [2, 2])._replace(
+        dropped=DroppedSteps()
+    )
+    by_cause = seconds(attempt_steps)
+    assert by_cause[Spent.START_UP] == pytest.approx(58.0)
+    assert by_cause[Spent.PRODUCTIVE] == pytest.approx(4.0)
 
 
 def test_parts_that_no_device_took_apart_are_unknown_and_not_productive() -> None:
     nan = [float("nan")]
-    one = attempt_of([1.0], [2.0], [1.0], [2], data=nan, collective=nan, pipeline_wait=nan)
-    assert seconds(one) == {Spent.UNKNOWN: 2.0}
+    attempt_steps = attempt_of(
+        [1.0], [2.0], [1.0], [2], data=nan, collective=nan, pipeline_wait=nan
+    )
+    assert seconds(attempt_steps) == {Spent.UNKNOWN: 2.0}
 
 
 @st.composite
@@ -152,7 +158,7 @@ def attempts(draw: st.DrawFn) -> AttemptSteps:
 
     observed = draw(st.lists(st.integers(0, world), min_size=count, max_size=count))
     lost = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    one = attempt_of(
+    attempt_steps = attempt_of(
         column(),
         column(),
         column(),
@@ -162,27 +168,29 @@ def attempts(draw: st.DrawFn) -> AttemptSteps:
         lost,
         **{name: column(SECONDS | st.just(float("nan"))) for name in PARTS},
     )
-    return one if draw(st.booleans()) else one._replace(dropped=DroppedSteps())
+    return attempt_steps if draw(st.booleans()) else attempt_steps._replace(dropped=DroppedSteps())
 
 
 @settings(max_examples=300, deadline=None)
 @given(attempts())
 def test_the_causes_sum_to_the_allocation_to_the_microsecond(attempt: AttemptSteps) -> None:
-    found = partition(attempt)
-    assert (found >= 0).all()
+    accounts = partition(attempt)
+    assert (accounts >= 0).all()
     allocated = float(attempt.steps.allocated.sum()) * attempt.steps.world
-    assert abs(int(found.sum()) - allocated * 1e6) <= 1.0 + allocated * 1e-9
+    assert abs(int(accounts.sum()) - allocated * 1e6) <= 1.0 + allocated * 1e-9
     days = job_days([attempt])
-    assert sum(int(each[: len(CAUSES)].sum()) for each in days.values()) == int(found.sum())
-    kept = (~attempt.steps.lost & (attempt.steps.observed > 0)).sum()
-    counts = np.sum([each[len(CAUSES) :] for each in days.values()], axis=0)
-    assert counts.tolist() == [100 * kept, kept]
+    assert sum(int(account[: len(CAUSES)].sum()) for account in days.values()) == int(
+        accounts.sum()
+    )
+    step_count = (~attempt.steps.lost & (attempt.steps.observed > 0)).sum()
+    counts = np.sum([account[len(CAUSES) :] for account in days.values()], axis=0)
+    assert counts.tolist() == [100 * step_count, step_count]
     for entry in days.values():
         assert entry_of(document_of(entry)).tolist() == entry.tolist()
 
 
 def test_steps_that_left_count_on_and_are_redone_by_a_late_resume() -> None:
-    held = attempt_of([1.0], [2.0], [1.0], [2])
+    attempt_steps = attempt_of([1.0], [2.0], [1.0], [2])
     dropped = DroppedSteps()
     dropped.count = 10
     day = int(BEGAN // 86_400) * 86_400
@@ -192,9 +200,9 @@ def test_steps_that_left_count_on_and_are_redone_by_a_late_resume() -> None:
     rows = np.zeros(2, dtype=REDOABLE)
     rows["first_step"], rows["start_s"], rows["kept"] = [0, 5], int(BEGAN), [10.0, 10.0]
     dropped.redoable = {"goodput": rows}
-    held = held._replace(dropped=dropped, first_step=10)
-    assert total(job_days([held])) == {Spent.PRODUCTIVE: 22.0}
-    resumed = held._replace(redone_from=5)
+    attempt_steps = attempt_steps._replace(dropped=dropped, first_step=10)
+    assert total(job_days([attempt_steps])) == {Spent.PRODUCTIVE: 22.0}
+    resumed = attempt_steps._replace(redone_from=5)
     assert total(job_days([resumed])) == {Spent.PRODUCTIVE: 12.0, Spent.REDONE: 10.0}
 
 
@@ -243,10 +251,10 @@ BY_SECOND: dict[str, tuple[dict[str, float], list[tuple[Spent, float]]]] = {
 @pytest.mark.parametrize("name", BY_SECOND)
 def test_time_in_no_step(name: str) -> None:
     moments, expected = BY_SECOND[name]
-    run = NEVER._replace(**{key: BEGAN + at for key, at in moments.items()})  # type: ignore[arg-type]
-    found = [*tails_of(run)]
-    assert [tail.cause for tail in found] == [cause for cause, _ in expected]
-    assert [tail.seconds for tail in found] == pytest.approx([seconds for _, seconds in expected])
+    run = NEVER._replace(**{key: BEGAN + offset_s for key, offset_s in moments.items()})  # type: ignore[arg-type]
+    tails = [*tails_of(run)]
+    assert [tail.cause for tail in tails] == [cause for cause, _ in expected]
+    assert [tail.seconds for tail in tails] == pytest.approx([seconds for _, seconds in expected])
 
 
 def test_a_run_that_makes_no_step_starts_up_from_its_first_second_on() -> None:
@@ -275,9 +283,9 @@ def test_pieces_sum_to_the_whole_and_stay_while_it_grows(
     assert ((moments >= begins) & (moments <= begins + length)).all()
     assert len(moments) <= 362 + 278 + 9602
     grown = tail._replace(ends_s=begins + length + more).pieces()
-    same = max(len(moments) - 1, 0)
-    assert grown[0][:same].tolist() == moments[:same].tolist()
-    assert grown[1][:same].tolist() == seconds[:same].tolist()
+    common_length = max(len(moments) - 1, 0)
+    assert grown[0][:common_length].tolist() == moments[:common_length].tolist()
+    assert grown[1][:common_length].tolist() == seconds[:common_length].tolist()
 
 
 def test_the_worked_example_of_pieces() -> None:

@@ -25,10 +25,10 @@ SLOW = {(2, "forward"): 0.4}
 PAUSE = 100
 
 
-def said(service: Service) -> tuple[Attempt, Verdicts]:
-    found = service.job(JOB)
-    assert found is not None
-    return found[0].current, found[1]
+def newest_attempt(service: Service) -> tuple[Attempt, Verdicts]:
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_state[0].current, job_state[1]
 
 
 def take(service: Service, clock: HandClock, *segments: Segment) -> None:
@@ -60,7 +60,7 @@ def first_run(service: Service, clock: HandClock, event: LifecycleEvent | None) 
         states["process_state"], states["exit_code"] = ProcessState.GONE, -1
         states["gone_ns"] = 9 * 10**9 + np.arange(4) * 10**9
     else:
-        tables[Kind.LIFECYCLE] = lifecycle_rows(event, range(4), at=9.0)
+        tables[Kind.LIFECYCLE] = lifecycle_rows(event, range(4), time_s=9.0)
     take(service, clock, segment(500, tables))
     for _ in range(20):
         clock.advance(1.0)
@@ -70,13 +70,13 @@ def first_run(service: Service, clock: HandClock, event: LifecycleEvent | None) 
 def on_two_nodes(run: list[Segment], sequence: int) -> list[Segment]:
     """The segments of a run as two nodes send them, two ranks on each; numbers of the second one
     begin at `sequence`."""
-    made = []
+    segments = []
     for number, item in enumerate(run):
         for node in range(2):
             tables = {kind: rows[rows["rank"] // 2 == node] for kind, rows in item.tables.items()}
-            own = item.key.sequence if node == 0 else sequence + number
-            made.append(segment(own, tables, node=f"node-{node}"))
-    return made
+            own_sequence = item.key.sequence if node == 0 else sequence + number
+            segments.append(segment(own_sequence, tables, node=f"node-{node}"))
+    return segments
 
 
 @pytest.mark.parametrize("event", [LifecycleEvent.FINISH, LifecycleEvent.FAILURE, None])
@@ -86,13 +86,17 @@ def test_a_second_run_under_the_same_name_is_judged(
     service = Service(store, clock)
     first_run(service, clock, event)
     take(service, clock, *second_run(60))
-    attempt, verdicts = said(service)
+    attempt, verdicts = newest_attempt(service)
     assert not attempt.finished and not attempt.failed
     assert (attempt.step_history.first, len(attempt.step_history)) == (0, 60)
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
     assert [item.kind for item in verdicts.open_incidents()] == ["straggler"]
-    after, _ = said(Service(store, clock))
-    assert (after.step_history.first, len(after.step_history), after.failed) == (0, 60, False)
+    restored, _ = newest_attempt(Service(store, clock))
+    assert (restored.step_history.first, len(restored.step_history), restored.failed) == (
+        0,
+        60,
+        False,
+    )
 
 
 def test_why_the_first_run_failed_stays_until_the_second_makes_progress(
@@ -100,16 +104,16 @@ def test_why_the_first_run_failed_stays_until_the_second_makes_progress(
 ) -> None:
     service = Service(store, clock)
     first_run(service, clock, LifecycleEvent.FAILURE)
-    start, *rest = second_run(120)
+    start, *later_segments = second_run(120)
     only = dict(start.tables)
     del only[Kind.STEP]
     take(service, clock, segment(599, only))
     for number in range(30):
         states = state_rows(range(4), 4, 1.0 + PAUSE + number)
         take(service, clock, segment(550 + number, {Kind.RANK_STATE: states}))
-    _, verdicts = said(service)
+    _, verdicts = newest_attempt(service)
     assert [item.kind for item in verdicts.open_incidents()] == ["rank-failed"]
-    take(service, clock, *rest)
+    take(service, clock, *later_segments)
     states_of = {item.kind: item.state for item in verdicts.incidents.values()}
     assert states_of["rank-failed"] == "resolved"
 
@@ -120,18 +124,18 @@ def test_a_second_run_that_fails_at_once_goes_on_with_the_same_incident(
     service = Service(store, clock)
     first_run(service, clock, LifecycleEvent.FAILURE)
     for number in range(3):
-        at = float(PAUSE + number)
+        time_s = float(PAUSE + number)
         reported = [
-            lifecycle_rows(event, range(4), 4, at)
+            lifecycle_rows(event, range(4), 4, time_s)
             for event in (LifecycleEvent.START, LifecycleEvent.FAILURE)
         ]
-        tables: dict[Kind, Rows] = {Kind.RANK_STATE: state_rows(range(4), 4, at)}
+        tables: dict[Kind, Rows] = {Kind.RANK_STATE: state_rows(range(4), 4, time_s)}
         take(
             service,
             clock,
             segment(600 + number, {**tables, Kind.LIFECYCLE: np.concatenate(reported)}),
         )
-    _, verdicts = said(service)
+    _, verdicts = newest_attempt(service)
     assert [(item.kind, item.state) for item in verdicts.incidents.values()] == [
         ("rank-failed", "open")
     ]
@@ -140,17 +144,17 @@ def test_a_second_run_that_fails_at_once_goes_on_with_the_same_incident(
 def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: HandClock) -> None:
     service = Service(store, clock)
     take(service, clock, *on_two_nodes(run_segments(40), 300))
-    ends = lifecycle_rows(LifecycleEvent.FINISH, range(4), at=9.0)
+    ends = lifecycle_rows(LifecycleEvent.FINISH, range(4), time_s=9.0)
     take(service, clock, segment(500, {Kind.LIFECYCLE: ends[:2]}))
-    start, *rest = second_run(60)
+    start, *later_segments = second_run(60)
     starts = start.tables[Kind.LIFECYCLE]
     take(service, clock, segment(510, {Kind.LIFECYCLE: starts[:2]}))
     take(service, clock, segment(501, {Kind.LIFECYCLE: ends[2:]}, node="node-1"))
     take(service, clock, segment(511, {Kind.LIFECYCLE: starts[2:]}, node="node-1"))
-    others = dict(start.tables)
-    del others[Kind.LIFECYCLE]
-    take(service, clock, *on_two_nodes([segment(512, others), *rest], 700))
-    attempt, verdicts = said(service)
+    other_tables = dict(start.tables)
+    del other_tables[Kind.LIFECYCLE]
+    take(service, clock, *on_two_nodes([segment(512, other_tables), *later_segments], 700))
+    attempt, verdicts = newest_attempt(service)
     assert len(attempt.step_history) == 60
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
 
@@ -160,9 +164,9 @@ def test_only_steps_are_left_of_a_run_once_the_next_one_makes_some(
 ) -> None:
     service = Service(store, clock)
     first_run(service, clock, LifecycleEvent.FAILURE)
-    before, _ = said(service)
-    held = before.cells
+    earlier, _ = newest_attempt(service)
+    cells = earlier.cells
     take(service, clock, *second_run(60))
-    attempt, _ = said(service)
-    assert [len(each.step_history) for each in attempt.runs] == [40]
-    assert attempt.runs[0].cells == 0 < held
+    attempt, _ = newest_attempt(service)
+    assert [len(run.step_history) for run in attempt.runs] == [40]
+    assert attempt.runs[0].cells == 0 < cells

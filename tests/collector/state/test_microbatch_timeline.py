@@ -41,18 +41,18 @@ class Made(NamedTuple):
     blocked: int
 
 
-def rank_rows(rank: int, chunks: list[Made], after: int = 0, began: int = 10**12) -> Rows:
+def rank_rows(rank: int, chunks: list[Made], delay_ns: int = 0, began: int = 10**12) -> Rows:
     """CHUNK rows of one call of the schedule, which goes on for `after` ns after the last chunk."""
     rows = np.zeros(len(chunks) + 1, dtype=CHUNK)
     rows["rank"], rows["step"], rows["index"] = rank, STEP, np.arange(len(rows))
-    at = began
+    position_ns = began
     for row, chunk in zip(rows, chunks, strict=False):
-        at += chunk.idle
+        position_ns += chunk.idle
         row["stage"], row["microbatch"], row["phase"] = chunk.stage, chunk.microbatch, chunk.phase
-        row["began_ns"], row["blocked_ns"] = at, chunk.blocked
-        at += chunk.busy + chunk.blocked
-        row["ended_ns"] = at
-    rows[-1]["began_ns"], rows[-1]["ended_ns"] = began, at + after
+        row["began_ns"], row["blocked_ns"] = position_ns, chunk.blocked
+        position_ns += chunk.busy + chunk.blocked
+        row["ended_ns"] = position_ns
+    rows[-1]["began_ns"], rows[-1]["ended_ns"] = began, position_ns + delay_ns
     return rows
 
 
@@ -68,19 +68,19 @@ def two_stages(microbatches: int = 3) -> Rows:
         first.append(Made(0, number, backward, 2 * MS if number == 0 else 0, 2 * MS, 0))
         if number + 2 < microbatches:
             first.append(Made(0, number + 2, forward, 0, MS, 0))
-    return np.concatenate([rank_rows(0, first), rank_rows(1, last, after=2 * MS, began=7)])
+    return np.concatenate([rank_rows(0, first), rank_rows(1, last, delay_ns=2 * MS, began=7)])
 
 
-def known(rows: Rows) -> MicrobatchTimeline:
-    found = microbatch_timeline(rows)
-    assert found is not None
-    return found
+def timeline_of(rows: Rows) -> MicrobatchTimeline:
+    timeline = microbatch_timeline(rows)
+    assert timeline is not None
+    return timeline
 
 
 def test_busy_and_idle_of_each_microbatch() -> None:
-    found = known(two_stages())
-    assert (found.step, found.ranks, found.left_out) == (STEP, 2, 0)
-    first, last = found.stages
+    timeline = timeline_of(two_stages())
+    assert (timeline.step, timeline.ranks, timeline.left_out) == (STEP, 2, 0)
+    first, last = timeline.stages
     assert (first.busy_seconds, first.idle_seconds) == pytest.approx((0.009, 0.002))
     assert (last.busy_seconds, last.idle_seconds) == pytest.approx((0.009, 0.003))
     assert last.bubble_ratio == pytest.approx(3 / 12)
@@ -96,7 +96,7 @@ def test_busy_and_idle_of_each_microbatch() -> None:
 
 def test_a_collective_inside_a_chunk_is_neither_busy_nor_idle() -> None:
     chunks = [Made(0, 0, Phase.FORWARD, 0, 3 * MS, MS), Made(0, 0, Phase.BACKWARD, MS, 5 * MS, 0)]
-    (stage,) = known(rank_rows(0, chunks)).stages
+    (stage,) = timeline_of(rank_rows(0, chunks)).stages
     reported = (stage.busy_seconds, stage.blocked_seconds, stage.idle_seconds)
     assert reported == pytest.approx((0.008, 0.001, 0.001))
     assert stage.microbatches[0].forward_busy_seconds == pytest.approx(0.003)
@@ -106,7 +106,7 @@ def test_both_parts_of_a_split_backward_count_and_keep_their_names() -> None:
     chunks = [Made(0, 5, Phase.BACKWARD, 0, MS, 0), Made(0, 5, Phase.BACKWARD, 0, 2 * MS, 0)]
     rows = rank_rows(0, chunks)
     rows["weight_only"][1] = 1
-    (stage,) = known(rows).stages
+    (stage,) = timeline_of(rows).stages
     (cell,) = stage.microbatches
     assert cell.backward_busy_seconds == pytest.approx(0.003)
     assert np.isnan(cell.forward_busy_seconds), "no forward was reported: not zero"
@@ -117,7 +117,7 @@ def test_between_two_calls_of_a_step_no_stage_is_idle() -> None:
     once = [Made(0, 0, Phase.FORWARD, MS, MS, 0)]
     later = rank_rows(0, once, began=2 * 10**12)
     later["index"] += 2
-    (stage,) = known(np.concatenate([rank_rows(0, once), later])).stages
+    (stage,) = timeline_of(np.concatenate([rank_rows(0, once), later])).stages
     assert (stage.busy_seconds, stage.idle_seconds) == pytest.approx((0.002, 0.002))
 
 
@@ -132,10 +132,10 @@ def _damaged(rows: Rows, damage: str) -> Rows:
         rows["index"] = 0
         return rows
     if damage == "two rows contradict":
-        other = rows[1:2].copy()
-        other["blocked_ns"] = 1
-        return np.concatenate([rows, other])
-    name, at, value = {
+        other_row = rows[1:2].copy()
+        other_row["blocked_ns"] = 1
+        return np.concatenate([rows, other_row])
+    name, row_index, value = {
         "ends before it begins": ("ended_ns", 1, 5),
         "overlaps": ("began_ns", 2, 10**12 + 1),
         "blocked longer than it ran": ("blocked_ns", 1, 10**10),
@@ -144,7 +144,7 @@ def _damaged(rows: Rows, damage: str) -> Rows:
         "no phase of a stage": ("phase", 1, Phase.OPTIMIZER),
         "no such stage": ("stage", 1, 9999),
     }[damage]
-    rows[name][at] = value
+    rows[name][row_index] = value
     return rows
 
 
@@ -166,10 +166,12 @@ def _damaged(rows: Rows, damage: str) -> Rows:
 )
 def test_a_rank_that_cannot_be_true_is_unknown_and_the_others_stay(damage: str) -> None:
     rows = two_stages()
-    first, other = rows[rows["rank"] == 0], rows[rows["rank"] == 1]
+    first, other_rank = rows[rows["rank"] == 0], rows[rows["rank"] == 1]
     first = _damaged(first, damage)
     assert microbatch_timeline(first) is None
-    assert microbatch_timeline(np.concatenate([first, other])) == microbatch_timeline(other)
+    assert microbatch_timeline(np.concatenate([first, other_rank])) == microbatch_timeline(
+        other_rank
+    )
 
 
 CHUNKS = st.lists(
@@ -196,18 +198,18 @@ def test_busy_blocked_and_idle_make_the_span_in_any_order_of_rows(
     rows = np.concatenate(
         [rank_rows(rank, *reported, began=10**9 * rank) for rank, reported in enumerate(ranks)]
     )
-    found = known(rows)
-    assert found.ranks == len(ranks)
+    timeline = timeline_of(rows)
+    assert timeline.ranks == len(ranks)
     calls = rows[rows["phase"] == Phase.OTHER]
     spans = (calls["ended_ns"] - calls["began_ns"]).sum() / NANOSECONDS
-    assert sum(map(_total, found.stages)) == pytest.approx(spans)
-    for stage in found.stages:
+    assert sum(map(_total, timeline.stages)) == pytest.approx(spans)
+    for stage in timeline.stages:
         cells = [seconds for cell in stage.microbatches for seconds in cell[1::2]]
         assert np.nansum(cells) == pytest.approx(stage.busy_seconds)
         assert stage.bubble_ratio is None or 0.0 <= stage.bubble_ratio <= 1.0
     order = list(range(len(rows))) + [number % len(rows) for number in range(repeated)]
     shuffle.shuffle(order)
-    assert repr(microbatch_timeline(rows[order])) == repr(found), (
+    assert repr(microbatch_timeline(rows[order])) == repr(timeline), (
         "NaN where a stage had no such chunk"
     )
 
@@ -225,9 +227,9 @@ def test_garbage_beside_a_good_rank_does_no_harm(raw: bytes, few: bool) -> None:
     if few:
         garbage["index"], garbage["phase"] = np.arange(len(garbage)) % 3, garbage["phase"] % 4
     good = rank_rows(0, [Made(0, 0, Phase.FORWARD, MS, MS, 0)])
-    found = known(np.concatenate([garbage, good]))
-    assert found.stages[0].rank == 0
-    for stage in found.stages:
+    timeline = timeline_of(np.concatenate([garbage, good]))
+    assert timeline.stages[0].rank == 0
+    for stage in timeline.stages:
         assert stage.busy_seconds >= 0 and stage.idle_seconds >= 0
 
 
@@ -239,11 +241,11 @@ def test_of_very_many_microbatches_the_first_of_each_stage_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_CELLS", 4)
-    found = known(two_stages(6))
-    assert [len(stage.microbatches) for stage in found.stages] == [2, 2]
-    assert [len(stage.chunks) for stage in found.stages] == [6, 6]
-    assert found.left_out == 8
-    assert found.stages[0].busy_seconds == pytest.approx(0.018), "totals are of all"
+    timeline = timeline_of(two_stages(6))
+    assert [len(stage.microbatches) for stage in timeline.stages] == [2, 2]
+    assert [len(stage.chunks) for stage in timeline.stages] == [6, 6]
+    assert timeline.left_out == 8
+    assert timeline.stages[0].busy_seconds == pytest.approx(0.018), "totals are of all"
 
 
 def wire_rows(step: int, ranks: range) -> Rows:
@@ -256,49 +258,49 @@ def wire_rows(step: int, ranks: range) -> Rows:
     return rows
 
 
-def sampled_step(kept: Microbatches) -> int | None:
-    sample = kept.sample()
+def sampled_step(tracker: Microbatches) -> int | None:
+    sample = tracker.sample()
     return None if sample is None else sample.step
 
 
 def test_the_newest_sample_that_is_as_whole_is_shown() -> None:
-    kept = Microbatches()
-    assert sampled_step(kept) is None
-    kept.add(wire_rows(8, range(4)), 4, 8)
-    kept.add(wire_rows(64, range(2)), 4, 64)
-    assert sampled_step(kept) == 8, "half of the ranks have not reported the newer one"
-    kept.add(wire_rows(64, range(2, 4)), 4, 64)
-    assert sampled_step(kept) == 64
-    kept.add(wire_rows(7, range(4)), 4, 64)
-    assert sampled_step(kept) == 64
+    tracker = Microbatches()
+    assert sampled_step(tracker) is None
+    tracker.add(wire_rows(8, range(4)), 4, 8)
+    tracker.add(wire_rows(64, range(2)), 4, 64)
+    assert sampled_step(tracker) == 8, "half of the ranks have not reported the newer one"
+    tracker.add(wire_rows(64, range(2, 4)), 4, 64)
+    assert sampled_step(tracker) == 64
+    tracker.add(wire_rows(7, range(4)), 4, 64)
+    assert sampled_step(tracker) == 64
 
 
 def test_a_sample_is_laid_out_once_until_more_of_it_arrives() -> None:
-    kept = Microbatches()
-    kept.add(wire_rows(8, range(2)), 4, 8)
-    sample = kept.sample()
+    tracker = Microbatches()
+    tracker.add(wire_rows(8, range(2)), 4, 8)
+    sample = tracker.sample()
     assert sample is not None and sample.microbatch_timeline is sample.microbatch_timeline
     assert sample.microbatch_timeline is not None and sample.microbatch_timeline.ranks == 2
-    kept.add(wire_rows(8, range(2, 4)), 4, 8)
+    tracker.add(wire_rows(8, range(2, 4)), 4, 8)
     assert sample.microbatch_timeline.ranks == 4
 
 
 def test_what_cannot_be_is_refused_and_never_kept() -> None:
-    kept = Microbatches()
-    assert kept.add(wire_rows(STEPS_AHEAD + 9, range(4)), 4, 8) == 8, "ahead of every step"
-    assert kept.add(wire_rows(8, range(4, 6)), 4, 8) == 4, "ranks that do not exist"
-    late = wire_rows(8, range(1))
-    late["time_ns"] = 2**64 - 1
-    assert kept.add(late, 4, 8) == 2
-    assert kept.cells == 0
+    tracker = Microbatches()
+    assert tracker.add(wire_rows(STEPS_AHEAD + 9, range(4)), 4, 8) == 8, "ahead of every step"
+    assert tracker.add(wire_rows(8, range(4, 6)), 4, 8) == 4, "ranks that do not exist"
+    late_rows = wire_rows(8, range(1))
+    late_rows["time_ns"] = 2**64 - 1
+    assert tracker.add(late_rows, 4, 8) == 2
+    assert tracker.cells == 0
 
 
 def test_a_sample_is_bounded_and_whole_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(microbatches, "MAX_ROWS", 7)
-    kept = Microbatches()
+    tracker = Microbatches()
     for _ in range(100):
         for rank in range(8):
-            kept.add(wire_rows(8, range(rank, rank + 1)), 8, 8)
-    assert kept.cells == 7
-    sample = kept.sample()
-    assert sample is not None and known(sample.rows).ranks == 3
+            tracker.add(wire_rows(8, range(rank, rank + 1)), 8, 8)
+    assert tracker.cells == 7
+    sample = tracker.sample()
+    assert sample is not None and timeline_of(sample.rows).ranks == 3

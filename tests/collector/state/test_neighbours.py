@@ -20,8 +20,8 @@ from stepwatch.collector.state.neighbours import stages_of
 def test_a_rank_s_stage_is_its_place_in_its_chain(
     pairs: list[tuple[int, int]], world: int, stages: list[int]
 ) -> None:
-    found = stages_of(pairs, world)
-    assert found is not None and found.tolist() == stages
+    stage_numbers = stages_of(pairs, world)
+    assert stage_numbers is not None and stage_numbers.tolist() == stages
 
 
 @pytest.mark.parametrize(

@@ -63,23 +63,25 @@ def apply(attempt: Attempt, **rows: int) -> None:
 
 def test_a_new_tracker_is_a_new_file(added: str) -> None:
     attempt = Attempt(0)
-    (kind,) = (each for each in registry.discover() if each.__module__ == added)
+    (kind,) = (
+        tracker_kind for tracker_kind in registry.discover() if tracker_kind.__module__ == added
+    )
     apply(attempt)
     spans = attempt.tracker(kind)
     assert vars(spans) == {"batches": 0, "world": 4}, "it is sized, and given only its kinds"
-    before = attempt.cells
+    cells_before = attempt.cells
     apply(attempt, steps=3)
     assert vars(attempt.tracker(kind))["batches"] == 1
-    assert attempt.cells >= before + 1000, "and counts towards the bound on memory"
+    assert attempt.cells >= cells_before + 1000, "and counts towards the bound on memory"
     attempt.release()
     apply(attempt, steps=3)
     assert vars(attempt.tracker(kind))["batches"] == 0, "what was given back is not filled again"
 
 
 def test_those_that_size_others_come_first() -> None:
-    orders = [each.order for each in registry.discover()]
+    orders = [tracker_kind.order for tracker_kind in registry.discover()]
     assert orders == sorted(orders)
-    names = [each.__name__ for each in registry.discover()]
+    names = [tracker_kind.__name__ for tracker_kind in registry.discover()]
     assert names.index("Ranks") < names.index("LifecycleEvents") < names.index("Steps")
     assert names.index("CollectiveRecords") < names.index("Steps")
 

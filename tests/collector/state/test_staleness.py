@@ -19,7 +19,7 @@ RECEIVED_S, NOW_S = 100.0, 130.0
 def states(phase: Phase, *, inside: float | None = None, moved_ago: float = 7.0) -> Rows:
     """Of two of four ranks, in that phase for `moved_ago` seconds, the last of them `inside` a
     collective for so long."""
-    rows = state_rows(range(2), WORLD, at=50.0, moved_ago=moved_ago)
+    rows = state_rows(range(2), WORLD, time_s=50.0, moved_ago=moved_ago)
     rows["phase"] = phase
     if inside is not None:
         rows["in_collective"][1] = 1
@@ -51,17 +51,19 @@ def test_ranks_that_never_reported_are_missed_from_when_another_one_trains(
     rows: Rows, seconds: float | None
 ) -> None:
     """Before that they may not have been started yet; moments that cannot be count as now."""
-    found = staleness({Kind.RANK_STATE: rows})
-    assert found.pop(UNKNOWN_NODE, None) == (None if seconds is None else pytest.approx(seconds))
-    assert found == {"node-0": pytest.approx(30.0)}
+    stale_nodes = staleness({Kind.RANK_STATE: rows})
+    assert stale_nodes.pop(UNKNOWN_NODE, None) == (
+        None if seconds is None else pytest.approx(seconds)
+    )
+    assert stale_nodes == {"node-0": pytest.approx(30.0)}
 
 
 def test_a_step_shows_that_all_are_there_whatever_ranks_do_now() -> None:
     steps = {Kind.STEP: step_rows(range(3), range(2))}
-    found = staleness({Kind.RANK_STATE: states(Phase.DATA)}, steps)
-    assert found[UNKNOWN_NODE] == pytest.approx(30.0)
+    stale_nodes = staleness({Kind.RANK_STATE: states(Phase.DATA)}, steps)
+    assert stale_nodes[UNKNOWN_NODE] == pytest.approx(30.0)
 
 
 def test_where_all_reported_nobody_is_missed() -> None:
-    rows = state_rows(range(WORLD), WORLD, at=50.0)
+    rows = state_rows(range(WORLD), WORLD, time_s=50.0)
     assert UNKNOWN_NODE not in staleness({Kind.RANK_STATE: rows})

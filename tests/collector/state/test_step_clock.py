@@ -56,9 +56,9 @@ def test_the_hosts_clock_where_no_device_times() -> None:
     assert (window.clock, step_timing(attempt).reason) == ("host", "")
     for name in (*IDLE, "host_lead", "clock_error"):
         assert np.isnan(window.planes[name]).all(), name
-    some = window.at(np.arange(3))
-    assert {plane.shape for plane in some.planes.values()} == {(3, WORLD)}
-    assert set(DEVICE_COLUMNS) <= set(some.planes)
+    part_window = window.at(np.arange(3))
+    assert {plane.shape for plane in part_window.planes.values()} == {(3, WORLD)}
+    assert set(DEVICE_COLUMNS) <= set(part_window.planes)
 
 
 def test_one_rank_without_a_device_puts_all_on_the_host() -> None:
@@ -93,20 +93,20 @@ def test_rows_that_are_late_are_no_reason_and_their_steps_are_not_complete() -> 
     )
     window = attempt.window(16)
     assert (window.clock, int(window.steps[-1])) == ("device", 31)
-    known = ~np.isnan(window.planes["duration"])
-    assert known[-3:].sum(axis=1).tolist() == [4, 1, 1]
+    finite = ~np.isnan(window.planes["duration"])
+    assert finite[-3:].sum(axis=1).tolist() == [4, 1, 1]
 
 
 def test_rows_of_one_rank_that_stop_put_all_on_the_host() -> None:
-    def after(more: int) -> Attempt:
+    def attempt_after(more: int) -> Attempt:
         return run(
             {Kind.STEP: step_rows(range(100), RANKS)},
             {Kind.DEVICE_STEP: device_step_rows(range(60), RANKS)},
             {Kind.DEVICE_STEP: device_step_rows(range(60, 60 + more), [0, 1, 3])},
         )
 
-    assert after(ARRIVING_STEPS).window(64).clock == "device", "they may be on their way"
-    assert after(40).window(64).clock == "host"
+    assert attempt_after(ARRIVING_STEPS).window(64).clock == "device", "they may be on their way"
+    assert attempt_after(40).window(64).clock == "host"
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,13 @@ def test_a_few_untimed_steps_are_nearly_all() -> None:
 def test_a_device_that_is_lost_and_times_again() -> None:
     rows = {Kind.STEP: step_rows(range(20), RANKS)}
     device = {Kind.DEVICE_STEP: device_step_rows(range(20), RANKS)}
-    lost = {Kind.LIFECYCLE: timing_rows([1], b"device lost", at=3.0)}
-    found = {Kind.LIFECYCLE: timing_rows([1], at=4.0)}
+    lost = {Kind.LIFECYCLE: timing_rows([1], b"device lost", time_s=3.0)}
+    restored = {Kind.LIFECYCLE: timing_rows([1], time_s=4.0)}
     assert step_timing(run(rows, device, lost)) == ("host", "rank 1: device lost")
-    assert step_timing(run(rows, device, lost, found)).clock == "device"
-    assert step_timing(run(rows, device, found, lost)).clock == "device", "the later event counts"
+    assert step_timing(run(rows, device, lost, restored)).clock == "device"
+    assert step_timing(run(rows, device, restored, lost)).clock == "device", (
+        "the later event counts"
+    )
 
 
 def test_a_rank_that_reports_no_step_does_not_count() -> None:

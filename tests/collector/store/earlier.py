@@ -58,7 +58,7 @@ _SLICE = sa.text(
 )
 
 
-def make(url: str, early: bool = False) -> dict[str, list[bytes]]:
+def make(url: str, before_job_ids: bool = False) -> dict[str, list[bytes]]:
     """Make it with the segments of two jobs, alternating; returns their payloads by job.
 
     The first release of all had no place for segments of later formats, and no index by job.
@@ -69,12 +69,16 @@ def make(url: str, early: bool = False) -> dict[str, list[bytes]]:
     words = {"number": "INTEGER", "bytes": "BLOB"}
     if engine.dialect.name == "postgresql":
         words = {"number": "SERIAL", "bytes": "BYTEA"}
-    tables = [each for each in _TABLES if not (early and "segment_job_id" in each)]
+    tables = [
+        statement for statement in _TABLES if not (before_job_ids and "segment_job_id" in statement)
+    ]
     with engine.begin() as connection:
-        for statement in tables if early else [*tables, UNDECODED]:
+        for statement in tables if before_job_ids else [*tables, UNDECODED]:
             connection.exec_driver_sql(statement.format(**words))
         connection.execute(sa.text("INSERT INTO meta VALUES ('schema', '1')"))
-        connection.execute(_SEGMENT, [_row(item, at) for at, item in enumerate(segments)])
+        connection.execute(
+            _SEGMENT, [_row(item, position) for position, item in enumerate(segments)]
+        )
         columns = {**INCIDENT, "document": json.dumps(INCIDENT)}
         connection.execute(
             sa.text(

@@ -22,21 +22,22 @@ def stored(segments: list[Segment]) -> list[StoredSegment]:
 def fill(store: Store) -> list[bytes]:
     """Segments of two jobs, alternating; returns those of `JOB`."""
     pairs = zip(run_segments(30), run_segments(30, job=OTHER), strict=True)
-    made = stored([item for pair in pairs for item in pair])
-    assert all(added.new for added in store.add_segments(made, RECEIVED))
-    return [each.data for each in made if each.segment.key.job == JOB]
+    stored_segments = stored([item for pair in pairs for item in pair])
+    assert all(added.new for added in store.add_segments(stored_segments, RECEIVED))
+    return [segment.data for segment in stored_segments if segment.segment.key.job == JOB]
 
 
 def add_run(store: Store, job: str, day: int, steps: int = 30) -> None:
     """A run that sent all on a day after `EPOCH`, with its clock right, from a spool of the day."""
-    at = RECEIVED + day * DAY_NS
+    received_ns = RECEIVED + day * DAY_NS
     moved = [
-        each._replace(
-            key=each.key._replace(spool=day), clock=each.clock._replace(wall_ns=at + number)
+        segment._replace(
+            key=segment.key._replace(spool=day),
+            clock=segment.clock._replace(wall_ns=received_ns + number),
         )
-        for number, each in enumerate(run_segments(steps, job=job))
+        for number, segment in enumerate(run_segments(steps, job=job))
     ]
-    store.add_segments(stored(moved), at)
+    store.add_segments(stored(moved), received_ns)
 
 
 def add_evaluation(store: Store, job: str, state: str) -> None:

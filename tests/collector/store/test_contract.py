@@ -51,8 +51,8 @@ def test_sums_before_moments_are_those_of_jobs_with_an_account(opened: Store) ->
     parts = [Slice(start, 1, 1.0, 2.0, 4, 4, 1.0 * n, 2.0 * n) for n, start in ((1, 10), (2, 40))]
     opened.save_evaluation(JOB, [("goodput", part) for part in parts], [], days=days)
     opened.save_evaluation("later", [("goodput", part) for part in parts], [])
-    found = opened.slice_sums("goodput", [10, 11, 40, 41], 0)
-    assert {job: sums.tolist() for job, sums in found.items()} == {
+    sums_by_job = opened.slice_sums("goodput", [10, 11, 40, 41], 0)
+    assert {job: sums.tolist() for job, sums in sums_by_job.items()} == {
         JOB: [[0.0, 0.0], [1.0, 2.0], [1.0, 2.0], [2.0, 4.0]]
     }
     assert opened.slice_sums("goodput", [41], 86_401) == {}, "no day since then"
@@ -62,30 +62,30 @@ def test_sums_before_moments_are_those_of_jobs_with_an_account(opened: Store) ->
 
 
 def test_incidents_are_found_by_id_job_and_state(opened: Store) -> None:
-    made = [
+    incidents = [
         incident("a", opened_at=3.0),
         incident("b", job="other", opened_at=2.0),
         incident("c", state="resolved"),
     ]
-    opened.save_evaluation(JOB, [], made)
-    assert opened.incidents() == made
-    assert opened.incidents(JOB) == [made[0], made[2]]
-    assert opened.incidents(state="open") == made[:2]
-    assert opened.incidents(limit=1) == made[:1]
-    assert (opened.incident("b"), opened.incident("z")) == (made[1], None)
+    opened.save_evaluation(JOB, [], incidents)
+    assert opened.incidents() == incidents
+    assert opened.incidents(JOB) == [incidents[0], incidents[2]]
+    assert opened.incidents(state="open") == incidents[:2]
+    assert opened.incidents(limit=1) == incidents[:1]
+    assert (opened.incident("b"), opened.incident("z")) == (incidents[1], None)
     resolved = incident("a", opened_at=3.0, state="resolved")
     opened.save_evaluation(JOB, [], [resolved])
     assert opened.incident("a") == resolved and len(opened.incidents()) == 3
 
 
 def test_segments_of_later_formats_are_kept_once(opened: Store) -> None:
-    kept = opened.undecoded
-    assert kept.keep([(b"one", 9), (b"two", 8), (b"one", 9)], 5) == 2
-    assert kept.keep([(b"one", 9)], 6) == 0
-    (found,) = kept.of_formats({9})
-    assert (found.payload, found.received_ns) == (b"one", 5)
-    kept.drop([found.id])
-    assert kept.count() == 1 and kept.of_formats({9}) == []
+    undecoded = opened.undecoded
+    assert undecoded.keep([(b"one", 9), (b"two", 8), (b"one", 9)], 5) == 2
+    assert undecoded.keep([(b"one", 9)], 6) == 0
+    (segment,) = undecoded.of_formats({9})
+    assert (segment.payload, segment.received_ns) == (b"one", 5)
+    undecoded.drop([segment.id])
+    assert undecoded.count() == 1 and undecoded.of_formats({9}) == []
 
 
 def test_rejected_segments_are_kept_with_any_reason(opened: Store) -> None:
@@ -96,7 +96,10 @@ def test_rejected_segments_are_kept_with_any_reason(opened: Store) -> None:
 
 
 def test_the_bytes_of_a_job_are_counted(opened: Store) -> None:
-    made = [StoredSegment(item, wire.encode(item)) for item in run_segments(30)]
-    opened.add_segments(made, 1)
-    assert opened.payload_bytes(JOB) == (6, sum(len(each.data) for each in made))
+    stored_segments = [StoredSegment(item, wire.encode(item)) for item in run_segments(30)]
+    opened.add_segments(stored_segments, 1)
+    assert opened.payload_bytes(JOB) == (
+        6,
+        sum(len(stored_segment.data) for stored_segment in stored_segments),
+    )
     assert opened.payload_bytes("nobody") == (0, 0)

@@ -63,17 +63,17 @@ class LeaseMachine(RuleBasedStateMachine):
                 row = {"position": 1, "first_received_ns": 0, "last_received_ns": 2 * NOON}
                 connection.execute(sa.insert(schema.job).values(name=name, **row))
         self.numbers = itertools.count()
-        self.replicas = [self.made() for _ in range(3)]
+        self.replicas = [self.new_replica() for _ in range(3)]
         self.model = {name: Row("", 0, 0) for name in JOBS}
         self.stale: list[Lease] = []
 
-    def made(self) -> Replica:
+    def new_replica(self) -> Replica:
         return Replica(Leases(self.engine, f"r{next(self.numbers)}", lambda _: self.now))
 
     def is_live(self, row: Row) -> bool:
         return self.now < row.expires <= self.now + LEASE_NS
 
-    def taken(self, holder: str, names: list[str]) -> dict[str, int]:
+    def expected_claims(self, holder: str, names: list[str]) -> dict[str, int]:
         """What the model says a claim gets."""
         got = {}
         for name in names:
@@ -90,15 +90,15 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(slot=SLOTS, names=st.lists(st.sampled_from(JOBS), unique=True))
     def claims(self, slot: int, names: list[str]) -> None:
         replica = self.replicas[slot]
-        expected = self.taken(replica.leases.holder, names)
+        expected = self.expected_claims(replica.leases.holder, names)
         assert replica.leases.claim(names) == expected
         self.believe(replica, expected)
 
     @rule(slot=SLOTS)
     def takes_up_what_nobody_holds(self, slot: int) -> None:
         replica = self.replicas[slot]
-        known = sorted(name for name in JOBS if self.model[name].holder)
-        expected = self.taken(replica.leases.holder, known)
+        held_names = sorted(name for name in JOBS if self.model[name].holder)
+        expected = self.expected_claims(replica.leases.holder, held_names)
         assert replica.leases.claim_free(10) == expected
         self.believe(replica, expected)
 
@@ -106,14 +106,14 @@ class LeaseMachine(RuleBasedStateMachine):
     def renews(self, slot: int) -> None:
         """Whoever was stopped or cut off learns from it what is still its own."""
         replica = self.replicas[slot]
-        mine = {
+        own_leases = {
             name: row._replace(expires=self.now + LEASE_NS)
             for name, row in self.model.items()
             if row.holder == replica.leases.holder and row.expires > 0
         }
-        self.model |= mine
-        assert replica.leases.renew() == {name: row.epoch for name, row in mine.items()}
-        replica.believes = {name: row.epoch for name, row in mine.items()}
+        self.model |= own_leases
+        assert replica.leases.renew() == {name: row.epoch for name, row in own_leases.items()}
+        replica.believes = {name: row.epoch for name, row in own_leases.items()}
 
     @rule(slot=SLOTS)
     def stops(self, slot: int) -> None:
@@ -122,14 +122,14 @@ class LeaseMachine(RuleBasedStateMachine):
         for name, row in self.model.items():
             if row.holder == replica.leases.holder:
                 self.model[name] = row._replace(expires=0)
-        self.replicas[slot] = self.made()
+        self.replicas[slot] = self.new_replica()
 
     @rule(slot=SLOTS)
     def is_killed_and_something_of_it_still_writes(self, slot: int) -> None:
         replica = self.replicas[slot]
         holder = replica.leases.holder
         self.stale += [Lease(name, holder, epoch) for name, epoch in replica.believes.items()]
-        self.replicas[slot] = self.made()
+        self.replicas[slot] = self.new_replica()
 
     @rule(slot=SLOTS, name=st.sampled_from(JOBS))
     def gives_up(self, slot: int, name: str) -> None:
@@ -190,11 +190,11 @@ def test_a_lease_that_a_write_is_checked_against_is_not_claimed(opened: Store) -
     """A claim neither waits for the write nor gets in between."""
     if opened.engine.dialect.name == "sqlite":
         pytest.skip("SQLite has one writer at a time")
-    late = [0]
+    delay = [0]
     first = Leases(opened.engine, "first", lambda _: NOON)
-    second = Leases(opened.engine, "second", lambda _: NOON + late[0])
+    second = Leases(opened.engine, "second", lambda _: NOON + delay[0])
     first.claim(["a", "b"])
-    late[0] = 2 * LEASE_NS
+    delay[0] = 2 * LEASE_NS
     with fenced(opened.engine, Lease("a", "first", 1)):
         assert second.claim(["a", "b"]) == {"b": 2}
     assert second.claim(["a", "b"]) == {"a": 2}
@@ -213,13 +213,13 @@ def impatient(postgresql: PostgresqlServer) -> Iterator[sa.Engine]:
 
 def test_a_lease_is_renewed_while_its_own_write_takes_long(impatient: sa.Engine) -> None:
     """It neither waits for the write, nor is the lease free when the write is over."""
-    late = [0]
-    first, second = (Leases(impatient, name, lambda _: NOON + late[0]) for name in ("a", "b"))
-    mine = Lease("job", "a", 1)
+    delay = [0]
+    first, second = (Leases(impatient, name, lambda _: NOON + delay[0]) for name in ("a", "b"))
+    lease = Lease("job", "a", 1)
     first.claim(["job", "other"])
-    with fenced(impatient, mine), impatient.begin() as views:
-        assert still_held(views, [mine, Lease("other", "a", 1)]) == {"job", "other"}
-        late[0] = 2 * LEASE_NS
+    with fenced(impatient, lease), impatient.begin() as views:
+        assert still_held(views, [lease, Lease("other", "a", 1)]) == {"job", "other"}
+        delay[0] = 2 * LEASE_NS
         assert first.renew() == {"job": 1, "other": 1}
     assert second.claim(["job", "other"]) == {}
 
@@ -227,20 +227,20 @@ def test_a_lease_is_renewed_while_its_own_write_takes_long(impatient: sa.Engine)
 def test_a_lease_whose_row_is_in_use_is_kept_and_renewed_the_next_time(
     impatient: sa.Engine,
 ) -> None:
-    late = [0]
-    leases = Leases(impatient, "a", lambda _: NOON + late[0])
-    held = Tenancy(leases)
-    held.want(["one", "two"])
-    held.claim_wanted()
+    delay = [0]
+    leases = Leases(impatient, "a", lambda _: NOON + delay[0])
+    tenancy = Tenancy(leases)
+    tenancy.want(["one", "two"])
+    tenancy.claim_wanted()
     row = sa.select(schema.lease).where(schema.lease.c.job == "one").with_for_update()
-    late[0] = LEASE_NS
+    delay[0] = LEASE_NS
     with impatient.begin() as somebody:
         somebody.execute(row)
-        held.tick()
-        assert held.epochs() == {"one": 1, "two": 1}
-    assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["two"]) == {}
-    held.tick()
-    assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["one"]) == {}
+        tenancy.tick()
+        assert tenancy.epochs() == {"one": 1, "two": 1}
+    assert Leases(impatient, "b", lambda _: NOON + delay[0]).claim(["two"]) == {}
+    tenancy.tick()
+    assert Leases(impatient, "b", lambda _: NOON + delay[0]).claim(["one"]) == {}
 
 
 def test_the_clock_is_read_when_the_row_is_held(impatient: sa.Engine) -> None:
@@ -261,11 +261,11 @@ def test_the_clock_is_read_when_the_row_is_held(impatient: sa.Engine) -> None:
 
 
 def test_a_holder_that_comes_back_waits_for_no_other_that_does(impatient: sa.Engine) -> None:
-    late = [0]
-    first, second = (Leases(impatient, name, lambda _: NOON + late[0]) for name in ("a", "b"))
+    delay = [0]
+    first, second = (Leases(impatient, name, lambda _: NOON + delay[0]) for name in ("a", "b"))
     first.beat()
     second.beat()
-    late[0] = 2 * LEASE_NS
+    delay[0] = 2 * LEASE_NS
     with impatient.begin() as coming:
         row = sa.select(schema.replica).where(schema.replica.c.holder == "b").with_for_update()
         coming.execute(row)
@@ -274,13 +274,13 @@ def test_a_holder_that_comes_back_waits_for_no_other_that_does(impatient: sa.Eng
 
 
 def test_more_leases_than_one_transaction_renews(opened: Store) -> None:
-    late = [0]
-    leases = Leases(opened.engine, "a", lambda _: NOON + late[0])
+    delay = [0]
+    leases = Leases(opened.engine, "a", lambda _: NOON + delay[0])
     names = [f"job-{number:03}" for number in range(201)]
     leases.claim(names)
-    late[0] = 2 * LEASE_NS
+    delay[0] = 2 * LEASE_NS
     assert leases.renew() == dict.fromkeys(names, 1)
-    assert Leases(opened.engine, "b", lambda _: NOON + late[0]).claim(names) == {}
+    assert Leases(opened.engine, "b", lambda _: NOON + delay[0]).claim(names) == {}
 
 
 def test_the_clock_is_that_of_the_database(opened: Store) -> None:
@@ -290,8 +290,8 @@ def test_the_clock_is_that_of_the_database(opened: Store) -> None:
 
 
 def test_a_process_of_this_machine_that_ended_is_known_to_be_gone() -> None:
-    host, mine, space, _ = new_holder().split("/")
-    assert (host, mine) == (socket.gethostname(), str(os.getpid()))
+    host, process_id, space, _ = new_holder().split("/")
+    assert (host, process_id) == (socket.gethostname(), str(os.getpid()))
     assert is_gone(f"{host}/{2**22 + 1}/{space}/x"), "no process has this number"
     assert not is_gone(f"{host}/{os.getppid()}/{space}/x")
     for unknown in (new_holder(), f"elsewhere/{2**22 + 1}/{space}/x", f"{host}/{2**22 + 1}/0/x"):

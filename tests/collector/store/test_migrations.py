@@ -28,9 +28,9 @@ from tests.collector.store.filled import RECEIVED, stored
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     """Another connection to the same database."""
-    made = sa.create_engine(url)
-    yield made
-    made.dispose()
+    new_engine = sa.create_engine(url)
+    yield new_engine
+    new_engine.dispose()
 
 
 def move(engine: sa.Engine, schema: str) -> None:
@@ -43,32 +43,34 @@ def move(engine: sa.Engine, schema: str) -> None:
 
 def tables_of(engine: sa.Engine) -> dict[str, Any]:
     """Columns, primary keys and indexes of each table, as the database shows them."""
-    found = sa.inspect(engine)
+    inspector = sa.inspect(engine)
     return {
         table: (
-            [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
-            found.get_pk_constraint(table)["constrained_columns"],
-            sorted((i["name"], i["column_names"], i["unique"]) for i in found.get_indexes(table)),
+            [(c["name"], str(c["type"]), c["nullable"]) for c in inspector.get_columns(table)],
+            inspector.get_pk_constraint(table)["constrained_columns"],
+            sorted(
+                (i["name"], i["column_names"], i["unique"]) for i in inspector.get_indexes(table)
+            ),
         )
-        for table in found.get_table_names()
+        for table in inspector.get_table_names()
         if not table.startswith("segment_day_")
     }
 
 
-@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("before_job_ids", [False, True])
 def test_a_store_of_schema_1_keeps_all_it_holds(
-    url: str, early: bool, caplog: pytest.LogCaptureFixture
+    url: str, before_job_ids: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    payloads = earlier.make(url, early)
+    payloads = earlier.make(url, before_job_ids)
     with caplog.at_level(logging.INFO):
         store = Store(url)
     (line,) = caplog.messages
     assert f"from schema 1 to {SCHEMA_VERSION}" in line and "not-shown" not in line
     assert sorted(store.jobs()) == [JOB, earlier.OTHER]
     for job, sent in payloads.items():
-        found = list(store.segments(job))
-        assert [item.payload for item in found] == sent
-        assert [item.position for item in found] == [1, 2, 3, 4, 5, 6]
+        segments = list(store.segments(job))
+        assert [item.payload for item in segments] == sent
+        assert [item.position for item in segments] == [1, 2, 3, 4, 5, 6]
     assert [item.received_ns for item in store.segments(JOB)] == [*range(1000, 1012, 2)]
     assert store.incidents() == [earlier.INCIDENT]
     assert store.slices(JOB, "goodput") == [Slice(*row) for row in earlier.SLICES]
@@ -83,9 +85,9 @@ def test_the_log_goes_on_where_schema_1_ended(url: str) -> None:
     verdicts = service.receive(body(run_segments(35)))
     assert [item.verdict for item in verdicts] == ["duplicate"] * 6 + ["accepted"]
     assert [item.position for item in store.segments(JOB)] == [*range(1, 8)]
-    found = service.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 35
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 35
     store.close()
 
 
@@ -93,35 +95,35 @@ def test_an_upgraded_store_has_the_tables_of_a_new_one(
     url: str, engine: sa.Engine, request: pytest.FixtureRequest, tmp_path_factory: Any
 ) -> None:
     if engine.dialect.name == "sqlite":
-        other = f"sqlite:///{tmp_path_factory.mktemp('new') / 'store.db'}"
+        other_url = f"sqlite:///{tmp_path_factory.mktemp('new') / 'store.db'}"
     else:
-        other = request.getfixturevalue("postgresql").new_database()
+        other_url = request.getfixturevalue("postgresql").new_database()
     earlier.make(url, early=True)
     Store(url).close()
-    Store(other).close()
-    new = sa.create_engine(other)
+    Store(other_url).close()
+    new = sa.create_engine(other_url)
     assert tables_of(engine) == tables_of(new)
     new.dispose()
 
 
 def test_back_and_forth_loses_nothing(url: str, engine: sa.Engine) -> None:
     payloads = earlier.make(url)
-    before = tables_of(engine)
+    original_tables = tables_of(engine)
     Store(url).close()
     move(engine, "1")
-    after = tables_of(engine)
-    assert after.pop("alembic_version")
-    assert after == before
+    restored_tables = tables_of(engine)
+    assert restored_tables.pop("alembic_version")
+    assert restored_tables == original_tables
     with engine.connect() as connection:
         version = connection.execute(sa.text("SELECT value FROM meta")).scalar_one()
         stored = connection.execute(sa.text("SELECT job, payload FROM segment ORDER BY id")).all()
     assert version == "1", "an earlier release reads it"
     for job, sent in payloads.items():
         assert [bytes(row.payload) for row in stored if row.job == job] == sent
-    again = Store(url)
-    assert [item.payload for item in again.segments(JOB)] == payloads[JOB]
-    assert again.incidents() == [earlier.INCIDENT]
-    again.close()
+    reopened = Store(url)
+    assert [item.payload for item in reopened.segments(JOB)] == payloads[JOB]
+    assert reopened.incidents() == [earlier.INCIDENT]
+    reopened.close()
 
 
 def test_going_back_puts_bundles_apart(url: str, engine: sa.Engine) -> None:
@@ -129,18 +131,20 @@ def test_going_back_puts_bundles_apart(url: str, engine: sa.Engine) -> None:
     run = run_segments(100)
     store.add_segments(stored(run), RECEIVED)
     store.snapshots.save(JOB, StoredSnapshot(16, b"of 16"), format=1, saved_ns=5)
-    made = Compactor(store.engine).compact(Compaction(0.0, 0.0), RECEIVED + 1)
-    assert made.segments == 16
-    before = [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)]
+    bundled = Compactor(store.engine).compact(Compaction(0.0, 0.0), RECEIVED + 1)
+    assert bundled.segments == 16
+    original = [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)]
     store.close()
     move(engine, "2")
     query = "SELECT position, received_ns, payload FROM segment ORDER BY position"
     with engine.connect() as connection:
         rows = connection.execute(sa.text(query)).all()
-    assert [(p, at, wire.encode(wire.decode(bytes(data)))) for p, at, data in rows] == before
+    assert [
+        (p, received_ns, wire.encode(wire.decode(bytes(data)))) for p, received_ns, data in rows
+    ] == original
     store = Store(url)
-    assert [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)] == before
-    assert not any(one.new for one in store.add_segments(stored(run), RECEIVED))
+    assert [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)] == original
+    assert not any(outcome.new for outcome in store.add_segments(stored(run), RECEIVED))
     assert list(problems(store.engine)) == []
     store.close()
 
@@ -175,8 +179,8 @@ def test_a_store_in_use_is_not_moved(url: str) -> None:
 
 def test_every_schema_has_its_migration() -> None:
     files = Path(versions.__file__).parent.glob("schema_*.py")
-    found = sorted(file.stem.removeprefix("schema_") for file in files)
-    assert found == sorted(moving.KNOWN)
+    schema_versions = sorted(file.stem.removeprefix("schema_") for file in files)
+    assert schema_versions == sorted(moving.KNOWN)
 
 
 def test_an_empty_database_is_not_moved(url: str) -> None:
@@ -189,10 +193,10 @@ def test_an_upgrade_that_fails_leaves_the_store_as_it_was(url: str, engine: sa.E
     with engine.begin() as connection:
         # The upgrade's last step finds its place taken.
         connection.exec_driver_sql("CREATE TABLE snapshot (id INTEGER)")
-    before = tables_of(engine)
+    original_tables = tables_of(engine)
     with pytest.raises(StoreError, match="snapshot"):
         Store(url)
-    assert tables_of(engine) == before
+    assert tables_of(engine) == original_tables
     with engine.connect() as connection:
         assert connection.execute(sa.text("SELECT count(*) FROM segment")).scalar_one() == 12
 

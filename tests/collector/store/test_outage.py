@@ -55,9 +55,9 @@ def test_the_database_goes_and_comes_back(
         service.evaluate()
     assert ["again" in line for line in lines(caplog)] == [True, True]
     assert [item.position for item in store.segments(JOB)] == [1, 2, 3, 4]
-    found = service.job(JOB)
-    assert found is not None
-    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 20
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 20
     store.close()
 
 
@@ -139,8 +139,8 @@ def test_a_collector_on_postgresql_shows_no_password(
         collector.end()
         collector.start()
         collector.wait_ready()
-        again = collector.send(body(RUN)).json()["verdicts"]
-        assert {item["verdict"] for item in again} == {DUPLICATE}
+        repeated = collector.send(body(RUN)).json()["verdicts"]
+        assert {item["verdict"] for item in repeated} == {DUPLICATE}
         log = collector.log.read_text()
     assert "postgresql+psycopg://stepwatch:***@" in log
     assert "not-shown" not in log and "Traceback" not in log
@@ -263,7 +263,7 @@ def test_damaged_slices_of_one_job_quarantine_it_and_stop_no_other(tmp_path: Pat
     store.close()
     with closing(sqlite3.connect(path)) as file:  # what the log for writes holds goes into the file
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    _damage_a_page(path, b"damaged", other=b"sound")
+    _damage_a_page(path, b"damaged", excluded=b"sound")
     store = Store.sqlite(path)
     service = Service(store, HandClock(60.0))
     for _ in range(5):
@@ -273,15 +273,15 @@ def test_damaged_slices_of_one_job_quarantine_it_and_stop_no_other(tmp_path: Pat
     store.close()
 
 
-def _damage_a_page(path: Path, job: bytes, other: bytes) -> None:
+def _damage_a_page(path: Path, job: bytes, excluded: bytes) -> None:
     """Overwrite the first byte, the kind, of a page that holds slices of `job` alone."""
     size = 4096
     content = bytearray(path.read_bytes())
     pages = [
-        at
-        for at in range(size, len(content), size)
-        if (page := bytes(content[at : at + size])).count(job + b"goodput") > 20
-        and other not in page
+        offset
+        for offset in range(size, len(content), size)
+        if (page := bytes(content[offset : offset + size])).count(job + b"goodput") > 20
+        and excluded not in page
     ]
     content[pages[len(pages) // 2]] = 0
     path.write_bytes(content)

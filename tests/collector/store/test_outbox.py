@@ -67,8 +67,8 @@ class Time:
         return int(self.seconds * NANOSECONDS)
 
 
-def write(store: Store, key: str, at: float = 1.0) -> None:
-    document = {"key": key, "at": at}
+def write(store: Store, key: str, time_s: float = 1.0) -> None:
+    document = {"key": key, "at": time_s}
     with store.engine.begin() as connection:
         outbox.add_notices(connection, [Notice(key, "job", document)], lambda _: 0)
 
@@ -122,9 +122,9 @@ def test_a_receiver_that_does_not_answer_is_tried_again_ever_later(
     write(opened, "key")
     tries = []
     for second in range(30):
-        before = len(receiver.keys)
+        key_count = len(receiver.keys)
         notifier.advance()
-        if len(receiver.keys) > before:
+        if len(receiver.keys) > key_count:
             tries.append(second)
         clock.seconds += 1.0
     assert tries == [0, 2, 6, 14]
@@ -136,8 +136,8 @@ def test_what_is_refused_is_given_up_and_what_is_old_removed(opened: Store) -> N
     clock = Time()
     box = Outbox(opened.engine, clock)
     notifier = notifying(box, Receiver(400))
-    write(opened, "refused", at=1.0)
-    write(opened, "taken", at=2.0)
+    write(opened, "refused", time_s=1.0)
+    write(opened, "taken", time_s=2.0)
     notifier.advance()
     assert notifier.counts == {"pending": 0, "delivered": 1, "failed": 1}
     assert {why: count for why, count in notifier.given_up.items() if count} == {"refused": 1}
@@ -160,7 +160,9 @@ def test_what_nobody_sends_is_given_up_after_a_day(opened: Store) -> None:
         assert box.given_up()["unsent"] == unsent
 
 
-def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Notifiers, Receiver]:
+def deliver_late(
+    store: Store, state: str, transition: str, seconds: float
+) -> tuple[Notifiers, Receiver]:
     """A notice of so long ago about an incident that is in a state by now."""
     receiver, happened = Receiver(), time.time() - seconds
     incident = {"id": "x", "job": "job", "kind": "hang", "opened_at": happened}
@@ -172,7 +174,7 @@ def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Not
 
 
 def test_an_incident_that_is_over_is_not_told_an_hour_late(opened: Store) -> None:
-    notifier, receiver = late(opened, "resolved", "opened", LATE_SECONDS + 60.0)
+    notifier, receiver = deliver_late(opened, "resolved", "opened", LATE_SECONDS + 60.0)
     for _ in range(2):
         notifier.advance()
     assert receiver.keys == [] and notifier.counts["failed"] == 1
@@ -186,7 +188,7 @@ def test_an_incident_that_is_over_is_not_told_an_hour_late(opened: Store) -> Non
 def test_an_incident_that_is_open_is_told_late_and_since_when(
     opened: Store, state: str, transition: str
 ) -> None:
-    notifier, receiver = late(opened, state, transition, 3 * LATE_SECONDS)
+    notifier, receiver = deliver_late(opened, state, transition, 3 * LATE_SECONDS)
     notifier.advance()
     (reported,) = receiver.documents
     assert receiver.keys == ["key"] and reported["key"] == "key"
@@ -196,9 +198,9 @@ def test_an_incident_that_is_open_is_told_late_and_since_when(
 
 
 def test_what_is_sent_in_time_says_nothing_of_being_late(opened: Store) -> None:
-    notifier, receiver = late(opened, "resolved", "opened", 60.0)
+    notifier, receiver = deliver_late(opened, "resolved", "opened", 60.0)
     notifier.advance()
-    assert [each["key"] for each in receiver.documents] == ["key"]
+    assert [document["key"] for document in receiver.documents] == ["key"]
     assert "late_seconds" not in receiver.documents[0]
 
 
@@ -254,9 +256,9 @@ def test_two_collectors_share_the_work_and_take_over_what_one_left(opened: Store
     clock = Time()
     first, second = Outbox(opened.engine, clock), Outbox(opened.engine, clock)
     for number in range(5):
-        write(opened, f"key-{number}", at=float(number))
-    assert [each.key for each in first.claim(3)] == ["key-0", "key-1", "key-2"]
-    assert [each.key for each in second.claim(9)] == ["key-3", "key-4"]
+        write(opened, f"key-{number}", time_s=float(number))
+    assert [notice.key for notice in first.claim(3)] == ["key-0", "key-1", "key-2"]
+    assert [notice.key for notice in second.claim(9)] == ["key-3", "key-4"]
     assert second.claim(9) == []
     clock.seconds += outbox.CLAIMED_SECONDS
-    assert [each.tries for each in second.claim(9)] == [2] * 5
+    assert [notice.tries for notice in second.claim(9)] == [2] * 5

@@ -41,7 +41,7 @@ def job_at(collector: Process) -> dict[str, Any]:
 def exported(collector: Process, line: str) -> bool:
     """Whether a line of /metrics begins so."""
     text = httpx.get(f"{collector.url}/metrics", timeout=10.0).text
-    return any(each.startswith(line) for each in text.splitlines())
+    return any(text_line.startswith(line) for text_line in text.splitlines())
 
 
 def evaluated(collector: Process) -> int:
@@ -61,10 +61,10 @@ def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(
         pair.append(Process(folder, url=url, program=("-c", SHORT)))
     first, second = pair
     try:
-        for each in pair:
-            each.start()
-        for each in pair:
-            each.wait_ready()
+        for collector in pair:
+            collector.start()
+        for collector in pair:
+            collector.wait_ready()
         until("both to know each other", lambda: exported(second, "stepwatch_collector_replicas 2"))
         assert first.send(body(RUN[:8])).status_code == 200
         until("the first to evaluate it", lambda: exported(first, "stepwatch_collector_jobs 1"))
@@ -82,9 +82,11 @@ def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(
         assert len(store.incidents()) == 1
         assert [item["id"] for item in job_at(first)["incidents"]] == [store.incidents()[0]["id"]]
         until("one of them to evaluate it", lambda: sorted(map(evaluated, pair)) == [0, 1])
-        for each in pair:
-            assert "Traceback" not in each.log.read_text(), json.dumps(each.log.read_text())
+        for collector in pair:
+            assert "Traceback" not in collector.log.read_text(), json.dumps(
+                collector.log.read_text()
+            )
     finally:
-        for each in pair:
-            each.end(signal.SIGKILL)
+        for collector in pair:
+            collector.end(signal.SIGKILL)
         store.close()

@@ -55,9 +55,9 @@ class Pair:
 
 @pytest.fixture
 def pair(url: str) -> Iterator[Pair]:
-    made = Pair(url)
-    yield made
-    made.close()
+    new_pair = Pair(url)
+    yield new_pair
+    new_pair.close()
 
 
 def written(store: Store) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
@@ -66,7 +66,7 @@ def written(store: Store) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]
     return slices, [{**item, "id": None} for item in store.incidents()]
 
 
-def alone(folder: Path) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
+def single_collector_rows(folder: Path) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
     """What one collector writes that was given the whole run."""
     clock, store = HandClock(60.0), Store.sqlite(folder / "alone.db")
     service = Service(store, clock)
@@ -74,9 +74,9 @@ def alone(folder: Path) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
         service.receive(body([item]))
         service.evaluate()
         clock.advance(0.5)
-    found = written(store)
+    rows_written = written(store)
     store.close()
-    return found
+    return rows_written
 
 
 def test_segments_that_alternate_are_evaluated_as_by_one_alone(pair: Pair, tmp_path: Path) -> None:
@@ -87,11 +87,11 @@ def test_segments_that_alternate_are_evaluated_as_by_one_alone(pair: Pair, tmp_p
         pair.advance(0.5)
         for service in pair.services:
             service.tenancy.tick()
-    assert written(pair.stores[0]) == alone(tmp_path)
+    assert written(pair.stores[0]) == single_collector_rows(tmp_path)
     assert pair.first.tenancy.epochs() == {JOB: 1} and pair.second.tenancy.epochs() == {}
     assert pair.first.job(JOB) is not None and pair.second.job(JOB) is None
-    assert [metric(each, names.COLLECTOR_REPLICAS) for each in pair.services] == [2.0, 2.0]
-    assert [metric(each, names.COLLECTOR_JOBS) for each in pair.services] == [1.0, 0.0]
+    assert [metric(service, names.COLLECTOR_REPLICAS) for service in pair.services] == [2.0, 2.0]
+    assert [metric(service, names.COLLECTOR_JOBS) for service in pair.services] == [1.0, 0.0]
 
 
 def test_a_takeover_goes_on_where_the_other_was(pair: Pair, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_takeover_goes_on_where_the_other_was(pair: Pair, tmp_path: Path) -> N
             pair.second.tenancy.tick()
         pair.second.evaluate()
         pair.advance(0.5)
-    assert written(pair.stores[1]) == alone(tmp_path)
+    assert written(pair.stores[1]) == single_collector_rows(tmp_path)
     assert pair.second.tenancy.epochs() == {JOB: 2}
 
 
@@ -118,13 +118,13 @@ def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind
     pair.second.tenancy.tick()
     pair.second.receive(body(RUN[6:]))
     pair.second.evaluate()
-    before = written(pair.stores[0])
+    original = written(pair.stores[0])
     # It wakes up in the middle of what it did, and knows nothing yet.
-    held = pair.first._state.get(JOB)
-    assert held is not None
-    pair.first._restorer.follow([held], 10.0)
-    pair.first._evaluate(held)
-    assert written(pair.stores[0]) == before
+    entry = pair.first._state.get(JOB)
+    assert entry is not None
+    pair.first._restorer.follow([entry], 10.0)
+    pair.first._evaluate(entry)
+    assert written(pair.stores[0]) == original
     assert metric(pair.first, names.COLLECTOR_WRITES_REFUSED) == 1.0
     assert pair.first.job(JOB) is None and pair.first.withheld() == {}
     pair.first.tenancy.tick()
@@ -136,14 +136,14 @@ def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind
 def test_a_clean_stop_hands_over_at_once_and_with_a_snapshot(pair: Pair) -> None:
     pair.first.receive(body(RUN))
     pair.first.evaluate()
-    known = pair.first.job(JOB)
+    first_state = pair.first.job(JOB)
     pair.first.stop()
     pair.first.run(0.001)
     pair.second.tenancy.tick()
     pair.second.evaluate()
-    again = pair.second.job(JOB)
-    assert known is not None and again is not None
-    assert differences(known[0], again[0]) == []
+    second_state = pair.second.job(JOB)
+    assert first_state is not None and second_state is not None
+    assert differences(first_state[0], second_state[0]) == []
     assert pair.second.tenancy.epochs() == {JOB: 2} and pair.second.tenancy.replicas == 1
 
 
@@ -174,26 +174,26 @@ def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) ->
     pair.first.evaluate()
     pair.first.tenancy.tick()
     assert (len(pair.first.tenancy.epochs()), pair.first.tenancy.surplus) == (9, 0)
-    late = pair.started(pair.stores[1], "late")
-    late.tenancy.tick()
+    late_service = pair.started(pair.stores[1], "late")
+    late_service.tenancy.tick()
     shares = []
     for _ in range(4):
-        for service in (pair.first, late):
+        for service in (pair.first, late_service):
             service.tenancy.tick()
             service.evaluate()
-        shares.append((len(pair.first.tenancy.epochs()), len(late.tenancy.epochs())))
+        shares.append((len(pair.first.tenancy.epochs()), len(late_service.tenancy.epochs())))
         for _ in range(int(surplus.EVERY_SECONDS / 5.0)):
             pair.advance(5.0)
-            for service in (pair.first, late):
+            for service in (pair.first, late_service):
                 service.tenancy.tick()
     assert shares == [(9, 0), (6, 3), (5, 4), (5, 4)]
-    assert {*pair.first.tenancy.epochs(), *late.tenancy.epochs()} == {*jobs}
-    for job in late.tenancy.epochs():
-        again = late.job(job)
-        assert again is not None and pair.first.job(job) is None
-        assert len(again[0].current.step_history) == 5
+    assert {*pair.first.tenancy.epochs(), *late_service.tenancy.epochs()} == {*jobs}
+    for job in late_service.tenancy.epochs():
+        job_state = late_service.job(job)
+        assert job_state is not None and pair.first.job(job) is None
+        assert len(job_state[0].current.step_history) == 5
         assert pair.stores[1].snapshots.newest_first(job)
-    assert late.snapshot_counts()["unreadable"] == 0 and late.withheld() == {}
+    assert late_service.snapshot_counts()["unreadable"] == 0 and late_service.withheld() == {}
 
 
 def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
@@ -213,7 +213,7 @@ def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
 def test_every_collector_answers_for_every_job_and_says_of_when(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holder, other = (Client(make_api(service)) for service in pair.services)
+    holder, other_client = (Client(make_api(service)) for service in pair.services)
     pair.first.receive(body(RUN))
     pair.second.receive(body(run_segments(5, job="mine")))
     for service in pair.services:
@@ -229,58 +229,64 @@ def test_every_collector_answers_for_every_job_and_says_of_when(
 
     monkeypatch.setattr(time, "sleep", evaluated_meanwhile)
     for path in paths:
-        mine, theirs = (each.get(f"/v1/jobs/{JOB}{path}").json() for each in (holder, other))
-        assert theirs["as_of"] >= asked_at
-        assert {**mine, "as_of": 0} == {**theirs, "as_of": 0}, path
-    lines = other.get("/v1/jobs").json()["jobs"]
+        own_answer, other_answer = (
+            client.get(f"/v1/jobs/{JOB}{path}").json() for client in (holder, other_client)
+        )
+        assert other_answer["as_of"] >= asked_at
+        assert {**own_answer, "as_of": 0} == {**other_answer, "as_of": 0}, path
+    lines = other_client.get("/v1/jobs").json()["jobs"]
     assert [(line["job"], line["step"]) for line in lines] == [("mine", 4), (JOB, 59)]
-    assert other.get("/v1/jobs/nobody").status_code == 404
-    exported = [client.get("/metrics").text for client in (holder, other)]
+    assert other_client.get("/v1/jobs/nobody").status_code == 404
+    exported = [client.get("/metrics").text for client in (holder, other_client)]
     assert [JOB in text for text in exported] == [True, False]
 
 
 def test_what_another_collector_said_long_ago_does_not_look_well(pair: Pair) -> None:
     """It holds the job, and its lease is renewed; but it evaluates nothing any more."""
-    other = Client(make_api(pair.second))
+    other_client = Client(make_api(pair.second))
     make_api(pair.first)
     pair.first.receive(body(RUN))
     for service in pair.services:
         service.tenancy.tick()
         service.evaluate()
     said_at = pair.clock.wall
-    fresh = other.get(f"/v1/jobs/{JOB}").json()
+    fresh = other_client.get(f"/v1/jobs/{JOB}").json()
     assert fresh["as_of"] == said_at and "stale" not in fresh
     pair.advance(40.0)
     pair.first.tenancy.tick()
-    (line,) = other.get("/v1/jobs").json()["jobs"]
-    summary = other.get(f"/v1/jobs/{JOB}").json()
-    for found in (line, summary):
-        assert (found["as_of"], found["step"], found["state"]) == (said_at, 59, "stale")
-        assert found["stale"]["seconds"] == 40.0 and found["stale"]["state"] == fresh["state"]
-        assert found["stale"]["reason"].startswith("as of 40 s ago; the collector")
-        assert {slo["state"] for slo in found["slos"]} == {"unknown"}
-        assert found["open_incidents"] == (fresh["open_incidents"] or None)
+    (line,) = other_client.get("/v1/jobs").json()["jobs"]
+    summary = other_client.get(f"/v1/jobs/{JOB}").json()
+    for document in (line, summary):
+        assert (document["as_of"], document["step"], document["state"]) == (said_at, 59, "stale")
+        assert document["stale"]["seconds"] == 40.0 and document["stale"]["state"] == fresh["state"]
+        assert document["stale"]["reason"].startswith("as of 40 s ago; the collector")
+        assert {slo["state"] for slo in document["slos"]} == {"unknown"}
+        assert document["open_incidents"] == (fresh["open_incidents"] or None)
 
 
 def test_an_answer_that_does_not_change_is_not_old(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = Client(make_api(pair.second))
+    other_client = Client(make_api(pair.second))
     make_api(pair.first)
     pair.first.receive(body(RUN))
     for service in pair.services:
         service.tenancy.tick()
         service.evaluate()
     (job,) = pair.first._state.jobs()
-    made = pair.stores[0].views.get(JOB, "line")
+    first_view = pair.stores[0].views.get(JOB, "line")
     for _ in range(5):
         pair.advance(shared_views.AGAIN_SECONDS)
         pair.first.shared_views._next_s = 0.0
         pair.first.shared_views.write([job])
-    again = pair.stores[0].views.get(JOB, "line")
-    assert made is not None and again is not None and again.payload == made.payload
-    found = other.get(f"/v1/jobs/{JOB}").json()
-    assert found["as_of"] == pair.clock.wall and "stale" not in found
+    second_view = pair.stores[0].views.get(JOB, "line")
+    assert (
+        first_view is not None
+        and second_view is not None
+        and second_view.payload == first_view.payload
+    )
+    document = other_client.get(f"/v1/jobs/{JOB}").json()
+    assert document["as_of"] == pair.clock.wall and "stale" not in document
 
 
 def test_one_alone_writes_no_answers(pair: Pair) -> None:

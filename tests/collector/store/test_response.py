@@ -26,37 +26,37 @@ class Time:
 def test_a_silence_is_over_by_the_clock_of_the_database(opened: Store) -> None:
     clock = Time()
     box = Silences(opened.engine, clock)
-    made = box.add(LLAMA)
-    assert (made.until - made.since, made.by, made.expired_by) == (60.0, "ada", "")
-    assert box.in_force() == [made] == [box.get(made.id)]
+    silence = box.add(LLAMA)
+    assert (silence.until - silence.since, silence.by, silence.expired_by) == (60.0, "ada", "")
+    assert box.in_force() == [silence] == [box.get(silence.id)]
     clock.seconds += 59.0
-    assert box.in_force() == [made]
+    assert box.in_force() == [silence]
     clock.seconds += 1.0
     assert box.in_force() == []
-    ended = box.expire(made.id, "bob")
-    assert ended == made, "what is over stays as it was"
-    assert box.between(made.since + 30.0, made.since + 40.0) == [made]
-    assert box.between(made.until + 1.0, made.until + 2.0) == []
+    ended = box.expire(silence.id, "bob")
+    assert ended == silence, "what is over stays as it was"
+    assert box.between(silence.since + 30.0, silence.since + 40.0) == [silence]
+    assert box.between(silence.until + 1.0, silence.until + 2.0) == []
     assert box.expire("nobody", "bob") is None
 
 
 def test_who_ended_a_silence_and_when_is_kept(opened: Store) -> None:
     clock = Time()
     box = Silences(opened.engine, clock)
-    made = box.add(LLAMA)
+    silence = box.add(LLAMA)
     clock.seconds += 10.0
-    ended = box.expire(made.id, "bob")
-    assert ended is not None and ended == box.get(made.id)
+    ended = box.expire(silence.id, "bob")
+    assert ended is not None and ended == box.get(silence.id)
     assert (ended.until - ended.since, ended.expired_by) == (10.0, "bob")
     assert box.in_force() == []
 
 
 def test_silences_are_bounded(opened: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silences, "MOST_IN_FORCE", 2)
-    made = [opened.silences.add(LLAMA) for _ in range(2)]
+    added_silences = [opened.silences.add(LLAMA) for _ in range(2)]
     with pytest.raises(StoreError, match="2 silences are in force; expire some"):
         opened.silences.add(LLAMA)
-    opened.silences.expire(made[0].id, "ada")
+    opened.silences.expire(added_silences[0].id, "ada")
     opened.silences.add(LLAMA)
 
 
@@ -85,18 +85,18 @@ def test_a_silence_covers_what_has_all_that_it_names(opened: Store) -> None:
 def test_what_people_did_follows_from_their_notes(opened: Store) -> None:
     clock = Time()
     box = Notes(opened.engine, clock)
-    for event, by, text in (
+    for event, author, text in (
         ("acknowledged", "ada", ""),
         ("assigned", "ada", "bob"),
         ("mitigated", "bob", "drained gpu-01"),
         ("comment", "bob", "disk ordered"),
     ):
-        box.add("one", "llama", event, by, text)
+        box.add("one", "llama", event, author, text)
         clock.seconds += 1.0
     box.add("two", "other", "comment", "ada", "hm")
-    (found,) = box.of_job("llama").values()
-    assert box.of_incidents(["one", "nobody"]) == {"one": found} and len(found) == 4
-    response = response_of(found)
+    (notes,) = box.of_job("llama").values()
+    assert box.of_incidents(["one", "nobody"]) == {"one": notes} and len(notes) == 4
+    response = response_of(notes)
     assert response["acknowledged"] == {"by": "ada", "at": clock.seconds - 4.0}
     assert response["mitigated"]["by"] == response["owner"] == "bob"
     box.add("one", "llama", "reopened", "ada", "")

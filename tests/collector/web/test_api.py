@@ -92,20 +92,22 @@ def test_a_request_of_more_rows_than_one_may_have_is_refused(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = run_segments(25)
-    monkeypatch.setattr(receive, "MAX_ROWS", sum(each.row_count for each in sent) - 1)
+    monkeypatch.setattr(receive, "MAX_ROWS", sum(segment.row_count for segment in sent) - 1)
     answer = client.post("/v1/segments", content=body(sent))
     assert answer.status_code == 413 and "rows at once" in answer.json()["error"]
     for half in (sent[:3], sent[3:]):  # as an agent does then
         answer = client.post("/v1/segments", content=body(half))
-        assert [each["verdict"] for each in answer.json()["verdicts"]] == ["accepted"] * len(half)
+        assert [verdict["verdict"] for verdict in answer.json()["verdicts"]] == ["accepted"] * len(
+            half
+        )
 
 
 def test_a_store_that_is_gone_is_503_everywhere(client: Client, tmp_path: Path) -> None:
-    other = sqlite3.connect(tmp_path / "store.db")
-    other.execute("alter table segment rename to away")
-    other.execute("alter table incident rename to gone")
-    other.commit()
-    other.close()
+    database = sqlite3.connect(tmp_path / "store.db")
+    database.execute("alter table segment rename to away")
+    database.execute("alter table incident rename to gone")
+    database.commit()
+    database.close()
     posted = client.post("/v1/segments", content=body(run_segments(5)))
     assert posted.status_code == 503 and "verdicts" not in posted.json()
     assert client.get("/v1/incidents").status_code == 503
@@ -118,23 +120,25 @@ def test_a_collector_whose_store_does_not_answer_is_not_ready(
     service.receive(body(run_segments(5)))
     service.evaluate()
     assert client.get("/readyz").status_code == 200
-    other = sqlite3.connect(service.store.engine.url.database or "")
-    other.execute("ALTER TABLE job RENAME TO gone")
-    other.commit()
+    database = sqlite3.connect(service.store.engine.url.database or "")
+    database.execute("ALTER TABLE job RENAME TO gone")
+    database.commit()
     service.evaluate()
     answer = client.get("/readyz")
     assert (answer.status_code, answer.text) == (503, "the store does not answer\n")
-    other.execute("ALTER TABLE gone RENAME TO job")
-    other.commit()
-    other.close()
+    database.execute("ALTER TABLE gone RENAME TO job")
+    database.commit()
+    database.close()
     service.evaluate()
     assert client.get("/readyz").status_code == 200
 
 
-@pytest.mark.parametrize("given", [None, "Bearer", "Bearer secret2", "Bearer secre", "secret"])
-def test_data_needs_the_token(service: Service, given: str | None) -> None:
+@pytest.mark.parametrize(
+    "authorization", [None, "Bearer", "Bearer secret2", "Bearer secre", "secret"]
+)
+def test_data_needs_the_token(service: Service, authorization: str | None) -> None:
     client = Client(make_api(service, lambda: Tokens.single("secret")))
-    client.headers.update({"authorization": given} if given else {})
+    client.headers.update({"authorization": authorization} if authorization else {})
     for path in READS:
         assert client.get(path).status_code == 401, path
     assert client.post("/v1/segments", content=b"").status_code == 401

@@ -67,10 +67,10 @@ def test_metrics_hold_what_each_operation_blocked_a_rank_for(evaluated: Client) 
     text = evaluated.get("/metrics").text
     for part, seconds in (("transfer", (0.04 + 0.24) / 2), ("arrival-skew", 0.2 / 4)):
         labels = f'job_name="{JOB}",operation="all_gather",part="{part}"'
-        (found,) = re.findall(
+        (matched,) = re.findall(
             rf"^stepwatch_job_collective_seconds\{{{labels}\}} (.*)$", text, re.MULTILINE
         )
-        assert float(found) == pytest.approx(seconds, rel=1e-3), part
+        assert float(matched) == pytest.approx(seconds, rel=1e-3), part
 
 
 def test_the_job_shows_step_time_breakdown_pipeline_and_what_if(evaluated: Client) -> None:
@@ -119,7 +119,7 @@ def test_microbatches_of_old_attempts_are_given_back() -> None:
 
 def test_the_straggler_arrives_last(evaluated: Client) -> None:
     job = evaluated.get(f"/v1/jobs/{JOB}").json()
-    (incident,) = [each for each in job["incidents"] if each["kind"] == "straggler"]
+    (incident,) = [entry for entry in job["incidents"] if entry["kind"] == "straggler"]
     assert incident["rank"] == SLOW
     rows = {row["name"]: row for row in incident["evidence"]}
     row = rows["made others wait in all_gather per step"]
@@ -133,18 +133,18 @@ def test_how_long_others_wait_does_not_grow_with_how_many_they_are(world: int) -
     rows = np.zeros(world, dtype=[("step", "<i8"), ("op", "<i8"), ("group", "<i8")])
     wait = np.where(np.arange(world) == 1, 0.0, 0.2)
     nothing = np.zeros(world, dtype=np.int64)
-    found = Waits(rows, np.zeros(world), wait, nothing, np.array([0]), np.array([1]))
-    late = build_finding(
+    waits = Waits(rows, np.zeros(world), wait, nothing, np.array([0]), np.array([1]))
+    finding = build_finding(
         kind=FindingKind.STRAGGLER, cause=Cause.SLOW_COMPUTE, summary="", began_step=0, rank=1
     )
-    (row,) = with_arrival_skew(late, found).evidence
+    (row,) = with_arrival_skew(finding, waits).evidence
     assert row.value == pytest.approx(0.2)
 
 
 def test_a_restart_tells_the_same(evaluated: Client, store: Store, clock: HandClock) -> None:
-    again = Client(make_api(Service(store, clock)))
+    restarted = Client(make_api(Service(store, clock)))
     for path in (f"/v1/jobs/{JOB}/collectives", f"/v1/jobs/{JOB}"):
-        assert again.get(path).json() == evaluated.get(path).json(), path
+        assert restarted.get(path).json() == evaluated.get(path).json(), path
 
 
 def test_without_collectives_nothing_is_made_up(service: Service) -> None:
@@ -189,8 +189,8 @@ def test_collectives_of_old_attempts_are_given_back(monkeypatch: pytest.MonkeyPa
         }
         job.apply(segment(1, tables, attempt=number), Received(0.0, 0.0))
     assert job.cells <= jobs.MAX_JOB_CELLS
-    assert [each.collective_records.cells > 0 for each in job.attempts.values()] == [False] * 4 + [
-        True
-    ]
+    assert [attempt.collective_records.cells > 0 for attempt in job.attempts.values()] == [
+        False
+    ] * 4 + [True]
     job.apply(segment(2, tables, attempt=0), Received(0.0, 0.0))
     assert job.attempts[0].collective_records.cells == 0, "what was given back stays so"

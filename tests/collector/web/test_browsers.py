@@ -19,13 +19,13 @@ ONLY = PublicNames(frozenset({"stepwatch.example"}), only=True)
 
 @pytest.fixture
 def client(service: Service) -> Client:
-    made = Client(make_api(service, public=ONLY))
-    made.headers["host"] = "127.0.0.1:8480"
-    assert made.post("/v1/segments", body(run_segments(5))).status_code == 200
-    return made
+    new_client = Client(make_api(service, public=ONLY))
+    new_client.headers["host"] = "127.0.0.1:8480"
+    assert new_client.post("/v1/segments", body(run_segments(5))).status_code == 200
+    return new_client
 
 
-def asked(client: Client, path: str, **headers: str) -> int:
+def status_of(client: Client, path: str, **headers: str) -> int:
     client.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
     return client.get(path).status_code
 
@@ -53,9 +53,9 @@ def written(client: Client, **headers: str) -> int:
 )
 def test_only_names_of_the_collector_are_answered(client: Client, host: str, status: int) -> None:
     for path in ("/v1/jobs", "/metrics", "/", f"/v1/jobs/{JOB}"):
-        assert asked(client, path, host=host) == status, path
+        assert status_of(client, path, host=host) == status, path
     assert written(client, host=host) == status
-    assert asked(client, "/healthz", host=host) == 200, "a load balancer asks by any name"
+    assert status_of(client, "/healthz", host=host) == 200, "a load balancer asks by any name"
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_writes_come_from_its_own_pages(client: Client, origin: str, status: int
 def test_what_the_browser_says_of_the_site_counts(
     client: Client, site: str, mode: str, read: int, write: int
 ) -> None:
-    found = asked(client, "/v1/jobs", sec_fetch_site=site, sec_fetch_mode=mode)
-    assert (found, written(client)) == (read, write)
+    read_status = status_of(client, "/v1/jobs", sec_fetch_site=site, sec_fetch_mode=mode)
+    assert (read_status, written(client)) == (read, write)
     assert client.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("given", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_json_is_sent_as_json(client: Client, given: str) -> None:
-    client.headers["content-type"] = given
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_json_is_sent_as_json(client: Client, content_type: str) -> None:
+    client.headers["content-type"] = content_type
     assert client.post("/v1/silences", SILENCE).status_code == 415
     assert client.post("/v1/incidents/x/notes", b"{}").status_code == 415
     assert client.delete("/v1/silences/x", b"{}").status_code == 415
@@ -108,7 +108,7 @@ def test_json_is_sent_as_json(client: Client, given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("content_type", "status"),
     [
         (wire.MEDIA_TYPE, 200),
         ("application/octet-stream", 200),
@@ -118,19 +118,19 @@ def test_json_is_sent_as_json(client: Client, given: str) -> None:
         ("application/x-www-form-urlencoded", 415),
     ],
 )
-def test_segments_are_no_form(client: Client, given: str, status: int) -> None:
-    client.headers["content-type"] = given
+def test_segments_are_no_form(client: Client, content_type: str, status: int) -> None:
+    client.headers["content-type"] = content_type
     assert client.post("/v1/segments", body(run_segments(5))).status_code == status
 
 
 def test_without_names_of_its_own_any_is_answered(service: Service) -> None:
     client = Client(make_api(service))
-    assert asked(client, "/v1/jobs", host="collector.site.example") == 200
+    assert status_of(client, "/v1/jobs", host="collector.site.example") == 200
     assert written(client, origin="http://evil.example") == 403
 
 
 def test_refusals_are_counted(client: Client) -> None:
-    assert asked(client, "/v1/jobs", host="evil.example") == 421
+    assert status_of(client, "/v1/jobs", host="evil.example") == 421
     client.headers["host"] = "127.0.0.1:8480"
     assert written(client, origin="null") == 403
     text = client.get("/metrics").text

@@ -52,26 +52,30 @@ def counters(service: Service) -> Counts:
     }
 
 
-def of(service: Service, metric: names.Metric, suffix: str = "", **labels: str) -> float | None:
+def value_of(
+    service: Service, metric: names.Metric, suffix: str = "", **labels: str
+) -> float | None:
     """One sample of the job; None where it is not exported."""
     wanted = {names.JOB: JOB, **labels}
     key = (metric.name + suffix, *(f"{name}={wanted[name]}" for name in sorted(wanted)))
     return counters(service).get(key)
 
 
-def two_ranks(steps: range, seconds: float, ranks: range, *, at: float = 1.0) -> dict[Kind, Rows]:
-    states = state_rows(ranks, WORLD, at)
+def two_ranks(
+    steps: range, seconds: float, ranks: range, *, time_s: float = 1.0
+) -> dict[Kind, Rows]:
+    states = state_rows(ranks, WORLD, time_s)
     return {Kind.STEP: step_rows(steps, ranks, seconds), Kind.RANK_STATE: states}
 
 
 def test_a_step_counts_once_its_slowest_rank_reported(service: Service) -> None:
     fast = two_ranks(range(10), 0.3, range(2))
     service.receive(body([segment(1, fast, node="node-0")]))
-    before = of(service, names.STEP_DURATION, "_bucket", le="0.5") or 0.0
-    late = two_ranks(range(10), 0.8, range(2, 4))
-    service.receive(body([segment(1, late, node="node-1")]))
-    assert of(service, names.STEP_DURATION, "_bucket", le="0.5") == 0.0 >= before
-    assert of(service, names.STEP_DURATION, "_bucket", le="1.0") == 10.0
+    bucket_before = value_of(service, names.STEP_DURATION, "_bucket", le="0.5") or 0.0
+    late_tables = two_ranks(range(10), 0.8, range(2, 4))
+    service.receive(body([segment(1, late_tables, node="node-1")]))
+    assert value_of(service, names.STEP_DURATION, "_bucket", le="0.5") == 0.0 >= bucket_before
+    assert value_of(service, names.STEP_DURATION, "_bucket", le="1.0") == 10.0
 
 
 def test_a_step_that_a_rank_never_reports_counts_when_a_later_one_is_complete(
@@ -79,42 +83,42 @@ def test_a_step_that_a_rank_never_reports_counts_when_a_later_one_is_complete(
 ) -> None:
     service.receive(body([segment(1, two_ranks(range(4), 0.3, range(2)), node="node-0")]))
     service.receive(body([segment(1, two_ranks(range(2, 3), 0.3, range(2, 4)), node="node-1")]))
-    assert of(service, names.STEP_DURATION, "_count") == 3.0
-    assert of(service, names.JOB_TOKENS) == 10 * 100
+    assert value_of(service, names.STEP_DURATION, "_count") == 3.0
+    assert value_of(service, names.JOB_TOKENS) == 10 * 100
 
 
 def test_steps_are_not_awaited_for_ever(service: Service) -> None:
     service.receive(body([segment(1, two_ranks(range(100), 0.3, range(2)), node="node-0")]))
-    assert of(service, names.STEP_DURATION, "_count") == 100 - 64
+    assert value_of(service, names.STEP_DURATION, "_count") == 100 - 64
 
 
 def test_a_relaunch_under_the_same_number_takes_nothing_back(service: Service) -> None:
     service.receive(body(run_segments(10)))
     counted = counters(service)
-    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), at=2.0)
-    started = lifecycle_rows(LifecycleEvent.START, range(4), 4, at=3.0)
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, range(4), time_s=2.0)
+    started = lifecycle_rows(LifecycleEvent.START, range(4), 4, time_s=3.0)
     service.receive(body([segment(20, {Kind.LIFECYCLE: failed})]))
     service.receive(body([segment(21, {Kind.LIFECYCLE: started})]))
     assert not fallen(counted, counters(service))
-    assert of(service, names.JOB_TOKENS) == 10 * 4 * 100
+    assert value_of(service, names.JOB_TOKENS) == 10 * 4 * 100
 
 
 def test_what_changes_its_mind_is_a_gauge(service: Service) -> None:
     events = (CheckpointEvent.WRITTEN, CheckpointEvent.VERIFIED, CheckpointEvent.REJECTED)
-    seen: list[Counts] = []
+    scrapes: list[Counts] = []
     for number, event in enumerate(events):
         rows = checkpoint_rows(event, [0], 10)
         service.receive(body([*run_segments(5), segment(50 + number, {Kind.CHECKPOINT: rows})]))
-        seen.append(counters(service))
-    assert not any(fallen(*pair) for pair in itertools.pairwise(seen))
-    assert of(service, names.CHECKPOINTS, outcome="verified") == 1.0
-    assert of(service, names.CHECKPOINTS, outcome="failed") == 1.0
+        scrapes.append(counters(service))
+    assert not any(fallen(*pair) for pair in itertools.pairwise(scrapes))
+    assert value_of(service, names.CHECKPOINTS, outcome="verified") == 1.0
+    assert value_of(service, names.CHECKPOINTS, outcome="failed") == 1.0
 
 
-def fallen(before: Counts, after: Counts) -> dict[tuple[str, ...], tuple[float, float]]:
+def fallen(earlier: Counts, later: Counts) -> dict[tuple[str, ...], tuple[float, float]]:
     """Counters that both scrapes hold and that are lower in the second."""
-    both = before.keys() & after.keys()
-    return {key: (before[key], after[key]) for key in both if after[key] < before[key]}
+    common_keys = earlier.keys() & later.keys()
+    return {key: (earlier[key], later[key]) for key in common_keys if later[key] < earlier[key]}
 
 
 def pool() -> list[Segment]:
@@ -129,11 +133,11 @@ def _pool() -> Iterator[Segment]:
             for first in range(0, 24, 4):
                 sequence += 1
                 seconds = 0.04 * (1 + (sequence * 7) % 11)
-                tables = two_ranks(range(first, first + 4), seconds, ranks, at=first + 4.0)
+                tables = two_ranks(range(first, first + 4), seconds, ranks, time_s=first + 4.0)
                 yield segment(sequence, tables, attempt=attempt, node=node)
             for event in (LifecycleEvent.START, LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
                 sequence += 1
-                rows = lifecycle_rows(event, ranks, WORLD, at=30.0)
+                rows = lifecycle_rows(event, ranks, WORLD, time_s=30.0)
                 yield segment(sequence, {Kind.LIFECYCLE: rows}, attempt=attempt, node=node)
         for ending in CheckpointEvent:
             for step in (8, 16):
@@ -160,24 +164,24 @@ class Scrapes:
         self.seen = counters(self.service)
 
     def restart(self) -> None:
-        before = {key: value for key, value in self.seen.items() if f"{names.JOB}={JOB}" in key}
+        earlier = {key: value for key, value in self.seen.items() if f"{names.JOB}={JOB}" in key}
         live = self.service.job(JOB) is not None
         self.start()
-        for key, value in before.items():
+        for key, value in earlier.items():
             now = self.seen.get(key, 0.0)
             assert now in (0.0, value) if live else now == 0.0 or now >= value, key
 
-    def send(self, item: Segment, *, anew: bool) -> None:
+    def send(self, item: Segment, *, new_key: bool) -> None:
         """Send a segment; `anew`: an agent with an empty spool sends its rows once more."""
         self.sent += 1
-        key = item.key._replace(sequence=1000 + self.sent) if anew else item.key
+        key = item.key._replace(sequence=1000 + self.sent) if new_key else item.key
         self.service.receive(body([item._replace(key=key)]))
         self.clock.advance(1.0)
         self.service.evaluate()
         self.scrape()
 
     def other_job(self) -> None:
-        self.send(OTHER[0], anew=True)
+        self.send(OTHER[0], new_key=True)
 
     def scrape(self) -> None:
         now = counters(self.service)
@@ -216,15 +220,15 @@ def test_no_counter_falls_in_a_random_history(
             elif action == "evict":
                 scrapes.other_job()
             else:
-                scrapes.send(POOL[index], anew=action == "anew")
+                scrapes.send(POOL[index], new_key=action == "anew")
     store.close()
 
 
 def test_a_collector_that_starts_again_continues_its_counters(store: Store) -> None:
     scrapes = Scrapes(store)
     for item in POOL:
-        scrapes.send(item, anew=False)
-    before = scrapes.seen
+        scrapes.send(item, new_key=False)
+    earlier = scrapes.seen
     scrapes.restart()
-    mine = {key for key in before if f"{names.JOB}={JOB}" in key}
-    assert mine and all(scrapes.seen[key] == before[key] for key in mine)
+    job_keys = {key for key in earlier if f"{names.JOB}={JOB}" in key}
+    assert job_keys and all(scrapes.seen[key] == earlier[key] for key in job_keys)

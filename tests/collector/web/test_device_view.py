@@ -52,11 +52,11 @@ def client(service: Service) -> Client:
         Kind.COLLECTIVE: host_calls,
     }
     service.receive(body([segment(1, tables)]))
-    late = {
+    late_tables = {
         Kind.DEVICE_STEP: device_step_rows(range(STEPS), RANKS, idle={(LATE, "forward"): 0.05}),
         Kind.DEVICE_COLLECTIVE: device_calls(host_calls, {0: 0.04, LATE: 0.01, 2: 0.04, 3: 0.04}),
     }
-    service.receive(body([segment(2, late)]))
+    service.receive(body([segment(2, late_tables)]))
     service.evaluate()
     return Client(make_api(service))
 
@@ -85,17 +85,17 @@ def test_each_rank_says_how_long_its_device_waits(client: Client) -> None:
 
 
 def test_who_arrives_last_is_told_by_the_streams(client: Client) -> None:
-    found = client.get(f"/v1/jobs/{JOB}/collectives").json()
-    (line,) = found["collectives"]
-    assert (found["clock"], line["last_arriver"]) == ("device", LATE)
+    document = client.get(f"/v1/jobs/{JOB}/collectives").json()
+    (line,) = document["collectives"]
+    assert (document["clock"], line["last_arriver"]) == ("device", LATE)
     assert line["transfer_seconds"] == pytest.approx(0.01)
     assert line["arrival_skew_seconds"] == pytest.approx(0.03 * 3 / 4)
 
 
 def test_the_heatmap_shows_where_devices_wait(client: Client) -> None:
-    found = client.get(f"/v1/jobs/{JOB}/heatmap?metric=device_idle").json()
-    assert found["clock"] == "device"
-    assert [set(row) for row in found["seconds"]] == [{0.0}, {0.05}, {0.0}, {0.0}]
+    heatmap = client.get(f"/v1/jobs/{JOB}/heatmap?metric=device_idle").json()
+    assert heatmap["clock"] == "device"
+    assert [set(row) for row in heatmap["seconds"]] == [{0.0}, {0.05}, {0.0}, {0.0}]
 
 
 def test_gauges_of_the_devices(client: Client) -> None:

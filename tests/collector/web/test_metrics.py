@@ -51,11 +51,11 @@ def families(service: Service) -> list[Family]:
     return list(text_string_to_metric_families(generate_latest(registry).decode()))
 
 
-def series(found: Iterable[Family]) -> dict[tuple[str, ...], float]:
+def series(metric_families: Iterable[Family]) -> dict[tuple[str, ...], float]:
     """Value by (name, label values in order of name)."""
     return {
         (sample.name, *(sample.labels[key] for key in sorted(sample.labels))): sample.value
-        for family in found
+        for family in metric_families
         for sample in family.samples
     }
 
@@ -74,14 +74,14 @@ def busy(service: Service, clock: HandClock) -> Service:
 
 
 def test_names_and_labels_are_those_declared(busy: Service) -> None:
-    seen: dict[str, set[tuple[str, ...]]] = {}
+    labels_by_name: dict[str, set[tuple[str, ...]]] = {}
     for family in families(busy):
         assert family.documentation
         for sample in family.samples:
             labels = {key for key in sample.labels if key != "le"}
             assert sample.name in DECLARED, sample.name
             assert labels == set(DECLARED[sample.name].labels), sample.name
-            seen.setdefault(sample.name, set())
+            labels_by_name.setdefault(sample.name, set())
     # A job that runs has not failed, no record is of an unknown kind, no device times the steps,
     # nothing is old enough to be looked for, no budget burns, and nobody is notified.
     absent = {names.SECONDS_SINCE_FAILURE.name, names.COLLECTOR_UNKNOWN_RECORDS.name}
@@ -100,32 +100,34 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     absent |= {names.SLO_BUDGET_REMAINING.name}
     # It has not ended, and did not come back from anything.
     absent |= {names.JOB_OUTCOME.name, names.JOB_DURATION.name, names.JOB_RECOVERY.name}
-    missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
+    missing = {
+        name for name in DECLARED if not name.startswith(OTHERS_EXPORT)
+    } - labels_by_name.keys()
     assert missing == absent, "declared for the collector and never exported"
 
 
 def test_series_per_job_are_bounded(busy: Service) -> None:
-    mine = [key for key in series(families(busy)) if JOB in key]
-    assert 40 < len(mine) <= LIMIT
-    stragglers = [key for key in mine if key[0] == names.STRAGGLER_RANK.name]
+    job_series = [key for key in series(families(busy)) if JOB in key]
+    assert 40 < len(job_series) <= LIMIT
+    stragglers = [key for key in job_series if key[0] == names.STRAGGLER_RANK.name]
     assert len(stragglers) == metrics.STRAGGLER_SLOTS
 
 
 def test_values_are_right(busy: Service) -> None:
-    found = series(families(busy))
-    assert found[(names.JOB_STEP.name, JOB)] == 39
-    assert found[(names.JOB_RUNNING.name, JOB)] == 1
-    assert found[(names.JOB_TOKENS.name, JOB)] == 40 * 16 * 100
-    assert found[(names.INCIDENT_OPEN.name, JOB, "straggler")] == 6
-    assert found[(names.INCIDENT_OPEN.name, JOB, "hang")] == 0
-    assert found[(names.JOB_INFO.name, "0", "experiment", JOB, "16")] == 1
-    assert found[(names.CHECKPOINTS.name, JOB, "verified")] == 1
-    assert found[(names.CHECKPOINTS.name, JOB, "failed")] == 2
-    assert found[(names.CHECKPOINT_VERIFIED_STEP.name, JOB)] == 2
-    assert found[(names.CHECKPOINT_FAILURES_IN_A_ROW.name, JOB)] == 2
-    assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
-    assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
-    assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
+    series_values = series(families(busy))
+    assert series_values[(names.JOB_STEP.name, JOB)] == 39
+    assert series_values[(names.JOB_RUNNING.name, JOB)] == 1
+    assert series_values[(names.JOB_TOKENS.name, JOB)] == 40 * 16 * 100
+    assert series_values[(names.INCIDENT_OPEN.name, JOB, "straggler")] == 6
+    assert series_values[(names.INCIDENT_OPEN.name, JOB, "hang")] == 0
+    assert series_values[(names.JOB_INFO.name, "0", "experiment", JOB, "16")] == 1
+    assert series_values[(names.CHECKPOINTS.name, JOB, "verified")] == 1
+    assert series_values[(names.CHECKPOINTS.name, JOB, "failed")] == 2
+    assert series_values[(names.CHECKPOINT_VERIFIED_STEP.name, JOB)] == 2
+    assert series_values[(names.CHECKPOINT_FAILURES_IN_A_ROW.name, JOB)] == 2
+    assert series_values[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
+    assert series_values[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
+    assert series_values[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
 
 
 def test_what_its_devices_could_train_on_is_beside_what_they_do(service: Service) -> None:
@@ -134,22 +136,24 @@ def test_what_its_devices_could_train_on_is_beside_what_they_do(service: Service
         body(with_facts(run_segments(40, job="too-little"), (FLOPS, "1000"), (PEAK, "1e3")))
     )
     service.evaluate()
-    found = series(families(service))
+    series_values = series(families(service))
     # Four devices of 10^6 FLOP/s, of which a token takes 1,000.
-    assert found[(names.JOB_PEAK_TOKENS.name, JOB)] == pytest.approx(4 * 1e6 / 1e3)
-    assert (names.JOB_PEAK_TOKENS.name, "too-little") not in found, "it trains on more than that"
+    assert series_values[(names.JOB_PEAK_TOKENS.name, JOB)] == pytest.approx(4 * 1e6 / 1e3)
+    assert (names.JOB_PEAK_TOKENS.name, "too-little") not in series_values, (
+        "it trains on more than that"
+    )
 
 
 def test_device_time_adds_up_and_costs_what_the_rate_card_says(store: Store) -> None:
     rates = RateCard("USD", (Rate(date(2020, 1, 1), 3600.0),))
-    asked = read_objectives()._replace(rates=rates)
-    service = Service(store, HandClock(13.0), objectives=asked)
+    objectives = read_objectives()._replace(rates=rates)
+    service = Service(store, HandClock(13.0), objectives=objectives)
     service.receive(body(run_segments(40)))
     service.evaluate()
-    found = series(families(service))
-    spent = [value for key, value in found.items() if key[0] == names.DEVICE_SECONDS.name]
-    assert found[(names.DEVICE_SECONDS.name, JOB, "productive")] > 0
-    assert found[(names.JOB_COST.name, "USD", JOB)] == pytest.approx(sum(spent))
+    series_values = series(families(service))
+    spent = [value for key, value in series_values.items() if key[0] == names.DEVICE_SECONDS.name]
+    assert series_values[(names.DEVICE_SECONDS.name, JOB, "productive")] > 0
+    assert series_values[(names.JOB_COST.name, "USD", JOB)] == pytest.approx(sum(spent))
 
 
 def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> None:
@@ -158,9 +162,9 @@ def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> N
         service.receive(body([item]))
     service.evaluate()
     assert names.JOB_TOKENS.name not in {name for name, *_ in series(families(service))}
-    found = service.job(JOB)
-    assert found is not None
-    view = job_view.job_summary(*found, service.now())
+    job_state = service.job(JOB)
+    assert job_state is not None
+    view = job_view.job_summary(*job_state, service.now())
     assert view["tokens_per_second"] is None
     assert ("tokens/s", "unknown") in status.pace_lines(view)
 
@@ -169,9 +173,9 @@ def test_before_the_first_step_its_number_is_unknown(service: Service) -> None:
     states = state_rows(range(2), 2, 1.0)
     states["stage"] = -1
     service.receive(body([segment(1, {Kind.RANK_STATE: states})]))
-    found = service.job(JOB)
-    assert found is not None
-    view = job_view.job_summary(*found, service.now())
+    job_state = service.job(JOB)
+    assert job_state is not None
+    view = job_view.job_summary(*job_state, service.now())
     assert view["step"] is None
     assert [rank["stage"] for rank in view["ranks"]] == [None, None]
 
@@ -201,7 +205,7 @@ def test_what_is_not_known_is_absent(service: Service) -> None:
 
 def ended(service: Service, clock: HandClock, event: LifecycleEvent, attempt: int = 0) -> None:
     """All four ranks of an attempt end like that, as their agent hears it now."""
-    rows = lifecycle_rows(event, range(4), at=clock.monotonic)
+    rows = lifecycle_rows(event, range(4), time_s=clock.monotonic)
     rows["text"] = b"ValueError: no" if event is LifecycleEvent.FAILURE else b""
     states = state_rows(range(4), 4, clock.monotonic)
     reported = {Kind.LIFECYCLE: rows, Kind.RANK_STATE: states}
@@ -222,16 +226,18 @@ def test_a_failed_job_counts_the_seconds_until_a_new_attempt_begins(
     ended(service, clock, LifecycleEvent.FAILURE)
     assert since_failure(service) == 0.0
     clock.advance(100.0)
-    late = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
-    service.receive(body([segment(940, late)]))
+    late_tables = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
+    service.receive(body([segment(940, late_tables)]))
     service.evaluate()
     assert since_failure(service) == 100.0, "its agent still speaks of it"
     clock.advance(300.0)
     service.evaluate()
     assert since_failure(service) == 400.0
-    after = Service(store, clock)
-    after.evaluate()
-    assert since_failure(after) == 300.0, "after a restart of the collector, since it last received"
+    restarted = Service(store, clock)
+    restarted.evaluate()
+    assert since_failure(restarted) == 300.0, (
+        "after a restart of the collector, since it last received"
+    )
     states = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
     service.receive(body([segment(950, states, attempt=1)]))
     service.evaluate()
@@ -249,7 +255,7 @@ def test_a_job_that_ended_in_order_has_not_failed(
 ) -> None:
     service.receive(body(run_segments(12)))
     if preempted:
-        notice = lifecycle_rows(LifecycleEvent.PREEMPTION, range(4), at=clock.monotonic)
+        notice = lifecycle_rows(LifecycleEvent.PREEMPTION, range(4), time_s=clock.monotonic)
         service.receive(body([segment(800, {Kind.LIFECYCLE: notice})]))
     ended(service, clock, LifecycleEvent.FAILURE if preempted else LifecycleEvent.FINISH)
     clock.advance(600.0)
@@ -262,7 +268,7 @@ def test_a_job_of_which_one_rank_failed_waits_for_the_others(
     service: Service, clock: HandClock
 ) -> None:
     service.receive(body(run_segments(12)))
-    rows = lifecycle_rows(LifecycleEvent.FAILURE, [1], at=clock.monotonic)
+    rows = lifecycle_rows(LifecycleEvent.FAILURE, [1], time_s=clock.monotonic)
     rows["text"] = b"ValueError: no"
     service.receive(body([segment(900, {Kind.LIFECYCLE: rows})]))
     clock.advance(10.0)
@@ -288,8 +294,8 @@ def test_bad_checkpoints_count_until_one_verifies(
     ends: list[dict[int, bool | None]], in_a_row: int | None
 ) -> None:
     attempts = [
-        {step: Checkpoint(step, verified=verified) for step, verified in known.items()}
-        for known in ends
+        {step: Checkpoint(step, verified=verified) for step, verified in checkpoints.items()}
+        for checkpoints in ends
     ]
     assert failures_in_a_row(attempts) == in_a_row
 
@@ -301,11 +307,11 @@ def test_jobs_over_the_cap_are_counted_aloud(
     for number in range(8):
         service.receive(body(run_segments(5, job=f"job-{number}")))
     service.evaluate()
-    found = series(families(service))
-    shown = {key[1] for key in found if key[0] == names.JOB_RUNNING.name}
+    series_values = series(families(service))
+    shown = {key[1] for key in series_values if key[0] == names.JOB_RUNNING.name}
     assert shown == {"job-7", "job-6", "job-5"}
-    assert found[(names.COLLECTOR_JOBS_CAPPED.name,)] == 5
-    assert found[(names.COLLECTOR_JOBS.name,)] == 8
+    assert series_values[(names.COLLECTOR_JOBS_CAPPED.name,)] == 5
+    assert series_values[(names.COLLECTOR_JOBS.name,)] == 8
 
 
 def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> None:
@@ -325,7 +331,7 @@ def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> No
     answer = site.service.job(JOB)
     assert answer is not None
     (slo,) = slo_view.job_slos(*answer, site.service.now())["slos"]
-    assert [each["severity"] for each in slo["burning"]] == ["page"]
+    assert [alert["severity"] for alert in slo["burning"]] == ["page"]
     shown = in_full({"job": JOB, "device_seconds": {}}, {**slo, "generations": []})
     assert "  page     2% of the budget or more went in 60.0 min: " in shown
     site.run(400, every=10)

@@ -33,12 +33,12 @@ def client(service: Service) -> Client:
 
 
 def listed(client: Client, query: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = client.get(f"/v1/nodes{query}").json()
-    return found
+    document: dict[str, Any] = client.get(f"/v1/nodes{query}").json()
+    return document
 
 
-def names_of(found: dict[str, Any]) -> list[str]:
-    return [node["node"] for node in found["nodes"]]
+def names_of(document: dict[str, Any]) -> list[str]:
+    return [node["node"] for node in document["nodes"]]
 
 
 def test_all_nodes_are_listed_by_name_in_pages(client: Client) -> None:
@@ -48,8 +48,8 @@ def test_all_nodes_are_listed_by_name_in_pages(client: Client) -> None:
     assert everything["next"] is None and everything["together"] == []
     first = listed(client, "?limit=2")
     assert names_of(first) == ["gpu-01", "gpu-02"] and first["next"] == "gpu-02"
-    rest = listed(client, "?limit=3&after=gpu-02")
-    assert names_of(rest) == ["gpu-03", "gpu-04", "old-agent"] and rest["next"] is None
+    last_page = listed(client, "?limit=3&after=gpu-02")
+    assert names_of(last_page) == ["gpu-03", "gpu-04", "old-agent"] and last_page["next"] is None
 
 
 def test_a_list_may_be_narrowed(client: Client) -> None:
@@ -62,16 +62,16 @@ def test_a_list_may_be_narrowed(client: Client) -> None:
 
 
 def test_one_node_has_its_facts_parts_and_history(client: Client) -> None:
-    found = client.get("/v1/nodes/gpu-03").json()
-    assert (found["health"], found["action"], found["agent_version"]) == (
+    document = client.get("/v1/nodes/gpu-03").json()
+    assert (document["health"], document["action"], document["agent_version"]) == (
         "failed",
         "reboot",
         "0.1.0",
     )
-    (episode,) = found["history"]
+    (episode,) = document["history"]
     assert (episode["fact"], episode["code"], episode["severity"]) == ("xid", 79, "fatal")
     assert episode["present"] and episode["ended"] is None and episode["job"] is None
-    (part,) = found["parts"]
+    (part,) = document["parts"]
     assert (part["part"], part["health"], part["faults"]) == ("0000:3b:00.0", "failed", 1)
     assert client.get("/v1/nodes/nobody").status_code == 404
     (by_job,) = client.get("/v1/nodes/old-agent").json()["history"]
@@ -82,9 +82,9 @@ def test_a_node_that_goes_silent_is_unknown_and_so_are_its_parts(
     client: Client, clock: HandClock
 ) -> None:
     clock.advance(1000.0)
-    found = client.get("/v1/nodes/gpu-03").json()
-    assert found["health"] == "unknown" and "It was failed then" in found["reason"]
-    assert [part["health"] for part in found["parts"]] == ["unknown"]
+    document = client.get("/v1/nodes/gpu-03").json()
+    assert document["health"] == "unknown" and "It was failed then" in document["reason"]
+    assert [part["health"] for part in document["parts"]] == ["unknown"]
     assert listed(client)["counts"] == {"failed": 0, "degraded": 0, "unknown": 5, "healthy": 0}
 
 
@@ -92,16 +92,18 @@ def test_metrics_count_nodes_by_health(client: Client, service: Service) -> None
     def samples() -> dict[str, dict[str, float]]:
         families = text_string_to_metric_families(client.get("/metrics").text)
         return {
-            family.name: {each.labels.get("health", ""): each.value for each in family.samples}
+            family.name: {
+                sample.labels.get("health", ""): sample.value for sample in family.samples
+            }
             for family in families
         }
 
-    found = samples()
-    assert found[names.COLLECTOR_NODES.name] == {
+    by_health = samples()
+    assert by_health[names.COLLECTOR_NODES.name] == {
         "failed": 1.0, "degraded": 1.0, "unknown": 1.0, "healthy": 2.0
     }  # fmt: skip
-    assert found[names.COLLECTOR_NODES_OFFENDING.name] == {"": 0.0}
-    assert found[names.COLLECTOR_NODES_TOGETHER.name] == {"": 0.0}
+    assert by_health[names.COLLECTOR_NODES_OFFENDING.name] == {"": 0.0}
+    assert by_health[names.COLLECTOR_NODES_TOGETHER.name] == {"": 0.0}
 
 
 def test_nodes_need_the_token_and_their_page_does_not(service: Service) -> None:
@@ -126,18 +128,18 @@ def test_metrics_leave_nodes_out_while_the_store_is_gone(client: Client, service
 def test_a_store_that_is_gone_is_asked_once_in_two_seconds(
     service: Service, clock: HandClock
 ) -> None:
-    asked: list[str] = []
+    statements: list[str] = []
     with service.store.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE node_fact")
     sa.event.listen(
         service.store.engine,
         "before_cursor_execute",
-        lambda connection, cursor, statement, *rest: asked.append(statement),
+        lambda connection, cursor, statement, *arguments: statements.append(statement),
     )
     for _ in range(3):
         with pytest.raises(sa.exc.SQLAlchemyError):
             service.nodes.fleet()
-    assert len(asked) == 1
+    assert len(statements) == 1
     clock.advance(2.0)
     assert service.nodes.if_known() is None
-    assert len(asked) == 2
+    assert len(statements) == 2

@@ -17,7 +17,7 @@ def test_all_nodes_then_one(collector: Process, visitor: Visitor) -> None:
     page.goto(f"{collector.url}/nodes")
     expect(page.locator("#empty")).to_be_visible(timeout=PATIENCE_MS)
     facts = {"gpu-1": [DISK_SLOW], "gpu-2": [], "gpu-3": [XID_79], "gpu-4": []}
-    collector.send(body([just_now(name, *found) for name, found in facts.items()]))
+    collector.send(body([just_now(name, *node_facts) for name, node_facts in facts.items()]))
     rows = page.locator("#nodes tbody tr")
     expect(rows).to_have_count(4, timeout=PATIENCE_MS)
     expect(page.locator("#empty")).to_be_hidden()

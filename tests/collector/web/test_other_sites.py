@@ -79,8 +79,8 @@ def page() -> Iterator[Page]:
 
 
 def silences(collector: Process) -> list[Any]:
-    found: list[Any] = httpx.get(f"{collector.url}/v1/silences").json()["silences"]
-    return found
+    listed: list[Any] = httpx.get(f"{collector.url}/v1/silences").json()["silences"]
+    return listed
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "", "application/x-www-form-urlencoded"])
@@ -88,14 +88,14 @@ def test_a_page_of_another_site_writes_nothing(
     collector: Process, page: Page, tmp_path: Path, media_type: str
 ) -> None:
     """The browser sends each of them without asking: none is `application/json`."""
-    text, other = json.dumps(SILENCE), json.dumps({"event": "comment", "by": "x", "text": "y"})
+    text, note = json.dumps(SILENCE), json.dumps({"event": "comment", "by": "x", "text": "y"})
     with other_site(tmp_path) as site:
         page.goto(site)
         sent = [
             page.evaluate(SEND, [f"{collector.url}{path}", "POST", media_type, data])
             for path, data in (
                 ("/v1/silences", text),
-                ("/v1/incidents/x/notes", other),
+                ("/v1/incidents/x/notes", note),
                 ("/v1/segments", "not a segment"),
             )
         ]

@@ -33,11 +33,11 @@ def outcome(service: Service) -> set[str]:
     return {key[2] for key in exported(service) if key[0] == names.JOB_OUTCOME.name}
 
 
-def again(clock: HandClock) -> bytes:
+def second_attempt(clock: HandClock) -> bytes:
     """A second attempt that goes on at step 8, half a minute later."""
     rows = step_rows(range(8, 14), range(4), began=30.0)
-    began = lifecycle_rows(LifecycleEvent.START, range(4), 4, at=30.0)
-    resumed = lifecycle_rows(LifecycleEvent.RESUME, range(4), 8, at=31.0)
+    began = lifecycle_rows(LifecycleEvent.START, range(4), 4, time_s=30.0)
+    resumed = lifecycle_rows(LifecycleEvent.RESUME, range(4), 8, time_s=31.0)
     tables = {
         Kind.LIFECYCLE: np.concatenate([began, resumed]),
         Kind.STEP: rows,
@@ -75,13 +75,13 @@ def test_a_failed_job_that_is_restarted_is_not_among_the_failed(
     assert outcome(service) == {"failed"}
     failures = exported(service)[(names.JOB_INCIDENTS.name, JOB, "rank-failed")]
     assert failures == 1.0
-    service.receive(again(clock))
+    service.receive(second_attempt(clock))
     service.evaluate()
     assert outcome(service) == set(), "it runs again"
-    found = exported(service)
-    assert found[(names.JOB_INCIDENTS.name, JOB, "rank-failed")] == failures, "it was one"
+    exported_values = exported(service)
+    assert exported_values[(names.JOB_INCIDENTS.name, JOB, "rank-failed")] == failures, "it was one"
     # The last step of the first attempt ended at 2.4 s, the first of the second at 31.8 s.
-    assert found[(names.JOB_RECOVERY.name, JOB)] == pytest.approx(31.8 - 2.4)
+    assert exported_values[(names.JOB_RECOVERY.name, JOB)] == pytest.approx(31.8 - 2.4)
 
 
 def test_outcome_and_incidents_are_the_same_after_a_restart_of_the_collector(
@@ -89,21 +89,23 @@ def test_outcome_and_incidents_are_the_same_after_a_restart_of_the_collector(
 ) -> None:
     service.receive(body(run_segments(12)))
     ended(service, clock, LifecycleEvent.FAILURE)
-    after = Service(store, clock)
-    after.evaluate()
-    mine = {names.JOB_OUTCOME.name, names.JOB_INCIDENTS.name}
-    before_it = {key: value for key, value in exported(service).items() if key[0] in mine}
-    assert before_it == {key: value for key, value in exported(after).items() if key[0] in mine}
+    restarted = Service(store, clock)
+    restarted.evaluate()
+    metric_names = {names.JOB_OUTCOME.name, names.JOB_INCIDENTS.name}
+    before_it = {key: value for key, value in exported(service).items() if key[0] in metric_names}
+    assert before_it == {
+        key: value for key, value in exported(restarted).items() if key[0] in metric_names
+    }
     assert len(before_it) >= 2
 
 
 def test_whose_a_job_is_is_unknown_where_nobody_says_it(service: Service) -> None:
-    said = [("owner.project", "assistant"), ("owner.cost_centre", "4711")]
-    service.receive(body(with_facts(run_segments(40), *said)))
+    owner_facts = [("owner.project", "assistant"), ("owner.cost_centre", "4711")]
+    service.receive(body(with_facts(run_segments(40), *owner_facts)))
     service.receive(body(run_segments(40, job="nobodys")))
     service.evaluate()
-    found = {key[1:] for key in exported(service) if key[0] == names.JOB_OWNER.name}
-    assert found == {(JOB, "assistant", "unknown"), ("nobodys", "unknown", "unknown")}
+    owners = {key[1:] for key in exported(service) if key[0] == names.JOB_OWNER.name}
+    assert owners == {(JOB, "assistant", "unknown"), ("nobodys", "unknown", "unknown")}
 
 
 def test_a_stage_waits_for_the_one_that_takes_longer(service: Service) -> None:
@@ -122,10 +124,10 @@ def test_a_stage_waits_for_the_one_that_takes_longer(service: Service) -> None:
 
 
 def test_ranks_of_one_stage_have_no_idle_stage(service: Service) -> None:
-    made = run_segments(20)
-    for each in made:
-        each.tables[Kind.RANK_STATE]["stage"] = 0
-    service.receive(body(made))
+    segments = run_segments(20)
+    for sent_segment in segments:
+        sent_segment.tables[Kind.RANK_STATE]["stage"] = 0
+    service.receive(body(segments))
     service.evaluate()
     assert names.STAGE_IDLE.name not in {name for name, *_ in exported(service)}
 

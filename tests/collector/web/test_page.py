@@ -44,8 +44,8 @@ def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
     expect(cells).to_have_count(STEPS * RANKS)
     fills = [cell.get_attribute("fill") for cell in cells.all()]
     slow = set(fills[2 * STEPS + SLOW_FROM : 3 * STEPS])
-    others = set(fills) - slow
-    assert len(slow) == 1 and others, "the slow cells, and they alone, stand out"
+    other_fills = set(fills) - slow
+    assert len(slow) == 1 and other_fills, "the slow cells, and they alone, stand out"
     assert slow.isdisjoint(fills[: 2 * STEPS + SLOW_FROM] + fills[3 * STEPS :])
     expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(0)
     incident = page.locator(".incident.open").filter(has_text="straggler")
@@ -75,8 +75,10 @@ def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor:
     widths = [
         float(str(bar.get_attribute("width"))) for bar in page.locator("#step-time rect").all()
     ]
-    whole = page.locator("#step-time svg").evaluate("picture => picture.viewBox.baseVal.width")
-    assert sum(widths) == pytest.approx(whole, abs=9)
+    total_width = page.locator("#step-time svg").evaluate(
+        "picture => picture.viewBox.baseVal.width"
+    )
+    assert sum(widths) == pytest.approx(total_width, abs=9)
     expect(page.locator("#step-time-legend")).to_contain_text("arrival skew")
     expect(page.locator("#stages tbody tr")).to_have_count(2)
     expect(page.locator("#what-if tbody tr")).to_have_count(3)
@@ -88,8 +90,8 @@ def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor:
 
 def test_the_page_says_which_clock_timed_the_steps(collector: Process, visitor: Visitor) -> None:
     ranks = range(4)
-    made = run_segments(20)
-    send(collector, made)
+    segments = run_segments(20)
+    send(collector, segments)
     page = visitor.page
     page.goto(f"{collector.url}/jobs/{JOB}")
     expect(page.locator("#step-time-clock")).to_have_text("Timed on the host.")
@@ -175,11 +177,11 @@ def test_an_empty_collector_says_so(collector: Process, visitor: Visitor) -> Non
 
 
 def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: Visitor) -> None:
-    gone = state_rows([3], RANKS, STEPS * 0.2, STEPS)
-    gone["process_state"] = ProcessState.GONE
+    exit_rows = state_rows([3], RANKS, STEPS * 0.2, STEPS)
+    exit_rows["process_state"] = ProcessState.GONE
     more = step_rows(range(STEPS, STEPS + 5), [0, 1, 2], excess=EXCESS)
     failed = checkpoint_rows(CheckpointEvent.FAILED, [1], 50, b"disk full")
-    tables = {Kind.STEP: more, Kind.RANK_STATE: gone, Kind.CHECKPOINT: failed}
+    tables = {Kind.STEP: more, Kind.RANK_STATE: exit_rows, Kind.CHECKPOINT: failed}
     send(collector, [*straggling_run(), segment(500, tables)])
     page = evaluated(collector, visitor)
     expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(5)
@@ -193,10 +195,12 @@ def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: 
 def test_another_metric_is_drawn_at_once(straggling: Process, visitor: Visitor) -> None:
     page = evaluated(straggling, visitor)
     first = page.locator("#heatmap rect.cell").first
-    before = first.get_attribute("data-seconds")
+    seconds_before = first.get_attribute("data-seconds")
     page.evaluate(SELDOM)
     page.select_option("#metric", "collective_wait")
-    expect(first).not_to_have_attribute("data-seconds", str(before), timeout=PATIENCE_MS / 2)
+    expect(first).not_to_have_attribute(
+        "data-seconds", str(seconds_before), timeout=PATIENCE_MS / 2
+    )
 
 
 def test_a_page_without_its_collector_says_so(collector: Process, visitor: Visitor) -> None:
@@ -303,6 +307,6 @@ def test_the_page_words_a_value_as_the_command_line_does(
     straggling: Process, visitor: Visitor, value: float | None, unit: str
 ) -> None:
     visitor.page.goto(straggling.url)
-    said = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
-    assert said == quantity(value, unit)
+    worded = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
+    assert worded == quantity(value, unit)
     assert visitor.page.evaluate("value => deviceTime(value)", value) == device_time(value)

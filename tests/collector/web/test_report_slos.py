@@ -33,12 +33,12 @@ SPANS = st.lists(st.tuples(st.integers(0, 3 * DAY), st.integers(1, DAY)), max_si
 
 
 def slices_of(parts: Sequence[tuple[int, int, float]]) -> list[Slice]:
-    found, good, total = [], 0.0, 0.0
+    slices, good, total = [], 0.0, 0.0
     for place, seconds, share in sorted(parts):
         good, total = good + seconds * share, total + seconds
         start = FIRST + place * 10
-        found.append(Slice(start, 1, seconds * share, seconds, 1, 1, good, total))
-    return found
+        slices.append(Slice(start, 1, seconds * share, seconds, 1, 1, good, total))
+    return slices
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,13 +54,14 @@ def test_every_class_and_part_is_the_sum_of_its_slices(
         days = [AccountDay(job, FIRST, "a", {"steps": 1})]
         store.save_evaluation(job, [("goodput", part) for part in slices], [], days=days)
     planned = tuple(
-        Planned(FIRST + at, FIRST + at + seconds, "", frozenset({"a"})) for at, seconds in spans
+        Planned(FIRST + offset_s, FIRST + offset_s + seconds, "", frozenset({"a"}))
+        for offset_s, seconds in spans
     )
-    asked = Objectives({"goodput": GOODPUT}, planned=planned)
+    objectives = Objectives({"goodput": GOODPUT}, planned=planned)
     names = [*every]
     classes = {"a": names[::2], "b": names[1::2]}
     lines = slo_lines(
-        asked,
+        objectives,
         classes,
         FIRST,
         FIRST + 3 * DAY,
@@ -73,15 +74,19 @@ def test_every_class_and_part_is_the_sum_of_its_slices(
         for number, part in enumerate(line["trend"]):
             begins = FIRST + number * DAY
             inside = [
-                each
+                time_slice
                 for job in jobs
-                for each in every[job]
-                if begins <= each.start_s < begins + DAY
+                for time_slice in every[job]
+                if begins <= time_slice.start_s < begins + DAY
                 if job in classes["b"]
-                or not any(at <= each.start_s - FIRST < at + long for at, long in spans)
+                or not any(
+                    offset_s <= time_slice.start_s - FIRST < offset_s + long
+                    for offset_s, long in spans
+                )
             ]
             good, total = (
-                sum(getattr(each, name) for each in inside) for name in ("good", "total")
+                sum(getattr(time_slice, name) for time_slice in inside)
+                for name in ("good", "total")
             )
             expected = None if total == 0 else pytest.approx(good / total, abs=1e-6)
             assert part == {"from": begins, "good_ratio": expected}
@@ -92,14 +97,16 @@ def test_an_hour_of_many_devices_weighs_more_than_one_of_few() -> None:
     two, 0.55, but what devices did."""
 
     def sums(sli: str, moments: Sequence[int]) -> Mapping[str, Matrix]:
-        at = np.array([moment >= FIRST + DAY for moment in moments], dtype=float)[:, None]
+        is_second_day = np.array([moment >= FIRST + DAY for moment in moments], dtype=float)[
+            :, None
+        ]
         return {
-            "small": at * [3600.0, 3600.0],
-            "large": at * [360_000.0, 3_600_000.0],
+            "small": is_second_day * [3600.0, 3600.0],
+            "large": is_second_day * [360_000.0, 3_600_000.0],
         }
 
-    asked = Objectives({"goodput": GOODPUT})
-    (line,) = slo_lines(asked, {"a": ["small", "large"]}, FIRST, FIRST + 2 * DAY, sums)
+    objectives = Objectives({"goodput": GOODPUT})
+    (line,) = slo_lines(objectives, {"a": ["small", "large"]}, FIRST, FIRST + 2 * DAY, sums)
     assert line["good_ratio"] == pytest.approx(0.1009, abs=1e-4)
     assert line["lost_device_seconds"] == pytest.approx(3_240_000.0)
     assert line["trend"][1]["good_ratio"] is None, "nothing ran: neither good nor bad"

@@ -11,9 +11,9 @@ DAY = 86_400
 
 
 def incident(node: str, rank: int, lost: float, ratio: float | None, **more: str) -> dict[str, Any]:
-    known = {"id": f"{node}{rank}{lost}", "job": "llama", "opened_at": DAY + 10.0}
+    fields = {"id": f"{node}{rank}{lost}", "job": "llama", "opened_at": DAY + 10.0}
     return {
-        **known,
+        **fields,
         "node": node,
         "rank": rank,
         "device_seconds_lost": lost,
@@ -24,24 +24,24 @@ def incident(node: str, rank: int, lost: float, ratio: float | None, **more: str
 
 def nodes_of(*incidents: dict[str, Any]) -> dict[str, tuple[int, float | None]]:
     days = [AccountDay("llama", DAY, "production", {"productive": 1})]
-    found = report_document(days, incidents, DAY, 2 * DAY)
+    document = report_document(days, incidents, DAY, 2 * DAY)
     return {
-        each["node"]: (each["incidents"], each["device_seconds_lost"]) for each in found["nodes"]
+        node["node"]: (node["incidents"], node["device_seconds_lost"]) for node in document["nodes"]
     }
 
 
 def test_what_a_node_cost_is_summed_over_its_ranks_and_over_itself() -> None:
-    found = nodes_of(
+    nodes = nodes_of(
         incident("gpu-1", 3, 40.0, 0.2),
         incident("gpu-1", -1, 60.0, 0.5, confidence="likely"),
         incident("gpu-2", 8, 0.0, 0.0),
     )
-    assert found == {"gpu-1": (2, 100.0), "gpu-2": (1, 0.0)}
+    assert nodes == {"gpu-1": (2, 100.0), "gpu-2": (1, 0.0)}
 
 
 def test_what_is_not_known_to_cost_nothing_is_unknown() -> None:
-    found = nodes_of(incident("gpu-1", 3, 0.0, None), incident("gpu-2", 4, 0.0, None))
-    assert found == {"gpu-1": (1, None), "gpu-2": (1, None)}
+    nodes = nodes_of(incident("gpu-1", 3, 0.0, None), incident("gpu-2", 4, 0.0, None))
+    assert nodes == {"gpu-1": (1, None), "gpu-2": (1, None)}
     assert nodes_of(incident("gpu-1", 3, 0.0, None), incident("gpu-1", 4, 5.0, 0.1)) == {
         "gpu-1": (2, 5.0)
     }
@@ -61,15 +61,15 @@ def test_what_the_script_does_is_no_fault_of_its_node() -> None:
         ("hang", "not-arrived"),
         ("straggler", "slow-compute"),
     ):
-        found = nodes_of(incident("gpu-1", 3, 9.0, 0.5, kind=kind, cause=cause))
-        assert found == {"gpu-1": (1, 9.0)}
+        nodes = nodes_of(incident("gpu-1", 3, 9.0, 0.5, kind=kind, cause=cause))
+        assert nodes == {"gpu-1": (1, 9.0)}
 
 
 def test_tokens_of_steps_that_count_none_are_unknown() -> None:
     def tokens(**day: int) -> int | None:
         days = [AccountDay("llama", DAY, "production", {"productive": 1, **day})]
-        found: int | None = report_document(days, [], DAY, 2 * DAY)["total"]["tokens"]
-        return found
+        total_tokens: int | None = report_document(days, [], DAY, 2 * DAY)["total"]["tokens"]
+        return total_tokens
 
     assert (tokens(steps=5, tokens=0), tokens(steps=5, tokens=9), tokens()) == (None, 9, 0)
 

@@ -30,19 +30,19 @@ def sent(document: Any) -> bytes:
 
 
 def test_a_silence_is_begun_shown_and_expired(client: Client) -> None:
-    made = client.post("/v1/silences", sent(SILENCE)).json()
-    assert client.get("/v1/silences").json() == {"silences": [made]}
-    path = f"/v1/silences/{made['id']}"
+    silence = client.post("/v1/silences", sent(SILENCE)).json()
+    assert client.get("/v1/silences").json() == {"silences": [silence]}
+    path = f"/v1/silences/{silence['id']}"
     ended = client.delete(path, sent({"by": "bob"})).json()
-    assert ended["expired_by"] == "bob" and ended["until"] < made["until"]
+    assert ended["expired_by"] == "bob" and ended["until"] < silence["until"]
     assert client.get("/v1/silences").json() == {"silences": []}
-    around = f"from={made['since'] - 1}&until={made['since'] + 1}"
+    around = f"from={silence['since'] - 1}&until={silence['since'] + 1}"
     assert client.get(f"/v1/silences?{around}").json() == {"silences": [ended]}
     assert client.delete("/v1/silences/nobody", sent({"by": "bob"})).status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"job": ""}, "name a job, a node or a kind"),
         ({"job": "../etc"}, "is no name"),
@@ -60,9 +60,11 @@ def test_a_silence_is_begun_shown_and_expired(client: Client) -> None:
         ({"why": "x" * MAX_BYTES}, "send at most"),
     ],
 )
-def test_an_invalid_silence_is_refused(client: Client, change: dict[str, Any], said: str) -> None:
+def test_an_invalid_silence_is_refused(
+    client: Client, change: dict[str, Any], message: str
+) -> None:
     answer = client.post("/v1/silences", sent({**SILENCE, **change}))
-    assert answer.status_code == 400 and said in answer.json()["error"]
+    assert answer.status_code == 400 and message in answer.json()["error"]
     assert client.get("/v1/silences").json() == {"silences": []}
 
 
@@ -82,8 +84,8 @@ def test_moments_must_be_ones(client: Client, query: str) -> None:
 
 
 def test_control_characters_do_not_reach_a_terminal(client: Client) -> None:
-    made = client.post("/v1/silences", sent({**SILENCE, "why": "a\x1b[2Jb\nc"})).json()
-    assert made["why"] == "a\ufffd[2Jb c"
+    silence = client.post("/v1/silences", sent({**SILENCE, "why": "a\x1b[2Jb\nc"})).json()
+    assert silence["why"] == "a\ufffd[2Jb c"
 
 
 def test_whoever_has_no_token_changes_nothing(service: Service) -> None:
@@ -129,11 +131,11 @@ def test_an_open_incident_says_what_silences_it(service: Service, clock: HandClo
         service.evaluate()
         clock.advance(0.5)
     wanted = {"job": JOB, "why": "new firmware", "by": "ada", "seconds": 3600}
-    made = client.post("/v1/silences", sent(wanted)).json()
+    silence = client.post("/v1/silences", sent(wanted)).json()
     (listed,) = client.get("/v1/incidents").json()["incidents"]
     (shown,) = client.get(f"/v1/jobs/{JOB}").json()["incidents"]
-    assert listed["response"]["silenced"] == shown["response"]["silenced"] == made
-    client.delete(f"/v1/silences/{made['id']}", sent({"by": "bob"}))
+    assert listed["response"]["silenced"] == shown["response"]["silenced"] == silence
+    client.delete(f"/v1/silences/{silence['id']}", sent({"by": "bob"}))
     (listed,) = client.get("/v1/incidents").json()["incidents"]
     assert listed["response"]["silenced"] is None
 
@@ -146,12 +148,12 @@ def test_a_job_is_shown_while_the_store_does_not_answer(service: Service) -> Non
     service.store.notes.add("x", JOB, "comment", "ada", "text")
     assert client.get(f"/v1/jobs/{JOB}").status_code == 200
 
-    def gone(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise sa.exc.OperationalError("select", {}, OSError("nobody answers"))
 
-    sa.event.listen(service.store.engine, "before_cursor_execute", gone)
+    sa.event.listen(service.store.engine, "before_cursor_execute", unavailable)
     try:
         answer = client.get(f"/v1/jobs/{JOB}")
     finally:
-        sa.event.remove(service.store.engine, "before_cursor_execute", gone)
+        sa.event.remove(service.store.engine, "before_cursor_execute", unavailable)
     assert answer.status_code == 200 and answer.json()["job"] == JOB

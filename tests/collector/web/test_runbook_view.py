@@ -31,7 +31,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         (ALERT_RANK_FAILED, "rank-failed/2.0"),
         (ALERT_NOT_RESTARTED, "rank-failed/2.0"),
@@ -40,8 +40,8 @@ KNOWN = [
     ],
 )
 def test_an_alert_without_findings_of_its_own_is_filled_in_from_what_led_to_it(
-    name: str, found: str | None
+    name: str, expected: str | None
 ) -> None:
     reported = relevant(KNOWN, name, {"job": "llama"})
-    assert (None if reported is None else reported["id"]) == found
+    assert (None if reported is None else reported["id"]) == expected
     assert relevant(KNOWN, name, {"job": "another"}) is None

@@ -66,9 +66,9 @@ class Run:
         self.step += steps
 
     def view(self) -> dict[str, Any]:
-        found: dict[str, Any] = Client(make_api(self.service)).get(f"/v1/jobs/{JOB}").json()
+        document: dict[str, Any] = Client(make_api(self.service)).get(f"/v1/jobs/{JOB}").json()
         assert self.service.evaluation_failures == 0
-        return found
+        return document
 
     def metrics(self) -> dict[str, float]:
         text = Client(make_api(self.service)).get("/metrics").text
@@ -108,29 +108,31 @@ def test_a_loss_that_is_read_every_tenth_step_makes_no_step_slow(run: Run) -> No
 
 def test_the_histogram_is_the_devices(run: Run) -> None:
     run.go_on(300)
-    found, job = run.metrics(), f'job_name="{JOB}"'
+    metrics, job = run.metrics(), f'job_name="{JOB}"'
     series = "stepwatch_step_duration_seconds"
-    assert found[f'{series}_bucket{{{job},le="0.2"}}'] == 0
-    assert found[f'{series}_bucket{{{job},le="0.5"}}'] == found[f"{series}_count{{{job}}}"] == 280
-    assert found[f'stepwatch_steps_total{{clock="device",{job}}}'] == 280
-    assert f'stepwatch_steps_total{{clock="host",{job}}}' not in found
+    assert metrics[f'{series}_bucket{{{job},le="0.2"}}'] == 0
+    assert (
+        metrics[f'{series}_bucket{{{job},le="0.5"}}'] == metrics[f"{series}_count{{{job}}}"] == 280
+    )
+    assert metrics[f'stepwatch_steps_total{{clock="device",{job}}}'] == 280
+    assert f'stepwatch_steps_total{{clock="host",{job}}}' not in metrics
 
 
 def test_goodput_counts_the_work_of_devices_where_it_was_done(run: Run) -> None:
     run.go_on(300)
-    found = run.metrics()
+    metrics = run.metrics()
     labels = f'job_name="{JOB}",sli="goodput"'
-    good = found[f"stepwatch_sli_good_device_seconds{{{labels}}}"]
-    assert good == pytest.approx(found[f"stepwatch_sli_device_seconds{{{labels}}}"])
+    good = metrics[f"stepwatch_sli_good_device_seconds{{{labels}}}"]
+    assert good == pytest.approx(metrics[f"stepwatch_sli_device_seconds{{{labels}}}"])
     assert good == pytest.approx(280 * SECONDS * 4)
 
 
 def test_a_device_that_is_lost_in_mid_run_is_no_regression(run: Run) -> None:
     run.go_on(200)
-    run.send({Kind.LIFECYCLE: timing_rows([2], b"device lost", at=61.0)})
-    before = run.metrics()
+    run.send({Kind.LIFECYCLE: timing_rows([2], b"device lost", time_s=61.0)})
+    metrics_before = run.metrics()
     run.go_on(500, devices=RANKS[:2])
-    view, after = run.view(), run.metrics()
+    view, metrics_after = run.view(), run.metrics()
     assert kinds(view) == []
     assert view["timing"]["reason"] == "rank 2: device lost"
     assert view["steps_on"] == {"device": 179, "host": 520}
@@ -138,13 +140,13 @@ def test_a_device_that_is_lost_in_mid_run_is_no_regression(run: Run) -> None:
     (slo,) = view["slos"]
     assert (slo["state"], slo["clock"]) == ("too-early", "mixed")
     assert "timed on the host in 520 of 699 steps" in dict(pace_lines(view))["step time"]
-    counted = {name for name in before if "_total" in name or "step_duration" in name}
-    assert counted and all(after[name] >= before[name] for name in counted)
+    counted = {name for name in metrics_before if "_total" in name or "step_duration" in name}
+    assert counted and all(metrics_after[name] >= metrics_before[name] for name in counted)
 
 
 def test_a_rank_on_its_host_beside_devices_puts_all_there(service: Service) -> None:
     run = Run(service, HandClock())
-    run.send({Kind.LIFECYCLE: timing_rows([3], b"no timing events", at=0.1)})
+    run.send({Kind.LIFECYCLE: timing_rows([3], b"no timing events", time_s=0.1)})
     run.go_on(700, devices=RANKS[:3])
     view = run.view()
     assert kinds(view) == []

@@ -23,10 +23,10 @@ def answer(page: Page, path: str, document: object) -> None:
 
 def test_what_is_old_says_so_and_does_not_look_well(collector: Process, visitor: Visitor) -> None:
     why = Withheld("running", "", 1_800_000_000.0)
-    at = 1_800_000_000.0
+    now_s = 1_800_000_000.0
     line, summary = (
-        documents.stale(made(NAME, why), at, at + 40.0)
-        for made in (withheld_view.line, withheld_view.summary)
+        documents.stale(build(NAME, why), now_s, now_s + 40.0)
+        for build in (withheld_view.line, withheld_view.summary)
     )
     answer(visitor.page, "/v1/jobs", {"jobs": [line]})
     answer(visitor.page, f"/v1/jobs/{NAME}", {**summary, "reason": None})

@@ -44,8 +44,8 @@ def two_lengths(generator: Generator, steps: int, ranks: int) -> Cube:
 def shared(generator: Generator, steps: int, ranks: int) -> Cube:
     """What all ranks share wanders slowly and far."""
     wander = np.zeros(steps)
-    for at in range(1, steps):
-        wander[at] = 0.95 * wander[at - 1] + generator.normal(0.0, 0.15)
+    for step in range(1, steps):
+        wander[step] = 0.95 * wander[step - 1] + generator.normal(0.0, 0.15)
     return np.asarray(np.exp(wander)[None, :, None] * lognormal(0.05)(generator, steps, ranks))
 
 
@@ -63,21 +63,25 @@ def window_of(
     return Window(steps, planes, np.zeros(shape, dtype=np.uint16), stage)
 
 
-def advance(evidence: RankEvidence, made: Window, nodes: int = 1) -> None:
+def advance(evidence: RankEvidence, step_window: Window, nodes: int = 1) -> None:
     """Let the evidence take all steps of a window of ranks on so many nodes."""
-    ranks = len(made.stage)
-    arrangement = Arrangement(made.clock, made.stage, np.arange(ranks) * nodes // ranks)
-    evidence.take(arrangement, cells_of_window(made))
+    ranks = len(step_window.stage)
+    arrangement = Arrangement(
+        step_window.clock, step_window.stage, np.arange(ranks) * nodes // ranks
+    )
+    evidence.take(arrangement, cells_of_window(step_window))
 
 
-def cells_of_window(made: Window) -> Cells:
+def cells_of_window(step_window: Window) -> Cells:
     """What evidence takes of all steps of a window."""
-    seconds = np.nanmax(made.planes["duration"], axis=1).astype(np.float64)
-    work = np.stack([made.planes[name] for name in WORK])
-    known = ~np.isnan(made.planes["duration"])
-    wait = made.planes["collective"].min(axis=1).astype(np.float64)
-    neighbours = made.planes["pipeline_wait"].mean(axis=1).astype(np.float64)
-    return Cells(made.steps, seconds, work, made.planes["tokens"], known, wait, neighbours)
+    seconds = np.nanmax(step_window.planes["duration"], axis=1).astype(np.float64)
+    work = np.stack([step_window.planes[name] for name in WORK])
+    finite = ~np.isnan(step_window.planes["duration"])
+    wait = step_window.planes["collective"].min(axis=1).astype(np.float64)
+    neighbours = step_window.planes["pipeline_wait"].mean(axis=1).astype(np.float64)
+    return Cells(
+        step_window.steps, seconds, work, step_window.planes["tokens"], finite, wait, neighbours
+    )
 
 
 def named(
@@ -96,11 +100,11 @@ def named(
     stage = (np.arange(ranks) * stages // ranks).astype(np.int16)
     for first in range(0, work.shape[1], every):
         counted = None if tokens is None else tokens[first : first + every].astype(np.float32)
-        made = window_of(work[:, first : first + every], stage, first, counted)
-        made.planes["duration"][made.steps >= 20, ranks - lost :] = np.nan
-        advance(evidence, made, nodes)
-        seconds += float(np.nanmax(made.planes["duration"], axis=1).sum())
-        found = costly_ranks(evidence, stage, LIMITS)
-        if found:
-            return seconds, found[0]
+        step_window = window_of(work[:, first : first + every], stage, first, counted)
+        step_window.planes["duration"][step_window.steps >= 20, ranks - lost :] = np.nan
+        advance(evidence, step_window, nodes)
+        seconds += float(np.nanmax(step_window.planes["duration"], axis=1).sum())
+        slow_ranks = costly_ranks(evidence, stage, LIMITS)
+        if slow_ranks:
+            return seconds, slow_ranks[0]
     return None

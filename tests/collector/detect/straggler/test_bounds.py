@@ -36,18 +36,18 @@ def test_a_phase_that_is_not_worth_a_look_has_nobody(
     share: float,
     noise: float,
 ) -> None:
-    made = window(steps, ranks, noise=noise, seed=seed)
+    step_window = window(steps, ranks, noise=noise, seed=seed)
     rank, phase = seed % ranks, WORK[seed % len(WORK)]
-    slow(made, rank, phase, share, max(0, steps - lasts))
+    slow(step_window, rank, phase, share, max(0, steps - lasts))
     if ends_before:
-        slow(made, rank, phase, -share, steps - ends_before)
-    stages = peers_of(made.stage)
+        slow(step_window, rank, phase, -share, steps - ends_before)
+    stages = peers_of(step_window.stage)
     assume(stages is not None)
     assert stages is not None
-    evaluated = evaluated_steps(made, np.ones(steps, dtype=np.bool_), stages, {})
+    evaluated = evaluated_steps(step_window, np.ones(steps, dtype=np.bool_), stages, {})
     looked_at = worth_a_look(evaluated, WORK, LIMITS)
-    assert [each for each in WORK if persistent(evaluated, each, LIMITS)] == [
-        each for each in looked_at if persistent(evaluated, each, LIMITS)
+    assert [name for name in WORK if persistent(evaluated, name, LIMITS)] == [
+        name for name in looked_at if persistent(evaluated, name, LIMITS)
     ]
     if not ends_before and not noise and lasts >= LIMITS.certain_steps <= steps and share >= 1.0:
         assert phase in looked_at
@@ -70,9 +70,9 @@ def test_only_the_slowest_rank_costs_what_it_is_slower_than_the_next(
     costs = step_costs(work, np.zeros((1, 1, 1), dtype=np.bool_))
     assert costs.dtype == work.dtype
     for step, stage in np.ndindex(steps, stages):
-        each = work[step, stage].tolist()
-        first = each.index(max(each))
-        others = max(each[:first] + each[first + 1 :])
+        stage_work = work[step, stage].tolist()
+        first = stage_work.index(max(stage_work))
+        slowest_peer = max(stage_work[:first] + stage_work[first + 1 :])
         expected = np.zeros(ranks, dtype=np.float32)
-        expected[first] = np.float32(each[first]) - np.float32(others)
+        expected[first] = np.float32(stage_work[first]) - np.float32(slowest_peer)
         np.testing.assert_array_equal(costs[step, stage], expected)

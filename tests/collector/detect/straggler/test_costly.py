@@ -41,9 +41,9 @@ def slowed(
 @pytest.mark.parametrize("ranks", [2, 4, 8, 64])
 @pytest.mark.parametrize("factor", [1.1, 1.34, 1.45, 2.0])
 def test_slow_in_every_step_is_named_within_two_minutes(ranks: int, factor: float) -> None:
-    found = named(slowed(ranks, factor, 1, 0.03))
-    assert found is not None
-    seconds, costly = found
+    report = named(slowed(ranks, factor, 1, 0.03))
+    assert report is not None
+    seconds, costly = report
     assert (costly.rank, costly.since) == (ranks - 1, 0)
     assert seconds <= (60.0 if factor > 1.1 else 120.0)
     share = 1 - 1 / factor
@@ -53,9 +53,9 @@ def test_slow_in_every_step_is_named_within_two_minutes(ranks: int, factor: floa
 @pytest.mark.parametrize("ranks", [2, 4, 8, 64])
 @pytest.mark.parametrize("factor", [1.7, 2.0, 5.0])
 def test_one_slow_step_in_ten_is_named_within_five_minutes(ranks: int, factor: float) -> None:
-    found = named(slowed(ranks, factor, 10, 0.05))
-    assert found is not None
-    seconds, costly = found
+    report = named(slowed(ranks, factor, 10, 0.05))
+    assert report is not None
+    seconds, costly = report
     assert costly.rank == ranks - 1
     assert seconds <= FIVE_MINUTES
     assert costly.lost.share == pytest.approx(
@@ -65,16 +65,16 @@ def test_one_slow_step_in_ten_is_named_within_five_minutes(ranks: int, factor: f
 
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_one_slow_step_in_fifty_is_named_once_there_were_enough(ranks: int) -> None:
-    found = named(slowed(ranks, 6.0, 50, 0.05, steps=1000))
-    assert found is not None and found[1].rank == ranks - 1
+    report = named(slowed(ranks, 6.0, 50, 0.05, steps=1000))
+    assert report is not None and report[1].rank == ranks - 1
 
 
 def test_a_process_that_stops_two_seconds_of_every_five() -> None:
     work = work_of(lognormal(0.05), np.random.default_rng(0), 400, 4, 0.25)
     work[1, ::12, 2] += 2.0  # 12 steps of a quarter, then two seconds
-    found = named(work)
-    assert found is not None
-    seconds, costly = found
+    report = named(work)
+    assert report is not None
+    seconds, costly = report
     assert (costly.rank, costly.phase) == (2, "forward")
     assert seconds <= FIVE_MINUTES
     assert costly.lost.share == pytest.approx(0.4, abs=0.06)
@@ -88,9 +88,9 @@ def test_what_costs_less_than_two_percent_is_nobodys_business() -> None:
 def test_two_slow_ranks_do_not_hide_each_other() -> None:
     work = work_of(lognormal(0.03), np.random.default_rng(0), 300, 4, 0.5)
     work[:, :, 2:] *= 1.4
-    found = named(work)
-    assert found is not None and found[1].rank in (2, 3)
-    assert found[1].lost.share == pytest.approx(0.28, abs=0.06)
+    report = named(work)
+    assert report is not None and report[1].rank in (2, 3)
+    assert report[1].lost.share == pytest.approx(0.28, abs=0.06)
 
 
 @pytest.mark.parametrize("period", [10, 50])
@@ -102,22 +102,22 @@ def test_one_that_is_slow_now_and_then_shows_beside_one_that_is_slow_more_often(
     work[:, ::period, 2] *= 1.0 + 0.1 * period
     evidence, stage = RankEvidence(), np.zeros(4, dtype=np.int16)
     advance(evidence, window_of(work, stage, 0))
-    assert {each.rank for each in costly_ranks(evidence, stage, LIMITS)} == {1, 2}
+    assert {costly_rank.rank for costly_rank in costly_ranks(evidence, stage, LIMITS)} == {1, 2}
 
 
 def test_a_slow_node_shows_though_lengths_hide_each_of_its_ranks() -> None:
     work = work_of(two_lengths, np.random.default_rng(2), 200, 8, 0.5)
     work[:, :, 4:] *= 1.69
-    found = named(work, nodes=2)
-    assert found is not None
-    assert found[1].node == 1 and found[1].rank >= 4
+    report = named(work, nodes=2)
+    assert report is not None
+    assert report[1].node == 1 and report[1].rank >= 4
 
 
 def test_one_slow_rank_is_not_its_node() -> None:
     work = work_of(lognormal(0.03), np.random.default_rng(2), 200, 8, 0.5)
     work[:, :, 5] *= 1.3
-    found = named(work, nodes=2)
-    assert found is not None and (found[1].rank, found[1].node) == (5, -1)
+    report = named(work, nodes=2)
+    assert report is not None and (report[1].rank, report[1].node) == (5, -1)
 
 
 def test_ranks_are_compared_within_their_stage() -> None:
@@ -125,8 +125,8 @@ def test_ranks_are_compared_within_their_stage() -> None:
     work[:, :, 4:] *= 2.0
     assert named(work, stages=2) is None
     work[:, :, 1] *= 1.5
-    found = named(work, stages=2)
-    assert found is not None and found[1].rank == 1
+    report = named(work, stages=2)
+    assert report is not None and report[1].rank == 1
 
 
 @pytest.mark.parametrize("kind", ["true", "none", "zero", "negative", "huge", "random", "nan"])
@@ -145,20 +145,20 @@ def test_work_counts_that_explain_the_times_are_used_and_lies_ignored(kind: str)
         "random": generator.uniform(1.0, 4096.0, (450, 4)),
         "nan": np.where(np.arange(4) == 1, np.nan, 4096.0 * length),
     }[kind]
-    found = named(work, tokens=tokens)
+    report = named(work, tokens=tokens)
     if kind == "true":
-        assert found is not None and found[1].rank == 2
-        assert found[1].counts.startswith("compared per token: tokens explain")
+        assert report is not None and report[1].rank == 2
+        assert report[1].counts.startswith("compared per token: tokens explain")
     else:
-        assert found is None, "by far too few steps to see it without tokens"
+        assert report is None, "by far too few steps to see it without tokens"
 
 
 def test_a_lie_hides_nobody_who_is_slow_in_every_step() -> None:
     work = slowed(4, 1.5, 1, 0.05, steps=100)
     for tokens in (np.zeros((100, 4)), np.random.default_rng(1).uniform(1.0, 9.0, (100, 4))):
-        found = named(work, tokens=tokens)
-        assert found is not None and found[1].rank == 3
-        assert found[1].counts.startswith("tokens ignored: ")
+        report = named(work, tokens=tokens)
+        assert report is not None and report[1].rank == 3
+        assert report[1].counts.startswith("tokens ignored: ")
 
 
 def test_a_slow_ramp_is_dated_where_it_began_to_rise() -> None:
@@ -188,8 +188,8 @@ def job_days(noise: Noise, ranks: int, days: float, seconds: float, seed: int) -
     generator = np.random.default_rng(seed)
     steps = int(days * 86_400 / seconds)
     work = work_of(noise, generator, steps, ranks, seconds)
-    found = named(work, every=64, nodes=2 if ranks > 2 else 1)
-    return [] if found is None else [f"{found[1]}"]
+    report = named(work, every=64, nodes=2 if ranks > 2 else 1)
+    return [] if report is None else [f"{report[1]}"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,22 +212,22 @@ def test_half_a_job_day_of_which_some_ranks_are_not_observed_names_nobody(
 def test_a_slow_rank_shows_beside_those_that_are_observed(lost: int) -> None:
     work = work_of(lognormal(0.03), np.random.default_rng(lost), 600, 8, 1.0)
     work[:, 100:, 1] *= 1.2
-    found = named(work, lost=lost)
-    assert found is not None and found[1].rank == 1
-    assert found[1].lost.share == pytest.approx(0.14, abs=0.04)
+    report = named(work, lost=lost)
+    assert report is not None and report[1].rank == 1
+    assert report[1].lost.share == pytest.approx(0.14, abs=0.04)
 
 
 def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
-    seen = np.array([[10, 10, 10, 10], [10, 10, 0, 5], [10, 0, 0, 0]], dtype=np.uint16)
+    seen_steps = np.array([[10, 10, 10, 10], [10, 10, 0, 5], [10, 0, 0, 0]], dtype=np.uint16)
     cost = np.array([[3.0, 1.0, 1.0, 1.0], [3.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0]])
-    known = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, seen=seen)
-    nobody, others = np.zeros(0, dtype=np.int64), np.array([1, 2, 3])
-    net = beyond_peers(known, 0, others, nobody)
+    history = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, seen=seen_steps)
+    nobody, peers = np.zeros(0, dtype=np.int64), np.array([1, 2, 3])
+    net = beyond_peers(history, 0, peers, nobody)
     assert net.tolist() == [2.0, 1.0, 0.0], "of the last ones nobody knows"
-    assert beyond_peers(known, 0, others, others[:1]).tolist() == [2.0, 1.0, 0.0]
-    seen = seen * np.array([1, 1, 0, 0], dtype=np.uint16)
-    alone = known._replace(seen=seen, cost=cost * (seen > 0))
-    net = beyond_peers(alone, 0, others, others[:1])
+    assert beyond_peers(history, 0, peers, peers[:1]).tolist() == [2.0, 1.0, 0.0]
+    seen_steps = seen_steps * np.array([1, 1, 0, 0], dtype=np.uint16)
+    partial = history._replace(seen=seen_steps, cost=cost * (seen_steps > 0))
+    net = beyond_peers(partial, 0, peers, peers[:1])
     assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are no peers, whoever is named"
 
 

@@ -31,21 +31,21 @@ GROUPS = {**PAIRS, **ACROSS, 102: f"0-{RANKS - 1}"}
 def pairs(seed: int = 7, *, steps: int = 128, stages: int = 1, rarely: float = 0.3) -> Window:
     """Ranks of which two each work on the same sequences, one of which is long `rarely`."""
     dice = np.random.default_rng(seed)
-    made = window(steps, RANKS, stages=stages, noise=0.02, seed=seed)
+    step_window = window(steps, RANKS, stages=stages, noise=0.02, seed=seed)
     length = np.where(dice.random((steps, RANKS // 2)) < rarely, 1.6, 0.75).astype(np.float32)
     for phase in ("forward", "backward"):
-        made.planes[phase][:] *= np.repeat(length, 2, axis=1)
-    return made
+        step_window.planes[phase][:] *= np.repeat(length, 2, axis=1)
+    return step_window
 
 
-def partners(made: Window, left_out: tuple[int, ...] = ()) -> Partners:
+def partners(step_window: Window, left_out: tuple[int, ...] = ()) -> Partners:
     groups = {number: Group(text.count(",") + 1, text) for number, text in GROUPS.items()}
     calls = {
         (number, 1): BaselineCollective(0.01, 1e6, 24.0 if number in PAIRS else 3.0)
         for number in GROUPS
     }
-    made.planes["duration"][:, list(left_out)] = np.nan
-    return Partners(made, calls, groups, left_out)
+    step_window.planes["duration"][:, list(left_out)] = np.nan
+    return Partners(step_window, calls, groups, left_out)
 
 
 @pytest.mark.parametrize("rarely", [0.05, 0.3, 0.5])
@@ -66,46 +66,48 @@ def test_whoever_has_all_partners_is_not_asked() -> None:
 @pytest.mark.parametrize(("seconds", "every"), [(0.2, 1), (0.6, 2), (2.0, 4)])
 def test_who_is_slow_whatever_its_sequences_are_is_named(seconds: float, every: int) -> None:
     """Of steps of a second: a fifth of each, 0.6 s of every second one, two of every fourth."""
-    made = pairs()
-    made.planes["backward"][::every, 1] += seconds
-    assert not partners(made).may_be_chance(1, [0])
-    assert not partners(made, (0,)).may_be_chance(1)
+    step_window = pairs()
+    step_window.planes["backward"][::every, 1] += seconds
+    assert not partners(step_window).may_be_chance(1, [0])
+    assert not partners(step_window, (0,)).may_be_chance(1)
 
 
 def test_members_that_share_no_sequences_hide_nobody() -> None:
     """Ranks of a node that shards its parameters within itself meet often, too."""
     for seed in range(20):
-        made, dice = window(128, RANKS, noise=0.02, seed=seed), np.random.default_rng(seed)
+        step_window, dice = window(128, RANKS, noise=0.02, seed=seed), np.random.default_rng(seed)
         for phase in ("forward", "backward"):
             length = np.where(dice.random((128, RANKS)) < 0.3, 1.6, 0.75)
-            made.planes[phase][:] *= length.astype(np.float32)
-        assert not partners(made).may_be_chance(1, [0])
+            step_window.planes[phase][:] *= length.astype(np.float32)
+        assert not partners(step_window).may_be_chance(1, [0])
 
 
 @pytest.mark.parametrize("mostly", [0.7, 0.9])
 def test_sequences_that_are_mostly_long_name_nobody(mostly: float) -> None:
     """A rank that had long ones alone differs by little each time, and for no reason of its own."""
     for seed in range(100):
-        made = pairs(seed, steps=40, rarely=mostly)
-        assert partners(made).may_be_chance(1, [0])
+        step_window = pairs(seed, steps=40, rarely=mostly)
+        assert partners(step_window).may_be_chance(1, [0])
 
 
 def test_beside_one_other_group_alone_it_is_the_same() -> None:
-    made = pairs()
-    planes = {name: made.planes[name][:, :4] for name in made.planes}
-    few = made._replace(planes=planes, flags=made.flags[:, :4], stage=made.stage[:4])
+    step_window = pairs()
+    planes = {name: step_window.planes[name][:, :4] for name in step_window.planes}
+    few = step_window._replace(
+        planes=planes, flags=step_window.flags[:, :4], stage=step_window.stage[:4]
+    )
     assert partners(few).may_be_chance(1, [0])
     few.planes["backward"][:, 1] += 0.4
     assert not partners(few).may_be_chance(1, [0])
 
 
 def test_all_of_a_slow_node_are_named() -> None:
-    made = pairs()
+    step_window = pairs()
     for rank in range(4):
-        slow(made, rank, "backward", 0.2, since=0)
+        slow(step_window, rank, "backward", 0.2, since=0)
     named: list[int] = []
     for rank in range(4):
-        assert not partners(made).may_be_chance(rank, named)
+        assert not partners(step_window).may_be_chance(rank, named)
         named.append(rank)
 
 
@@ -122,17 +124,17 @@ def test_groups_that_are_not_known_say_nothing(text: str) -> None:
 
 
 def test_few_steps_say_nothing_yet() -> None:
-    made = pairs(steps=12)
-    slow(made, 1, "backward", 5.0, since=0)
-    assert partners(made).may_be_chance(1, [0])
+    step_window = pairs(steps=12)
+    slow(step_window, 1, "backward", 5.0, since=0)
+    assert partners(step_window).may_be_chance(1, [0])
 
 
 def test_a_rank_that_was_seen_in_fewer_steps_is_left_out_though_it_is_back() -> None:
-    known = course(20, 0, 0, 0, 0)
-    assert rarely_seen(known, 4) == frozenset()
-    known.seen[:8, 2], known.seen[0, 3] = 0, 15
-    assert rarely_seen(known, 4) == {2}
-    assert rarely_seen(known, 2) == frozenset()
+    history = course(20, 0, 0, 0, 0)
+    assert rarely_seen(history, 4) == frozenset()
+    history.seen[:8, 2], history.seen[0, 3] = 0, 15
+    assert rarely_seen(history, 4) == {2}
+    assert rarely_seen(history, 2) == frozenset()
 
 
 def test_who_was_not_seen_for_a_part_of_the_evidence_is_left_out() -> None:
@@ -157,12 +159,15 @@ def costly(rank: int, node: int = -1, lost: float = 0.1) -> CostlyRank:
 
 
 def test_of_two_partners_that_evidence_names_the_costlier_one_is_reported() -> None:
-    made, facts = pairs(), unknown_facts(RANKS)
+    step_window, facts = pairs(), unknown_facts(RANKS)
 
-    def ranks(*found: CostlyRank) -> list[int]:
-        beside = partners(made)
+    def ranks(*costly_ranks: CostlyRank) -> list[int]:
+        partner_times = partners(step_window)
         return sorted(
-            each.rank for each in detect(made, facts, LIMITS, None, found, partners=beside)
+            finding.rank
+            for finding in detect(
+                step_window, facts, LIMITS, None, costly_ranks, partners=partner_times
+            )
         )
 
     assert ranks(costly(1, lost=0.3), costly(0), costly(5)) == [1, 5]
@@ -171,12 +176,14 @@ def test_of_two_partners_that_evidence_names_the_costlier_one_is_reported() -> N
 
 def test_a_partner_that_is_slow_all_the_time_is_left_out_too() -> None:
     """Ranks 2 to 5 of the job are in the window: the first of them stands out by itself."""
-    made, numbers = pairs(), np.arange(2, 6)
-    slow(made, 2, "data", 3.0, since=0)
-    beside = partners(made)
-    planes = {name: made.planes[name][:, numbers] for name in made.planes}
-    part = made._replace(planes=planes, flags=made.flags[:, numbers], stage=made.stage[numbers])
-    found = detect(part, unknown_facts(4), LIMITS, None, [costly(1)], numbers, beside)
-    assert [each.rank for each in found] == [2]
-    found = detect(part, unknown_facts(4), LIMITS, None, [costly(2)], numbers, beside)
-    assert sorted(each.rank for each in found) == [2, 4]
+    step_window, numbers = pairs(), np.arange(2, 6)
+    slow(step_window, 2, "data", 3.0, since=0)
+    partner_times = partners(step_window)
+    planes = {name: step_window.planes[name][:, numbers] for name in step_window.planes}
+    part = step_window._replace(
+        planes=planes, flags=step_window.flags[:, numbers], stage=step_window.stage[numbers]
+    )
+    findings = detect(part, unknown_facts(4), LIMITS, None, [costly(1)], numbers, partner_times)
+    assert [finding.rank for finding in findings] == [2]
+    findings = detect(part, unknown_facts(4), LIMITS, None, [costly(2)], numbers, partner_times)
+    assert sorted(finding.rank for finding in findings) == [2, 4]

@@ -10,15 +10,17 @@ from tests.collector.detect.windows import settle, unknown_facts, window
 
 def lost(*turns: tuple[int, slice]) -> float:
     """What the rank of the newest turn is said to cost, where ranks are twice as slow in turns."""
-    made = window(128, 4, noise=0.01)
+    step_window = window(128, 4, noise=0.01)
     for rank, steps in turns:
         for phase in ("forward", "backward"):
-            made.planes[phase][steps, rank] *= 2.0
-    settle(made)
-    (found,) = [
-        each for each in detect(made, unknown_facts(4), LIMITS) if each.rank == turns[-1][0]
+            step_window.planes[phase][steps, rank] *= 2.0
+    settle(step_window)
+    (finding,) = [
+        candidate
+        for candidate in detect(step_window, unknown_facts(4), LIMITS)
+        if candidate.rank == turns[-1][0]
     ]
-    return found.lost_ratio
+    return finding.lost_ratio
 
 
 @pytest.mark.parametrize("first", [0, 2, 60, 120])

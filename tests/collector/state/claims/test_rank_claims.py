@@ -37,13 +37,13 @@ def say(
     attempt: Attempt,
     node: str,
     tables: dict[Kind, Rows],
-    at: float = 0.0,
-    made: float | None = None,
+    time_s: float = 0.0,
+    wall_s: float | None = None,
 ) -> None:
     """A node says something `at` seconds into the run, which its clock dates `made`."""
-    wall_ns = round((EPOCH + (at if made is None else made)) * NANOSECONDS)
+    wall_ns = round((EPOCH + (time_s if wall_s is None else wall_s)) * NANOSECONDS)
     item = segment(1, tables, node=node)._replace(clock=ClockPair(0, wall_ns))
-    attempt.apply(item, Received(EPOCH + at, at))
+    attempt.apply(item, Received(EPOCH + time_s, time_s))
 
 
 def begins_again(attempt: Attempt, node: str, tables: dict[Kind, Rows]) -> bool:
@@ -58,7 +58,7 @@ def running() -> Attempt:
     return attempt
 
 
-def gone(ranks: range) -> Rows:
+def exit_rows(ranks: range) -> Rows:
     rows = state_rows(ranks, 4, 2.0)
     rows["process_state"] = ProcessState.GONE
     return rows
@@ -72,7 +72,7 @@ def gone(ranks: range) -> Rows:
         {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, range(4))},
         {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), 4)},
         {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.RESUME, [0], 0)},
-        {Kind.RANK_STATE: gone(range(4))},
+        {Kind.RANK_STATE: exit_rows(range(4))},
         {Kind.RANK_STATE: state_rows([0], 64, 2.0)},
         {Kind.STEP: step_rows(range(9), [1])},
         {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.FAILED, [0], 3)},
@@ -82,13 +82,13 @@ def gone(ranks: range) -> Rows:
     ],
 )
 def test_nothing_of_a_rank_is_believed_from_another_node(tables: dict[Kind, Rows]) -> None:
-    attempt, before = running(), running()
-    say(attempt, FOREIGN, tables, at=5.0)
+    attempt, reference = running(), running()
+    say(attempt, FOREIGN, tables, time_s=5.0)
     assert not attempt.failed and not attempt.finished and not attempt.gone
     assert (attempt.world, attempt.resumed_from) == (4, None)
     assert len(attempt.step_history) == 0 == len(attempt.checkpoints)
     assert attempt.collective_records.groups == {}
-    assert attempt.states[2] == before.states[2]
+    assert attempt.states[2] == reference.states[2]
     assert attempt.refused_records == sum(map(len, tables.values()))
     assert not begins_again(attempt, FOREIGN, tables)
 
@@ -112,8 +112,13 @@ def test_a_rank_that_no_node_reported_is_taken_from_the_first_that_does() -> Non
 
 def test_two_runs_under_one_name_are_still_noticed() -> None:
     attempt = running()
-    for at in range(2, 60):
-        say(attempt, (OWN, FOREIGN)[at % 2], {Kind.RANK_STATE: state_rows([0], 4, float(at))}, at)
+    for second in range(2, 60):
+        say(
+            attempt,
+            (OWN, FOREIGN)[second % 2],
+            {Kind.RANK_STATE: state_rows([0], 4, float(second))},
+            second,
+        )
     assert attempt.tracker(SharedName).nodes_of[0] == (FOREIGN, OWN)
 
 
@@ -123,7 +128,7 @@ def test_two_runs_under_one_name_are_still_noticed() -> None:
 def test_ranks_of_a_node_that_is_silent_may_move(seconds: float, moves: bool) -> None:
     attempt = running()
     moved = {Kind.RANK_STATE: state_rows(range(4), 4, seconds)}
-    say(attempt, FOREIGN, moved, at=seconds)
+    say(attempt, FOREIGN, moved, time_s=seconds)
     assert (attempt.states[2].node == FOREIGN) is moves
     assert attempt.refused_records == (0 if moves else 4)
 
@@ -131,34 +136,34 @@ def test_ranks_of_a_node_that_is_silent_may_move(seconds: float, moves: bool) ->
 def test_a_node_whose_clock_is_slow_takes_over_from_a_silent_one() -> None:
     attempt, later = running(), SILENT_SECONDS + 1
     moved = {Kind.STEP: step_rows([0], range(4)), Kind.RANK_STATE: state_rows(range(4), 4, later)}
-    say(attempt, FOREIGN, moved, at=later, made=later - 3600.0)
+    say(attempt, FOREIGN, moved, time_s=later, wall_s=later - 3600.0)
     assert attempt.refused_records == 0 and len(attempt.step_history) == 1
 
 
 def test_an_agent_that_was_renamed_loses_nothing() -> None:
     """Two runs of the same rows: in one the agent has another name from step 3 on."""
-    renamed, before = running(), running()
+    renamed, original = running(), running()
     for step in range(80):
-        at = 1.0 + step
+        time_s = 1.0 + step
         rows = {
             Kind.STEP: step_rows([step], range(4), 1.0),
-            Kind.RANK_STATE: state_rows(range(4), 4, at, step),
+            Kind.RANK_STATE: state_rows(range(4), 4, time_s, step),
         }
         if step == 30:
             renamed = put_together(taken_apart(renamed))
-        say(renamed, OWN if step < 3 else FOREIGN, rows, at=at)
-        say(before, OWN, rows, at=at)
+        say(renamed, OWN if step < 3 else FOREIGN, rows, time_s=time_s)
+        say(original, OWN, rows, time_s=time_s)
         assert (renamed.refused_records > 0) is (3 <= step <= 2 + SILENT_SECONDS), step
     assert renamed.step_history.rows["reported"].tolist() == [4] * 80
-    assert renamed.states[2].node == FOREIGN and renamed.states[2].row == before.states[2].row
+    assert renamed.states[2].node == FOREIGN and renamed.states[2].row == original.states[2].row
 
 
 def test_what_another_node_said_while_the_ranks_node_spoke_is_never_taken() -> None:
     attempt = running()
-    say(attempt, FOREIGN, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [2])}, at=5.0)
-    say(attempt, OWN, {Kind.RANK_STATE: state_rows(range(4), 4, 6.0)}, at=6.0)
+    say(attempt, FOREIGN, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [2])}, time_s=5.0)
+    say(attempt, OWN, {Kind.RANK_STATE: state_rows(range(4), 4, 6.0)}, time_s=6.0)
     later = 7.0 + SILENT_SECONDS
-    say(attempt, FOREIGN, {Kind.RANK_STATE: state_rows(range(4), 4, later)}, at=later)
+    say(attempt, FOREIGN, {Kind.RANK_STATE: state_rows(range(4), 4, later)}, time_s=later)
     assert attempt.states[2].node == FOREIGN
     assert not attempt.failed and attempt.refused_records == 1
 
@@ -166,25 +171,25 @@ def test_what_another_node_said_while_the_ranks_node_spoke_is_never_taken() -> N
 def test_what_is_kept_of_ranks_of_other_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     attempt, cells = running(), running().claims.cells
     monkeypatch.setattr(rank_claims, "MAX_WITHHELD_BYTES", 100_000)
-    for at in range(200):
+    for index in range(200):
         rows = {Kind.STEP: step_rows(range(10), range(4))}
-        say(attempt, FOREIGN, rows, at=0.1 * at)
+        say(attempt, FOREIGN, rows, time_s=0.1 * index)
     assert attempt.claims.cells - cells <= 100_000 // CELL_BYTES + 1
     assert attempt.refused_records == 200 * 40
 
 
 def test_a_node_whose_clock_is_slow_keeps_its_ranks() -> None:
     attempt = running()
-    for at in range(1, 100):
-        own = {Kind.RANK_STATE: state_rows(range(4), 4, float(at))}
-        say(attempt, OWN, own, at=at, made=at - 3600.0)
-    say(attempt, FOREIGN, {Kind.STEP: step_rows([0], range(4))}, at=100.0)
+    for second in range(1, 100):
+        own_states = {Kind.RANK_STATE: state_rows(range(4), 4, float(second))}
+        say(attempt, OWN, own_states, time_s=second, wall_s=second - 3600.0)
+    say(attempt, FOREIGN, {Kind.STEP: step_rows([0], range(4))}, time_s=100.0)
     assert attempt.refused_records == 4
 
 
 def test_a_clock_that_is_ahead_takes_no_rank_over() -> None:
     attempt = running()
-    say(attempt, FOREIGN, {Kind.STEP: step_rows([0], [1])}, at=5.0, made=1e6)
+    say(attempt, FOREIGN, {Kind.STEP: step_rows([0], [1])}, time_s=5.0, wall_s=1e6)
     assert len(attempt.step_history) == 0
 
 

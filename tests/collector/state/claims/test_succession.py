@@ -18,20 +18,22 @@ NODES = {"gpu-1": range(4), "gpu-2": range(4, 8)}
 
 
 def say(
-    job: LiveJob, node: str, tables: dict[Kind, Rows], attempt: int = 0, at: float = 0.0
+    job: LiveJob, node: str, tables: dict[Kind, Rows], attempt: int = 0, time_s: float = 0.0
 ) -> None:
-    clock = ClockPair(0, round((EPOCH + at) * NANOSECONDS))
+    clock = ClockPair(0, round((EPOCH + time_s) * NANOSECONDS))
     item = segment(1, tables, attempt=attempt, node=node)._replace(clock=clock)
-    job.apply(item, Received(EPOCH + at, at))
+    job.apply(item, Received(EPOCH + time_s, time_s))
 
 
-def start(job: LiveJob, node: str, ranks: range, world: int, attempt: int, at: float = 0.0) -> None:
+def start(
+    job: LiveJob, node: str, ranks: range, world: int, attempt: int, time_s: float = 0.0
+) -> None:
     tables = {
         Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, ranks, world),
         Kind.RANK_STATE: state_rows(ranks, world, 1.0),
         Kind.STEP: step_rows([3], ranks),
     }
-    say(job, node, tables, attempt, at)
+    say(job, node, tables, attempt, time_s)
 
 
 def running() -> LiveJob:
@@ -42,26 +44,26 @@ def running() -> LiveJob:
     return job
 
 
-def end(job: LiveJob, node: str, at: float = 1.0) -> None:
+def end(job: LiveJob, node: str, time_s: float = 1.0) -> None:
     """A node reports that its ranks are gone."""
     rows = state_rows(NODES[node], 8, 2.0)
     rows["process_state"] = ProcessState.GONE
-    say(job, node, {Kind.RANK_STATE: rows}, at=at)
+    say(job, node, {Kind.RANK_STATE: rows}, time_s=time_s)
 
 
 @pytest.mark.parametrize("number", [1, 7, 2**32 - 1])
 @pytest.mark.parametrize("world", [1, 8])
 def test_one_segment_replaces_no_attempt_that_runs(number: int, world: int) -> None:
-    job, before = running(), running()
+    job, reference = running(), running()
     start(job, "gpu-9", range(world), world, number)
     assert job.current is job.attempts[0]
     assert list(job.attempts) == [0]
-    assert dict(state_of(job.current)) == dict(state_of(before.current))
-    assert job.totals.rows == before.totals.rows, "and counts nothing"
-    start(job, "gpu-9", range(world), world, number, at=SILENT_SECONDS / 2)
+    assert dict(state_of(job.current)) == dict(state_of(reference.current))
+    assert job.totals.rows == reference.totals.rows, "and counts nothing"
+    start(job, "gpu-9", range(world), world, number, time_s=SILENT_SECONDS / 2)
     for node, ranks in NODES.items():
-        say(job, node, {Kind.STEP: step_rows([4], ranks)}, at=SILENT_SECONDS)
-    start(job, "gpu-9", range(world), world, number, at=SILENT_SECONDS + 30)
+        say(job, node, {Kind.STEP: step_rows([4], ranks)}, time_s=SILENT_SECONDS)
+    start(job, "gpu-9", range(world), world, number, time_s=SILENT_SECONDS + 30)
     assert job.current.number == 0
     assert job.current.step_history.rows["reported"].tolist() == [8, 8]
 
@@ -95,18 +97,18 @@ def test_a_restart_with_another_node_follows_once_half_of_the_ranks_have_ended()
 
 def test_a_restart_follows_once_nothing_is_heard_of_the_attempt_before() -> None:
     job = running()
-    start(job, "gpu-3", range(4), 4, 1, at=SILENT_SECONDS)
+    start(job, "gpu-3", range(4), 4, 1, time_s=SILENT_SECONDS)
     assert job.current.number == 0
-    start(job, "gpu-3", range(4), 4, 1, at=SILENT_SECONDS + 1)
+    start(job, "gpu-3", range(4), 4, 1, time_s=SILENT_SECONDS + 1)
     assert job.current.number == 1
 
 
 def test_an_attempt_that_is_over_is_followed_on_other_nodes_once_it_is_silent() -> None:
     job = running()
     for node in NODES:
-        end(job, node, at=1.0)
-    for at, number in ((2.0, 0), (SILENT_SECONDS, 0), (SILENT_SECONDS + 2, 1)):
-        start(job, "gpu-3", range(4), 4, 1, at)
+        end(job, node, time_s=1.0)
+    for time_s, number in ((2.0, 0), (SILENT_SECONDS, 0), (SILENT_SECONDS + 2, 1)):
+        start(job, "gpu-3", range(4), 4, 1, time_s)
         assert job.current.number == number
 
 
@@ -143,8 +145,8 @@ def test_a_restart_of_a_job_that_is_watched_in_part_follows() -> None:
     start(job, "gpu-1", range(4), 16, 0)
     rows = state_rows(range(4), 16, 2.0)
     rows["process_state"] = ProcessState.GONE
-    say(job, "gpu-1", {Kind.RANK_STATE: rows}, at=1.0)
-    start(job, "gpu-1", range(4), 16, 1, at=2.0)
+    say(job, "gpu-1", {Kind.RANK_STATE: rows}, time_s=1.0)
+    start(job, "gpu-1", range(4), 16, 1, time_s=2.0)
     assert job.current.number == 1
 
 
@@ -153,10 +155,10 @@ def test_a_process_that_cannot_be_killed_holds_up_no_restart_elsewhere() -> None
     end(job, "gpu-2")
     rows = state_rows(range(1, 4), 8, 2.0)
     rows["process_state"] = ProcessState.GONE
-    say(job, "gpu-1", {Kind.RANK_STATE: rows}, at=1.0)
+    say(job, "gpu-1", {Kind.RANK_STATE: rows}, time_s=1.0)
     stuck = state_rows(range(1), 8, 2.0)
-    for at in (20.0, 40.0, 60.0, 80.0):
-        say(job, "gpu-1", {Kind.RANK_STATE: stuck}, at=at)
-        start(job, "gpu-8", range(4), 8, 1, at=at)
-        start(job, "gpu-9", range(4, 8), 8, 1, at=at)
+    for time_s in (20.0, 40.0, 60.0, 80.0):
+        say(job, "gpu-1", {Kind.RANK_STATE: stuck}, time_s=time_s)
+        start(job, "gpu-8", range(4), 8, 1, time_s=time_s)
+        start(job, "gpu-9", range(4, 8), 8, 1, time_s=time_s)
     assert job.current.number == 1

@@ -58,17 +58,17 @@ def test_a_forged_world_takes_no_memory(attempt: int) -> None:
 def test_a_forged_world_does_not_grow_a_job_that_runs() -> None:
     job = LiveJob(JOB)
     job.apply(forged(4), NOW)
-    before = job.cells
+    cells_before = job.cells
     for node in ("node-0", "node-9"):
         rows = state_rows([0 if node == "node-0" else 3], MAX_WORLD, 2.0)
         job.apply(segment(2, {Kind.RANK_STATE: rows}, node=node), NOW)
     assert job.current.world == 4
-    assert job.cells - before < 10
+    assert job.cells - cells_before < 10
 
 
 def large_run(world: int) -> list[Segment]:
     """The first two segments of each node of a large job, all of the first ones before the rest."""
-    made = []
+    segments = []
     for first in range(2):
         for node in range(world // EACH):
             ranks = range(node * EACH, (node + 1) * EACH)
@@ -78,20 +78,20 @@ def large_run(world: int) -> list[Segment]:
             }
             if not first:
                 tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, ranks, world)
-            made.append(segment(first + 1, tables, node=f"node-{node}"))
-    return made
+            segments.append(segment(first + 1, tables, node=f"node-{node}"))
+    return segments
 
 
-@pytest.mark.parametrize("each", [1, 5, 1000])
-def test_what_came_before_enough_ranks_were_seen_is_not_lost(each: int) -> None:
+@pytest.mark.parametrize("every", [1, 5, 1000])
+def test_what_came_before_enough_ranks_were_seen_is_not_lost(every: int) -> None:
     world = 512
     sent = large_run(world)
     job = LiveJob(JOB)
     for number, item in enumerate(sent, 1):
         job.append(item, NOW)
-        if number % each == 0:
+        if number % every == 0:
             job.fold()
-        if number == 3 and each == 1:
+        if number == 3 and every == 1:
             assert job.waits and job.current.world == 0
     job.fold()
     assert not job.waits
@@ -112,7 +112,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         count += len(rows)
         item = segment(number, {Kind.RANK_STATE: state_rows([0], MAX_WORLD, 1.0), Kind.STEP: rows})
         job.apply(item, NOW)
-    held = job.current.waiting
-    assert held.nbytes <= (1 << 20) + BATCH_BYTES * len(held.batches)
+    queue = job.current.waiting
+    assert queue.nbytes <= (1 << 20) + BATCH_BYTES * len(queue.batches)
     assert 0 < job.current.refused_records < count + 200
-    assert job.cells * CELL_BYTES >= held.nbytes - CELL_BYTES
+    assert job.cells * CELL_BYTES >= queue.nbytes - CELL_BYTES

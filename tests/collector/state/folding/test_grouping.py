@@ -45,11 +45,11 @@ NOW = Received(0.0, 0.0)
 WORLD = 4
 
 
-def one_by_one(taken: list[Taken]) -> LiveJob:
-    made = LiveJob(JOB)
-    for each, received in taken:
-        made.apply(each, received)
-    return made
+def one_by_one(arrivals: list[Taken]) -> LiveJob:
+    live_job = LiveJob(JOB)
+    for sent_segment, received in arrivals:
+        live_job.apply(sent_segment, received)
+    return live_job
 
 
 @pytest.fixture
@@ -83,11 +83,11 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_groups_give_the_state_of_one_after_the_other(
     seed: int, count: int, cuts: set[int]
 ) -> None:
-    taken = list(History(seed).segments(count))
-    expected, grouped = one_by_one(taken), LiveJob(JOB)
-    for at, (each, received) in enumerate(taken):
-        grouped.append(wire.decode(wire.encode(each)), received)
-        if at in cuts:
+    arrivals = list(History(seed).segments(count))
+    expected, grouped = one_by_one(arrivals), LiveJob(JOB)
+    for index, (sent_segment, received) in enumerate(arrivals):
+        grouped.append(wire.decode(wire.encode(sent_segment)), received)
+        if index in cuts:
             grouped.fold()
     grouped.fold()
     assert differences(grouped, expected) == []
@@ -96,26 +96,26 @@ def test_any_groups_give_the_state_of_one_after_the_other(
 def test_evidence_is_taken_in_such_histories(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a step that a rank did not report, of devices, of stages and nodes, with suspects and
     tokens that explain times, and begun anew by a move: each now and then."""
-    seen: set[str] = set()
+    covered: set[str] = set()
     bet = RankEvidence._take
 
     def noting(evidence: RankEvidence, cells: Cells, ranks: Integers) -> None:
-        before = evidence.log_capital.max(initial=0.0)
+        capital_before = evidence.log_capital.max(initial=0.0)
         bet(evidence, cells, ranks)
-        seen.add(f"on {evidence.clock}")
-        seen.update(["nodes"] if len(evidence.members) else [])
-        seen.update(["without a rank"] if len(ranks) < cells.reported.shape[1] else [])
-        seen.update(["suspects"] if before >= rank_evidence.SUSPECT_LOG else [])
-        seen.update(["tokens"] if evidence.counts.exponent else [])
-        seen.update(["buckets"] if len(evidence.buckets.course().steps) == 5 else [])
+        covered.add(f"on {evidence.clock}")
+        covered.update(["nodes"] if len(evidence.members) else [])
+        covered.update(["without a rank"] if len(ranks) < cells.reported.shape[1] else [])
+        covered.update(["suspects"] if capital_before >= rank_evidence.SUSPECT_LOG else [])
+        covered.update(["tokens"] if evidence.counts.exponent else [])
+        covered.update(["buckets"] if len(evidence.buckets.course().steps) == 5 else [])
 
     monkeypatch.setattr(RankEvidence, "_take", noting)
     wanted = {"on host", "on device", "nodes", "without a rank", "suspects", "tokens", "buckets"}
-    for seed in itertools.takewhile(lambda seed: seed < 40 and not seen > wanted, range(40)):
+    for seed in itertools.takewhile(lambda seed: seed < 40 and not covered > wanted, range(40)):
         job = one_by_one(list(History(seed).segments(40)))
-        shown = [each.tracker(Exchanges).stage for each in job.attempts.values()]
-        seen.update(["late stages"] if any(each is not None for each in shown) else [])
-    assert seen == {*wanted, "late stages"}
+        shown = [attempt.tracker(Exchanges).stage for attempt in job.attempts.values()]
+        covered.update(["late stages"] if any(stage is not None for stage in shown) else [])
+    assert covered == {*wanted, "late stages"}
 
 
 def of_node(steps: Sequence[int], node: int, **more: Rows) -> Segment:
@@ -137,7 +137,7 @@ def began() -> LiveJob:
 
 def together(segments: Sequence[Segment], job: LiveJob) -> int:
     """How many of the segments are folded in at once."""
-    batches = Batches([batch_of(each, NOW) for each in segments])
+    batches = Batches([batch_of(segment, NOW) for segment in segments])
     return Grouping(batches).size(0, job.current)
 
 
@@ -198,7 +198,7 @@ def test_the_last_rank_that_reports_goes_alone() -> None:
     assert together(segments[2:], job) == 2
 
 
-def gone(ranks: Sequence[int]) -> Rows:
+def exit_rows(ranks: Sequence[int]) -> Rows:
     rows = state_rows(ranks, WORLD, 1.0)
     rows["process_state"] = ProcessState.GONE
     return rows
@@ -207,10 +207,10 @@ def gone(ranks: Sequence[int]) -> Rows:
 def test_the_last_rank_that_ends_or_vanishes_ends_a_group() -> None:
     ended = lifecycle_rows(LifecycleEvent.FINISH, [1, 2])
     segments = [
-        of_node([1], 0, RANK_STATE=gone([0, 1])),
+        of_node([1], 0, RANK_STATE=exit_rows([0, 1])),
         of_node([1], 1, LIFECYCLE=ended),
         of_node([2], 0),
-        of_node([2], 1, RANK_STATE=gone([3])),
+        of_node([2], 1, RANK_STATE=exit_rows([3])),
         of_node([3], 1),
     ]
     assert together(segments, began()) == 4
@@ -218,7 +218,7 @@ def test_the_last_rank_that_ends_or_vanishes_ends_a_group() -> None:
 
 def test_a_start_does_not_go_with_an_end_before_it() -> None:
     ended = lifecycle_rows(LifecycleEvent.FINISH, [1])
-    start = lifecycle_rows(LifecycleEvent.START, [1], WORLD, at=2.0)
+    start = lifecycle_rows(LifecycleEvent.START, [1], WORLD, time_s=2.0)
     segments = [of_node([1], 0, LIFECYCLE=ended), of_node([], 0), of_node([0], 0, LIFECYCLE=start)]
     assert together(segments, began()) == 2
 
@@ -229,7 +229,7 @@ def test_steps_of_a_run_that_is_over_go_alone() -> None:
         ranks = range(2 * node, 2 * node + 2)
         job.apply(of_node([], node, LIFECYCLE=lifecycle_rows(LifecycleEvent.FINISH, ranks)), NOW)
     assert job.current.is_over
-    quiet = of_node([], 0, RANK_STATE=gone([0]))
+    quiet = of_node([], 0, RANK_STATE=exit_rows([0]))
     assert together([quiet, quiet, of_node([2], 1), quiet], job) == 2
     assert together([of_node([2], 1), quiet], job) == 1
 
@@ -237,12 +237,12 @@ def test_steps_of_a_run_that_is_over_go_alone() -> None:
 def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
     """How long a save can have taken is known from the start of its node."""
     save = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 1)
-    start = lifecycle_rows(LifecycleEvent.START, [0], WORLD, at=2.0)
+    start = lifecycle_rows(LifecycleEvent.START, [0], WORLD, time_s=2.0)
     segments = [of_node([1], 0, CHECKPOINT=save), of_node([2], 0, LIFECYCLE=start)]
     assert together(segments, began()) == 1
     job = began()
-    for each in segments:
-        job.append(each, NOW)
+    for sent_segment in segments:
+        job.append(sent_segment, NOW)
     job.fold()
     assert job.current.checkpoints[1].durable_seconds == 2.0
     assert together(segments[::-1], began()) == 2
@@ -250,12 +250,12 @@ def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
 
 def test_a_step_that_counts_before_its_last_rank_comes_counts_as_it_stood() -> None:
     """Node 1 reports step 1 after step 2 was complete: too late, also within one group."""
-    late = [of_node([1], 0), of_node([2], 0), of_node([2], 1), of_node([1], 1)]
+    late_segments = [of_node([1], 0), of_node([2], 0), of_node([2], 1), of_node([1], 1)]
     job, expected = began(), began()
-    for each in late:
-        job.append(each, NOW)
-        expected.apply(each, NOW)
-    assert together(late, began()) == len(late)
+    for sent_segment in late_segments:
+        job.append(sent_segment, NOW)
+        expected.apply(sent_segment, NOW)
+    assert together(late_segments, began()) == len(late_segments)
     job.fold()
     assert job.totals.step_seconds == expected.totals.step_seconds
     assert job.totals.step_seconds == pytest.approx(0.2 + 0.2 + 0.3)
@@ -265,10 +265,10 @@ def test_a_step_that_counts_before_its_last_rank_comes_counts_as_it_stood() -> N
 def test_times_of_any_length_are_summed_without_rounding() -> None:
     job, ranks = began(), np.arange(2)
     month = 30 * 86_400 * 1_000_000_000
-    before = job.totals.seconds["duration"]
+    seconds_before = job.totals.seconds["duration"]
     for step in range(1, 5):
         rows = step_rows([step], ranks)
         rows["duration_ns"] = month - step
         job.append(segment(step, {Kind.STEP: rows}), NOW)
     job.fold()
-    assert job.totals.seconds["duration"] - before == pytest.approx((8 * month - 20) / 1e9)
+    assert job.totals.seconds["duration"] - seconds_before == pytest.approx((8 * month - 20) / 1e9)

@@ -47,22 +47,22 @@ def began() -> LiveJob:
 @pytest.mark.parametrize("most", [0.01, 1.0, 40.0])
 def test_many_readings_of_a_rank_at_once_are_those_taken_alone(kind: Kind, most: float) -> None:
     rows = readings(kind, most)
-    together, alone = began(), began()
+    together, separate = began(), began()
     together.apply(segment(2, {kind: rows}), NOW)
     for first in range(0, COUNT, 20):
-        alone.apply(segment(2, {kind: rows[first : first + 20]}), NOW)
-    assert differences(together, alone) == []
+        separate.apply(segment(2, {kind: rows[first : first + 20]}), NOW)
+    assert differences(together, separate) == []
 
 
 @pytest.mark.parametrize("kind", [Kind.RANK_STATE, Kind.MEMORY])
 def test_readings_of_one_rank_take_few_turns(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = 0
+    turn_count = 0
 
     def counted(places: Integers) -> list[Integers]:
-        nonlocal taken
-        found = list(turns_module.turns(places))
-        taken += len(found)
-        return found
+        nonlocal turn_count
+        turns = list(turns_module.turns(places))
+        turn_count += len(turns)
+        return turns
 
     for module in (memory_history, ranks, node_facts):
         monkeypatch.setattr(module, "turns", counted)
@@ -70,6 +70,6 @@ def test_readings_of_one_rank_take_few_turns(kind: Kind, monkeypatch: pytest.Mon
     rows = np.repeat(readings(kind, 40.0), 10)
     rows["time_ns"] = np.arange(len(rows)) * 40 * NANOSECONDS
     rows["rank"] = 0
-    taken = 0
+    turn_count = 0
     job.apply(segment(2, {kind: rows}), NOW)
-    assert taken < 500 < len(rows)
+    assert turn_count < 500 < len(rows)

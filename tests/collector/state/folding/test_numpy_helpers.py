@@ -13,13 +13,13 @@ from tests.collector.made import step_rows
 
 def test_chosen_rows_are_those_of_numpy() -> None:
     rows = step_rows(range(4), range(3))
-    at = np.array([7, 0, 7])
+    indices = np.array([7, 0, 7])
     mask = rows["step"] == 2
     for part in (rows, rows[::2]):
-        assert chosen(part, at % len(part)).tobytes() == part[at % len(part)].tobytes()
+        assert chosen(part, indices % len(part)).tobytes() == part[indices % len(part)].tobytes()
     assert chosen(rows, mask).tobytes() == rows[mask].tobytes()
     assert chosen(rows[:0], mask[:0]).dtype == rows.dtype
-    chosen(rows, at)["step"] = 99
+    chosen(rows, indices)["step"] = 99
     assert not (rows["step"] == 99).any(), "a copy"
 
 
@@ -60,7 +60,7 @@ def test_a_sum_of_large_numbers_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "most", "expected", "before"),
+    ("ranks", "most", "expected", "dropped"),
     [
         ([], 2, [], []),
         ([1, 0, 1, 1], 2, [1, 2, 3], [0, 1]),
@@ -69,7 +69,7 @@ def test_a_sum_of_large_numbers_is_exact() -> None:
     ],
 )
 def test_the_newest_rows_of_each_rank_stay_in_their_order(
-    ranks: list[int], most: int, expected: list[int], before: list[int]
+    ranks: list[int], most: int, expected: list[int], dropped: list[int]
 ) -> None:
     newest, left_out = newest_of_each(np.array(ranks, dtype=np.int32), most)
-    assert (newest.tolist(), left_out.tolist()) == (expected, before)
+    assert (newest.tolist(), left_out.tolist()) == (expected, dropped)

@@ -14,12 +14,12 @@ LOG = [segment(number, {}) for number in range(1, 13)]
 NOW = Received(0.0, 0.0)
 
 
-def taken(cursor: LogCursor) -> list[int]:
-    return [each.key.sequence for each in taken_segments(cursor)]
+def taken_sequences(cursor: LogCursor) -> list[int]:
+    return [segment.key.sequence for segment in taken_segments(cursor)]
 
 
 def taken_segments(cursor: LogCursor) -> list[Segment]:
-    return [each for each, _ in cursor.take() if isinstance(each, Segment)]
+    return [item for item, _ in cursor.take() if isinstance(item, Segment)]
 
 
 def offer(cursor: LogCursor, *positions: int) -> None:
@@ -30,11 +30,11 @@ def offer(cursor: LogCursor, *positions: int) -> None:
 def test_only_the_run_without_a_gap_is_taken() -> None:
     cursor = LogCursor(4)
     offer(cursor, 8, 6, 5)
-    assert taken(cursor) == [5, 6]
+    assert taken_sequences(cursor) == [5, 6]
     assert (cursor.applied, cursor.missing(9)) == (6, range(7, 10))
     assert cursor.waits(8) and not cursor.waits(7)
     offer(cursor, 7, 3)
-    assert taken(cursor) == [7, 8]
+    assert taken_sequences(cursor) == [7, 8]
     assert (cursor.waiting_bytes, len(cursor.missing(8))) == (0, 0)
 
 
@@ -42,18 +42,18 @@ def test_what_the_log_no_longer_holds_is_passed_over() -> None:
     cursor = LogCursor()
     offer(cursor, 3, 9)
     cursor.covered(6, cursor.drops)
-    assert taken(cursor) == [3] and cursor.applied == 6
+    assert taken_sequences(cursor) == [3] and cursor.applied == 6
     cursor.covered(8, cursor.drops)
-    assert taken(cursor) == [9]
+    assert taken_sequences(cursor) == [9]
 
 
 def test_a_reading_from_before_what_waited_was_given_back_covers_nothing() -> None:
     cursor = LogCursor()
     offer(cursor, 1, 2)
-    before = cursor.drops
+    drops_before = cursor.drops
     cursor.drop()
-    cursor.covered(2, before)
-    assert taken(cursor) == [] and cursor.missing(2) == range(1, 3)
+    cursor.covered(2, drops_before)
+    assert taken_sequences(cursor) == [] and cursor.missing(2) == range(1, 3)
 
 
 def test_what_was_read_and_given_back_before_it_was_taken_is_read_again() -> None:
@@ -61,9 +61,9 @@ def test_what_was_read_and_given_back_before_it_was_taken_is_read_again() -> Non
     offer(cursor, 1, 2)
     cursor.covered(2, cursor.drops)
     cursor.drop()
-    assert taken(cursor) == [] and cursor.missing(2) == range(1, 3)
+    assert taken_sequences(cursor) == [] and cursor.missing(2) == range(1, 3)
     offer(cursor, 1, 2)
-    assert taken(cursor) == [1, 2]
+    assert taken_sequences(cursor) == [1, 2]
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,7 +92,7 @@ def test_every_segment_is_applied_once_in_the_order_of_the_log(data: st.DataObje
 def read(cursor: LogCursor, end: int, page: int) -> None:
     """What a reader of the log does."""
     drops, missing = cursor.drops, cursor.missing(end)
-    found = list(missing)[:page]
-    offer(cursor, *(position for position in found if not cursor.waits(position)))
-    if found:
-        cursor.covered(found[-1], drops)
+    positions = list(missing)[:page]
+    offer(cursor, *(position for position in positions if not cursor.waits(position)))
+    if positions:
+        cursor.covered(positions[-1], drops)

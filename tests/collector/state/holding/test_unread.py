@@ -6,14 +6,14 @@ from stepwatch.collector.state.holding.unread import MAX_UNREAD, Unread, unread_
 
 
 def test_neighbours_are_one_part_and_their_number_is_bounded() -> None:
-    known: list[Unread] = []
+    unread_parts: list[Unread] = []
     for first, last in ((1, 10), (21, 30), (31, 40)):
-        known = with_part(known, Unread(first, last, 10, float(first), float(last)))
-    assert known == [Unread(1, 10, 10, 1.0, 10.0), Unread(21, 40, 20, 21.0, 40.0)]
-    for at in range(50, 50 + 4 * MAX_UNREAD, 2):
-        known = with_part(known, Unread(at, at, 1, 0.0, 1.0))
-    assert len(known) == MAX_UNREAD
-    assert sum(part.segments for part in known) == 30 + 2 * MAX_UNREAD
+        unread_parts = with_part(unread_parts, Unread(first, last, 10, float(first), float(last)))
+    assert unread_parts == [Unread(1, 10, 10, 1.0, 10.0), Unread(21, 40, 20, 21.0, 40.0)]
+    for position in range(50, 50 + 4 * MAX_UNREAD, 2):
+        unread_parts = with_part(unread_parts, Unread(position, position, 1, 0.0, 1.0))
+    assert len(unread_parts) == MAX_UNREAD
+    assert sum(part.segments for part in unread_parts) == 30 + 2 * MAX_UNREAD
 
 
 def test_time_counts_once_and_within_the_window() -> None:

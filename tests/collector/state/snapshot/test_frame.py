@@ -69,19 +69,19 @@ def test_a_large_state_is_held_once_beside_its_compressed_bytes(direction: str) 
     data = packed(document, ABOUT)
     tracemalloc.start()
     try:
-        kept = packed(document, ABOUT) if direction == "packing" else unpacked(data)
+        result = packed(document, ABOUT) if direction == "packing" else unpacked(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept
-    held = 0 if direction == "packing" else size
-    assert peak < held + 0.5 * size
+    assert result
+    held_bytes = 0 if direction == "packing" else size
+    assert peak < held_bytes + 0.5 * size
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.integers(1, 255))
-def test_a_changed_byte_is_found(at: int, change: int) -> None:
+def test_a_changed_byte_is_found(position: int, change: int) -> None:
     damaged = bytearray(WHOLE)
-    damaged[at] ^= change
+    damaged[position] ^= change
     with pytest.raises(SnapshotError):
         unpacked(bytes(damaged))
 
@@ -147,13 +147,13 @@ def test_a_header_that_promises_what_is_not_there_is_refused(header: Any) -> Non
     ],
 )
 def test_an_array_that_no_state_holds_is_refused(described: Any) -> None:
-    whole = frame.packed(Document(1, [np.zeros(8)]), ABOUT)
-    at = frame._PREFIX.size
-    size = struct.unpack_from("<I", whole, 12)[0]
-    header = json.loads(whole[at : at + size])
+    frame_bytes = frame.packed(Document(1, [np.zeros(8)]), ABOUT)
+    header_start = frame._PREFIX.size
+    size = struct.unpack_from("<I", frame_bytes, 12)[0]
+    header = json.loads(frame_bytes[header_start : header_start + size])
     header["arrays"] = [described]
     with pytest.raises(SnapshotError):
-        unpacked(written(header, whole[at + size :]))
+        unpacked(written(header, frame_bytes[header_start + size :]))
 
 
 def test_a_position_that_is_no_number_is_refused() -> None:

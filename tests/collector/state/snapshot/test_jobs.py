@@ -35,9 +35,9 @@ def job_of(segments: list[Taken], job: LiveJob | None = None) -> LiveJob:
 
 
 def stored(job: LiveJob) -> LiveJob:
-    found = put_together(unpacked(packed(taken_apart(job), About(job.name, 1, 0.0)))[1])
-    assert isinstance(found, LiveJob)
-    return found
+    restored = put_together(unpacked(packed(taken_apart(job), About(job.name, 1, 0.0)))[1])
+    assert isinstance(restored, LiveJob)
+    return restored
 
 
 @settings(max_examples=30)
@@ -46,9 +46,9 @@ def test_a_snapshot_and_the_rest_of_the_log_give_the_state_of_the_whole_log(
     seed: int, count: int, cut: float
 ) -> None:
     segments = list(History(seed).segments(count + 1))
-    at = 1 + int(cut * (len(segments) - 1))
-    snapshot = stored(job_of(segments[:at]))
-    assert differences(job_of(segments[at:], snapshot), job_of(segments)) == []
+    cut_index = 1 + int(cut * (len(segments) - 1))
+    snapshot = stored(job_of(segments[:cut_index]))
+    assert differences(job_of(segments[cut_index:], snapshot), job_of(segments)) == []
 
 
 def test_a_snapshot_leaves_the_job_as_it_was() -> None:
@@ -80,7 +80,7 @@ def test_the_shape_of_the_state_has_a_version() -> None:
 def shape_of(seed: int) -> set[str]:
     """Each class that a snapshot of a random history names, with its fields, and its row types."""
     document = taken_apart(job_of(list(History(seed).segments(80))))
-    lines = {f"rows {each.dtype.descr}" for each in document.arrays if each.dtype.names}
+    lines = {f"rows {array.dtype.descr}" for array in document.arrays if array.dtype.names}
     _shapes(document.tree, lines)
     return lines
 
@@ -92,19 +92,21 @@ def _shapes(tree: Any, lines: set[str]) -> None:
         lines.add(f"{tree[2]}: {' '.join(map(str, tree[3::2]))}")
     if tree[0] == "record":
         lines.add(f"{tree[1]}: {len(tree) - 2} fields")
-    for each in tree:
-        _shapes(each, lines)
+    for child in tree:
+        _shapes(child, lines)
 
 
 def test_random_histories_reach_every_tracker() -> None:
     jobs = [job_of(list(History(seed).segments(80))) for seed in range(12)]
     trackers = [
-        each
+        tracker
         for job in jobs
         for attempt in job.attempts.values()
-        for each in attempt._trackers.values()
+        for tracker in attempt._trackers.values()
     ]
-    filled = {type(each) for each in trackers if any(map(_holds_something, vars(each).values()))}
+    filled = {
+        type(tracker) for tracker in trackers if any(map(_holds_something, vars(tracker).values()))
+    }
     assert filled == set(discover())
 
 

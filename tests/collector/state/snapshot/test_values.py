@@ -43,13 +43,13 @@ VALUES = st.recursive(
 )
 
 
-def again(value: Any, shift_s: float = 0.0) -> Any:
+def round_trip(value: Any, shift_s: float = 0.0) -> Any:
     return put_together(taken_apart(value), shift_s)
 
 
 @given(VALUES)
 def test_values_come_back_as_they_were(value: Any) -> None:
-    back = again(value)
+    back = round_trip(value)
     assert list(state_of(back)) == list(state_of(value))
     assert type(back) is type(value)
 
@@ -64,7 +64,7 @@ def test_arrays_rows_and_numbers_come_back_with_their_types() -> None:
         "none": np.zeros((0, 4)),
         "number": np.float32(1.5),
     }
-    back = again({**value, "row": rows[1].copy()})
+    back = round_trip({**value, "row": rows[1].copy()})
     assert list(state_of(back)) == list(state_of(value))
     assert back["number"].dtype == np.float32
     back["rows"]["step"] += 1
@@ -74,11 +74,11 @@ def test_arrays_rows_and_numbers_come_back_with_their_types() -> None:
 def test_an_object_held_twice_is_one_object_afterwards() -> None:
     readings = Readings(("a", "b"), 8)
     readings.add("node", 1.0, np.array([1.0, 2.0]))
-    one, other = again([readings, readings])
-    assert one is other
-    for each in (one, readings):
-        each.add("node", 2.0, np.array([3.0, 4.0]))
-    assert list(state_of(one)) == list(state_of(readings))
+    first, second = round_trip([readings, readings])
+    assert first is second
+    for holder in (first, readings):
+        holder.add("node", 2.0, np.array([3.0, 4.0]))
+    assert list(state_of(first)) == list(state_of(readings))
 
 
 def test_a_document_does_not_change_with_the_value() -> None:
@@ -90,21 +90,21 @@ def test_a_document_does_not_change_with_the_value() -> None:
 
 def test_moments_of_the_monotonic_clock_move_and_no_other() -> None:
     row = np.zeros(1, dtype=DTYPES[Kind.RANK_STATE])[0]
-    view = again(RankView("n", 100.0, row), 7.0)
+    view = round_trip(RankView("n", 100.0, row), 7.0)
     assert view.received_monotonic_s == 107.0
-    assert again(Received(wall_s=5.0, monotonic_s=2.0), -1.5) == (5.0, 0.5)
-    assert math.isnan(again(RankView("n", math.nan, row), 7.0).received_monotonic_s)
+    assert round_trip(Received(wall_s=5.0, monotonic_s=2.0), -1.5) == (5.0, 0.5)
+    assert math.isnan(round_trip(RankView("n", math.nan, row), 7.0).received_monotonic_s)
 
 
 def test_two_holders_of_one_container_hold_one_afterwards() -> None:
     shapes: list[Any] = [[], {}, set(), deque(maxlen=2)]
     for shared in shapes:
-        one, other = again((shared, shared))
-        assert one is other
+        first, second = round_trip((shared, shared))
+        assert first is second
     endless: list[Any] = []
     endless.append(endless)
-    (inside,) = found = again(endless)
-    assert inside is found
+    (inside,) = restored = round_trip(endless)
+    assert inside is restored
 
 
 def test_arrays_that_share_memory_are_refused() -> None:
@@ -162,4 +162,4 @@ def test_a_tree_deeper_than_any_state_is_refused() -> None:
 
 def test_records_keep_their_class() -> None:
     event = Lifecycle(*range(len(Lifecycle._fields)))
-    assert isinstance(again(event), Lifecycle)
+    assert isinstance(round_trip(event), Lifecycle)

@@ -24,16 +24,16 @@ RANKS = range(4)
 SLOW = 2
 
 
-def facts(event: CheckpointEvent, step: int, at: float, stall: float = 0.0) -> Rows:
+def facts(event: CheckpointEvent, step: int, time_s: float, stall: float = 0.0) -> Rows:
     """CHECKPOINT rows of all ranks at run time `at`."""
     rows = checkpoint_rows(event, RANKS, step)
-    rows["time_ns"], rows["stall_ns"] = round(at * NANOSECONDS), round(stall * NANOSECONDS)
+    rows["time_ns"], rows["stall_ns"] = round(time_s * NANOSECONDS), round(stall * NANOSECONDS)
     return rows
 
 
-def inside(at: float, step: int, since: float) -> Rows:
+def inside(time_s: float, step: int, since: float) -> Rows:
     """All ranks stand in a save; all but `SLOW` wait in a collective since run time `since`."""
-    rows = state_rows(RANKS, 4, at, step, moved_ago=at - since)
+    rows = state_rows(RANKS, 4, time_s, step, moved_ago=time_s - since)
     rows["phase"] = Phase.CHECKPOINT
     waits = rows["rank"] != SLOW
     rows["in_collective"][waits] = 1
@@ -42,16 +42,16 @@ def inside(at: float, step: int, since: float) -> Rows:
 
 
 def job(service: Service) -> LiveJob:
-    found = service.job(JOB)
-    assert found is not None
-    return found[0]
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_state[0]
 
 
-def said(service: Service) -> list[tuple[str, int]]:
+def reported_incidents(service: Service) -> list[tuple[str, int]]:
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    return [(item.kind.value, item.rank) for item in found[1].findings]
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return [(item.kind.value, item.rank) for item in job_state[1].findings]
 
 
 def test_a_stall_is_said_while_the_job_stands_still_and_once(
@@ -59,27 +59,29 @@ def test_a_stall_is_said_while_the_job_stands_still_and_once(
 ) -> None:
     segments = run_segments(40)
     clock.monotonic, clock.wall = 8.0, clock.wall - 52.0
-    for at, item in enumerate(segments, 1):
-        done = [] if at % 2 else [facts(CheckpointEvent.BEGIN, 5 * at, float(at), 0.1)]
-        tables = {**item.tables, **({Kind.CHECKPOINT: done[0]} if done else {})}
+    for second, item in enumerate(segments, 1):
+        begins = (
+            [] if second % 2 else [facts(CheckpointEvent.BEGIN, 5 * second, float(second), 0.1)]
+        )
+        tables = {**item.tables, **({Kind.CHECKPOINT: begins[0]} if begins else {})}
         service.receive(body([item._replace(tables=tables)]))
-    assert said(service) == []
+    assert reported_incidents(service) == []
     begin = {Kind.CHECKPOINT: facts(CheckpointEvent.BEGIN, 45, 8.1)}
     service.receive(body([segment(20, {**begin, Kind.RANK_STATE: inside(9.0, 40, 8.2)})]))
     clock.advance(1.0)
-    assert said(service) == []
+    assert reported_incidents(service) == []
     for number in range(4):
         clock.advance(1.0)
         states = inside(10.0 + number, 40, 8.2)
         service.receive(body([segment(21 + number, {Kind.RANK_STATE: states})]))
-    assert said(service) == [("checkpoint-stall", SLOW)]
+    assert reported_incidents(service) == [("checkpoint-stall", SLOW)]
     ended = {Kind.CHECKPOINT: facts(CheckpointEvent.BEGIN, 45, 14.0, 5.9)}
     service.receive(body([segment(30, {**ended, Kind.RANK_STATE: state_rows(RANKS, 4, 14.0, 40)})]))
     clock.advance(1.0)
-    assert said(service) == [("checkpoint-stall", SLOW)]
-    found = service.job(JOB)
-    assert found is not None
-    (incident,) = found[1].incidents.values()
+    assert reported_incidents(service) == [("checkpoint-stall", SLOW)]
+    job_state = service.job(JOB)
+    assert job_state is not None
+    (incident,) = job_state[1].incidents.values()
     assert (incident.rank, incident.phase, incident.cause) == (SLOW, "checkpoint", "slow-storage")
 
 
@@ -94,12 +96,12 @@ def test_a_failure_is_said_until_a_save_succeeds(service: Service, clock: HandCl
             ]
         )
     )
-    assert said(service) == [("checkpoint-stall", -1)]
+    assert reported_incidents(service) == [("checkpoint-stall", -1)]
     service.receive(
         body([segment(22, {Kind.CHECKPOINT: facts(CheckpointEvent.BEGIN, 30, 7.0, 0.1)})])
     )
     clock.advance(1.0)
-    assert said(service) == []
+    assert reported_incidents(service) == []
 
 
 def test_a_bad_checkpoint_found_at_the_resume_is_no_save(service: Service) -> None:
@@ -108,7 +110,7 @@ def test_a_bad_checkpoint_found_at_the_resume_is_no_save(service: Service) -> No
     service.receive(
         body([segment(20, {Kind.CHECKPOINT: facts(CheckpointEvent.REJECTED, 20, 5.0)})])
     )
-    assert said(service) == []
+    assert reported_incidents(service) == []
     assert job(service).current.checkpoints_in_flight.newest == {}
 
 

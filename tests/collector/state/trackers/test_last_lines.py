@@ -14,10 +14,10 @@ from tests.collector.made import segment, state_rows
 
 
 def line_rows(*rows: tuple[int, int, str]) -> Rows:
-    made = np.zeros(len(rows), dtype=DTYPES[Kind.LAST_LINE])
-    for row, (rank, kept, text) in zip(made, rows, strict=True):
-        row["rank"], row["kept"], row["text"] = rank, kept, text.encode()
-    return made
+    table = np.zeros(len(rows), dtype=DTYPES[Kind.LAST_LINE])
+    for row, (rank, kept_code, text) in zip(table, rows, strict=True):
+        row["rank"], row["kept"], row["text"] = rank, kept_code, text.encode()
+    return table
 
 
 def attempt_of(*parts: Rows) -> Attempt:
@@ -45,6 +45,6 @@ def test_of_a_version_that_sends_no_lines_nothing_is_known() -> None:
 
 def test_what_moves_a_cursor_is_replaced_and_lines_are_bounded() -> None:
     assert words(line_rows((0, 1, "\x1b[2Jgone\n")))[0].lines == ("\ufffd[2Jgone ",)
-    many = line_rows(*[(0, 1, str(at)) for at in range(99)])
+    many = line_rows(*[(0, 1, str(number)) for number in range(99)])
     assert len(words(many)[0].lines) == last_lines.MAX_LINES
     assert attempt_of(many).tracker(LastLines).cells > 0

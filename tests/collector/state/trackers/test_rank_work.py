@@ -29,11 +29,11 @@ def readings(moments: Iterable[float], **rates: float) -> Rows:
 
 
 def windows(*parts: Rows) -> WorkWindows:
-    made = WorkWindows()
-    made.resize(1)
+    work_windows = WorkWindows()
+    work_windows.resize(1)
     for rows in parts:
-        made.add(rows)
-    return made
+        work_windows.add(rows)
+    return work_windows
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_each_sign_of_work(rates: dict[str, float], kinds: Work | None) -> None:
 
 
 def test_too_few_readings_since_it_moved_say_nothing() -> None:
-    before, moved = readings(range(3, 9), cpu_seconds=0.9), readings(range(10, 13))
-    before["since_ns"] = 1
-    made = windows(before)
-    assert made.of(0).kinds == Work.CPU
-    made.add(moved)
-    assert made.of(0).kinds is None and math.isnan(made.of(0).cpu_ratio)
+    earlier, moved = readings(range(3, 9), cpu_seconds=0.9), readings(range(10, 13))
+    earlier["since_ns"] = 1
+    work_windows = windows(earlier)
+    assert work_windows.of(0).kinds == Work.CPU
+    work_windows.add(moved)
+    assert work_windows.of(0).kinds is None and math.isnan(work_windows.of(0).cpu_ratio)
 
 
 def test_work_that_ended_is_dated() -> None:
@@ -104,14 +104,14 @@ def test_rows_of_many_ranks_together_give_what_they_give_one_by_one() -> None:
     parts = [readings(range(10, 30), cpu_seconds=rate) for rate in (0.0, 0.9)]
     for rank, rows in enumerate(parts):
         rows["rank"] = rank
-    together, alone = WorkWindows(), WorkWindows()
+    together, separate = WorkWindows(), WorkWindows()
     together.resize(2)
-    alone.resize(2)
+    separate.resize(2)
     mixed = np.stack(parts, axis=1).ravel()
     together.add(mixed)
     for place in range(len(mixed)):
-        alone.add(mixed[place : place + 1])
+        separate.add(mixed[place : place + 1])
     for rank, kinds in ((0, Work.NONE), (1, Work.CPU)):
-        assert together.of(rank).kinds == alone.of(rank).kinds == kinds
-        assert together.of(rank).worked_ns == alone.of(rank).worked_ns
+        assert together.of(rank).kinds == separate.of(rank).kinds == kinds
+        assert together.of(rank).worked_ns == separate.of(rank).worked_ns
     assert together.of(7).kinds is None

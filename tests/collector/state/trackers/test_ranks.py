@@ -10,7 +10,7 @@ from tests.collector.made import JOB, body, run_segments
 
 
 @pytest.mark.parametrize(
-    ("sent", "known"),
+    ("sent", "expected"),
     [
         (b"production", "production"),
         (b"", ""),
@@ -20,10 +20,10 @@ from tests.collector.made import JOB, body, run_segments
         (b"\xff", ""),
     ],
 )
-def test_a_class_that_is_no_name_is_unknown(service: Service, sent: bytes, known: str) -> None:
+def test_a_class_that_is_no_name_is_unknown(service: Service, sent: bytes, expected: str) -> None:
     (item,) = run_segments(5)
     item.tables[Kind.RANK_STATE]["job_class"] = sent
     service.receive(body([item]))
     service.evaluate()
-    found = service.job(JOB)
-    assert found is not None and found[0].current.job_class == known
+    job_state = service.job(JOB)
+    assert job_state is not None and job_state[0].current.job_class == expected

@@ -9,7 +9,7 @@ from stepwatch.signals.records import Fact, Kind
 from tests.collector.made import fact_rows, segment
 
 
-def known(*facts: Fact) -> dict[str, str]:
+def known_facts(*facts: Fact) -> dict[str, str]:
     attempt = Attempt(0)
     for sequence, fact in enumerate(facts, 1):
         tables = {Kind.LIFECYCLE: fact_rows(fact)}
@@ -20,7 +20,7 @@ def known(*facts: Fact) -> dict[str, str]:
 
 def test_the_newer_value_of_a_name_counts() -> None:
     long = Fact("data.path", "/mnt/" + "a" * 100)
-    assert known(Fact("config.lr", "0.2"), long, Fact("config.lr", "0.1")) == {
+    assert known_facts(Fact("config.lr", "0.2"), long, Fact("config.lr", "0.1")) == {
         "config.lr": "0.1",
         "data.path": long.value,
     }
@@ -28,4 +28,4 @@ def test_the_newer_value_of_a_name_counts() -> None:
 
 def test_facts_are_bounded() -> None:
     many = [Fact(f"config.{number}", "1") for number in range(RunFacts.most + 100)]
-    assert len(known(*many)) == RunFacts.most
+    assert len(known_facts(*many)) == RunFacts.most

@@ -20,13 +20,13 @@ from tests.collector.made import EPOCH, JOB, HandClock, body, state_rows
 SECONDS = 60
 
 
-def report(node: str, at: int, ranks: range = range(4), *, gone: bool = False) -> Segment:
+def report(node: str, second: int, ranks: range = range(4), *, exited: bool = False) -> Segment:
     """What the agent of a node says of its ranks `at` seconds into the run."""
-    rows = state_rows(ranks, 8, float(at), at)
-    if gone:
+    rows = state_rows(ranks, 8, float(second), second)
+    if exited:
         rows["process_state"] = ProcessState.GONE
-    clock = ClockPair(at * 10**9, (EPOCH + at) * 10**9)
-    return Segment(SegmentKey(JOB, 0, node, 1, at + 1), clock, {Kind.RANK_STATE: rows})
+    clock = ClockPair(second * 10**9, (EPOCH + second) * 10**9)
+    return Segment(SegmentKey(JOB, 0, node, 1, second + 1), clock, {Kind.RANK_STATE: rows})
 
 
 def attempt_of(store: Store, clock: HandClock, sent: list[Segment]) -> Attempt:
@@ -34,29 +34,29 @@ def attempt_of(store: Store, clock: HandClock, sent: list[Segment]) -> Attempt:
     clock.advance(SECONDS)
     for item in sent:
         service.receive(body([item]))
-    found = service.job(JOB)
-    assert found is not None
-    return found[0].current
+    job_state = service.job(JOB)
+    assert job_state is not None
+    return job_state[0].current
 
 
-def sharing(attempt: Attempt, at: float = SECONDS) -> dict[int, tuple[str, str]]:
-    return attempt.tracker(SharedName).sharing(EPOCH + at)
+def sharing(attempt: Attempt, second: float = SECONDS) -> dict[int, tuple[str, str]]:
+    return attempt.tracker(SharedName).sharing(EPOCH + second)
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_two_runs_that_report_the_same_ranks_are_named(
     store: Store, clock: HandClock, together: bool
 ) -> None:
-    sent = [report(node, at) for at in range(SECONDS) for node in ("one", "two")]
+    sent = [report(node, second) for second in range(SECONDS) for node in ("one", "two")]
     service = Service(store, clock)
-    for at in range(SECONDS):
-        service.receive(body(sent[2 * at : 2 * at + 2]))
+    for second in range(SECONDS):
+        service.receive(body(sent[2 * second : 2 * second + 2]))
         clock.advance(1.0)
         if not together:
             service.evaluate()
-    found = service.job(JOB)
-    assert found is not None
-    job, verdicts = found
+    job_state = service.job(JOB)
+    assert job_state is not None
+    job, verdicts = job_state
     shared = sharing(job.current)
     assert sorted(shared) == [0, 1, 2, 3]
     assert sorted(shared[0]) == ["one", "two"]
@@ -70,38 +70,41 @@ def test_two_runs_that_report_the_same_ranks_are_named(
 
 
 @pytest.mark.parametrize(
-    ("what", "sent"),
+    ("situation", "sent"),
     [
         (
             "moved, while its old agent says what became of it",
-            [report("one", at) for at in range(20)]
+            [report("one", second) for second in range(20)]
             + [
-                report(node, at, gone=node == "one")
-                for at in range(20, SECONDS)
+                report(node, second, exited=node == "one")
+                for second in range(20, SECONDS)
                 for node in ("one", "two")
             ],
         ),
         (
             "moved, and the old agent's backlog comes late",
-            [report("one", at) for at in range(10)]
-            + [report("two", at) for at in range(20, SECONDS)]
-            + [report("one", at) for at in range(10, 20)],
+            [report("one", second) for second in range(10)]
+            + [report("two", second) for second in range(20, SECONDS)]
+            + [report("one", second) for second in range(10, 20)],
         ),
         (
             "moved there and back",
-            [report("one" if at // 20 % 2 == 0 else "two", at) for at in range(SECONDS)],
+            [
+                report("one" if second // 20 % 2 == 0 else "two", second)
+                for second in range(SECONDS)
+            ],
         ),
         (
             "two nodes with different ranks",
             [
-                report(node, at, ranks)
-                for at in range(SECONDS)
+                report(node, second, ranks)
+                for second in range(SECONDS)
                 for node, ranks in (("one", range(4)), ("two", range(4, 8)))
             ],
         ),
     ],
 )
 def test_one_run_shares_its_name_with_nobody(
-    store: Store, clock: HandClock, what: str, sent: list[Segment]
+    store: Store, clock: HandClock, situation: str, sent: list[Segment]
 ) -> None:
-    assert sharing(attempt_of(store, clock, sent)) == {}, what
+    assert sharing(attempt_of(store, clock, sent)) == {}, situation

@@ -22,12 +22,15 @@ LATER_STEP = np.dtype([*DTYPES[Kind.STEP].descr, ("of_a_later_release", "<u8")])
 NARROW = np.dtype([("rank", "<i2"), ("text", "S3"), ("value", "<f8"), ("small", "u1")])
 
 
-def assert_same(one: Segment, other: Segment) -> None:
-    assert (one.key, one.clock) == (other.key, other.clock)
-    for mine, others in ((one.tables, other.tables), (one.unknown, other.unknown)):
-        assert list(mine) == list(others)
-        for rows, same in zip(mine.values(), others.values(), strict=True):
-            assert rows.dtype == same.dtype and rows.tobytes() == same.tobytes()
+def assert_same(segment: Segment, expected: Segment) -> None:
+    assert (segment.key, segment.clock) == (expected.key, expected.clock)
+    for tables, expected_tables in (
+        (segment.tables, expected.tables),
+        (segment.unknown, expected.unknown),
+    ):
+        assert list(tables) == list(expected_tables)
+        for rows, expected_rows in zip(tables.values(), expected_tables.values(), strict=True):
+            assert rows.dtype == expected_rows.dtype and rows.tobytes() == expected_rows.tobytes()
 
 
 def placed(sent: list[bytes]) -> list[Placed]:
@@ -50,14 +53,14 @@ def rows_of(dtype: np.dtype[np.void], count: int, seed: int) -> Rows:
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(0, 3)), min_size=1, max_size=6))
 def test_segments_of_any_kinds_and_layouts_come_back(shape: list[tuple[int, int]]) -> None:
     sent = []
-    for number, (count, which) in enumerate(shape):
-        key = SegmentKey(JOB, which, f"node-{which}", (1 << 63) - 1 - which, number)
+    for number, (count, attempt) in enumerate(shape):
+        key = SegmentKey(JOB, attempt, f"node-{attempt}", (1 << 63) - 1 - attempt, number)
         tables = [(int(Kind.STEP), rows_of(DTYPES[Kind.STEP], 3, number))]
-        if which == 1:
+        if attempt == 1:
             tables = [(int(Kind.STEP), rows_of(LATER_STEP, 2, number))]
         if count:
             tables.append((999, rows_of(NARROW, count, number)))
-        if which > 1 and count:
+        if attempt > 1 and count:
             tables.insert(
                 1, (int(Kind.NIC), random_rows(Kind.NIC, count, np.random.default_rng(1)))
             )
@@ -68,10 +71,12 @@ def test_segments_of_any_kinds_and_layouts_come_back(shape: list[tuple[int, int]
     assert bundle.received_ns == [RECEIVED + number * number for number in range(len(sent))]
     for number, data in enumerate(sent):
         assert_same(bundle.segment(number), wire.decode(data))
-        again = wire.read_sent(wire.write_sent(bundle.placed(number).sent))
-        before = wire.read_sent(data)
-        assert again[:2] == before[:2] and len(again.tables) == len(before.tables)
-        for (number_1, rows_1), (number_2, rows_2) in zip(again.tables, before.tables, strict=True):
+        reread = wire.read_sent(wire.write_sent(bundle.placed(number).sent))
+        original_sent = wire.read_sent(data)
+        assert reread[:2] == original_sent[:2] and len(reread.tables) == len(original_sent.tables)
+        for (number_1, rows_1), (number_2, rows_2) in zip(
+            reread.tables, original_sent.tables, strict=True
+        ):
             assert number_1 == number_2 and rows_1.dtype == rows_2.dtype
             assert rows_1.tobytes() == rows_2.tobytes(), "fields of later releases, too"
 
@@ -83,13 +88,13 @@ def test_a_run_takes_half_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_flipped_byte_and_every_cut_is_noticed() -> None:
     data = packed(placed([wire.encode(item) for item in run_segments(15)]))
-    for at in range(0, len(data), 7):
-        damaged = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        if at not in (6, 7):  # these two are always zero, and mean nothing
+    for offset in range(0, len(data), 7):
+        damaged = data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :]
+        if offset not in (6, 7):  # these two are always zero, and mean nothing
             with pytest.raises(SegmentError):
                 check(damaged)
         with pytest.raises(SegmentError):
-            unpacked(data[:at])
+            unpacked(data[:offset])
 
 
 def test_a_later_format_is_named() -> None:

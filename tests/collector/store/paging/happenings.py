@@ -41,8 +41,8 @@ def becomes(
 ) -> None:
     """Incidents come into a state now, from open if that is another one."""
     for incident in incidents or (HANG,):
-        known = store.incident(incident.id)
-        before = {} if known is None else {incident.id: incident_from(known)}
+        stored_incident = store.incident(incident.id)
+        previous = {} if stored_incident is None else {incident.id: incident_from(stored_incident)}
         now = replace(incident, state=state, opened_at=clock.seconds)
-        notices = notices_of(before, [now], clock.seconds, (receiver,))
+        notices = notices_of(previous, [now], clock.seconds, (receiver,))
         store.save_evaluation(incident.job, [], [now.document()], None, notices)

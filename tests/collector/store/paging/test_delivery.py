@@ -27,8 +27,8 @@ KEY = "r0uting-s3cret"
 
 @pytest.fixture
 def pager() -> Iterator[Pager]:
-    with listening() as found:
-        yield found
+    with listening() as receiver:
+        yield receiver
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def advance(notifier: Notifier, clock: Time, seconds: float = 0.0) -> None:
 
 def actions(pager: Pager) -> list[str]:
     """What the pager took: `trigger` and `resolve`."""
-    assert {each["dedup_key"] for each in pager.taken} <= {f"stepwatch/{HANG.id}"}
-    return [each["event_action"] for each in pager.taken]
+    assert {event["dedup_key"] for event in pager.taken} <= {f"stepwatch/{HANG.id}"}
+    return [event["event_action"] for event in pager.taken]
 
 
 def test_one_page_and_one_resolve(
@@ -119,8 +119,8 @@ def test_a_pager_that_fails_is_tried_again(
 
 
 def test_a_pager_that_is_down_gets_it_when_it_is_up(opened: Store, clock: Time) -> None:
-    with listening() as gone:
-        notifier = over(opened, clock, gone)
+    with listening() as closed_pager:
+        notifier = over(opened, clock, closed_pager)
     becomes(opened, clock, "open")
     advance(notifier, clock, 60)
     assert notifier.sent["delivered"] == 0
@@ -154,7 +154,7 @@ def test_a_pager_that_asks_for_patience_gets_it(opened: Store, clock: Time, page
     assert len(pager.seen) == 1
     clock.seconds += 2.0
     notifier.advance()
-    assert [each["event_action"] for each in pager.taken] == ["trigger", "trigger"]
+    assert [event["event_action"] for event in pager.taken] == ["trigger", "trigger"]
 
 
 def test_what_the_header_may_say() -> None:
@@ -184,20 +184,20 @@ def test_a_page_that_was_sent_but_not_noted_has_the_same_key(
     becomes(opened, clock, "resolved")
     advance(notifier, clock, 5)
     assert actions(pager) == ["trigger", "trigger", "resolve"]
-    assert len({each["dedup_key"] for each in pager.taken}) == 1
+    assert len({event["dedup_key"] for event in pager.taken}) == 1
 
 
 def test_two_collectors_page_once(
     opened: Store, notifier: Notifier, clock: Time, pager: Pager
 ) -> None:
-    other = over(opened, clock, pager)
+    second_notifier = over(opened, clock, pager)
     becomes(opened, clock, "open")
     for _ in range(5):
         advance(notifier, clock, 1)
-        advance(other, clock, 1)
+        advance(second_notifier, clock, 1)
     becomes(opened, clock, "resolved")
     for _ in range(5):
-        advance(other, clock, 1)
+        advance(second_notifier, clock, 1)
         advance(notifier, clock, 1)
     assert actions(pager) == ["trigger", "resolve"]
 

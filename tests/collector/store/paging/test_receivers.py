@@ -28,8 +28,8 @@ JOB_PAGE, RUNBOOK = f"{LINKS}/jobs/llama", f"{LINKS}/runbooks/TrainingHang?incid
 
 @pytest.fixture
 def slack() -> Iterator[Pager]:
-    with listening(Step(200, b"ok")) as found:
-        yield found
+    with listening(Step(200, b"ok")) as receiver:
+        yield receiver
 
 
 def written(folder: Path, text: str, **secrets: str) -> Path:
@@ -70,7 +70,7 @@ def test_pagerduty(opened: Store, tmp_path: Path) -> None:
     )
     assert payload["custom_details"]["impact"] == "100% of throughput lost"
     assert HANG.id in payload["custom_details"]["command"]
-    assert [each["href"] for each in opening["links"]] == [JOB_PAGE, RUNBOOK]
+    assert [link["href"] for link in opening["links"]] == [JOB_PAGE, RUNBOOK]
     assert "payload" not in ending and ending["event_action"] == "resolve"
 
 
@@ -79,10 +79,10 @@ def test_slack(opened: Store, tmp_path: Path, slack: Pager) -> None:
     file = written(tmp_path, text, url=f"{slack.url}/services/T0/B0/s3cret")
     slack.script = [Step(200, b"no_team")]
     notifier = send(opened, file, "open", "resolved", "resolved", "resolved", "resolved")
-    said = [each["text"] for each in slack.taken[1:]]
-    assert said[0].startswith("*Open*: llama: rank 3 on gpu-01 hangs &lt;&amp;&gt;\n")
-    assert f"<{RUNBOOK}|runbook>" in said[0] and said[1].startswith("*Resolved*: llama")
-    assert len(said) == 2 and notifier.sent == {"delivered": 2, "failed": 1}
+    texts = [message["text"] for message in slack.taken[1:]]
+    assert texts[0].startswith("*Open*: llama: rank 3 on gpu-01 hangs &lt;&amp;&gt;\n")
+    assert f"<{RUNBOOK}|runbook>" in texts[0] and texts[1].startswith("*Resolved*: llama")
+    assert len(texts) == 2 and notifier.sent == {"delivered": 2, "failed": 1}
 
 
 def test_a_webhook_gets_the_notice_with_its_key_and_token(opened: Store, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_real_alertmanager_sends_one_page_and_one_resolve(opened: Store, tmp_p
                 notifier.advance()
                 until(f"{state} at the pager", partial(has_taken, pager, count))
                 clock.seconds += 0.001
-        sent = [each["status"] for each in pager.taken]
+        sent = [message["status"] for message in pager.taken]
         alert = pager.taken[0]["alerts"][0]
     assert sent == ["firing", "resolved"]
     assert alert["labels"] == {
@@ -152,7 +152,7 @@ def test_all_receivers_are_counted_on_their_own(opened: Store, tmp_path: Path) -
         clock.seconds += 1.5
         notifiers.advance()
     sent = {("up", "delivered"): 2, ("down", "failed"): 1}
-    assert {each: count for each, count in notifiers.sent.items() if count} == sent
+    assert {receiver: count for receiver, count in notifiers.sent.items() if count} == sent
     assert notifiers.oldest_seconds["down"] == pytest.approx(6.5, abs=0.01)
 
 
@@ -160,7 +160,7 @@ ONE = '[receiver.a]\nkind = "webhook"\nurl = "http://h/x"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected_text"),
     [
         ("", "receiver: write 1 to 8 tables"),
         ("receiver = 3", "receiver: write 1 to 8 tables"),
@@ -179,9 +179,9 @@ ONE = '[receiver.a]\nkind = "webhook"\nurl = "http://h/x"\n'
         ('[receiver.a]\nkind = "webhook"\nurl = 3', "url is '3': write http"),
     ],
 )
-def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, text: str, expected_text: str) -> None:
     file = written(tmp_path, text, secret="s3cret", empty="")
-    with pytest.raises(ConfigurationError, match=re.escape(said)) as raised:
+    with pytest.raises(ConfigurationError, match=re.escape(expected_text)) as raised:
         read_receivers(file)
     message = str(raised.value)
     assert message.startswith(f"{file}: ") and "\n" not in message and "s3cret" not in message

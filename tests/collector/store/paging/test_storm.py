@@ -18,8 +18,8 @@ MANY = [hang(number) for number in range(60)]
 
 @pytest.fixture
 def pager() -> Iterator[Pager]:
-    with listening() as found:
-        yield found
+    with listening() as receiver:
+        yield receiver
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_storm_is_one_message_and_one_end(
     assert len(pager.taken) == 1, "one is still open"
     becomes(opened, clock, "resolved", MANY[-1])
     advance(notifier, clock, 3)
-    assert [each["event_action"] for each in pager.taken] == ["trigger", "resolve"]
+    assert [event["event_action"] for event in pager.taken] == ["trigger", "resolve"]
     assert pager.taken[0]["dedup_key"] == pager.taken[1]["dedup_key"]
 
 
@@ -68,13 +68,13 @@ def test_its_end_is_sent_days_later(
         Outbox(opened.engine, clock).prune()
     becomes(opened, clock, "resolved", *MANY)
     advance(notifier, clock, 3)
-    assert [each["event_action"] for each in pager.taken] == ["trigger", "resolve"]
+    assert [event["event_action"] for event in pager.taken] == ["trigger", "resolve"]
 
 
 def test_a_few_are_sent_each(opened: Store, notifier: Notifier, clock: Time, pager: Pager) -> None:
     becomes(opened, clock, "open", *MANY[:STORM_AT])
     advance(notifier, clock, 1)
-    assert len({each["dedup_key"] for each in pager.taken}) == STORM_AT
+    assert len({event["dedup_key"] for event in pager.taken}) == STORM_AT
 
 
 def test_what_opens_after_a_storm_waits_for_the_end_of_its_minute(
@@ -87,7 +87,7 @@ def test_what_opens_after_a_storm_waits_for_the_end_of_its_minute(
     assert len(pager.taken) == 1
     advance(notifier, clock, 20)
     assert len(pager.taken) == 1 + len(MANY[50:]), "ten are few: each has its page"
-    assert all("storm" not in each["payload"]["summary"] for each in pager.taken[1:])
+    assert all("storm" not in event["payload"]["summary"] for event in pager.taken[1:])
 
 
 def test_a_storm_that_is_not_taken_is_tried_again(
@@ -98,7 +98,7 @@ def test_a_storm_that_is_not_taken_is_tried_again(
     advance(notifier, clock, 2)
     becomes(opened, clock, "resolved", *MANY)
     advance(notifier, clock, 30)
-    assert [each["event_action"] for each in pager.taken] == ["trigger", "resolve"]
+    assert [event["event_action"] for event in pager.taken] == ["trigger", "resolve"]
 
 
 def test_alertmanager_groups_by_itself(opened: Store, clock: Time) -> None:
@@ -106,5 +106,5 @@ def test_alertmanager_groups_by_itself(opened: Store, clock: Time) -> None:
         receiver = Alertmanager(ONCALL, lambda: pager.url)
         becomes(opened, clock, "open", *MANY)
         advance(Notifier(Outbox(opened.engine, clock), receiver), clock, 4)
-        sent = {each["labels"]["incident"] for (each,) in pager.taken}
+        sent = {alert["labels"]["incident"] for (alert,) in pager.taken}
         assert len(sent) == len(pager.taken) == len(MANY)

@@ -54,8 +54,8 @@ def test_a_flipped_byte_is_found(opened: Store, table: sa.Table, named: str) -> 
     if table is schema.segment:
         where = sa.and_(table.c.job == JOB, table.c.position == 3)
     flip(opened, table.c.payload, where)
-    (found,) = problems(opened.engine)
-    assert found.startswith(named)
+    (problem,) = problems(opened.engine)
+    assert problem.startswith(named)
 
 
 def test_a_segment_under_another_key_and_a_lost_position_are_found(opened: Store) -> None:
@@ -63,10 +63,10 @@ def test_a_segment_under_another_key_and_a_lost_position_are_found(opened: Store
     with opened.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE segment SET node = 'other' WHERE position = 2")
         connection.exec_driver_sql(f"UPDATE job SET position = 4 WHERE name = '{JOB}'")
-    found = list(problems(opened.engine))
-    assert len(found) == 3
-    assert f"job {JOB} has a segment at 6, but its row says 4" in found
-    assert f"segment 2 of job {JOB} holds a segment of another key" in found
+    problem_lines = list(problems(opened.engine))
+    assert len(problem_lines) == 3
+    assert f"job {JOB} has a segment at 6, but its row says 4" in problem_lines
+    assert f"segment 2 of job {JOB} holds a segment of another key" in problem_lines
 
 
 def test_a_damaged_file_is_a_problem_and_no_traceback(store: Store) -> None:

@@ -49,15 +49,15 @@ def loose(store: Store, job: str = JOB) -> list[int]:
 
 def read(store: Store, **options: Any) -> list[tuple[int, int, bytes]]:
     """Positions, times and contents of a job's segments."""
-    found = store.segments(JOB, **options)
-    return [(s.position, s.received_ns, wire.encode(s.segment())) for s in found]
+    segments = store.segments(JOB, **options)
+    return [(s.position, s.received_ns, wire.encode(s.segment())) for s in segments]
 
 
 def test_what_cannot_be_put_together_stays_as_it_is(
     filled: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     snapshot(filled)
-    before = read(filled)
+    original = read(filled)
 
     def broken(_: object) -> bytes:
         raise ValueError("cannot reshape")
@@ -65,7 +65,7 @@ def test_what_cannot_be_put_together_stays_as_it_is(
     monkeypatch.setattr(making, "packed", broken)
     with caplog.at_level(logging.WARNING):
         assert compact(filled).bundles == 0
-    assert read(filled) == before and len(loose(filled)) == COUNT
+    assert read(filled) == original and len(loose(filled)) == COUNT
     assert "stay as they are: cannot reshape" in caplog.text
 
 
@@ -73,16 +73,16 @@ def test_a_bundle_that_reads_back_otherwise_is_not_stored(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot(filled)
-    before, unpacked = read(filled), frame.unpacked
+    original, unpacked = read(filled), frame.unpacked
 
-    def other(data: bytes) -> Any:
-        found = unpacked(data)
-        found.received_ns = [0] * len(found.positions)
-        return found
+    def alter_bundle(data: bytes) -> Any:
+        bundle = unpacked(data)
+        bundle.received_ns = [0] * len(bundle.positions)
+        return bundle
 
-    monkeypatch.setattr(making, "unpacked", other)
+    monkeypatch.setattr(making, "unpacked", alter_bundle)
     assert compact(filled).bundles == 0
-    assert read(filled) == before and len(loose(filled)) == COUNT
+    assert read(filled) == original and len(loose(filled)) == COUNT
 
 
 @pytest.fixture
@@ -99,20 +99,24 @@ def test_what_is_read_is_the_same_from_every_position(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(making, "MOST_SEGMENTS", 10)
-    before, size = read(filled), filled.payload_bytes(JOB)
+    original, size = read(filled), filled.payload_bytes(JOB)
     snapshot(filled, COUNT - 2)
-    made = compact(filled)
-    assert (made.segments, made.bundles) == (28, 3), "the last of them eight segments"
+    compaction = compact(filled)
+    assert (compaction.segments, compaction.bundles) == (28, 3), "the last of them eight segments"
     assert loose(filled) == [29, 30], "what the snapshot does not include stays"
     assert loose(filled, OTHER) == [*range(1, 13)], "nor what has no snapshot at all"
-    assert read(filled) == before
-    for after in (0, 1, 10, 11, 12, 27, 28, 29, 30, 99):
-        assert read(filled, after=after) == [item for item in before if item[0] > after]
-        assert read(filled, after=after, limit=5) == read(filled, after=after)[:5]
+    assert read(filled) == original
+    for position in (0, 1, 10, 11, 12, 27, 28, 29, 30, 99):
+        assert read(filled, after=position) == [item for item in original if item[0] > position]
+        assert read(filled, after=position, limit=5) == read(filled, after=position)[:5]
     count, bytes_now = filled.payload_bytes(JOB)
     assert count == COUNT and bytes_now < size[1]
-    (one, _) = size_of(filled.engine).jobs
-    assert (one.segments, one.records, one.bytes) == (COUNT, 150 * 4 + 30 * 4 + 4, bytes_now)
+    (job_size, _) = size_of(filled.engine).jobs
+    assert (job_size.segments, job_size.records, job_size.bytes) == (
+        COUNT,
+        150 * 4 + 30 * 4 + 4,
+        bytes_now,
+    )
     assert list(problems(filled.engine)) == []
 
 
@@ -129,37 +133,40 @@ def test_what_is_young_or_little_waits(filled: Store) -> None:
 def test_full_bundles_need_not_wait(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "MOST_RECORDS", 200)
     snapshot(filled)
-    made = compact(filled, RECEIVED + 700 * 1_000_000_000)
-    assert made.bundles == 3 and made.segments == COUNT - len(loose(filled)) == 24
+    compaction = compact(filled, RECEIVED + 700 * 1_000_000_000)
+    assert compaction.bundles == 3 and compaction.segments == COUNT - len(loose(filled)) == 24
 
 
 def test_repeats_are_known_by_every_collector(filled: Store) -> None:
-    other = Store(filled.engine.url)
-    assert [one.new for one in other.add_segments(stored(RUN[:2]), LATER)] == [False, False]
+    other_store = Store(filled.engine.url)
+    assert [outcome.new for outcome in other_store.add_segments(stored(RUN[:2]), LATER)] == [
+        False,
+        False,
+    ]
     snapshot(filled, 20)
     compact(filled)
-    again = stored([*RUN[18:22], *run_segments(155)[30:], RUN[0]])
-    for store in (filled, other):
-        added = store.add_segments(again, LATER)
-        assert [one.new for one in added] == [False] * 4 + [store is filled, False]
+    repeats = stored([*RUN[18:22], *run_segments(155)[30:], RUN[0]])
+    for store in (filled, other_store):
+        added = store.add_segments(repeats, LATER)
+        assert [outcome.new for outcome in added] == [False] * 4 + [store is filled, False]
     assert positions(filled) == [*range(1, COUNT + 2)] and filled.position(JOB) == COUNT + 1
     assert list(problems(filled.engine)) == []
-    other.close()
+    other_store.close()
 
 
 def test_ranges_of_keys_grow_and_a_gap_is_filled(opened: Store) -> None:
     """Of one spool every third segment is late, as if an agent had sent two ways at once."""
-    early = [item for number, item in enumerate(RUN) if number % 3]
-    opened.add_segments(stored(early), RECEIVED)
-    snapshot(opened, len(early))
+    early_segments = [item for number, item in enumerate(RUN) if number % 3]
+    opened.add_segments(stored(early_segments), RECEIVED)
+    snapshot(opened, len(early_segments))
     compact(opened)
-    assert [one.new for one in opened.add_segments(stored(RUN), RECEIVED)] == [
+    assert [outcome.new for outcome in opened.add_segments(stored(RUN), RECEIVED)] == [
         number % 3 == 0 for number in range(COUNT)
     ]
     snapshot(opened)
     compact(opened)
     assert loose(opened) == []
-    assert not any(one.new for one in opened.add_segments(stored(RUN), RECEIVED))
+    assert not any(outcome.new for outcome in opened.add_segments(stored(RUN), RECEIVED))
     assert positions(opened) == [*range(1, COUNT + 1)]
 
 
@@ -170,17 +177,17 @@ class Stop(Exception):
 def test_killed_before_any_statement_nothing_is_lost_or_doubled(filled: Store) -> None:
     """What a transaction did is undone when its process dies; here its connection is closed."""
     snapshot(filled)
-    before = read(filled)
-    left, asked = 0, 0
+    original = read(filled)
+    allowed, statements = 0, 0
 
     def stop(*_: object) -> None:
-        nonlocal asked
-        asked += 1
-        if asked > left:
+        nonlocal statements
+        statements += 1
+        if statements > allowed:
             raise Stop
 
     while True:
-        left, asked = left + 1, 0
+        allowed, statements = allowed + 1, 0
         sa.event.listen(filled.engine, "before_cursor_execute", stop)
         try:
             compact(filled)
@@ -190,11 +197,11 @@ def test_killed_before_any_statement_nothing_is_lost_or_doubled(filled: Store) -
             break
         finally:
             sa.event.remove(filled.engine, "before_cursor_execute", stop)
-        assert read(filled) == before
+        assert read(filled) == original
         assert list(problems(filled.engine)) == []
-    assert left > 6 and loose(filled) == []
-    assert read(filled) == before
-    assert not any(one.new for one in filled.add_segments(stored(RUN), LATER))
+    assert allowed > 6 and loose(filled) == []
+    assert read(filled) == original
+    assert not any(outcome.new for outcome in filled.add_segments(stored(RUN), LATER))
 
 
 def test_a_log_that_changes_meanwhile_is_left_alone(filled: Store) -> None:
@@ -203,15 +210,15 @@ def test_a_log_that_changes_meanwhile_is_left_alone(filled: Store) -> None:
     behind = making.Behind(JOB, 0, COUNT)
     with filled.engine.connect() as connection:
         chosen = making.choose(connection, behind, before_ns=LATER, partly_before_ns=LATER)
-        mine = making.Bundling(connection, behind, chosen)
+        bundling = making.Bundling(connection, behind, chosen)
     with filled.engine.begin() as connection:
         connection.execute(sa.delete(schema.segment).where(schema.segment.c.position == 5))
     with filled.engine.connect() as connection:
-        assert not mine.store(connection)
+        assert not bundling.store(connection)
         connection.rollback()
     assert compact(filled).segments == COUNT - 1
     with filled.engine.connect() as connection:
-        assert not mine.store(connection)
+        assert not bundling.store(connection)
     assert positions(filled) == [*range(1, 5), *range(6, COUNT + 1)]
 
 
@@ -230,15 +237,15 @@ def test_a_segment_that_cannot_be_read_stays_as_it_is(
 
 def test_a_job_read_out_of_bundles_is_the_same(filled: Store) -> None:
     def shown() -> Any:
-        found = Service(filled, HandClock(60.0)).job(JOB)
-        assert found is not None
-        history = found[0].current.step_history
-        return history.rows.tobytes(), found[0].totals.rows, found[0].received_s
+        job_state = Service(filled, HandClock(60.0)).job(JOB)
+        assert job_state is not None
+        history = job_state[0].current.step_history
+        return history.rows.tobytes(), job_state[0].totals.rows, job_state[0].received_s
 
-    before = shown()
+    original = shown()
     snapshot(filled, COUNT - 3)
     assert compact(filled).segments == COUNT - 3
-    assert shown() == before
+    assert shown() == original
 
 
 def test_a_damaged_bundle_is_named_and_its_segments_counted(
@@ -252,8 +259,8 @@ def test_a_damaged_bundle_is_named_and_its_segments_counted(
     service = Service(filled, HandClock(60.0))
     assert service.unreadable_segments() == COUNT - 1
     assert f"positions 1 to {COUNT - 1} in a bundle: " in caplog.text
-    found = service.job(JOB)
-    assert found is not None, "the newest segment could be read"
+    job_state = service.job(JOB)
+    assert job_state is not None, "the newest segment could be read"
     (problem,) = problems(filled.engine)
     assert problem.startswith(f"the bundle of segments 1 to {COUNT - 1} of job {JOB} is damaged")
 
@@ -274,16 +281,16 @@ def test_whoever_reads_meanwhile_gets_each_segment_once(
 
 def test_a_backup_holds_bundles_and_retention_removes_them(filled: Store, tmp_path: Path) -> None:
     snapshot(filled)
-    before = read(filled)
-    made = compact(filled)
+    original = read(filled)
+    compaction = compact(filled)
     copies.back_up(filled.engine, tmp_path / "backup.db")
     backup = Store.sqlite(tmp_path / "backup.db")
-    assert read(backup) == before and list(problems(backup.engine)) == []
-    assert not any(one.new for one in backup.add_segments(stored(RUN), LATER))
+    assert read(backup) == original and list(problems(backup.engine)) == []
+    assert not any(outcome.new for outcome in backup.add_segments(stored(RUN), LATER))
     backup.close()
     removed = Retention(filled.engine).prune(Keep(), RECEIVED + 30 * DAY_NS)
     assert [(item.kind, item.job, item.rows, item.bytes) for item in removed[1:]] == [
-        ("bundles", JOB, 1, made.bytes_after)
+        ("bundles", JOB, 1, compaction.bytes_after)
     ]
     assert read(filled) == []
     with filled.engine.connect() as connection:
@@ -292,17 +299,17 @@ def test_a_backup_holds_bundles_and_retention_removes_them(filled: Store, tmp_pa
 
 def test_one_collector_at_a_time_compacts(filled: Store) -> None:
     snapshot(filled)
-    with turn(filled.engine) as mine:
-        assert mine
+    with turn(filled.engine) as has_turn:
+        assert has_turn
         assert compact(filled).segments == 0
     assert compact(filled).segments == COUNT
 
 
 def test_a_segment_of_a_bundle_equals_the_one_that_came(filled: Store) -> None:
-    before: list[StoredPayload] = list(filled.segments(JOB))
+    original: list[StoredPayload] = list(filled.segments(JOB))
     snapshot(filled)
     compact(filled)
-    assert list(filled.segments(JOB)) == before
+    assert list(filled.segments(JOB)) == original
     verdicts = Service(filled, HandClock(60.0)).receive(body(RUN))
     assert {item.verdict for item in verdicts} == {"duplicate"}
 
@@ -311,10 +318,10 @@ def test_a_collector_says_what_it_put_together(
     filled: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     snapshot(filled)
-    left = iter([False, False, True])
-    compactor = Compactor(filled.engine, lambda _: next(left), filled.upkeep)
+    turns = iter([False, False, True])
+    compactor = Compactor(filled.engine, lambda _: next(turns), filled.upkeep)
     with caplog.at_level(logging.INFO):
         compactor.run(Compaction(), HandClock(3 * 3600.0))
     assert f"put {COUNT} segments of" in caplog.text and "together: 1 bundles" in caplog.text
-    stored_counts = {(each.task, each.kind): each.rows for each in filled.upkeep.stored()}
+    stored_counts = {(count.task, count.kind): count.rows for count in filled.upkeep.stored()}
     assert stored_counts["compacted", "segments"] == COUNT == filled.upkeep.totals.segments

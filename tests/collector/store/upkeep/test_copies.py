@@ -26,14 +26,14 @@ def filled(store: Store) -> Store:
     return store
 
 
-def assert_same(one: Store, other: Store) -> None:
+def assert_same(source: Store, copy: Store) -> None:
     for job in (JOB, OTHER):
-        assert list(one.segments(job)) == list(other.segments(job)) != []
-        assert one.position(job) == other.position(job)
-        assert one.slices(job, "goodput") == other.slices(job, "goodput")
-    assert one.incidents() == other.incidents() != []
-    assert one.undecoded.of_formats({9}) == other.undecoded.of_formats({9}) != []
-    assert one.jobs() == other.jobs()
+        assert list(source.segments(job)) == list(copy.segments(job)) != []
+        assert source.position(job) == copy.position(job)
+        assert source.slices(job, "goodput") == copy.slices(job, "goodput")
+    assert source.incidents() == copy.incidents() != []
+    assert source.undecoded.of_formats({9}) == copy.undecoded.of_formats({9}) != []
+    assert source.jobs() == copy.jobs()
 
 
 @pytest.mark.parametrize("into", ["sqlite", "postgresql"])
@@ -65,16 +65,16 @@ def test_a_backup_while_a_collector_writes_is_of_one_moment(
     opened: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of many transactions adds a segment to both jobs: a moment has as many of each."""
-    ones, others = (stored(run_segments(300, job=job)) for job in (JOB, OTHER))
+    ones, other_segments = (stored(run_segments(300, job=job)) for job in (JOB, OTHER))
     monkeypatch.setattr(copies, "AT_ONCE", 1)
-    half, done = threading.Event(), threading.Event()
+    half, finished = threading.Event(), threading.Event()
 
     def write() -> None:
-        for number, pair in enumerate(zip(ones, others, strict=True)):
+        for number, pair in enumerate(zip(ones, other_segments, strict=True)):
             opened.add_segments(list(pair), RECEIVED)
             if number == 20:
                 half.set()
-        done.set()
+        finished.set()
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -84,10 +84,12 @@ def test_a_backup_while_a_collector_writes_is_of_one_moment(
     backup = Store.sqlite(tmp_path / "backup.db")
     count = backup.position(JOB)
     assert 20 < count <= 60
-    for job, made in ((JOB, ones), (OTHER, others)):
-        found = list(backup.segments(job))
-        assert [item.position for item in found] == [*range(1, count + 1)]
-        assert [item.payload for item in found] == [each.data for each in made[:count]]
+    for job, segments in ((JOB, ones), (OTHER, other_segments)):
+        copied = list(backup.segments(job))
+        assert [item.position for item in copied] == [*range(1, count + 1)]
+        assert [item.payload for item in copied] == [
+            stored_segment.data for stored_segment in segments[:count]
+        ]
     assert list(problems(backup.engine)) == []
     backup.close()
 
@@ -106,11 +108,11 @@ def test_a_backup_that_fails_leaves_no_file(opened: Store, tmp_path: Path) -> No
 def test_nothing_is_overwritten(opened: Store, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     copies.back_up(filled(opened).engine, file)
-    before = file.read_bytes()
+    content = file.read_bytes()
     with pytest.raises(StoreError, match="there already"):
         copies.back_up(opened.engine, file)
     with pytest.raises(StoreError, match="has jobs already"):
         copies.restore(file, opened.engine)
     with pytest.raises(StoreError, match="no backup"):
         copies.restore(tmp_path / "none.db", opened.engine)
-    assert file.read_bytes() == before
+    assert file.read_bytes() == content

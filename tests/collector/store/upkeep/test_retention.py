@@ -67,9 +67,11 @@ def test_each_turn_tidies_up_what_collectors_left_for_each_other(opened: Store) 
     Retention(opened.engine, lambda _: next(turns)).run(Keep(), SystemClock())
     with opened.engine.connect() as connection:
         views = connection.execute(sa.select(schema.view.c.name)).scalars().all()
-        left = connection.execute(sa.select(schema.outbox.c.key, schema.outbox.c.state)).all()
+        outbox_rows = connection.execute(
+            sa.select(schema.outbox.c.key, schema.outbox.c.state)
+        ).all()
     assert sorted(views) == ["asked", "new"]
-    assert [tuple(row) for row in left] == [("pending", "failed")]
+    assert [tuple(row) for row in outbox_rows] == [("pending", "failed")]
 
 
 def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:
@@ -119,10 +121,10 @@ def test_what_was_removed_is_counted_by_the_process_and_by_the_store(months: Sto
     Retention(months.engine, upkeep=upkeep).prune(keep, NOW + 60_000_000_000)
     assert upkeep.removed == {**nothing, "segments": sizes, "slices": (2, 0)}
     later = Upkeep(months.engine)
-    done = {(each.task, each.kind): each for each in later.stored()}
-    assert done["removed", "segments"][2:4] == sizes
-    assert done["removed", "segments"].last_ns == NOW
-    assert done["retention", ""].last_ns == NOW + 60_000_000_000
+    counts = {(count.task, count.kind): count for count in later.stored()}
+    assert counts["removed", "segments"][2:4] == sizes
+    assert counts["removed", "segments"].last_ns == NOW
+    assert counts["retention", ""].last_ns == NOW + 60_000_000_000
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_go(months: Store) -> None:
@@ -166,7 +168,7 @@ def test_metrics_say_what_was_removed_and_when(months: Store) -> None:
     service = Service(months, HandClock(30 * 86400.0))
     registry = CollectorRegistry()
     registry.register(JobExporter(service))
-    found = {
+    samples = {
         name: registry.get_sample_value(f"stepwatch_collector_{name}", labels)
         for name, labels in (
             ("removed_rows_total", {"kind": "segments"}),
@@ -175,15 +177,15 @@ def test_metrics_say_what_was_removed_and_when(months: Store) -> None:
         )
     }
     rows, size = months.upkeep.removed["segments"]
-    assert list(found.values()) == [rows, size, NOW / 1e9] and rows == 6
+    assert list(samples.values()) == [rows, size, NOW / 1e9] and rows == 6
 
 
 def incident_of(job: str, began_s: float, resolved_s: float, **changed: Any) -> dict[str, Any]:
     """A resolved incident between two times of the run's first day, in seconds."""
     times = {"began_at": EPOCH + began_s, "resolved_at": EPOCH + resolved_s}
     opened_at = EPOCH + began_s + 5
-    made = {"id": f"i-{began_s:g}", "job": job, "kind": "hang", "state": "resolved"}
-    return {**made, **times, "opened_at": opened_at, "last_seen_at": opened_at, **changed}
+    fields = {"id": f"i-{began_s:g}", "job": job, "kind": "hang", "state": "resolved"}
+    return {**fields, **times, "opened_at": opened_at, "last_seen_at": opened_at, **changed}
 
 
 @pytest.fixture
@@ -241,8 +243,8 @@ def test_a_bundle_of_which_a_part_is_pinned_stays(
 
 def rounds(count: int) -> Callable[[float], bool]:
     """Says to stop after so many waits."""
-    left = iter(range(count))
-    return lambda _: next(left, None) is None
+    remaining = iter(range(count))
+    return lambda _: next(remaining, None) is None
 
 
 def test_a_collector_removes_from_time_to_time_and_says_so(
@@ -266,13 +268,13 @@ def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
             )
         return count, free
 
-    before = pages()[0]
+    pages_before = pages()[0]
     for number in range(90):
         add_run(store, f"old-{number}", 0)
-    assert pages()[0] > 2 * before
+    assert pages()[0] > 2 * pages_before
     Retention(store.engine).prune(Keep(), NOW)
-    after, free = pages()
-    assert after <= before + 5 and free == 0
+    pages_after, free = pages()
+    assert pages_after <= pages_before + 5 and free == 0
 
 
 def test_on_postgresql_a_day_that_nobody_needs_is_dropped_whole(

@@ -15,10 +15,10 @@ def test_each_kind_and_each_job_is_counted(opened: Store) -> None:
     opened.undecoded.keep([(b"later", 9)], 5)
     size = size_of(opened.engine)
     assert [job.job for job in size.jobs] == ["longest", JOB, OTHER]
-    made = {job.job: job for job in size.jobs}
-    assert (made[JOB].segments, made[JOB].bytes) == opened.payload_bytes(JOB)
-    assert made[JOB].records == 30 * 4 + 6 * 4 + 4
-    assert made[JOB].last_received_ns == RECEIVED
+    by_job = {job.job: job for job in size.jobs}
+    assert (by_job[JOB].segments, by_job[JOB].bytes) == opened.payload_bytes(JOB)
+    assert by_job[JOB].records == 30 * 4 + 6 * 4 + 4
+    assert by_job[JOB].last_received_ns == RECEIVED
     assert size.kinds["segments"] == KindSize(52, sum(job.bytes for job in size.jobs))
     slices = size.kinds["slices"]
     assert slices.rows == 2 and (slices.bytes is None or slices.bytes >= 4096)

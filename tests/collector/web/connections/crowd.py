@@ -51,8 +51,8 @@ def connections(port: int, count: int, first: bytes = b"") -> Iterator[list[sock
                 opened[-1].sendall(first)
         yield opened
     finally:
-        for each in opened:
-            each.close()
+        for connection in opened:
+            connection.close()
 
 
 def _connect(port: int) -> socket.socket:

@@ -28,20 +28,20 @@ HEAD = b"POST /v1/segments HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r
 @contextmanager
 def repeating(act: Callable[[socket.socket], None], crowd: list[socket.socket]) -> Iterator[None]:
     """Meanwhile `act` on every connection of the crowd, about twice a second."""
-    done = threading.Event()
+    finished = threading.Event()
 
     def repeat() -> None:
-        while not done.wait(0.5):
-            for each in crowd:
+        while not finished.wait(0.5):
+            for connection in crowd:
                 with contextlib.suppress(OSError):
-                    act(each)
+                    act(connection)
 
     thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield
     finally:
-        done.set()
+        finished.set()
         thread.join()
 
 
@@ -50,23 +50,23 @@ def test_connections_that_send_nothing_keep_no_segment_out(tmp_path: Path) -> No
         for sequence in range(1, 4):
             answer = collector.send(one_segment(sequence))
             assert answer.json()["verdicts"][0]["verdict"] == "accepted"
-        said = lines(collector)
-    assert len(said) < FEW_LINES, said[:FEW_LINES]
-    assert sum(str(DESCRIPTORS) in line for line in said) == 1, "the shortfall is said once"
+        output_lines = lines(collector)
+    assert len(output_lines) < FEW_LINES, output_lines[:FEW_LINES]
+    assert sum(str(DESCRIPTORS) in line for line in output_lines) == 1, "the shortfall is said once"
 
 
 def test_bodies_that_trickle_keep_no_segment_out(tmp_path: Path) -> None:
     with (
         limited_collector(tmp_path) as collector,
         connections(collector.port, CROWD, HEAD) as crowd,
-        repeating(lambda each: each.sendall(b"x"), crowd),
+        repeating(lambda connection: connection.sendall(b"x"), crowd),
     ):
         for sequence in range(1, 4):
             answer = collector.send(one_segment(sequence))
             assert answer.status_code == 200
             assert answer.json()["verdicts"][0]["verdict"] == "accepted"
-        said = lines(collector)
-    assert len(said) < FEW_LINES, said[:FEW_LINES]
+        output_lines = lines(collector)
+    assert len(output_lines) < FEW_LINES, output_lines[:FEW_LINES]
 
 
 def test_bodies_that_trickle_do_not_keep_it_from_ending(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_heads_that_trickle_keep_no_segment_out(tmp_path: Path) -> None:
     with (
         limited_collector(tmp_path) as collector,
         connections(collector.port, CROWD, begun) as crowd,
-        repeating(lambda each: each.sendall(b"x"), crowd),
+        repeating(lambda connection: connection.sendall(b"x"), crowd),
     ):
         assert collector.send(one_segment(1)).status_code == 200
 
@@ -99,9 +99,9 @@ def test_agents_beyond_the_descriptors_are_all_served(tmp_path: Path) -> None:
                 for agent in agents:
                     agent.connect()
             statuses = {post(agent, one_segment(n)) for n, agent in enumerate(agents, start=1)}
-            again = {post(agent, one_segment(1)) for agent in agents[:50]}
+            repeated = {post(agent, one_segment(1)) for agent in agents[:50]}
         finally:
             for agent in agents:
                 agent.close()
-        assert statuses == again == {200}
+        assert statuses == repeated == {200}
         assert len(lines(collector)) < FEW_LINES

@@ -47,8 +47,8 @@ def serving(act: Act, most: int = 100, context: ssl.SSLContext | None = None) ->
                 await asyncio.wait_for(act(opened.getsockname()[1], table), 120.0)
             finally:
                 server.close()
-                for each in list(state.connections):
-                    each.transport.abort()
+                for open_connection in list(state.connections):
+                    open_connection.transport.abort()
                 await asyncio.sleep(0)
                 await server.wait_closed()
 
@@ -134,8 +134,8 @@ def test_a_table_of_connections_that_speak_no_tls_has_room(tmp_path: Path) -> No
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert (await reader.read(-1)).startswith(b"HTTP/1.1 200")
         assert len(table) <= 10
-        for _, each in [*silent, (reader, writer)]:
-            each.close()
+        for _, stream_writer in [*silent, (reader, writer)]:
+            stream_writer.close()
         while len(table):
             await asyncio.sleep(0.01)
 

@@ -56,8 +56,10 @@ def test_open_and_closed_ones_are_exported() -> None:
         crowd.add(name)
     crowd.table.make_room()
     crowd.table.remove(crowd.connections["b/1"])  # its client closed it
-    found = {each.name: each.value for family in crowd.table.collect() for each in family.samples}
-    assert found == {
+    samples = {
+        sample.name: sample.value for family in crowd.table.collect() for sample in family.samples
+    }
+    assert samples == {
         "stepwatch_collector_connections": 1.0,
         "stepwatch_collector_connections_closed_total": 1.0,
     }
@@ -78,7 +80,7 @@ def test_one_that_was_used_again_is_not_the_oldest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("address", "other_address", "is_same"),
     [
         (("10.0.0.1", 1), ("10.0.0.1", 2), True),
         (("10.0.0.1", 1), ("10.0.0.2", 1), False),
@@ -89,9 +91,9 @@ def test_one_that_was_used_again_is_not_the_oldest() -> None:
     ],
 )
 def test_addresses_of_one_host_are_one_peer(
-    one: tuple[object, ...], other: tuple[object, ...], same: bool
+    address: tuple[object, ...], other_address: tuple[object, ...], is_same: bool
 ) -> None:
-    assert (peer_of(one) == peer_of(other)) == same
+    assert (peer_of(address) == peer_of(other_address)) == is_same
 
 
 def test_a_message_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,7 +121,7 @@ def test_a_message_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "allowed", "said"),
+    ("soft", "hard", "allowed", "is_warned"),
     [
         (1024, 1024, 832, True),
         (1024, 524288, 4096, False),
@@ -134,7 +136,7 @@ def test_descriptors_are_raised_or_the_shortfall_is_said(
     soft: int,
     hard: int,
     allowed: int,
-    said: bool,
+    is_warned: bool,
 ) -> None:
     place = "stepwatch.collector.web.connections.room.resource"
     raised: list[tuple[int, int]] = []
@@ -142,4 +144,4 @@ def test_descriptors_are_raised_or_the_shortfall_is_said(
     monkeypatch.setattr(f"{place}.setrlimit", lambda _, limits: raised.append(limits))
     assert connections_allowed(tls=False) == allowed
     assert all(limits[1] == hard and limits[0] > soft for limits in raised)
-    assert len(caplog.records) == said
+    assert len(caplog.records) == is_warned

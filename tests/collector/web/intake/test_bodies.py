@@ -62,9 +62,9 @@ def test_bodies_that_have_not_arrived_take_no_turn(service: Service) -> None:
     async def act(client: httpx.AsyncClient) -> tuple[int, list[int]]:
         slow = Unfinished(client, MANY, b"x")
         await slow.begun()
-        late = await client.post("/v1/segments", content=b"z")
+        late_answer = await client.post("/v1/segments", content=b"z")
         slow.release.set()
-        return late.status_code, await slow.statuses()
+        return late_answer.status_code, await slow.statuses()
 
     assert with_client(service, act) == (200, [200] * MANY)
 
@@ -91,9 +91,9 @@ def test_where_bodies_are_too_large_together_the_largest_gives_way(
         await large.begun()
         small = Unfinished(client, 5, b"x" * 1000)
         await small.begun()
-        late = await client.post("/v1/segments", content=b"z")
+        late_answer = await client.post("/v1/segments", content=b"z")
         small.release.set()
-        return [await large.statuses(), await small.statuses(), [late.status_code]]
+        return [await large.statuses(), await small.statuses(), [late_answer.status_code]]
 
     assert with_client(service, act) == [[429], [200] * 5, [200]]
 
@@ -128,22 +128,26 @@ def test_requests_that_get_no_turn_are_asked_to_come_again(
         ]
         while len(stored) < MOST_STORED_AT_ONCE and not any(task.done() for task in first):
             await asyncio.sleep(0.01)
-        late = await client.post("/v1/segments", content=b"z")
+        late_answer = await client.post("/v1/segments", content=b"z")
         released.set()
-        return late, {(await task).status_code for task in first}
+        return late_answer, {(await task).status_code for task in first}
 
-    late, done = with_client(service, act)
-    assert (late.status_code, late.headers["retry-after"], done) == (429, "1", {200})
+    late_answer, first_statuses = with_client(service, act)
+    assert (late_answer.status_code, late_answer.headers["retry-after"], first_statuses) == (
+        429,
+        "1",
+        {200},
+    )
     assert b"z" not in stored
 
 
 def test_readers_of_metrics_take_no_thread_of_segments(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released, asked = threading.Event(), list[bool]()
+    released, reads = threading.Event(), list[bool]()
 
     def slow(registry: Any) -> bytes:
-        asked.append(True)
+        reads.append(True)
         assert released.wait(60.0)
         return b""
 
@@ -151,13 +155,13 @@ def test_readers_of_metrics_take_no_thread_of_segments(
 
     async def act(client: httpx.AsyncClient) -> int:
         readers = [asyncio.create_task(client.get("/metrics")) for _ in range(80)]
-        while len(asked) < 40:
+        while len(reads) < 40:
             await asyncio.sleep(0.01)
         try:
-            late = await asyncio.wait_for(client.post("/v1/segments", content=b"z"), 30.0)
+            late_answer = await asyncio.wait_for(client.post("/v1/segments", content=b"z"), 30.0)
         finally:
             released.set()
             await asyncio.gather(*readers)
-        return late.status_code
+        return late_answer.status_code
 
     assert with_client(service, act) == 200

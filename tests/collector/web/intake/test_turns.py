@@ -40,8 +40,8 @@ def test_a_turn_that_nobody_waits_for_any_more_goes_on(monkeypatch: pytest.Monke
         order = Order(1)
         async with order.turns.acquire("first"):
             waiting = [asyncio.create_task(order.take("late")) for _ in range(3)]
-            gone = await asyncio.gather(*waiting, return_exceptions=True)
-            assert all(isinstance(each, TimeoutError) for each in gone)
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert all(isinstance(result, TimeoutError) for result in results)
         await order.take("next")
         await asyncio.gather(order.take("a"), order.take("b"))
         return order.clients

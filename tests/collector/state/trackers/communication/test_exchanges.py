@@ -22,12 +22,12 @@ def attempt(*tables: Rows, stage: int = 0) -> Attempt:
     states = np.zeros(4, DTYPES[Kind.RANK_STATE])
     states["rank"], states["world"], states["stage"] = range(4), 4, [0, 0, stage, stage]
     groups = np.concatenate([group_rows(8, [0, 2]), group_rows(9, [1, 3])])
-    found = Attempt(0)
+    attempt_state = Attempt(0)
     for number, rows in enumerate(tables):
         key = SegmentKey("job", 0, "node", 1, number)
         parts = {Kind.RANK_STATE: states, Kind.GROUP: groups, Kind.COLLECTIVE: rows}
-        found.apply(Segment(key, ClockPair(0, 0), parts), Received(0.0, 0.0))
-    return found
+        attempt_state.apply(Segment(key, ClockPair(0, 0), parts), Received(0.0, 0.0))
+    return attempt_state
 
 
 def sends(pair: int, ranks: tuple[int, ...], op: Op = Op.SEND) -> Rows:
@@ -35,8 +35,8 @@ def sends(pair: int, ranks: tuple[int, ...], op: Op = Op.SEND) -> Rows:
 
 
 def test_ranks_that_send_to_each_other_are_stages() -> None:
-    found = attempt(sends(8, (0, 2)), sends(9, (1, 3)))
-    assert found.stages.tolist() == [0, 0, 1, 1]
+    attempt_state = attempt(sends(8, (0, 2)), sends(9, (1, 3)))
+    assert attempt_state.stages.tolist() == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_mesh_that_was_named_counts() -> None:
 
 
 def test_stages_of_a_smaller_world_are_forgotten_once_it_grows() -> None:
-    found = attempt(sends(8, (0, 2)), sends(9, (1, 3)))
-    found.grow(8)
-    assert len(found.stages) == 8 and (found.stages <= 0).all()
+    attempt_state = attempt(sends(8, (0, 2)), sends(9, (1, 3)))
+    attempt_state.grow(8)
+    assert len(attempt_state.stages) == 8 and (attempt_state.stages <= 0).all()
 
 
 def test_a_pair_with_a_rank_outside_the_world_shows_no_stage() -> None:

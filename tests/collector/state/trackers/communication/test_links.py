@@ -12,7 +12,7 @@ from tests.collector.made import link_rows, segment
 LINK = Link("wandb", "abc", "https://wandb.example/" + "p" * 90)
 
 
-def known(*tables: Rows) -> list[Link]:
+def links_of(*tables: Rows) -> list[Link]:
     attempt = Attempt(0)
     for sequence, rows in enumerate(tables, 1):
         attempt.apply(segment(sequence, {Kind.LIFECYCLE: rows}), Received(0.0, 0.0))
@@ -23,24 +23,24 @@ def known(*tables: Rows) -> list[Link]:
 def test_pieces_make_a_link_also_over_two_segments_and_when_sent_twice() -> None:
     rows = link_rows(LINK)
     assert len(rows) == 3
-    assert known(rows[:1], rows[1:]) == [LINK]
-    assert known(rows, rows) == [LINK]
-    other = Link("tensorboard", "runs/1", "")
-    assert known(rows, link_rows(other)) == [LINK, other]
+    assert links_of(rows[:1], rows[1:]) == [LINK]
+    assert links_of(rows, rows) == [LINK]
+    second_link = Link("tensorboard", "runs/1", "")
+    assert links_of(rows, link_rows(second_link)) == [LINK, second_link]
 
 
 def test_a_piece_without_the_one_before_it_is_left_out() -> None:
     rows = link_rows(LINK)
-    assert known(rows[1:]) == []
-    (found,) = known(rows[[0, 2]])
-    assert LINK.url.startswith(found.url) and found.run == "abc"
+    assert links_of(rows[1:]) == []
+    (link,) = links_of(rows[[0, 2]])
+    assert LINK.url.startswith(link.url) and link.run == "abc"
 
 
 def test_links_are_bounded() -> None:
     many = [link_rows(Link("mlflow", str(number), "")) for number in range(2 * Links.most)]
-    assert len(known(*many)) == Links.most
+    assert len(links_of(*many)) == Links.most
 
 
 def test_pieces_of_a_link_beyond_the_bound_do_not_join_the_one_before() -> None:
-    kept = [Link("wandb", str(number), "https://wandb.example/") for number in range(Links.most)]
-    assert known(*map(link_rows, kept), link_rows(LINK)) == kept
+    links = [Link("wandb", str(number), "https://wandb.example/") for number in range(Links.most)]
+    assert links_of(*map(link_rows, links), link_rows(LINK)) == links

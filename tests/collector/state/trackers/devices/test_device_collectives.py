@@ -12,7 +12,7 @@ from stepwatch.collector.state.trackers.devices.device_collectives import (
 )
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows
-from tests.collector.gathered import call_rows, group_rows, kept
+from tests.collector.gathered import call_rows, group_rows, records_of
 
 
 def device_rows(steps: list[int], exposed: dict[int, float], group: int = 7) -> Rows:
@@ -27,54 +27,60 @@ def device_rows(steps: list[int], exposed: dict[int, float], group: int = 7) -> 
 
 def device(*tables: Rows, world: int = 4) -> DeviceCollectives:
     """What the collector holds after these rows."""
-    found = DeviceCollectives()
+    device_collectives = DeviceCollectives()
     for rows in tables:
-        found.add(rows, world)
-    return found
+        device_collectives.add(rows, world)
+    return device_collectives
 
 
 def test_the_devices_time_stands_in_place_of_the_hosts() -> None:
     """On the host rank 0 waits longest; its device arrives last: the others wait for it."""
-    host = kept(call_rows([3, 4], {0: 0.5, 1: 0.01, 2: 0.01}), group_rows(7, [0, 1, 2]))
+    host = records_of(call_rows([3, 4], {0: 0.5, 1: 0.01, 2: 0.01}), group_rows(7, [0, 1, 2]))
     calls = DeviceCalls(host, device(device_rows([3, 4], {0: 0.1, 1: 0.4, 2: 0.4})))
-    found = waits(calls.of_steps(0, 10), calls.groups)
-    assert found.last_rank.tolist() == [0, 0]
-    assert found.transfer.tolist() == pytest.approx([0.1] * 6)
-    assert found.wait.tolist() == pytest.approx([0.0, 0.3, 0.3] * 2)
-    assert found.rows["bytes"].tolist() == [1000.0] * 6, "the host's record has the bytes"
+    call_waits = waits(calls.of_steps(0, 10), calls.groups)
+    assert call_waits.last_rank.tolist() == [0, 0]
+    assert call_waits.transfer.tolist() == pytest.approx([0.1] * 6)
+    assert call_waits.wait.tolist() == pytest.approx([0.0, 0.3, 0.3] * 2)
+    assert call_waits.rows["bytes"].tolist() == [1000.0] * 6, "the host's record has the bytes"
 
 
 def test_a_member_without_a_device_row_leaves_the_transfer_unknown() -> None:
-    host = kept(call_rows([3], {0: 0.5, 1: 0.01, 2: 0.01}), group_rows(7, [0, 1, 2]))
+    host = records_of(call_rows([3], {0: 0.5, 1: 0.01, 2: 0.01}), group_rows(7, [0, 1, 2]))
     calls = DeviceCalls(host, device(device_rows([3], {0: 0.1, 1: 0.4})))
-    found = waits(calls.of_steps(0, 10), calls.groups)
-    assert (len(found.rows), bool(np.isnan(found.transfer).all())) == (2, True)
+    call_waits = waits(calls.of_steps(0, 10), calls.groups)
+    assert (len(call_waits.rows), bool(np.isnan(call_waits.transfer).all())) == (2, True)
 
 
 def test_sampled_calls_stand_for_all() -> None:
     rows = device_rows([3], {0: 0.1})
     rows["timed"] = 1
-    calls = DeviceCalls(kept(call_rows([3], {0: 0.5})), device(rows))
+    calls = DeviceCalls(records_of(call_rows([3], {0: 0.5})), device(rows))
     assert calls.of_steps(3, 3)["exposed"].tolist() == pytest.approx([0.4])
 
 
 def test_of_a_row_that_came_twice_the_last_one_counts() -> None:
     twice = device(device_rows([3], {0: 0.1}), device_rows([3], {0: 0.2}))
-    calls = DeviceCalls(kept(call_rows([3], {0: 0.5})), twice)
+    calls = DeviceCalls(records_of(call_rows([3], {0: 0.5})), twice)
     assert calls.of_steps(3, 3)["exposed"].tolist() == pytest.approx([0.2])
 
 
 def test_groups_and_operations_are_told_apart() -> None:
     more = {5: 10.0, 1 << 31: 20.0}
-    host = kept(np.concatenate([call_rows([8, 9], {0: 1.0, 3: 2.0}, at) for at in (0, *more)]))
-    rows = [device_rows([9, 8], {3: 3 + by, 0: 1 + by}, at) for at, by in more.items()]
-    other = device_rows([8], {0: 9.0}, 5)
-    other["op"] = Op.BARRIER
-    found = DeviceCalls(host, device(*rows, other)).of_steps(0, 20)
-    assert len(found) == 8, "the group without device rows is left out"
-    expected = np.where(found["group"] == 5, 10.0, 20.0) + np.where(found["rank"] == 3, 3.0, 1.0)
-    np.testing.assert_allclose(found["exposed"], expected)
-    assert set(found["step"].tolist()) == {8, 9}
+    host = records_of(
+        np.concatenate([call_rows([8, 9], {0: 1.0, 3: 2.0}, group) for group in (0, *more)])
+    )
+    rows = [
+        device_rows([9, 8], {3: 3 + delay, 0: 1 + delay}, group) for group, delay in more.items()
+    ]
+    barrier_rows = device_rows([8], {0: 9.0}, 5)
+    barrier_rows["op"] = Op.BARRIER
+    device_records = DeviceCalls(host, device(*rows, barrier_rows)).of_steps(0, 20)
+    assert len(device_records) == 8, "the group without device rows is left out"
+    expected = np.where(device_records["group"] == 5, 10.0, 20.0) + np.where(
+        device_records["rank"] == 3, 3.0, 1.0
+    )
+    np.testing.assert_allclose(device_records["exposed"], expected)
+    assert set(device_records["step"].tolist()) == {8, 9}
 
 
 @pytest.mark.parametrize(
@@ -93,14 +99,17 @@ def test_groups_and_operations_are_told_apart() -> None:
 def test_impossible_rows_are_refused_and_unknown_ones_left_out(
     field: str, value: float, refused: int
 ) -> None:
-    found, rows = DeviceCollectives(), device_rows([3], {0: 0.1})
+    device_collectives, rows = DeviceCollectives(), device_rows([3], {0: 0.1})
     rows[field] = value
-    assert found.add(rows, 4) == refused
-    assert len(found.of_steps(0, 10)) == 0
+    assert device_collectives.add(rows, 4) == refused
+    assert len(device_collectives.of_steps(0, 10)) == 0
 
 
 def test_nothing_is_held_before_the_first_row() -> None:
-    found = DeviceCollectives()
-    assert found.cells == 0
-    assert len(found.of_steps(0, 10)) == 0
-    assert len(DeviceCalls(kept(call_rows([3], {0: 0.5})), found).of_steps(0, 10)) == 0
+    device_collectives = DeviceCollectives()
+    assert device_collectives.cells == 0
+    assert len(device_collectives.of_steps(0, 10)) == 0
+    assert (
+        len(DeviceCalls(records_of(call_rows([3], {0: 0.5})), device_collectives).of_steps(0, 10))
+        == 0
+    )

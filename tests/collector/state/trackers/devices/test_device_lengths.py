@@ -25,11 +25,11 @@ def fresh(*steps: int) -> Fresh:
 @pytest.mark.parametrize("hosts_from", [0, 1, 2, 3])
 def test_each_step_keeps_its_own_length(order: list[tuple[int, ...]], hosts_from: int) -> None:
     lengths = DeviceLengths()
-    for at, steps in enumerate(order):
-        lengths.add(fresh(*steps), 5 if at >= hosts_from else None)
-    found = lengths.rows(np.arange(4, 11))
-    assert found["ranks"].tolist() == [0, 2, 2, 2, 0, 2, 0]
-    assert found["longest"].tolist() == [0.0, 5.0, 6.0, 7.0, 0.0, 9.0, 0.0]
+    for index, steps in enumerate(order):
+        lengths.add(fresh(*steps), 5 if index >= hosts_from else None)
+    table = lengths.rows(np.arange(4, 11))
+    assert table["ranks"].tolist() == [0, 2, 2, 2, 0, 2, 0]
+    assert table["longest"].tolist() == [0.0, 5.0, 6.0, 7.0, 0.0, 9.0, 0.0]
 
 
 def test_steps_before_the_first_one_of_the_hosts_are_not_counted() -> None:

@@ -16,14 +16,18 @@ from tests.collector.made import EPOCH, JOB, segment, state_rows
 LINK = 8_000_000_000
 
 
-def readings(at: int, devices: int = 2) -> dict[Kind, np.ndarray]:
+def readings(second: int, devices: int = 2) -> dict[Kind, np.ndarray]:
     """Device 0 is busy in every other reading, device 1 does not say; 100 MB/s come in."""
     device = np.zeros(devices, dtype=DTYPES[Kind.DEVICE])
-    device["device"], device["rank"], device["time_ns"] = range(devices), range(devices), at * 10**9
-    device["busy_ratio"] = [float(at % 2), *[np.nan] * (devices - 1)]
+    device["device"], device["rank"], device["time_ns"] = (
+        range(devices),
+        range(devices),
+        second * 10**9,
+    )
+    device["busy_ratio"] = [float(second % 2), *[np.nan] * (devices - 1)]
     nic = np.zeros(2, dtype=DTYPES[Kind.NIC])
-    nic["interface"], nic["time_ns"] = [b"eth0", b""], at * NANOSECONDS
-    nic["received_bytes"], nic["sent_bytes"] = 100_000_000 * at, 1_000 * at
+    nic["interface"], nic["time_ns"] = [b"eth0", b""], second * NANOSECONDS
+    nic["received_bytes"], nic["sent_bytes"] = 100_000_000 * second, 1_000 * second
     nic["speed_bits_per_second"] = LINK
     return {Kind.DEVICE: device, Kind.NIC: nic}
 
@@ -41,15 +45,17 @@ def folded(segments: list[Segment], at_once: int) -> HardwareUse:
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_means_do_not_depend_on_how_rows_come(at_once: int) -> None:
     segments = [
-        segment(at + 1, {**readings(at), Kind.RANK_STATE: state_rows(range(2), 2, at + 1.0)})
-        for at in range(10)
+        segment(
+            second + 1, {**readings(second), Kind.RANK_STATE: state_rows(range(2), 2, second + 1.0)}
+        )
+        for second in range(10)
     ]
     use = folded(segments, at_once)
     assert use.busy_ratio.tolist() == [0.5]
     assert use.devices == 2
-    (found,) = use.traffic()
-    assert found == Traffic("node-0", "eth0", found.bytes_per_second, LINK / 8)
-    assert found.bytes_per_second == pytest.approx(1e8)
+    (traffic,) = use.traffic()
+    assert traffic == Traffic("node-0", "eth0", traffic.bytes_per_second, LINK / 8)
+    assert traffic.bytes_per_second == pytest.approx(1e8)
 
 
 def test_a_counter_that_begins_anew_is_no_traffic() -> None:
@@ -67,12 +73,12 @@ def test_what_nobody_reads_is_not_there() -> None:
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_tensor_activity_and_who_measured_it(at_once: int) -> None:
     segments = []
-    for at in range(9):
-        rows = readings(at, devices=4)[Kind.DEVICE]
+    for second in range(9):
+        rows = readings(second, devices=4)[Kind.DEVICE]
         rows["activity"] = [Activity.GPM, Activity.DCGM, Activity.NOT_SUPPORTED, 99]
-        rows["tensor_active_ratio"] = [0.1 * (at % 3), 0.5, np.nan, 7.0]
+        rows["tensor_active_ratio"] = [0.1 * (second % 3), 0.5, np.nan, 7.0]
         rows["mig"] = [0, -1, 1, -1]
-        segments.append(segment(at + 1, {Kind.DEVICE: rows}))
+        segments.append(segment(second + 1, {Kind.DEVICE: rows}))
     use = folded(segments, at_once)
     assert use.tensor_ratio.tolist() == pytest.approx([0.1, 0.5])
     assert use.activity == {

@@ -20,13 +20,13 @@ def say(attempt: Attempt, node: str, flush_seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known"), [(5.0, 5.0), (np.nan, 1.0), (0.0, 1.0), (-1.0, 1.0), (1e9, 1.0)]
+    ("reported", "expected"), [(5.0, 5.0), (np.nan, 1.0), (0.0, 1.0), (-1.0, 1.0), (1e9, 1.0)]
 )
-def test_a_node_flushes_as_often_as_its_agent_says(said: float, known: float) -> None:
+def test_a_node_flushes_as_often_as_its_agent_says(reported: float, expected: float) -> None:
     assert DEFAULT_FLUSH_SECONDS == 1.0
     attempt = Attempt(0)
-    say(attempt, "node-3", said)
-    assert attempt.flush_seconds("node-3") == known
+    say(attempt, "node-3", reported)
+    assert attempt.flush_seconds("node-3") == expected
     assert attempt.flush_seconds("node-4") == 1.0
 
 

@@ -44,5 +44,5 @@ def test_the_newest_report_of_a_rank_replaces_what_was_known() -> None:
 def test_what_names_no_card_or_no_rank_is_left_out_and_cards_are_bounded() -> None:
     odd = card_rows((1, 1, ""), (1, 99, "later"), (-1, 1, "nobody"), (9, 1, "no such rank"))
     assert tracked(odd).of == {} == tracked().of
-    many = tracked(card_rows(*[(0, 1, f"mlx5_{at}") for at in range(99)]))
+    many = tracked(card_rows(*[(0, 1, f"mlx5_{number}") for number in range(99)]))
     assert len(many.of[0]) == near_cards.MAX_CARDS and many.cells > 0

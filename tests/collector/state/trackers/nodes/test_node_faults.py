@@ -30,14 +30,18 @@ def attempt_of(*parts: tuple[float, Rows], node: str = "node-0") -> Attempt:
     attempt.apply(
         segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0, 1, 0.1)}), Received(1.0, 1.0)
     )
-    for number, (at, rows) in enumerate(parts):
-        attempt.apply(segment(2 + number, {Kind.NODE_FACT: rows}, node=node), Received(at, at))
+    for number, (time_s, rows) in enumerate(parts):
+        attempt.apply(
+            segment(2 + number, {Kind.NODE_FACT: rows}, node=node), Received(time_s, time_s)
+        )
     return attempt
 
 
-def present(attempt: Attempt, seen: float = 10.0, node: str = "node-0") -> list[tuple[Any, ...]]:
-    known = attempt.tracker(NodeFaults).known({node: seen})
-    return [(each.fact, each.subject, each.times) for each in known if each.present]
+def present(
+    attempt: Attempt, last_seen: float = 10.0, node: str = "node-0"
+) -> list[tuple[Any, ...]]:
+    faults = attempt.tracker(NodeFaults).known({node: last_seen})
+    return [(fault.fact, fault.subject, fault.times) for fault in faults if fault.present]
 
 
 def test_the_newest_report_counts() -> None:
@@ -46,24 +50,26 @@ def test_the_newest_report_counts() -> None:
         (5.0, fact_rows({**xid, "time_ns": 2 * NANOSECONDS})), (6.0, fact_rows({**xid, "count": 9}))
     )
     assert present(attempt) == [(NodeFact.XID, "gpu", 9)]
-    (known,) = attempt.tracker(NodeFaults).known({})
-    assert (known.node, known.code, known.rank, known.text) == ("node-0", 79, 2, "a line")
+    (fault,) = attempt.tracker(NodeFaults).known({})
+    assert (fault.node, fault.code, fault.rank, fault.text) == ("node-0", 79, 2, "a line")
     over = attempt_of((5.0, fact_rows(xid)), (6.0, fact_rows({**xid, "present": 0})))
     assert present(over) == []
 
 
 def test_when_it_happened_last_is_known_from_its_count() -> None:
     first = {"fact": NodeFact.XID, "code": 79, "began_ns": 3, "time_ns": 50, "count": 4}
-    same, again = {**first, "time_ns": 60}, {**first, "time_ns": 70, "count": 5}
+    unchanged, counted_again = {**first, "time_ns": 60}, {**first, "time_ns": 70, "count": 5}
 
     def newest(*rows: dict[str, Any]) -> int:
-        attempt = attempt_of(*((5.0 + at, fact_rows(row)) for at, row in enumerate(rows)))
+        attempt = attempt_of(
+            *((5.0 + offset_s, fact_rows(row)) for offset_s, row in enumerate(rows))
+        )
         return attempt.tracker(NodeFaults).known({})[0].newest_ns
 
     assert newest(first) == 3, "a report is no occurrence"
-    assert newest(first, same) == 3
-    assert newest(first, same, again) == 70
-    assert newest(first, again, {**again, "time_ns": 90}) == 70
+    assert newest(first, unchanged) == 3
+    assert newest(first, unchanged, counted_again) == 70
+    assert newest(first, counted_again, {**counted_again, "time_ns": 90}) == 70
 
 
 def test_what_is_no_longer_reported_is_over_while_its_node_reports() -> None:
@@ -93,9 +99,9 @@ def test_nonsense_is_left_out() -> None:
         {"fact": NodeFact.DISK_SLOW, "rank": 10**6, "began_ns": 2**63, "subject": b"\xff\xfe"},
     )
     attempt = attempt_of((5.0, rows))
-    (known,) = attempt.tracker(NodeFaults).known({})
-    assert (known.fact, known.rank, known.subject) == (NodeFact.DISK_SLOW, -1, "\ufffd\ufffd")
-    assert known.began_s < 1e10, "it cannot have begun after it was reported"
+    (fault,) = attempt.tracker(NodeFaults).known({})
+    assert (fault.fact, fault.rank, fault.subject) == (NodeFact.DISK_SLOW, -1, "\ufffd\ufffd")
+    assert fault.began_s < 1e10, "it cannot have begun after it was reported"
 
 
 def test_facts_are_bounded() -> None:
@@ -103,8 +109,8 @@ def test_facts_are_bounded() -> None:
     for number in range(node_faults.MAX_FACTS // node_faults.MAX_ROWS + 2):
         rows = fact_rows(
             *(
-                {"fact": NodeFact.HUNG_TASK, "subject": f"{number}-{at}".encode()}
-                for at in range(node_faults.MAX_ROWS + 5)
+                {"fact": NodeFact.HUNG_TASK, "subject": f"{number}-{index}".encode()}
+                for index in range(node_faults.MAX_ROWS + 5)
             )
         )
         attempt.apply(segment(1 + number, {Kind.NODE_FACT: rows}), Received(1.0, 1.0))

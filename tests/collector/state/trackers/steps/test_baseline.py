@@ -16,7 +16,7 @@ from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
 from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
-from tests.collector.gathered import call_rows, group_rows, kept
+from tests.collector.gathered import call_rows, group_rows, records_of
 from tests.collector.made import JOB, SHARES, lifecycle_rows, run_segments, step_rows
 
 LAST = WARMUP_STEPS + BASELINE_STEPS
@@ -44,8 +44,8 @@ def test_a_rank_that_never_reports_has_no_past_and_holds_nobody_up() -> None:
 
 
 def test_transfers_of_the_first_steps() -> None:
-    before = call_rows(range(LAST), {0: 0.3, 1: 0.1}, op=Op.ALL_REDUCE, count=3, size_bytes=500)
-    past, calls = Baseline(), kept(before, group_rows(7, [0, 1]))
+    rows = call_rows(range(LAST), {0: 0.3, 1: 0.1}, op=Op.ALL_REDUCE, count=3, size_bytes=500)
+    past, calls = Baseline(), records_of(rows, group_rows(7, [0, 1]))
     past.add(step_rows(range(LAST), range(2)), 0, 2, calls)
     [(key, call)] = past.calls.items()
     assert key == (7, Op.ALL_REDUCE)
@@ -61,9 +61,9 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     lines = np.concatenate([first.tables[Kind.LIFECYCLE], reported])
     job.apply(first._replace(tables={**first.tables, Kind.LIFECYCLE: lines}), Received(0.0, 0.0))
     assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
-    found = breakdown(job.current)["pipeline"]
-    assert (found["schedule"], found["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
-    assert found["bubble_ratio"] == 0.0
+    pipeline = breakdown(job.current)["pipeline"]
+    assert (pipeline["schedule"], pipeline["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
+    assert pipeline["bubble_ratio"] == 0.0
     assert "200000" not in str(job.current.lifecycle), "reported by every rank: no event of the job"
 
 
@@ -72,8 +72,8 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
     for item in segments:
         item.tables[Kind.RANK_STATE]["stage"] = item.tables[Kind.RANK_STATE]["rank"]
     job = LiveJob(JOB)
-    for at, item in enumerate(segments):
-        job.apply(item, Received(0.0, float(at)))
-        newest = 5 * at + 4
-        named = [finding.rank for finding in find(DetectionContext(job, float(at)), discover())]
+    for index, item in enumerate(segments):
+        job.apply(item, Received(0.0, float(index)))
+        newest = 5 * index + 4
+        named = [finding.rank for finding in find(DetectionContext(job, float(index)), discover())]
         assert named == ([2] if newest >= 64 else []), newest

@@ -26,11 +26,11 @@ WORLD = 4
 
 def rows(reported: Sequence[int], seconds: float) -> Rows:
     """Steps of so many seconds, each received as it ends; nobody has the last of those with 0."""
-    found = no_rows(len(reported))
-    found["reported"] = reported
+    table = no_rows(len(reported))
+    table["reported"] = reported
     ends = (1.0 + np.arange(len(reported))) * seconds
-    found["received_s"] = np.where(found["reported"] > 0, ends, np.inf)
-    return found
+    table["received_s"] = np.where(table["reported"] > 0, ends, np.inf)
+    return table
 
 
 def due(reported: Sequence[int], seconds: float) -> int:
@@ -65,10 +65,10 @@ def test_nothing_is_due_of_nothing() -> None:
 
 def test_what_an_agent_kept_is_awaited_from_when_it_came() -> None:
     """All agents were cut off for minutes: what the first of them kept came at once."""
-    kept = rows([3] * 40, 10.0)
-    kept["received_s"] = 1_000.0
-    assert complete_or_given_up(kept, WORLD, 1_000.0 + GIVE_UP_SECONDS - 1.0) == 0
-    assert complete_or_given_up(kept, WORLD, 1_000.0 + GIVE_UP_SECONDS) == 40 - GIVE_UP_FEW
+    table = rows([3] * 40, 10.0)
+    table["received_s"] = 1_000.0
+    assert complete_or_given_up(table, WORLD, 1_000.0 + GIVE_UP_SECONDS - 1.0) == 0
+    assert complete_or_given_up(table, WORLD, 1_000.0 + GIVE_UP_SECONDS) == 40 - GIVE_UP_FEW
 
 
 sent = st.lists(
@@ -85,17 +85,19 @@ def test_none_is_given_up_earlier_than_is_said_before_its_rows_are_entered(
     unique = {(step, rank): moved for step, rank, moved in sent}
     parts = [(step + awaited, rank) for step, rank in unique]
     received = 100.0 + np.cumsum([0.0, *unique.values()])[1:]
-    table = np.concatenate([step_rows([], []), *(step_rows([step], [at]) for step, at in parts)])
-    origin, held, now = np.arange(len(parts)), no_rows(91), 100.0
+    table = np.concatenate(
+        [step_rows([], []), *(step_rows([step], [rank]) for step, rank in parts)]
+    )
+    origin, step_table, now = np.arange(len(parts)), no_rows(91), 100.0
     zeros = np.zeros_like(origin)
     host = Fresh(table, zeros, origin, zeros, received)
-    held[:3] = rows([3, 3, 4], 30.0)
-    said = newest_given_up(host, held, (0, len(parts)), awaited, now)
+    step_table[:3] = rows([3, 3, 4], 30.0)
+    given_up = newest_given_up(host, step_table, (0, len(parts)), awaited, now)
     for number in range(len(parts) + 1):
-        known = complete_or_given_up(held, 1 << 20, now)  # none is complete
-        assert awaited + known - 1 <= said[number]
+        complete = complete_or_given_up(step_table, 1 << 20, now)  # none is complete
+        assert awaited + complete - 1 <= given_up[number]
         if number < len(parts):
-            row = held[parts[number][0] - awaited :][:1]
+            row = step_table[parts[number][0] - awaited :][:1]
             row["reported"] += 1
             row["received_s"] = np.minimum(row["received_s"], received[number])
             now = max(now, float(received[number]))

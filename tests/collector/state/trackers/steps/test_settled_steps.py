@@ -55,8 +55,8 @@ def device(steps: range, seconds: float = 0.2, ranks: range = RANKS) -> Tables:
 
 
 def clocks(job: LiveJob) -> list[int]:
-    found: list[int] = job.current.step_history.rows["clock"].tolist()
-    return found
+    clock_ids: list[int] = job.current.step_history.rows["clock"].tolist()
+    return clock_ids
 
 
 def test_even_steps_of_devices_count_where_hosts_return_in_bursts() -> None:
@@ -87,17 +87,17 @@ def test_a_step_that_devices_passed_untimed_is_the_hosts() -> None:
 
 
 def test_rows_of_devices_are_not_awaited_for_ever() -> None:
-    late = round(LATE_SECONDS / 0.2)
-    job = sent(host(range(late + 21)))
-    assert clocks(job) == [ON_HOST] * 20 + [UNSETTLED] * (late + 1)
-    job = sent(host(range(late + 21)), device(range(20, 30)))
+    late_steps = round(LATE_SECONDS / 0.2)
+    job = sent(host(range(late_steps + 21)))
+    assert clocks(job) == [ON_HOST] * 20 + [UNSETTLED] * (late_steps + 1)
+    job = sent(host(range(late_steps + 21)), device(range(20, 30)))
     assert clocks(job)[:31] == [ON_HOST] * 20 + [ON_DEVICE] * 10 + [UNSETTLED]
     assert job.totals.steps_on == {"device": 10, "host": 20}, "none twice"
 
 
 def test_rows_of_devices_that_come_too_late_change_nothing() -> None:
-    late = round(LATE_SECONDS / 0.2)
-    job = sent(host(range(late + 21)))
+    late_steps = round(LATE_SECONDS / 0.2)
+    job = sent(host(range(late_steps + 21)))
     seconds = job.totals.step_seconds
     job.append(segment(9, device(range(20), 0.9)), NOW)
     job.fold()
@@ -120,11 +120,11 @@ def test_one_rank_on_its_host_puts_all_there_at_once() -> None:
 
 
 def test_a_device_that_is_lost_leaves_the_rest_to_the_host() -> None:
-    lost = {Kind.LIFECYCLE: timing_rows([1], b"device lost", at=3.0)}
+    lost = {Kind.LIFECYCLE: timing_rows([1], b"device lost", time_s=3.0)}
     job = sent(host(range(10)), device(range(8)), lost, host(range(10, 20)))
     assert clocks(job) == [ON_DEVICE] * 8 + [ON_HOST] * 12
-    again = {Kind.LIFECYCLE: timing_rows([1], at=4.0)}
-    parts = [host(range(10)), device(range(8)), lost, again, host(range(10, 20))]
+    restored = {Kind.LIFECYCLE: timing_rows([1], time_s=4.0)}
+    parts = [host(range(10)), device(range(8)), lost, restored, host(range(10, 20))]
     job = sent(*parts, device(range(10, 20)))
     assert clocks(job) == [ON_DEVICE] * 8 + [ON_HOST] * 2 + [ON_DEVICE] * 10
 
@@ -155,13 +155,13 @@ def test_late_rows_of_an_earlier_attempt_await_no_device() -> None:
     assert job.totals.steps_on == {"device": 8, "host": 4}
 
 
-@pytest.mark.parametrize("late", [0.5, 20.0])
+@pytest.mark.parametrize("late_s", [0.5, 20.0])
 def test_any_groups_settle_what_one_after_the_other_does(
-    monkeypatch: pytest.MonkeyPatch, late: float
+    monkeypatch: pytest.MonkeyPatch, late_s: float
 ) -> None:
     """Each order of a step's rows, a row that is late, and a later step that is complete."""
     module = "stepwatch.collector.state.trackers.steps.settled_steps.LATE_SECONDS"
-    monkeypatch.setattr(module, late)
+    monkeypatch.setattr(module, late_s)
     parts = [
         host(range(4)),
         device(range(2), 0.5, range(1)),
@@ -171,20 +171,20 @@ def test_any_groups_settle_what_one_after_the_other_does(
     ]
     counted = set()
     for order in itertools.islice(itertools.permutations(parts), 0, None, 9):
-        one, grouped = sent(*order), sent(*order, together=True)
-        assert differences(grouped, one) == []
-        counted.add(tuple(one.totals.steps_on.values()))
+        separate, grouped = sent(*order), sent(*order, together=True)
+        assert differences(grouped, separate) == []
+        counted.add(tuple(separate.totals.steps_on.values()))
     assert len(counted) > 1, "the order matters"
 
 
 def test_what_two_agents_kept_while_the_collector_was_away_counts_on_the_devices() -> None:
     """Minutes of steps of one rank come at once, and then those of the other."""
-    kept = [
+    spooled = [
         {**host(range(60), 5.0, ranks), **device(range(60), 5.0, ranks)}
         for ranks in (range(1), range(1, 2))
     ]
     for together in (False, True):
-        job = sent(*kept, together=together)
+        job = sent(*spooled, together=together)
         assert job.totals.steps_on == {"device": 60, "host": 0}
 
 

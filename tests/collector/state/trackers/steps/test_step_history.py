@@ -40,9 +40,11 @@ def test_each_cell_counts_once(cells: list[tuple[int, int]], cuts: list[int]) ->
         for step in range(min(s for s, _ in cells), max(s for s, _ in cells) + 1)
     }
     window = ring.window(512, STAGE)
-    known = ~np.isnan(window.planes["duration"])
-    found = {(int(window.steps[i]), int(rank)) for i, rank in zip(*np.nonzero(known), strict=True)}
-    assert found == expected
+    finite = ~np.isnan(window.planes["duration"])
+    reported_cells = {
+        (int(window.steps[i]), int(rank)) for i, rank in zip(*np.nonzero(finite), strict=True)
+    }
+    assert reported_cells == expected
 
 
 def test_a_rank_that_is_late_by_more_than_the_window_counts_once() -> None:
@@ -124,8 +126,8 @@ def test_baseline_is_unknown_before_there_are_steps() -> None:
     step_history.add(step_history.make_room(step_rows([7], [0])), OFFSET)
     assert step_history.baseline() == pytest.approx(0.2)
     step_history.add(step_history.make_room(step_rows(range(8, 23), [0])), OFFSET)
-    late = step_rows(range(23, 80), [0], excess={(0, "forward"): 5.0})
-    step_history.add(step_history.make_room(late), OFFSET)
+    late_rows = step_rows(range(23, 80), [0], excess={(0, "forward"): 5.0})
+    step_history.add(step_history.make_room(late_rows), OFFSET)
     assert step_history.baseline() == pytest.approx(0.2), (
         "a run that slows down late keeps its baseline"
     )

@@ -30,7 +30,7 @@ def window() -> Window:
 
 def forward(steps: list[int]) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     expected = np.add.outer(1000.0 * np.array(steps), np.arange(RANKS)) / 1e9
-    missing = [at for at, step in enumerate(steps) if step % 5 == 0]
+    missing = [index for index, step in enumerate(steps) if step % 5 == 0]
     expected[missing, 2] = np.nan
     return expected.astype(np.float32)
 

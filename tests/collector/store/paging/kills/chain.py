@@ -54,7 +54,7 @@ class Chain:
         self._folder = folder
         (folder / "receivers.toml").write_text(receivers)
         (folder / "key").write_text("k")
-        self.collectors = [self._collector(f"collector-{at}") for at in range(count)]
+        self.collectors = [self._collector(f"collector-{number}") for number in range(count)]
 
     def _collector(self, name: str) -> Process:
         place = self._folder / name
@@ -64,11 +64,11 @@ class Chain:
 
     def start(self) -> None:
         """Start all that do not run, and wait until they answer."""
-        for each in self.collectors:
-            if not each.runs:
-                each.start()
-        for each in self.collectors:
-            each.wait_ready()
+        for collector in self.collectors:
+            if not collector.runs:
+                collector.start()
+        for collector in self.collectors:
+            collector.wait_ready()
 
     def breaks(self, job: str) -> None:
         """A rank of a job becomes slow: an incident that pages."""
@@ -77,17 +77,17 @@ class Chain:
 
     def ends(self, job: str) -> None:
         """The job finishes, and with it its incidents."""
-        rows = lifecycle_rows(LifecycleEvent.FINISH, range(4), at=12.1)
+        rows = lifecycle_rows(LifecycleEvent.FINISH, range(4), time_s=12.1)
         self.send(body([segment(99, {Kind.LIFECYCLE: rows}, job)]))
 
     def send(self, data: bytes) -> None:
         """As an agent does: until a collector takes it."""
-        until("a collector to take segments", lambda: self._taken(data))
+        until("a collector to take segments", lambda: self._is_accepted(data))
 
-    def _taken(self, data: bytes) -> bool:
-        for each in self.collectors:
+    def _is_accepted(self, data: bytes) -> bool:
+        for collector in self.collectors:
             try:
-                if each.send(data).status_code == 200:
+                if collector.send(data).status_code == 200:
                     return True
             except httpx.HTTPError:
                 continue
@@ -106,15 +106,15 @@ class Chain:
             engine.dispose()
 
     @contextmanager
-    def held(self, moment: tuple[str, str]) -> Iterator[Callable[[], bool]]:
+    def hold(self, moment: tuple[str, str]) -> Iterator[Callable[[], bool]]:
         """Collectors stop for as long at a moment; yields whether one stopped there."""
-        what, when = moment
+        operation, when = moment
         database = str(sa.make_url(self.url).database)
         engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         with engine.connect() as connection:
             connection.exec_driver_sql("SELECT pg_advisory_lock(1)")
-            connection.exec_driver_sql(_HOLD.format(what=what, when=when))
+            connection.exec_driver_sql(_HOLD.format(what=operation, when=when))
             try:
                 yield lambda: connection.exec_driver_sql(waiting).scalar_one() > 0
             finally:
@@ -124,39 +124,45 @@ class Chain:
 
     def close(self) -> None:
         """Kill all."""
-        for each in self.collectors:
-            each.end()
+        for collector in self.collectors:
+            collector.end()
 
 
 def actions(pager: Pager) -> dict[str, list[str]]:
     """What PagerDuty keeps of events by their keys: the same one again changes nothing."""
-    found: dict[str, list[str]] = {}
+    actions_by_key: dict[str, list[str]] = {}
     for event in list(pager.taken):
-        of = found.setdefault(event["dedup_key"].removeprefix("stepwatch/"), [])
-        if of[-1:] != [event["event_action"]]:
-            of.append(event["event_action"])
-    return found
+        incident_actions = actions_by_key.setdefault(
+            event["dedup_key"].removeprefix("stepwatch/"), []
+        )
+        if incident_actions[-1:] != [event["event_action"]]:
+            incident_actions.append(event["event_action"])
+    return actions_by_key
 
 
 def settled(
-    chain: Chain, found: Callable[[], dict[str, list[str]]], count: int, seconds: float = 3.0
+    chain: Chain, read_actions: Callable[[], dict[str, list[str]]], count: int, seconds: float = 3.0
 ) -> None:
     """Wait until `count` incidents were paged and resolved, and a little longer: each once."""
     once = ["trigger", "resolve"]
 
     def holds() -> bool:
-        known, sent = chain.incidents(), found()
-        return len(known) == count and all(sent.get(each, [])[-1:] == ["resolve"] for each in known)
+        incidents, sent = chain.incidents(), read_actions()
+        return len(incidents) == count and all(
+            sent.get(incident_id, [])[-1:] == ["resolve"] for incident_id in incidents
+        )
 
     until("a page and a resolve of each incident", holds, 120.0)
     time.sleep(seconds)  # what would come twice
-    known, sent = chain.incidents(), found()
-    assert len(known) == count and "open" not in known.values(), known
-    assert {each: sent[each] for each in known} == dict.fromkeys(known, once)
+    incidents, sent = chain.incidents(), read_actions()
+    assert len(incidents) == count and "open" not in incidents.values(), incidents
+    assert {incident_id: sent[incident_id] for incident_id in incidents} == dict.fromkeys(
+        incidents, once
+    )
 
 
 def reported(collector: Process) -> dict[str, Any]:
     """Lines of /metrics about notices."""
     text = httpx.get(f"{collector.url}/metrics", timeout=10.0).text
-    lines = [each for each in text.splitlines() if each.startswith("stepwatch_collector_notices")]
+    lines = [line for line in text.splitlines() if line.startswith("stepwatch_collector_notices")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}

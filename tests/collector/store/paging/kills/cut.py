@@ -79,7 +79,7 @@ class CutAfterCommit:
             _end(client)
 
 
-def _end(one: socket.socket) -> None:
+def _end(connection: socket.socket) -> None:
     with suppress(OSError):  # it is closed already
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

@@ -31,19 +31,21 @@ receivers:
 
 @pytest.fixture
 def pager() -> Iterator[Pager]:
-    with listening(Step(200)) as found:
-        yield found
+    with listening(Step(200)) as receiver:
+        yield receiver
 
 
 def by_incident(pager: Pager) -> dict[str, list[str]]:
     """What the pager keeps by the key of Alertmanager's groups, which are incidents here."""
-    found: dict[str, list[str]] = {}
+    actions_by_incident: dict[str, list[str]] = {}
     for sent in list(pager.taken):
         action = "trigger" if sent["status"] == "firing" else "resolve"
-        of = found.setdefault(sent["groupLabels"].get("incident", ""), [])
-        if of[-1:] != [action]:
-            of.append(action)
-    return found
+        incident_actions = actions_by_incident.setdefault(
+            sent["groupLabels"].get("incident", ""), []
+        )
+        if incident_actions[-1:] != [action]:
+            incident_actions.append(action)
+    return actions_by_incident
 
 
 def test_killed_between_page_and_resolve(
@@ -56,11 +58,15 @@ def test_killed_between_page_and_resolve(
     configuration = _ROUTE.format(url=pager.url)
 
     def paged(count: int) -> bool:
-        known = by_incident(pager)
-        return sum(known.get(each) is not None for each in chain.incidents()) == count
+        actions = by_incident(pager)
+        return (
+            sum(actions.get(incident_id) is not None for incident_id in chain.incidents()) == count
+        )
 
     def knows(real: Alertmanager) -> bool:
-        return {each["labels"]["incident"] for each in real.get("alerts")} >= set(chain.incidents())
+        return {alert["labels"]["incident"] for alert in real.get("alerts")} >= set(
+            chain.incidents()
+        )
 
     try:
         chain.start()
@@ -100,5 +106,5 @@ def post(real: Alertmanager, ends_in: timedelta) -> None:
     now = datetime.now(UTC)
     times = {"startsAt": now - timedelta(minutes=1), "endsAt": now + ends_in}
     alert: dict[str, Any] = {"labels": {"alertname": "TrainingHang", "incident": "x"}}
-    alert |= {key: at.isoformat() for key, at in times.items()}
+    alert |= {key: moment.isoformat() for key, moment in times.items()}
     httpx.post(f"{real.url}/api/v2/alerts", json=[alert], timeout=10.0).raise_for_status()

@@ -29,8 +29,8 @@ def pagerduty(folder: Path, pager: Pager) -> str:
 
 @pytest.fixture(scope="module")
 def pager() -> Iterator[Pager]:
-    with listening() as found:
-        yield found
+    with listening() as receiver:
+        yield receiver
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +38,17 @@ def chain(
     postgresql: PostgresqlServer, pager: Pager, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Chain]:
     folder = tmp_path_factory.mktemp("chain")
-    made = Chain(folder, postgresql, pager, pagerduty(folder, pager))
+    new_chain = Chain(folder, postgresql, pager, pagerduty(folder, pager))
     try:
-        made.start()
-        yield made
+        new_chain.start()
+        yield new_chain
     finally:
-        made.close()
+        new_chain.close()
 
 
 def test_killed_at_each_moment_of_a_page_and_of_its_resolve(chain: Chain, pager: Pager) -> None:
     """Between evaluation and page; while the pager reads; after it took the page."""
-    with chain.held(CLAIM) as is_held:
+    with chain.hold(CLAIM) as is_held:
         chain.breaks("unsent")
         until("a page that is about to be sent", is_held)
         chain.collectors[0].end()
@@ -57,18 +57,18 @@ def test_killed_at_each_moment_of_a_page_and_of_its_resolve(chain: Chain, pager:
     until("the page", lambda: len(actions(pager)) == 1)
 
     pager.script = [Step(seconds=30.0)]
-    before = len(pager.seen)
+    seen_count = len(pager.seen)
     chain.breaks("half-way")
-    until("a page that is being sent", lambda: len(pager.seen) > before)
+    until("a page that is being sent", lambda: len(pager.seen) > seen_count)
     chain.collectors[0].end()
     pager.script = []
     chain.start()
 
-    with chain.held(NOTING) as is_held:
+    with chain.hold(NOTING) as is_held:
         chain.breaks("taken")
         until("a page that was taken and is not noted", is_held)
         chain.collectors[0].end()
-    with chain.held(CLAIM) as is_held:
+    with chain.hold(CLAIM) as is_held:
         chain.start()
         chain.ends("unsent")
         until("a resolve that is about to be sent", is_held)

@@ -47,7 +47,7 @@ def test_killed_as_a_page_is_written_taken_and_committed(
         collector.place = collector.place.replace(f":{server.port}/", f":{cut.port}/")
         try:
             chain.start()
-            with chain.held(WRITING) as is_held:
+            with chain.hold(WRITING) as is_held:
                 chain.breaks("unwritten")
                 until("an evaluation that writes", is_held)
                 server.kill()
@@ -56,7 +56,7 @@ def test_killed_as_a_page_is_written_taken_and_committed(
                 server.start()
             until("the page", lambda: len(actions(pager)) == 1)
 
-            with chain.held(NOTING) as is_held:
+            with chain.hold(NOTING) as is_held:
                 chain.breaks("not-noted")
                 until("a page that was taken", is_held)
                 server.kill()
@@ -106,13 +106,13 @@ def test_metrics_answer_while_the_database_does_not(opened: Store) -> None:
     notifiers = notifying(opened.outbox, Receiver())
     notifiers.advance()
     assert notifiers.oldest_seconds == {"notify-url": 0.0}
-    sa.event.listen(opened.engine, "before_cursor_execute", _gone)
+    sa.event.listen(opened.engine, "before_cursor_execute", _refuse)
     try:
         notifiers.advance()
     finally:
-        sa.event.remove(opened.engine, "before_cursor_execute", _gone)
+        sa.event.remove(opened.engine, "before_cursor_execute", _refuse)
     assert notifiers.oldest_seconds == notifiers.counts == notifiers.given_up == {}
 
 
-def _gone(*_: object) -> None:
+def _refuse(*_: object) -> None:
     raise sa.exc.OperationalError("select", {}, OSError("nobody answers"))

@@ -43,8 +43,8 @@ def test_killed_at_random_moments(seed: int, tmp_path: Path) -> None:
             for number in range(JOBS):
                 happens(chain, chance, pager, f"job-{number}", ends=True)
             settled(chain, lambda: actions(pager), JOBS, seconds=6.0)
-            for each in chain.collectors:
-                assert "Traceback" not in each.log.read_text()
+            for collector in chain.collectors:
+                assert "Traceback" not in collector.log.read_text()
         finally:
             chain.close()
             server.remove()
