@@ -11,16 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.incidents.cost import FLOOR
-from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS, advance
+from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS
 from stepwatch.collector.incidents.model import (
     ENDED,
     MERGED,
     OPEN,
     RESOLVED,
-    Incident,
-    Moment,
     incident_from,
 )
 from stepwatch.collector.incidents.transitions import (
@@ -30,65 +28,7 @@ from stepwatch.collector.incidents.transitions import (
 )
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 
-BEGAN = 1_800_000_000.0
-
-
-def finding(
-    kind: FindingKind = FindingKind.STRAGGLER,
-    rank: int = 2,
-    step: int = 30,
-    ago: float = 4.0,
-    lost: float = 0.5,
-) -> Finding:
-    evidence = (Evidence("self time", math.inf, "seconds", "peers"),)
-    return build_finding(
-        kind=kind,
-        rank=rank,
-        phase="forward",
-        cause=Cause.SLOW_COMPUTE,
-        summary="rank 2 is slow",
-        began_step=step,
-        began_ago_seconds=ago,
-        ratio=math.inf,
-        lost_ratio=lost,
-        evidence=evidence,
-    )
-
-
-class Story:
-    """Incidents as a collector would hold them, from moment to moment."""
-
-    def __init__(self) -> None:
-        self.now = BEGAN
-        self.incidents: dict[str, Incident] = {}
-
-    def turn(
-        self,
-        *findings: Finding,
-        seconds: float = 1.0,
-        frozen: bool = False,
-        ended: bool = False,
-        attempt: int = 0,
-    ) -> list[Incident]:
-        """Let `seconds` pass, evaluate, and check what must hold at every moment."""
-        self.now += seconds
-        moment = Moment(
-            "job", attempt, self.now, self.now - 0.5, {2: "node-1"}, 4, frozen, ended
-        )  # fmt: skip
-        changed = advance(self.incidents.values(), findings, moment)
-        for incident in changed:
-            previous = self.incidents.get(incident.id)
-            if previous is not None:
-                assert incident.device_seconds_lost >= previous.device_seconds_lost
-                assert incident.opened_at == previous.opened_at
-                assert incident.last_seen_at >= previous.last_seen_at
-        self.incidents.update((incident.id, incident) for incident in changed)
-        open_keys = [item.key for item in self.incidents.values() if item.state == OPEN]
-        assert len(open_keys) == len(set(open_keys)), "one open incident per key"
-        return changed
-
-    def states(self) -> list[str]:
-        return [item.state for item in self.incidents.values()]
+from .story import BEGAN, Story, finding, slower
 
 
 class Turn(NamedTuple):
@@ -255,98 +195,6 @@ def test_the_timeline_is_bounded() -> None:
     assert incident.timeline[0]["event"] == "began"
 
 
-def slower(step: int = 32) -> Finding:
-    return finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, step=step)
-
-
-def test_a_symptom_stands_in_the_incident_of_its_cause_and_opens_none() -> None:
-    story = Story()
-    (cause,) = story.turn(slower(), finding())
-    (symptom,) = cause.symptoms
-    assert cause.kind == "straggler" and symptom["kind"] == "throughput-regression"
-    assert (symptom["since_step"], symptom["seen_at"]) == (32, story.now)
-    (later,) = story.turn(finding(), slower())
-    assert later.symptoms[0]["first_seen_at"] == symptom["first_seen_at"] < story.now
-    assert later.symptoms[0]["seen_at"] == story.now
-
-
-def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> None:
-    story = Story()
-    (symptom,) = story.turn(slower())
-    cause, merged = story.turn(slower(), finding())
-    assert (merged.id, merged.state, merged.merged_into) == (symptom.id, MERGED, cause.id)
-    assert merged.timeline[-1]["event"] == "merged" and merged.resolved_at == story.now
-    assert cause.state == OPEN and cause.symptoms[0]["key"] == symptom.key
-    story.turn(slower(), finding())
-    assert story.states() == [MERGED, OPEN]
-
-
-def test_a_symptom_is_merged_into_the_cause_that_the_end_of_its_attempt_shows() -> None:
-    story = Story()
-    hang = finding(FindingKind.HANG, step=115, ago=40.0)
-    (symptom,) = story.turn(hang)
-    failed = finding(FindingKind.RANK_FAILED, step=115, ago=2.0)
-    cause, merged = story.turn(failed, ended=True)
-    assert (merged.id, merged.state, merged.merged_into) == (symptom.id, MERGED, cause.id)
-    assert (cause.kind, cause.state) == ("rank-failed", OPEN)
-
-
-def test_what_ends_with_its_attempt_explains_nothing_of_the_end() -> None:
-    story = Story()
-    (grown,) = story.turn(finding(FindingKind.MEMORY_GROWTH))
-    failed, ended = story.turn(finding(FindingKind.RANK_FAILED), ended=True)
-    assert (failed.kind, failed.state) == ("rank-failed", OPEN)
-    assert (ended.id, ended.state) == (grown.id, ENDED)
-
-
-def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
-    story = Story()
-    story.turn(slower())
-    story.turn(slower(), finding())
-    for _ in range(int(RESOLVE_AFTER_SECONDS) - 1):
-        story.turn(slower())
-        assert story.states() == [MERGED, OPEN], "a detector that pauses changes nothing"
-    story.turn(slower())
-    assert story.states() == [OPEN, RESOLVED]
-    assert [item.merged_into for item in story.incidents.values()] == ["", ""]
-
-
-def test_a_lost_node_is_one_incident_as_long_as_it_sends_nothing() -> None:
-    story = Story()
-    lost = finding(FindingKind.HANG, NO_RANK)._replace(cause=Cause.NODE_LOST, node="node-1")
-    silent = finding(FindingKind.TELEMETRY_LOST, NO_RANK)._replace(
-        cause=Cause.NODE_STALE, node="node-1"
-    )
-    story.turn(lost)
-    story.turn(lost, silent)
-    for _ in range(10):  # the launcher ended the ranks that waited; a new node is not here yet
-        story.turn(silent, seconds=60)
-        assert story.states() == [OPEN]
-    elsewhere = silent._replace(node="node-3")
-    assert [item.kind for item in story.turn(elsewhere) if item.state == OPEN] == ["telemetry-lost"]
-    story.turn()
-    assert story.states() == [RESOLVED, RESOLVED]
-
-
-def test_what_a_cause_costs_is_known_from_its_symptoms_where_it_cannot_say() -> None:
-    story = Story()
-    skew = finding(FindingKind.DATA_SKEW, lost=math.nan)
-    (cause,) = story.turn(skew, finding(lost=0.25))
-    assert cause.kind == "data-skew" and cause.throughput_lost_ratio == 0.25
-
-
-def test_symptoms_are_bounded_and_the_newest_stay() -> None:
-    story = Story()
-    many = [
-        finding(FindingKind.SLOW_COLLECTIVE, NO_RANK)._replace(subject=f"group-{number}")
-        for number in range(MAX_SYMPTOMS + 5)
-    ]
-    story.turn(finding(), *many[:5])
-    (cause,) = story.turn(finding(), *many[5:])
-    assert len(cause.symptoms) == MAX_SYMPTOMS
-    assert {item["seen_at"] for item in cause.symptoms} == {story.now}
-
-
 def test_documents_of_other_versions_are_read() -> None:
     (opened,) = Story().turn(finding())
     document = opened.document()
@@ -397,21 +245,3 @@ def test_an_open_incident_stays_while_it_costs_half_of_that() -> None:
     for _ in range(30):
         story.turn(slower()._replace(lost_ratio=0.02))
     assert story.states() == [RESOLVED]
-
-
-def test_a_cheap_cause_of_an_expensive_symptom_opens() -> None:
-    story = Story()
-    story.turn(finding(lost=0.02), finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, lost=0.3))
-    assert [item.kind for item in story.incidents.values()] == ["straggler"]
-
-
-def test_an_open_incident_whose_cheap_cause_is_found_goes_on_as_that_cause() -> None:
-    story = Story()
-    regression = finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, lost=0.06)
-    story.turn(regression)
-    for _ in range(30):
-        story.turn(regression._replace(lost_ratio=0.04), finding(lost=0.04))
-    assert [(item.kind, item.state) for item in story.incidents.values()] == [
-        ("throughput-regression", MERGED),
-        ("straggler", OPEN),
-    ]
