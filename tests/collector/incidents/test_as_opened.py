@@ -6,7 +6,7 @@ from stepwatch.collector.detect.finding import LOST_SHARE, Confidence
 from stepwatch.collector.incidents.model import RESOLVED
 from stepwatch.signals.names import Cause
 
-from .test_lifecycle import Story, finding
+from .story import Story, finding
 
 
 def test_what_was_true_at_the_opening_stays_and_the_present_stands_beside_it() -> None:
