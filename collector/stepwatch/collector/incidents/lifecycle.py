@@ -40,10 +40,10 @@ REOPEN_WITHIN_SECONDS = 300.0
 
 
 def advance(
-    incidents_so_far: Iterable[Incident], findings: Iterable[Finding], moment: Moment
+    previous: Iterable[Incident], findings: Iterable[Finding], moment: Moment
 ) -> list[Incident]:
     """Return the incidents that are new or changed."""
-    incidents = _Incidents(incidents_so_far, moment)
+    incidents = _Incidents(previous, moment)
     usable = [finding for finding in findings if not _is_held(finding, moment)]
     once = {identity(finding): finding for finding in reversed(usable)}
     current = [incidents.since_opening(finding) for finding in once.values()]

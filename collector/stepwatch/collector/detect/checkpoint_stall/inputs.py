@@ -53,9 +53,9 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         failed=int(save.failed.sum()),
         reason=save.reason[0] if save.reason else "",
         saves=tuple(
-            np.where(np.isnan(newer.own), newer.stall, newer.own)
-            for newer in attempt.checkpoints_in_flight.newest.values()
-            if not np.isnan(newer.stall).any()
+            np.where(np.isnan(checkpoint.own), checkpoint.stall, checkpoint.own)
+            for checkpoint in attempt.checkpoints_in_flight.newest.values()
+            if not np.isnan(checkpoint.stall).any()
         ),
     )
 

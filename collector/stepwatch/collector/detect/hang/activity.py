@@ -63,7 +63,7 @@ def quiet_seconds(item: RankSituation, limits: Thresholds) -> float:
 
 
 def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
-    """Return whether a busy device blocks the rank, rather than work that its host enqueues.
+    """Return whether a busy device blocks the rank, and does not merely run its host's own work.
 
     A rank may evaluate on its device outside any phase. Then the host runs and the device is in a
     kernel that came after the last step boundary, so both are in the same place.

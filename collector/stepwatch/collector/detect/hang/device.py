@@ -24,8 +24,8 @@ BUSY = (DeviceState.WORKING, DeviceState.IN_COLLECTIVE)
 def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     """Return the seconds since each rank made progress (world,), NaN where unknown.
 
-    A busy device makes progress, whatever its host does. An idle device made progress when it
-    became idle, or its host has since.
+    For a busy device its own line counts, whatever its host does. For an idle device the newer
+    event counts: the device became idle, or its host made progress.
     """
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
     if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # no device is followed

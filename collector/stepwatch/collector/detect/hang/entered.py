@@ -27,7 +27,7 @@ def entered_step(
 
     `calls` are rows from earlier steps, for each rank and step in the order in which operations
     first occurred. `groups` maps the low 16 bits of a group's number to its members as text. The
-    order must be the same in at least `least_steps` steps.
+    order must be the same in all these steps, and there must be at least `least_steps` of them.
 
     Worked example: each step calls all_gather, then reduce_scatter in group 0-3. A rank in
     reduce_scatter shows that ranks 0 to 3 have entered the step; a rank in all_gather does not.

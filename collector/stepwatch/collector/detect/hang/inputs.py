@@ -108,12 +108,12 @@ def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
         if (view := attempt.states.get(rank)) is not None and diagnosis.at_ns >= _moved_ns(view.row)
     }
-    names = attempt.collective_records.groups
+    groups_by_number = attempt.collective_records.groups
     # A collective line holds 16 bits of a group's number: groups with equal bits are not named.
-    low = Counter(number & 0xFFFF for number in names)
+    low = Counter(number & 0xFFFF for number in groups_by_number)
     groups = {
         number & 0xFFFF: text
-        for number, text in group_texts(names).items()
+        for number, text in group_texts(groups_by_number).items()
         if low[number & 0xFFFF] == 1
     }
     return RankDiagnostics(fresh, groups)

@@ -115,11 +115,12 @@ def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Findi
     if late_counts.max() > limits.most_often * loss.steps:
         return None
     phase = WORK[int(np.argmax(phases))]
-    symptom = "loaders stall" if by_loaders else "ranks pause"
+    description = "loaders stall" if by_loaders else "ranks pause"
     summary = (
-        f"{symptom} in turns since step {loss.first}: in {loss.times} of {loss.steps} steps one of "
-        f"{ranks_text(hit.tolist())} works {in_words(loss.seconds)} longer than its peers, most of "
-        f"it in {phase}; {_lost_words(loss)}, and no rank explains it alone"
+        f"{description} in turns since step {loss.first}: in {loss.times} of {loss.steps} "
+        f"steps one of {ranks_text(hit.tolist())} works {in_words(loss.seconds)} "
+        f"longer than its peers, most of it in {phase}; {_lost_words(loss)}, and no rank explains "
+        "it alone"
     )
     return build_finding(
         kind=FindingKind.DATA_STALL if by_loaders else FindingKind.THROUGHPUT_REGRESSION,

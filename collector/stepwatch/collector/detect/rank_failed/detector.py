@@ -204,15 +204,15 @@ def finding_on_node(
     named = lost or list(silent)
     nodes = ", ".join(silent_node.node or "unknown" for silent_node in named[:_NODES_NAMED])
     numbers = [rank for silent_node in named for rank in silent_node.ranks]
-    ranks, one_rank = ranks_text(numbers), one_of_text(numbers)
+    ranks, candidates_text = ranks_text(numbers), one_of_text(numbers)
     peers = ranks_text([end.rank for end in failed])
     happened = "lost the connection"
     if lost:
         failure = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
     elif not any(silent_node.node for silent_node in named):
-        failure = f"{one_rank}, of which nothing was ever received, ended first"
+        failure = f"{candidates_text}, of which nothing was ever received, ended first"
     else:
-        failure = f"{one_rank} on node {nodes}, which is not observed, ended first"
+        failure = f"{candidates_text} on node {nodes}, which is not observed, ended first"
     if first.exit_code == TERMINATED:
         failure, happened = f"{failure}, or somebody stopped the job", "were ended by SIGTERM"
     summary = f"{failure}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"

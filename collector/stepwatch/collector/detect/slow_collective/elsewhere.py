@@ -77,14 +77,14 @@ def detect_elsewhere(course: Course, reference: Elsewhere, limits: Thresholds) -
     in_turns = max(0.0, more) * (1.0 + math.log(len(work)))
     if grown.excess < max(in_turns, float(work.max() - np.median(work))):
         return []
-    symptom = (
+    description = (
         f"collectives take longer than in {reference.where}: who waits least waits "
         f"{in_words(grown.now)} a step, there {in_words(usual)}"
     )
     name = "least wait in collectives per step"
     return [
         _finding(
-            course, grown, symptom, Evidence(name, grown.now, "seconds", _in(reference, usual))
+            course, grown, description, Evidence(name, grown.now, "seconds", _in(reference, usual))
         )
     ]
 
@@ -111,13 +111,13 @@ def detect_stages_elsewhere(
     )
     if grown is None:
         return None
-    symptom = (
+    description = (
         f"transfers between pipeline stages take longer than in {reference.where}: ranks wait "
         f"{in_words(grown.now)} a step for their neighbours, there {in_words(usual)}"
     )
     name = "wait for pipeline neighbours per step"
     return _finding(
-        course, grown, symptom, Evidence(name, grown.now, "seconds", _in(reference, usual))
+        course, grown, description, Evidence(name, grown.now, "seconds", _in(reference, usual))
     )
 
 
@@ -157,15 +157,15 @@ def _in(reference: Elsewhere, usual: float) -> str:
     return f"in {reference.where} {in_words(usual)}"
 
 
-def _finding(course: Course, grown: Grown, symptom: str, evidence: Evidence) -> Finding:
+def _finding(course: Course, grown: Grown, description: str, evidence: Evidence) -> Finding:
     step = int(course.first_step[0])
     return build_finding(
         kind=FindingKind.SLOW_COLLECTIVE,
         phase="",
         cause=Cause.SLOW_TRANSFER,
-        summary=f"{symptom} ({times(grown.ratio)}), since step {step} or longer, and ranks work "
-        f"about as long; the job lost {grown.lost:.0%} of its throughput; nothing shows whether "
-        "the network is slower or the job was changed",
+        summary=f"{description} ({times(grown.ratio)}), since step {step} or longer, and ranks "
+        f"work about as long; the job lost {grown.lost:.0%} of its throughput; nothing shows "
+        "whether the network is slower or the job was changed",
         began_step=step,
         began_ago_seconds=float(course.seconds.sum()),
         severity=grown.excess,

@@ -29,12 +29,10 @@ def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -
     single_stages = _alone_in(stage)
     if not single_stages:
         return []
-    grown_stages_alone = [
-        grown for grown in grown_stages(course, stage) if grown.stage in single_stages
-    ]
+    lone_stages = [grown for grown in grown_stages(course, stage) if grown.stage in single_stages]
     return [
         _costly(grown, int(np.flatnonzero(stage == grown.stage)[0]))
-        for grown in grown_stages_alone
+        for grown in lone_stages
         if grown.lost >= limits.least_lost_ratio
     ]
 
@@ -66,9 +64,9 @@ def alone_and_rarely_slow(
         return []
     single_stages = _alone_in(stage)
     return [
-        _rarely(stage_record, int(np.flatnonzero(stage == stage_record.stage)[0]))
-        for stage_record in rare
-        if stage_record.stage in single_stages and stage_record.lost >= limits.least_lost_ratio
+        _rarely(rare_stage, int(np.flatnonzero(stage == rare_stage.stage)[0]))
+        for rare_stage in rare
+        if rare_stage.stage in single_stages and rare_stage.lost >= limits.least_lost_ratio
     ]
 
 

@@ -90,7 +90,7 @@ def costly_ranks(
     loads[: len(stage)] = log_alone(course, evidence.long, stage, limits)
     odds, named = np.maximum(np.maximum(capital, rarity), loads), np.flatnonzero(sure | (loads > 0))
     named = named[np.argsort(-odds[named], kind="stable")][: limits.most_costly]
-    costly_found, excess = [], _Excess(course, stage, evidence.members)
+    costly_units, excess = [], _Excess(course, stage, evidence.members)
     for rank in named.tolist():
         members = np.flatnonzero(units == units[rank])
         net = beyond_peers(course, rank, members[members != rank], named)
@@ -101,8 +101,8 @@ def costly_ranks(
             costly = _of_node(course, costly, excess, rank - len(stage))
         if costly is not None:
             counts = evidence.counts.words
-            costly_found.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
-    return sorted(costly_found, key=lambda rank: -rank.lost.share)
+            costly_units.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
+    return sorted(costly_units, key=lambda rank: -rank.lost.share)
 
 
 _MOST_HIDDEN = 3
