@@ -22,8 +22,8 @@ class RankSituation(NamedTuple):
 
     `work` is the process's activity in the newest seconds since the rank moved, None if unknown.
     `worked_age` is the time since the rank was last seen at work, and `carried_age` the time since
-    its bytes last moved after the rank moved. `cpu_ratio` is the CPU time used or ready to be used, per
-    second, NaN if unknown. `silent_seconds` above 0 is the time since a rank that was already
+    its bytes last moved after the rank moved. `cpu_ratio` is the CPU time used or ready to be used,
+    per second, NaN if unknown. `silent_seconds` above 0 is the time since a rank that was already
     stalled was last seen.
     """
 
