@@ -127,7 +127,7 @@ class SloStatus(NamedTuple):
 
     @property
     def name(self) -> str:
-        """SLO name."""
+        """The SLO's name."""
         return self.slo.name
 
 

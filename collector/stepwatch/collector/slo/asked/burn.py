@@ -1,7 +1,7 @@
 """Burn rates: the speed of budget loss that needs an operator, and which rates are reachable. Pure.
 
-A burn rate of 1 spends the budget exactly within the SLO's window. With only bad time the rate is 1
-/ (1 - target), the maximum: an alert above it never fires, however bad the time is.
+A burn rate of 1 spends the budget exactly within the SLO's window. With only bad time it reaches
+its maximum, 1 / (1 - target): an alert above it never fires, however bad the time is.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from stepwatch.collector.state.job import LiveJob, RunKey
 class Reading(NamedTuple):
     """An SLI's value; NaN with the reason in `unknown`.
 
-    `events` counts events, steps or devices, NaN if undefined. `low` and `high` are its
-    90 % interval, NaN without one. `detail` adds a note.
+    `events` counts events, steps or devices, NaN if undefined. `low` and `high` are its 90 %
+    interval, NaN without one. `detail` adds a note.
     """
 
     value: float

@@ -21,7 +21,7 @@ BATCH_BYTES = 4096
 class Received(NamedTuple):
     """When the collector received a segment: Unix seconds, and seconds on its monotonic clock.
 
-    Staleness uses the monotonic clock, so a wall-clock step never looks like it.
+    Staleness uses the monotonic clock, so a wall-clock step never counts as stale.
     """
 
     wall_s: float
