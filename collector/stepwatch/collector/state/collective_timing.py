@@ -182,7 +182,7 @@ def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mas
 
 
 def _part(timing: Waits, low: int, high: int) -> Waits:
-    """Return rows `low` to `high` as separate timing."""
+    """Return the timing of rows `low` to `high` alone."""
     cells = slice(int(timing.cell[low]), int(timing.cell[high - 1]) + 1)
     return Waits(
         rows=timing.rows[low:high],

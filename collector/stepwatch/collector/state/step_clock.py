@@ -98,13 +98,13 @@ def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
 
 
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
-    """Return the medians of the attempt's first steps by rank; empty if they say nothing."""
+    """Return the medians of the attempt's first steps by rank; empty if they are no baseline."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return Baseline() if silent else _steps_on(attempt, clock).baseline
 
 
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
-    """Return the sums over ranks of the attempt's first steps; empty if they say nothing."""
+    """Return the sums over ranks of the attempt's first steps; empty if they are no baseline."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return EarlyBaseline() if silent else _steps_on(attempt, clock).early_baseline
 

@@ -32,7 +32,7 @@ _DATA = WORK.index("data")
 _SHARED = 0.5
 """Share of the latest rank's data wait above which the median rank's wait means that all wait.
 
-Then all loaders restart.
+All loaders restart in that case.
 """
 
 

@@ -1,8 +1,8 @@
 """Whether counted work (tokens) explains the differences in time, and comparison per work unit.
 
-Within a step, a rank with twice the tokens takes `2 ** exponent` times as long: 1 if the whole step
-computes on tokens, 0 if counts explain nothing. Equal counts, or counts unrelated to the times,
-result in the exponent 0.
+Within a step, a rank with twice the tokens takes `2 ** exponent` times as long. The exponent is 1
+if the whole step computes on tokens, and 0 if counts explain nothing: equal counts, or counts
+unrelated to the times.
 """
 
 from __future__ import annotations

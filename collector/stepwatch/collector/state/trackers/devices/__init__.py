@@ -1,1 +1,1 @@
-"""What devices time, and how busy they are."""
+"""Step times on devices, and device utilisation."""
