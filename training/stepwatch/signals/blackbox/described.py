@@ -1,17 +1,17 @@
-"""A ring's layout block: each kind's position in a slot, by field name and type.
+"""The layout block of a ring: how each kind lies in a slot, by field name and type.
 
     magic            8 bytes   b"SWLAYOUT"
     version          u16       1; a later one may only add
-    kinds            u16       number of described kinds
-    offset, size     u32 each  position of the descriptions in the file
+    kinds            u16       how many are described
+    offset, size     u32 each  where the descriptions lie in the file
     crc              u32       CRC-32 of the fields before it, with the descriptions
 
     per kind         u16 kind, u16 bytes of its description
     descriptions                one after the other, as `layouts` writes them
 
 The block begins at a fixed place in the header. Every slot starts with its number (u64) and its
-kind (u16) and ends with its CRC, whatever is between. Agents from before this block find the slots
-as they expect them, for as long as `IDENTITY_VERSION` is theirs.
+kind (u16) and ends with its CRC, whatever lies between. Agents from before this block find the
+slots as they expect them, for as long as `IDENTITY_VERSION` is theirs.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ _MAX_BYTES = 1 << 16
 _CONTENT_SIZE = SLOT_SIZE - 4
 
 Read = Callable[[int, int], bytes]
-"""Reads bytes from the ring: (offset, size)."""
+"""Reads bytes of the ring: (offset, size)."""
 
 
 class LayoutCondition(StrEnum):
-    """The state of a ring's slot layout."""
+    """What is known of the layout of a ring's slots."""
 
     DESCRIBED = "described"
     """The ring describes its slots."""
     ABSENT = "absent"
     """It has no layout block: its writer is older than the block."""
     DAMAGED = "damaged"
-    """Its layout block cannot be read; its slots are read like the oldest writers' slots."""
+    """Its layout block cannot be read; its slots are read as those of the oldest writers."""
 
 
 class RingLayout(NamedTuple):
-    """How to read a ring's slots: a converter for each kind that the reader supports."""
+    """How to read the slots of a ring: a converter for each kind that the reader knows."""
 
     condition: LayoutCondition
     converters: Mapping[int, Converter]
 
 
 def pack_layout() -> bytes:
-    """Return the layout block for the rings that this version writes.
+    """Layout block of the rings that this version writes.
 
     Raises:
         ValueError: it does not fit into the header.
@@ -79,7 +79,7 @@ def pack_layout() -> bytes:
 
 
 def read_layout(read: Read) -> RingLayout:
-    """Read the layout block; without a whole one, return the layout of rings from before it."""
+    """Read the layout block; without a whole one, the layout of rings from before it."""
     block = read(LAYOUT_AT, _BLOCK.size + _CRC_SIZE)
     if not any(block):
         return RingLayout(LayoutCondition.ABSENT, _oldest())
@@ -111,13 +111,13 @@ def _described(block: bytes, read: Read) -> dict[int, bytes]:
 
 
 def _slot_text(slot: np.dtype[np.void]) -> bytes:
-    """Return a slot's description without its padding."""
+    """Description of a slot up to what fills it."""
     fields = [(name, slot[name].str) for name in slot.names or () if name != "rest"]
     return layouts.describe(np.dtype(fields)).encode()
 
 
 def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return the same fields as a dtype with a slot's length."""
+    """The same fields, as long as a slot."""
     if packed.itemsize > _CONTENT_SIZE:
         raise LayoutError(f"{packed.itemsize} bytes of a slot that holds {_CONTENT_SIZE}")
     names = list(packed.names or ())
@@ -129,7 +129,7 @@ def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
 
 @lru_cache(maxsize=64)
 def _converter(kind: int, text: bytes) -> Converter | None:
-    """Return one converter for all rings with this description; None for an unknown kind.
+    """The same for all rings that describe a kind alike; None for a kind that is not known here.
 
     Raises:
         LayoutError: it is no layout of a slot.
@@ -140,7 +140,7 @@ def _converter(kind: int, text: bytes) -> Converter | None:
 
 @cache
 def _oldest() -> dict[int, Converter]:
-    """Return the slots' layout from before rings described themselves."""
+    """Slots as writers laid them out before rings described themselves."""
     common = {name for name, _ in COMMON}
     slots = {}
     for kind, text in released.FORMAT_2.items():
