@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from stepwatch.hooks import Watch
 from stepwatch.hooks.run_facts import flatten as flattening
 from stepwatch.hooks.run_facts.describing import MOST_RECORDS
+from stepwatch.hooks.run_facts.finders import FINDERS, commit_of, environment
 from stepwatch.hooks.run_facts.flatten import MOST_FACTS, UNREADABLE, flatten
-from stepwatch.hooks.run_facts.found import FINDERS, commit_of, environment
 from stepwatch.signals.records import Fact, Kind, LifecycleEvent, piece_texts, read_fact
 from stepwatch.signals.secrets import WITHHELD
 from tests.hooks.conftest import rows_in

@@ -18,7 +18,7 @@ from stepwatch.hooks.recorder.recorder import Recorder
 
 from .evaluation import Evaluation
 from .imports import Imports
-from .known import KNOWN, Interrupts
+from .interruptions import INTERRUPTIONS, Interrupts
 from .replacements import Function, Replacements
 from .saves import RecognisedSave, Saves
 from .trained import Trained
@@ -44,7 +44,7 @@ class Pauses:
     def start(self) -> None:
         """Recognise pauses from now on; a second call changes nothing."""
         if self._imports is None and self._recorder.timeline is not None:
-            names = {entry.module for entry in KNOWN} | {_MODELS}
+            names = {entry.module for entry in INTERRUPTIONS} | {_MODELS}
             self._imports = Imports(names, self._imported)
             self._imports.start()
 
@@ -84,7 +84,7 @@ class Pauses:
     def _imported(self, module: ModuleType) -> None:
         if module.__name__ == _MODELS:
             self._replaced.put(module.Module, "train", self._switched)
-        for entry in KNOWN:
+        for entry in INTERRUPTIONS:
             if entry.module == module.__name__:
                 owner = getattr(module, entry.owner, None) if entry.owner else module
                 if owner is not None:

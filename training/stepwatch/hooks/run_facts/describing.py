@@ -45,7 +45,7 @@ class Describing:
         """Write facts found and described: the rank is known, and its libraries are loaded."""
         self._is_known = True
         if self._is_first() and self._recorder.timeline is not None:
-            from .found import FINDERS  # not loaded on other ranks
+            from .finders import FINDERS  # not loaded on other ranks
 
             facts = [
                 fact

@@ -118,7 +118,7 @@ def follow_end() -> None:
 def report_no_step(began_ns: int) -> None:
     """Look for steps in this run and print a line if there are none."""
     try:
-        from stepwatch.hooks.auto.found_steps import report
+        from stepwatch.hooks.auto.step_report import report
     except ImportError:  # the import of torch printed a line about it, if torch was imported
         return
     report(began_ns)

@@ -21,7 +21,7 @@ class Interrupts(Enum):
     EVALUATION = auto()
 
 
-class Known(NamedTuple):
+class Interruption(NamedTuple):
     """A function: the module that defines it, the class if it is a method, and its name."""
 
     interrupts: Interrupts
@@ -30,17 +30,17 @@ class Known(NamedTuple):
     name: str
 
 
-def _entries(interrupts: Interrupts, module: str, *names: str) -> tuple[Known, ...]:
+def _entries(interrupts: Interrupts, module: str, *names: str) -> tuple[Interruption, ...]:
     """Return one entry for each name; a method's name has its class before a dot."""
     split = (name.rpartition(".") for name in names)
-    return tuple(Known(interrupts, module, owner, name) for owner, _, name in split)
+    return tuple(Interruption(interrupts, module, owner, name) for owner, _, name in split)
 
 
 _SAVE, _BESIDE, _LOAD = Interrupts.SAVE, Interrupts.SAVE_BESIDE, Interrupts.LOAD
 _EVALUATION = Interrupts.EVALUATION
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
-KNOWN: tuple[Known, ...] = (
+INTERRUPTIONS: tuple[Interruption, ...] = (
     *_entries(_SAVE, "torch", "save"),
     *_entries(_SAVE, "torch.serialization", "save"),
     *_entries(_SAVE, "torch.distributed.checkpoint", "save"),
