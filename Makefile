@@ -29,7 +29,7 @@ TIMED := adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_d
 # The work of these ranks is a sleep. Each takes a tenth of a machine, so that they judge right beside each other.
 ASLEEP := e2e/test_node_faults.py e2e/test_slow_memory.py verdicts/test_site.py
 # Files that take minutes come first, so that no core is idle at the end.
-FIRST := $(addprefix tests/,distributed mixed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
+FIRST := $(addprefix tests/,distributed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 # Every rank is an interpreter: all but the first of a module read its bytecode.
 unexport PYTHONDONTWRITEBYTECODE

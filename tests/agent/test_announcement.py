@@ -31,7 +31,7 @@ def test_an_agent_without_a_collector_says_so(make_agent: Callable[..., Agent]) 
 def test_an_idle_agent_says_that_its_collector_answers_and_withdraws_at_its_end(
     tmp_path: Path, make_agent: Callable[..., Agent]
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     with at(collector) as url:
         agent = make_agent(url)
         running = threading.Thread(target=agent.run)

@@ -25,15 +25,13 @@ class Reporter:
         self.spool = Spool(folder, "gpu-07")
         self.report = NodeReport(self.spool)
 
-    def at(
-        self, seconds: float, facts: int = 0, away: bool = False, is_read: bool | None = True
-    ) -> int:
+    def at(self, seconds: float, facts: int = 0, away: bool = False) -> int:
         """Update with so many facts; returns how many segments are spooled then."""
         moment = ClockPair(round(seconds * NANOSECONDS), round(1e9 * NANOSECONDS))
         rows: Rows = np.zeros(facts, dtype=DTYPES[Kind.NODE_FACT])
         rows["code"] = np.arange(facts) + round(seconds)
         own = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-        self.report.update(rows, own, moment, collector_away=away, is_read=is_read)
+        self.report.update(rows, own, moment, collector_away=away)
         return len(self.spool)
 
     def newest(self) -> Segment:
@@ -63,19 +61,6 @@ def test_while_nobody_answers_only_facts_are_spooled(reporter: Reporter) -> None
     assert reporter.at(1000.0, away=True) == 0
     assert reporter.at(1001.0, facts=1, away=True) == 1
     assert reporter.at(1001.0 + NODE_REPORT_SECONDS) == 2
-
-
-def test_a_collector_that_reads_no_nodes_is_sent_none_and_a_newer_one_what_waited(
-    reporter: Reporter,
-) -> None:
-    assert reporter.at(0.0, facts=1, is_read=False) == 0
-    assert reporter.at(1000.0, is_read=False) == 0
-    assert reporter.at(1001.0) == 1
-    assert reporter.newest().tables[Kind.NODE_FACT]["code"].tolist() == [0]
-
-
-def test_facts_do_not_wait_for_the_first_answer(reporter: Reporter) -> None:
-    assert reporter.at(0.0, facts=1, away=True, is_read=None) == 1
 
 
 def test_what_a_full_disk_refuses_goes_into_the_next_report(

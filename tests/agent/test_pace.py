@@ -90,7 +90,7 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
 def test_what_is_no_time_asks_for_nothing(
     tmp_path: Path, rank: Rank, make_agent: MakeAgent, value: str
 ) -> None:
-    taken = b'{"verdicts": [{"verdict": "accepted"}], "formats": [2, 3]}'
+    taken = b'{"verdicts": [{"verdict": "accepted"}], "formats": [1]}'
     moods: Moods = [(200, {FLUSH_HEADER: value}, taken)]
     with collector(tmp_path / "store.db", moods=moods) as url:
         agent = make_agent(url)

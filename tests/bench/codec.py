@@ -1,4 +1,4 @@
-"""Segment format 3 against format 2, in one run: bytes, and processor time to encode and decode."""
+"""Segments on the wire: bytes, and processor time to encode and decode."""
 
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ def measure() -> Iterator[Result]:
     """A node's segment of one step, and of ten."""
     for steps in (1, 10):
         segment = node_segment(steps)
-        old, new = wire.encode(segment, format=2), wire.encode(segment, format=3)
-        encode = _ratio(partial(wire.encode, segment, 2), partial(wire.encode, segment, 3))
-        decode = _ratio(partial(wire.decode, old), partial(wire.decode, new))
-        per_row = len(new) / (RANKS * steps)
+        data = wire.encode(segment)
         what = f"segment of {steps} step{'s' * (steps > 1)}, {RANKS} ranks, {len(OPS)} collectives"
-        budget = ("0.8 x", "15 x", "10 x") if steps == 1 else ("none",) * 3
-        yield Result(f"{what}: bytes", f"{len(new) / len(old):.2f} x", budget[0],
-                     f"format 2; {per_row:.0f} B a rank and step")  # fmt: skip
-        yield Result("  decode", f"{decode[0]:.1f} x faster", budget[1], f"now {decode[1]:.0f} us")
-        yield Result("  encode", f"{encode[0]:.1f} x faster", budget[2], f"now {encode[1]:.0f} us")
+        per_row = f"{len(data) / (RANKS * steps):.0f} B"
+        yield Result(what, per_row, "none", "for a rank and a step")
+        yield Result("  decode", f"{_microseconds(partial(wire.decode, data)):.0f} µs", "none", "")
+        encode = _microseconds(partial(wire.encode, segment))
+        yield Result("  encode", f"{encode:.0f} µs", "none", "")
 
 
 def node_segment(steps: int) -> Segment:
@@ -105,16 +102,15 @@ def _rows(kind: Kind, count: int, /, **values: object) -> wire.Rows:
     return made
 
 
-def _ratio(old: Callable[[], object], new: Callable[[], object]) -> tuple[float, float]:
-    """How many times faster `new` is, and its microseconds; both take turns, the best round counts.
+def _microseconds(call: Callable[[], object]) -> float:
+    """Microseconds of a call in its best round.
 
     Processor time of the thread: another process on the machine makes no difference.
     """
-    best = [float("inf"), float("inf")]
+    best = float("inf")
     for _ in range(ROUNDS):
-        for index, call in enumerate((old, new)):
-            began = time.thread_time()
-            for _ in range(CALLS):
-                call()
-            best[index] = min(best[index], (time.thread_time() - began) / CALLS * 1e6)
-    return best[0] / best[1], best[1]
+        began = time.thread_time()
+        for _ in range(CALLS):
+            call()
+        best = min(best, (time.thread_time() - began) / CALLS * 1e6)
+    return best

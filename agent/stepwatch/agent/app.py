@@ -264,8 +264,7 @@ class Agent:
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY
         agent_row = self_report(self.options, self.pace, self.spool, now)
-        facts, is_read = self.readings.node_facts(), self.relay.reads_nodes
-        self.node_report.update(facts, agent_row, now, collector_away=away, is_read=is_read)
+        self.node_report.update(self.readings.node_facts(), agent_row, now, collector_away=away)
 
     def _ended_rings(self) -> EndedRings:
         self.tail.ended = EndedRings(

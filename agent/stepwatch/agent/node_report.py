@@ -26,8 +26,7 @@ class NodeReport:
     """Spool a node segment when a fact begins, changes or ends, and periodically without one.
 
     A report without a fact means that the agent runs and found nothing new. It is not spooled while
-    the collector is away: an old one is worthless. Facts wait for a collector that reads node
-    reports: an earlier release refuses them permanently.
+    the collector is away: an old one is worthless.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -42,19 +41,15 @@ class NodeReport:
         now: ClockPair,
         *,
         collector_away: bool = False,
-        is_read: bool | None = None,
     ) -> None:
         """Report NODE_FACT rows with `agent_row`, if there are any or a report is due.
 
-        `is_read` is whether the collector reads such reports, None if unknown. Rows that cannot be
-        spooled join the next report.
+        Rows that cannot be spooled join the next report.
         """
         if self._reported_ns is None:
             self._reported_ns = now.monotonic_ns  # the probes' first reads take a while
         if len(facts):
             self._waiting = np.concatenate([self._waiting, facts])[-MOST_ROWS:]
-        if is_read is False:
-            return
         is_due = now.monotonic_ns - self._reported_ns >= NODE_REPORT_SECONDS * NANOSECONDS
         if not len(self._waiting) and (collector_away or not is_due):
             return

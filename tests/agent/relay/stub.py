@@ -14,11 +14,10 @@ from tests.agent.conftest import serving
 
 
 class Collector:
-    """Reads `formats`, announces them unless it is `legacy`, and answers as its version would."""
+    """Reads `formats`, announces them, and answers as its version would."""
 
-    def __init__(self, *formats: int, legacy: bool = False) -> None:
-        self.formats = set(formats)
-        self.legacy = legacy
+    def __init__(self, *formats: int) -> None:
+        self.formats = set(formats or wire.READABLE_FORMATS)
         self.word = ""
         """A verdict for every segment instead of its own."""
         self.taken: list[bytes] = []
@@ -39,16 +38,10 @@ class Collector:
             await send({"type": "http.response.start", "status": self.status, "headers": []})
             await send({"type": "http.response.body", "body": b"the database refuses it"})
             return
-        answer: dict[str, Any] = {"verdicts": [self._verdict(piece) for piece in self._cut(body)]}
-        if not self.legacy:
-            answer |= {"formats": sorted(self.formats), "nodes": True}
+        verdicts = [self._verdict(piece) for piece in wire.split(body)]
+        answer = {"verdicts": verdicts, "formats": sorted(self.formats)}
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
-
-    def _cut(self, body: bytes) -> list[bytes]:
-        pieces = list(wire.split(body))
-        strange = self.legacy and any(not self._reads(piece) for piece in pieces)
-        return [body] if strange else pieces  # it does not know where a strange segment ends
 
     def _reads(self, piece: bytes) -> bool:
         try:
@@ -60,8 +53,7 @@ class Collector:
         if self.word:
             return {"verdict": self.word, "sequence": None, "reason": "because"}
         if not self._reads(piece):
-            word = "rejected" if self.legacy else "unsupported"
-            return {"verdict": word, "sequence": None, "reason": "unknown format"}
+            return {"verdict": "unsupported", "sequence": None, "reason": "unknown format"}
         word = "duplicate" if piece in self.taken else "accepted"
         self.taken.append(piece)
         return {"verdict": word, "sequence": None, "reason": ""}

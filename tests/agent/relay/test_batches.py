@@ -32,7 +32,7 @@ def test_no_segment_is_held_for_what_is_no_fault_of_its_own(
     tmp_path: Path, make_agent: MakeAgent, status: int
 ) -> None:
     """Each time that the oldest is sent the collector is busy, or is asked in a wrong way."""
-    rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector(2, 3)
+    rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector()
     collector.status = status
     with at(collector) as url:
         agent = make_agent(url)
@@ -52,7 +52,7 @@ def test_no_segment_is_held_for_what_is_no_fault_of_its_own(
 def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
     tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, count: int, bad: int
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector(2, 3)
+    rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector()
     with at(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, count)
@@ -80,7 +80,7 @@ def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
 
 
 def test_an_outage_holds_nothing(rank: Rank, make_agent: MakeAgent) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     chance = random.Random(7)
     failures = iter([True] * 25 + [chance.random() < 0.5 for _ in range(10)] + [False] * 100)
     collector.fails = lambda body: next(failures)
@@ -90,11 +90,11 @@ def test_an_outage_holds_nothing(rank: Rank, make_agent: MakeAgent) -> None:
         agent.relay.drain(keep_trying)
         assert (len(agent.spool), agent.spool.held) == (0, 0)
     assert set(collector.steps()) == set(range(1, 51))
-    assert all(wire.format_of(data) == 3 for data in collector.taken)
+    assert all(wire.format_of(data) == wire.WRITTEN_FORMAT for data in collector.taken)
 
 
 def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: MakeAgent) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     sizes: list[int] = []
 
     def fails(body: bytes) -> bool:
@@ -114,7 +114,7 @@ def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: 
 def test_after_an_outage_what_waited_is_sent_at_once(
     rank: Rank, make_agent: MakeAgent, outage: int
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     sizes: list[int] = []
 
     def fails(body: bytes) -> bool:

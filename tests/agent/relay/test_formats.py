@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -21,7 +22,7 @@ LATER = 9
 
 def later(data: bytes, number: int = LATER) -> bytes:
     """The segment as a later version would write it: another magic, a payload nobody here reads."""
-    _, header, _, raw_size = frame.open_frame(wire.transcode(data, 3))
+    _, header, _, raw_size = frame.open_frame(data)
     return frame.close_frame(number, header, b"from the future", raw_size)
 
 
@@ -35,64 +36,42 @@ def files(folder: Path, suffix: str) -> list[str]:
     return sorted(path.name for path in (folder / "spool").glob(f"*.{suffix}"))
 
 
-def test_a_collector_of_the_previous_version_gets_everything_in_its_format(
-    rank: Rank, make_agent: MakeAgent
+@pytest.mark.parametrize("word", ["", "accepted"])
+@pytest.mark.parametrize("segments", [1, 3])
+def test_a_collector_that_reads_other_formats_gets_all_once_it_reads_this_one(
+    rank: Rank, make_agent: MakeAgent, segments: int, word: str
 ) -> None:
-    old = Collector(2, legacy=True)
-    with at(old) as url:
-        agent = make_agent(url)
-        fill(agent, rank, 5)
-        agent.relay.drain(give_up)
-        fill(agent, rank, 1)
-        agent.relay.drain(give_up)
-        assert (len(agent.spool), agent.relay.refused, agent.relay.failures) == (0, 0, 0)
-        assert old.steps() == list(range(1, 31))
-        assert {wire.format_of(data) for data in old.taken} == {2}
-        assert old.requests == 3, "one to learn, one to send again, one for what came later"
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_an_answer_that_does_not_understand_us_acknowledges_nothing(
-    rank: Rank, make_agent: MakeAgent, count: int
-) -> None:
-    old = Collector(2, legacy=True)
-    old.word = "accepted"  # whatever it says of bytes that it cannot read
-    with at(old) as url:
-        agent = make_agent(url)
-        fill(agent, rank, count)
-        agent.relay.send_once()
-        assert len(agent.spool) == count
-
-
-def test_an_upgraded_collector_gets_the_new_format_again(rank: Rank, make_agent: MakeAgent) -> None:
-    collector = Collector(2, legacy=True)
+    collector = Collector(LATER)
+    collector.word = word  # whatever it says of bytes that it cannot read
     with at(collector) as url:
         agent = make_agent(url)
-        fill(agent, rank, 2)
+        fill(agent, rank, segments)
         agent.relay.drain(give_up)
-        assert agent.relay.reads_nodes is False
-        collector.legacy, collector.formats = False, {2, 3}
-        fill(agent, rank, 1)
+        assert (len(agent.spool), agent.spool.held, agent.relay.refused) == (0, segments, 0)
+        collector.word, collector.formats = "", {wire.WRITTEN_FORMAT, LATER}
+        agent.relay.ask_formats()
         agent.relay.drain(give_up)
-        fill(agent, rank, 1)
-        agent.relay.drain(give_up)
-        assert collector.steps() == list(range(1, 21))
-        assert agent.relay.reads_nodes is True
-        assert [wire.format_of(data) for data in collector.taken] == [2, 2, 2, 3]
+        assert collector.steps() == list(range(1, 5 * segments + 1))
+        assert agent.spool.held == 0
 
 
 def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
     rank: Rank, make_agent: MakeAgent
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     with at(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
-        collector.legacy, collector.formats = True, {2}
+        collector.formats = {LATER}
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
-        assert collector.steps() == list(range(1, 21))
+        assert collector.steps() == list(range(1, 11)) and agent.spool.held == 2
+        collector.formats = {wire.WRITTEN_FORMAT}
+        fill(agent, rank, 1)
+        agent.relay.ask_formats()
+        agent.relay.drain(give_up)
+        assert sorted(collector.steps()) == list(range(1, 26)), "each once"
         assert agent.relay.refused == 0
 
 
@@ -100,7 +79,7 @@ def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
 def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, word: str
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     collector.word = word
     with at(collector) as url:
         agent = make_agent(url)
@@ -115,7 +94,7 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(16, 21)), "held ones are not sent again yet"
-        collector.formats |= {4}
+        collector.formats |= {2}
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         assert agent.spool.held == 0
@@ -125,7 +104,7 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
 def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
     rank: Rank, make_agent: MakeAgent
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)
@@ -134,7 +113,7 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
         agent.relay.ask_formats()
         agent.relay.retry_failed()
         assert (len(agent.spool), agent.spool.held) == (0, 2), "nothing new is announced"
-        collector.word, collector.formats = "", {2, 3, 4}
+        collector.word, collector.formats = "", {1, 2}
         agent.relay.ask_formats()
         assert (len(agent.spool), agent.spool.held) == (2, 0)
         agent.relay.drain(give_up)
@@ -159,7 +138,7 @@ def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
 def test_held_segments_are_tried_again_after_a_restart(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)
@@ -178,7 +157,7 @@ def test_held_segments_are_tried_again_after_a_restart(
 def test_a_segment_that_was_held_leads_no_cursor_back(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent, restarts: bool
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)
@@ -192,7 +171,7 @@ def test_a_segment_that_was_held_leads_no_cursor_back(
             agent.close()
             agent = make_agent(url)
         else:
-            collector.formats |= {4}
+            collector.formats |= {2}
             agent.relay.ask_formats()
         agent.relay.drain(give_up)
         assert agent.spool.held == 0
@@ -206,7 +185,7 @@ def test_a_segment_that_was_held_leads_no_cursor_back(
 def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    collector = Collector(2, 3)
+    collector = Collector()
     agent = make_agent()
     fill(agent, rank, 3)
     agent.close()
@@ -224,23 +203,6 @@ def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         assert data in collector.taken and agent.spool.held == 0
-
-
-def test_spool_files_of_the_previous_version_are_sent(
-    rank: Rank, tmp_path: Path, make_agent: MakeAgent
-) -> None:
-    collector = Collector(2, 3)
-    agent = make_agent()
-    fill(agent, rank, 3)
-    agent.close()
-    for path in (tmp_path / "spool").glob("*.seg"):
-        path.write_bytes(wire.transcode(path.read_bytes(), 2))
-    with at(collector) as url:
-        agent = make_agent(url)
-        fill(agent, rank, 1)
-        agent.relay.drain(give_up)
-        assert collector.steps() == list(range(1, 21))
-        assert [wire.format_of(data) for data in collector.taken] == [2, 2, 2, 3]
 
 
 def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
@@ -263,17 +225,21 @@ def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
 
 
 def test_collectors_that_never_agree_are_not_asked_without_a_pause(
-    rank: Rank, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
     class Flapping(Collector):
-        def _cut(self, body: bytes) -> list[bytes]:
-            self.formats = {5 - min(self.formats)}  # 2, 3, 2, 3, ...
-            return super()._cut(body)
+        def _verdict(self, piece: bytes) -> dict[str, Any]:
+            self.formats = {1 + LATER - min(self.formats)}  # 9, 1, 9, 1, ...
+            return super()._verdict(piece)
 
-    collector = Flapping(3)
+    collector = Flapping(1)
+    agent = make_agent()
+    fill(agent, rank, 2)
+    agent.close()
+    first = min((tmp_path / "spool").glob("*.seg"))
+    first.write_bytes(later(first.read_bytes()))
     with at(collector) as url:
         agent = make_agent(url)
-        fill(agent, rank, 1)
         waits: list[float] = []
 
         def wait(seconds: float) -> bool:
@@ -282,4 +248,4 @@ def test_collectors_that_never_agree_are_not_asked_without_a_pause(
 
         agent.relay.drain(wait)
         assert len(waits) == 3 and collector.requests <= 6
-        assert len(agent.spool) == 1
+        assert len(agent.spool) + agent.spool.held == 2

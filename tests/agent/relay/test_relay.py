@@ -64,10 +64,10 @@ class Waits:
         ((301, {"location": "http://elsewhere/"}, b""), 0.1, 0.25),
         ((200, {}, b"<html>a proxy's page</html>"), 0.1, 0.25),
         ((200, {}, b'["verdicts"]'), 0.1, 0.25),
-        ((200, {}, b'{"verdicts": [], "formats": [2, 3]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [], "formats": [1]}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": ["accepted"]}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": 7}]}'), 0.1, 0.25),
-        ((200, {}, b'{"verdicts": [{}], "formats": [3]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{}], "formats": [1]}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": "all"}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": []}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": [true]}'), 0.1, 0.25),
@@ -150,7 +150,7 @@ def _late() -> Iterator[bytes]:
 
 
 def test_a_reason_is_kept_up_to_a_bound() -> None:
-    answer = {"verdicts": [{"verdict": "rejected", "reason": "x" * 100_000}], "formats": [3]}
+    answer = {"verdicts": [{"verdict": "rejected", "reason": "x" * 100_000}], "formats": [1]}
     (verdict,) = read_answer(json.dumps(answer).encode()).verdicts
     assert verdict.reason == "x" * MAX_REASON
 

@@ -25,7 +25,7 @@ class TurnedClock(SystemClock):
 def test_formats_are_asked_for_once_in_a_while(
     tmp_path: Path, make_agent: Callable[..., Agent]
 ) -> None:
-    rank, collector, clock = Rank(tmp_path / "rings"), Collector(2, 3), TurnedClock()
+    rank, collector, clock = Rank(tmp_path / "rings"), Collector(), TurnedClock()
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)

@@ -11,7 +11,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, undecoded
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals import names, wire
-from stepwatch.signals.wire import format3, frame
+from stepwatch.signals.wire import format1, frame
 from tests.collector.client import Client
 from tests.collector.exported import metric
 from tests.collector.made import JOB, HandClock, body, run_segments
@@ -30,13 +30,12 @@ def of_later_format(segment: wire.Segment) -> bytes:
 def read_later_format(patch: pytest.MonkeyPatch) -> None:
     """Let this be the later version."""
     patch.setattr(wire, "READABLE_FORMATS", (*wire.READABLE_FORMATS, LATER))
-    patch.setitem(wire._DECODERS, LATER, format3.decode)
+    patch.setitem(wire._DECODERS, LATER, format1.decode)
 
 
 def test_an_answer_says_which_formats_are_read(service: Service) -> None:
     answer = Client(make_api(service)).post("/v1/segments", content=body(RUN[:1]))
     assert answer.json()["formats"] == list(wire.READABLE_FORMATS)
-    assert answer.json()["nodes"] is True
 
 
 def test_a_later_format_is_kept_once_and_hurts_no_neighbour(service: Service, store: Store) -> None:

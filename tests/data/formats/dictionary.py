@@ -1,4 +1,4 @@
-"""How the dictionary of segment format 3 was made. It is a part of the format: never make it anew.
+"""How the dictionary of segment format 1 was made. It is a part of the format: never make it anew.
 
 `python -m tests.data.formats.dictionary FILE` trains one on made segments of many shapes: 1 to 8
 ranks, 0 to 10 steps, clocks of minutes to months, step times of 0.1 to 5 s. Four in five leave
@@ -78,7 +78,7 @@ def sample(shape: Shape) -> bytes:
 
 
 def block(rows: Rows) -> bytes:
-    """Rows as format 3 lays them out."""
+    """Rows as format 1 lays them out."""
     table = rows.view(np.uint8).reshape(len(rows), -1)
     laid_out: bytes = table[0].tobytes() + (table - table[0]).T.tobytes()
     return laid_out

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwatch.signals import layouts, released
 from stepwatch.signals.blackbox import Identity, LayoutCondition, RingReader, RingWriter, described
 from stepwatch.signals.blackbox.described import LAYOUT_AT, pack_layout, read_layout
 from stepwatch.signals.blackbox.layout import (
@@ -19,11 +18,10 @@ from stepwatch.signals.blackbox.layout import (
     HEADER_SIZE,
     IDENTITY_CRC_AT,
     IDENTITY_VERSION,
-    SLOT_DTYPES,
     SLOT_SIZE,
 )
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.records import BODIES, COMMON, DTYPES, RING_KINDS, Kind
+from stepwatch.signals.records import BODIES, DTYPES, RING_KINDS, Kind
 
 SLOT = "seq:u8 kind:u2 reserved:u2 step:u4 time_ns:u8"
 LATER = 99
@@ -72,25 +70,6 @@ def set_version(path: Path, version: int) -> None:
     raw = bytearray(path.read_bytes()[:IDENTITY_CRC_AT])
     raw[8:12] = version.to_bytes(4, "little")
     patch(path, 0, bytes(raw) + zlib.crc32(raw).to_bytes(4, "little"))
-
-
-def test_slots_that_agents_before_the_layout_block_know_stay_where_they_are() -> None:
-    common = {name for name, _ in COMMON}
-    for kind, text in released.FORMAT_2.items():
-        if kind not in RING_KINDS:
-            continue
-        record = layouts.parse(text.encode())
-        body = [(name, record[name].str) for name in record.names or () if name not in common]
-        old = np.dtype(
-            [
-                *(("seq", "<u8"), ("kind", "<u2"), ("reserved", "<u2"), ("step", "<u4")),
-                ("time_ns", "<u8"),
-                *body,
-            ]
-        )
-        now = SLOT_DTYPES[Kind(kind)]
-        same = (old.fields or {}).items() <= (now.fields or {}).items()
-        assert same or IDENTITY_VERSION > 2, f"{Kind(kind).name} moved: raise IDENTITY_VERSION"
 
 
 def test_a_ring_describes_every_kind_that_it_carries() -> None:
@@ -153,15 +132,8 @@ def test_a_ring_of_a_later_version_is_read_if_it_describes_itself(path: Path) ->
         RingReader(path)
 
 
-def test_a_ring_without_a_layout_block_is_read_as_its_writers_laid_it_out(path: Path) -> None:
-    patch(path, LAYOUT_AT, bytes(HEADER_SIZE - LAYOUT_AT))
-    reader = RingReader(path)
-    assert reader.layout_condition is LayoutCondition.ABSENT
-    assert reader.read().rows[Kind.LIFECYCLE]["value"].tolist() == [1, 2]
-    reader.close()
-
-
 BAD_BLOCKS = {
+    "no block": bytes(HEADER_SIZE - LAYOUT_AT),
     "two descriptions of one kind": block((4, SLOT), (4, SLOT)),
     "another magic": b"SWLAYOUX" + pack_layout()[8:],
     "version 0": pack_layout()[:8] + bytes(2) + pack_layout()[10:],
@@ -195,7 +167,7 @@ def test_any_flipped_byte_of_the_block_is_noticed(at: int, flip: int) -> None:
     raw[LAYOUT_AT + at] ^= flip
     found = read_layout(lambda start, size: bytes(raw[start : start + size]))
     assert found.condition is LayoutCondition.DAMAGED
-    assert set(found.converters) == set(released.FORMAT_2) & RING_KINDS
+    assert set(found.converters) == RING_KINDS
 
 
 @given(st.binary(min_size=1, max_size=400))

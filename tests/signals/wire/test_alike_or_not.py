@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.records import Kind
-from stepwatch.signals.wire import format3, frame
+from stepwatch.signals.wire import format1, frame
 
-from .test_format3 import from_later
+from .test_format1 import from_later
 from .test_wire import random_rows, segment
 
 LAYOUTS = [
@@ -39,8 +39,8 @@ edits = st.lists(
 def changed(data: bytes, content: list[Edit], header: list[Edit]) -> bytes:
     """A segment with other content, whose checksum and sizes hold all the same."""
     _, head, payload, raw_size = frame.open_frame(data)
-    raw = edited(format3._codec.inflate(payload, raw_size), content)
-    return frame.close_frame(3, edited(head, header), format3._codec.deflate(raw), len(raw))
+    raw = edited(format1._codec.inflate(payload, raw_size), content)
+    return frame.close_frame(1, edited(head, header), format1._codec.deflate(raw), len(raw))
 
 
 def edited(data: bytes, changes: list[Edit]) -> bytes:
@@ -63,13 +63,13 @@ def read(data: bytes) -> object:
 
 def read_alone(data: bytes) -> object:
     """The same by a process that has read nothing before."""
-    known = format3._newest
-    format3._newest = format3._NewestDirectories()
-    format3._kept_directory.cache_clear()
+    known = format1._newest
+    format1._newest = format1._NewestDirectories()
+    format1._kept_directory.cache_clear()
     try:
         return read(data)
     finally:
-        format3._newest = known
+        format1._newest = known
 
 
 @settings(max_examples=60)

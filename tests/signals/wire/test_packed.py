@@ -18,9 +18,9 @@ def rows_of(kind: Kind, count: int, random: np.random.Generator) -> Rows:
     return found
 
 
-def made(tables: dict[Kind, Rows], format: int = 3) -> Segment:
+def made(tables: dict[Kind, Rows]) -> Segment:
     key = SegmentKey("job", 0, "node", 1, 1)
-    return wire.decode(wire.encode(Segment(key, ClockPair(1, 2), tables), format))
+    return wire.decode(wire.encode(Segment(key, ClockPair(1, 2), tables)))
 
 
 def same(found: Rows, expected: list[Rows]) -> bool:
@@ -46,14 +46,6 @@ def test_joined_tables_are_those_of_each_segment_in_turn(seed: int) -> None:
     for first in range(len(segments)):
         kinds = frozenset(kind for each in segments[first:] for kind in each.tables)
         assert joined.kinds(first, len(segments)) == kinds
-
-
-def test_rows_of_an_older_format_are_joined_with_those_of_this_one() -> None:
-    random = np.random.default_rng(0)
-    tables = {Kind.STEP: rows_of(Kind.STEP, 2, random)}
-    older, newer = made(tables, format=2), made(tables)
-    rows, _ = JoinedTables([older.tables, newer.tables]).rows(Kind.STEP)
-    assert same(rows, [older.tables[Kind.STEP], newer.tables[Kind.STEP]])
 
 
 def test_tables_are_counted_without_being_unpacked() -> None:

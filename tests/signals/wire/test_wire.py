@@ -15,10 +15,10 @@ from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import ConfigurationError, SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Segment, SegmentKey, frame
-from tests.signals.carried import check_carried
 
 KEY = SegmentKey("llama-7b", 3, "node-1", 2**63 - 1, 42)
-FORMATS = wire.READABLE_FORMATS
+LATER = wire.WRITTEN_FORMAT + 1
+"""A format that this version does not know."""
 
 
 def random_rows(kind: Kind, count: int, seed: int) -> wire.Rows:
@@ -39,25 +39,23 @@ def later_format(number: int, more: bytes = b"what a later format adds") -> byte
     return frame.close_frame(number, header, b"a payload of its own", 1 << 20)
 
 
-@pytest.mark.parametrize("number", FORMATS)
 @given(
     counts=st.dictionaries(st.sampled_from([*Kind][:16]), st.integers(0, 40)),
     seed=st.integers(0, 2**32),
 )
-def test_round_trip_is_exact(number: int, counts: dict[Kind, int], seed: int) -> None:
+def test_round_trip_is_exact(counts: dict[Kind, int], seed: int) -> None:
     sent = segment(counts, seed)
-    received = wire.decode(wire.encode(sent, number))
+    received = wire.decode(wire.encode(sent))
     assert (received.key, received.clock) == (sent.key, sent.clock)
     full = {kind: rows for kind, rows in sent.tables.items() if len(rows)}
     assert received.tables.keys() == full.keys()
     for kind, rows in full.items():
-        check_carried(number, kind, rows, received.tables[kind])
+        assert received.tables[kind].tobytes() == rows.tobytes()
 
 
-@pytest.mark.parametrize("number", FORMATS)
 @given(data=st.data())
-def test_any_flipped_byte_is_noticed(number: int, data: st.DataObject) -> None:
-    good = wire.encode(segment({Kind.STEP: 9, Kind.HOST: 2}), number)
+def test_any_flipped_byte_is_noticed(data: st.DataObject) -> None:
+    good = wire.encode(segment({Kind.STEP: 9, Kind.HOST: 2}))
     at = data.draw(st.integers(0, len(good) - 1))
     bad = bytearray(good)
     bad[at] ^= data.draw(st.integers(1, 255))
@@ -65,9 +63,8 @@ def test_any_flipped_byte_is_noticed(number: int, data: st.DataObject) -> None:
         wire.decode(bytes(bad))
 
 
-@pytest.mark.parametrize("number", FORMATS)
-def test_truncation_is_noticed_wherever_it_cuts(number: int) -> None:
-    good = wire.encode(segment({Kind.STEP: 4}), number)
+def test_truncation_is_noticed_wherever_it_cuts() -> None:
+    good = wire.encode(segment({Kind.STEP: 4}))
     for end in range(len(good)):
         with pytest.raises(SegmentError):
             wire.decode(good[:end])
@@ -78,7 +75,7 @@ def test_truncation_is_noticed_wherever_it_cuts(number: int) -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=300))
 def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
-    pieces = [garbage, *(frame.magic(number) + garbage for number in (*FORMATS, 4))]
+    pieces = [garbage, *(frame.magic(number) + garbage for number in (wire.WRITTEN_FORMAT, LATER))]
     for piece in pieces:
         for read in (wire.decode, wire.peek_key, wire.format_of):
             try:
@@ -88,7 +85,7 @@ def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
             assert read is not wire.decode
 
 
-@pytest.mark.parametrize("number", (*FORMATS, 4))
+@pytest.mark.parametrize("number", (wire.WRITTEN_FORMAT, LATER))
 def test_a_lying_length_allocates_nothing(number: int) -> None:
     huge = struct.pack("<8s4I", frame.magic(number), 40, 2**31, 2**32 - 1, 0) + b"x" * 40
     tracemalloc.start()
@@ -99,7 +96,7 @@ def test_a_lying_length_allocates_nothing(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [b"SWSEG00\n", b"SWSEG02\n", b"SWSEG3x\n", b"SWSEG 3\n", b"SWSEG03 ", b"swseg03\n"]
+    "start", [b"SWSEG00\n", b"SWSEG1x\n", b"SWSEG 1\n", b"SWSEG01 ", b"swseg01\n"]
 )
 def test_a_start_that_no_format_has_is_refused(start: bytes) -> None:
     with pytest.raises(SegmentError) as refused:
@@ -109,16 +106,16 @@ def test_a_start_that_no_format_has_is_refused(start: bytes) -> None:
 
 def test_bodies_are_cut_into_their_segments() -> None:
     pieces = [wire.encode(segment({Kind.STEP: count}, count)) for count in (1, 5, 3)]
-    pieces += [wire.encode(segment({Kind.STEP: 2}), 2), later_format(4), later_format(99)]
+    pieces += [later_format(LATER), later_format(99)]
     assert list(wire.split(b"".join(pieces))) == pieces
     assert list(wire.split(pieces[0] + b"tail")) == [pieces[0], b"tail"]
     assert list(wire.split(b"")) == []
 
 
-@pytest.mark.parametrize("number", [4, 57, 99])
+@pytest.mark.parametrize("number", [LATER, 57, 99])
 def test_a_later_format_is_told_apart_from_damage_and_can_be_named(number: int) -> None:
     data = later_format(number)
-    with pytest.raises(UnsupportedFormatError, match=f"format {number}") as refused:
+    with pytest.raises(UnsupportedFormatError, match=f"format {number}; .* reads 1$") as refused:
         wire.decode(data)
     assert refused.value.format == wire.format_of(data) == number
     assert wire.peek_key(data) == KEY
@@ -130,7 +127,7 @@ def test_a_later_format_is_told_apart_from_damage_and_can_be_named(number: int) 
 
 
 def test_a_key_is_read_as_soon_as_its_bytes_are_there() -> None:
-    for data in (wire.encode(segment({Kind.STEP: 1})), later_format(4)):
+    for data in (wire.encode(segment({Kind.STEP: 1})), later_format(LATER)):
         known = data[: frame.PREFIX.size + len(frame.pack_key(KEY, ClockPair(5, 7)))]
         assert wire.peek_key(known) == KEY
         with pytest.raises(SegmentError):
@@ -147,9 +144,8 @@ def test_a_key_is_read_as_soon_as_its_bytes_are_there() -> None:
         (KEY._replace(node="nöde"), "bad node name"),
     ],
 )
-@pytest.mark.parametrize("number", FORMATS)
-def test_a_key_that_is_none_is_refused(number: int, key: SegmentKey, reason: str) -> None:
-    data = wire.encode(Segment(key, ClockPair(5, 7), {}), number)
+def test_a_key_that_is_none_is_refused(key: SegmentKey, reason: str) -> None:
+    data = wire.encode(Segment(key, ClockPair(5, 7), {}))
     with pytest.raises(SegmentError, match=reason):
         wire.decode(data)
     with pytest.raises(SegmentError, match=reason):
@@ -158,9 +154,8 @@ def test_a_key_that_is_none_is_refused(number: int, key: SegmentKey, reason: str
 
 def test_more_rows_than_a_reader_takes_are_not_written() -> None:
     rows = np.zeros(wire.MAX_ROWS + 1, dtype=DTYPES[Kind.CURSOR])
-    for number in FORMATS:
-        with pytest.raises(SegmentError, match="split it"):
-            wire.encode(Segment(KEY, ClockPair(5, 7), {Kind.CURSOR: rows}), number)
+    with pytest.raises(SegmentError, match="split it"):
+        wire.encode(Segment(KEY, ClockPair(5, 7), {Kind.CURSOR: rows}))
 
 
 def test_rows_of_a_wrong_dtype_are_not_written() -> None:
@@ -169,29 +164,13 @@ def test_rows_of_a_wrong_dtype_are_not_written() -> None:
         wire.encode(Segment(KEY, ClockPair(5, 7), {Kind.STEP: rows}))
 
 
-def test_a_relay_writes_an_older_format_for_an_older_collector() -> None:
-    data = wire.encode(segment({Kind.STEP: 3, Kind.AGENT: 1}))
-    older = wire.transcode(data, 2)
-    assert wire.format_of(older) == 2
-    found = wire.decode(older)
-    assert found.key == KEY
-    assert found.tables.keys() == {Kind.STEP}
-    assert wire.transcode(data, 3) is data
-    for number in (1, 4):
-        with pytest.raises(UnsupportedFormatError):
-            wire.transcode(data, number)
-    with pytest.raises(UnsupportedFormatError):
-        wire.transcode(later_format(4), 2)
-
-
 def test_a_segment_of_a_node_has_a_name_that_no_job_can_have() -> None:
     with pytest.raises(ConfigurationError):
         places.checked_name(places.NODE_STREAM, "job name")
     key = SegmentKey(places.NODE_STREAM, 0, "gpu-07", 1, 2)
     made = Segment(key, ClockPair(1, 2), {})
-    for number in wire.READABLE_FORMATS:
-        read = wire.decode(wire.encode(made, number)).key
-        assert read == key and read.of_node
+    read = wire.decode(wire.encode(made)).key
+    assert read == key and read.of_node
     for name in ("@nodes", "@", "node", "@NODE"):
         data = wire.encode(made._replace(key=key._replace(job=name)))
         if name == "node":

@@ -14,9 +14,6 @@ from stepwatch.signals.pacing import FLUSH_HEADER
 
 from .bounded import check_coding
 
-LEGACY_FORMATS = frozenset({2})
-"""Formats that a collector reads if it announces none."""
-
 MAX_BYTES = 1 << 20
 """Maximum bytes read from an answer; a longer one is not from a collector."""
 MAX_SECONDS = 20.0
@@ -37,8 +34,6 @@ class Answer(NamedTuple):
 
     verdicts: list[Verdict]
     formats: frozenset[int]
-    reads_nodes: bool
-    """Whether the collector reads node reports in addition to job segments."""
 
 
 def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
@@ -69,8 +64,7 @@ def read_answer(body: bytes) -> Answer:
         raise ValueError(_FOREIGN) from error
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
-    verdicts, formats = _verdicts(document.get("verdicts")), _formats(document.get("formats"))
-    return Answer(verdicts, formats, document.get("nodes") is True)
+    return Answer(_verdicts(document.get("verdicts")), _formats(document.get("formats")))
 
 
 def read_asked_seconds(headers: Mapping[str, str]) -> float:
@@ -94,8 +88,6 @@ def _verdicts(entries: Any) -> list[Verdict]:
 
 
 def _formats(numbers: Any) -> frozenset[int]:
-    if numbers is None:
-        return LEGACY_FORMATS
     if (
         not isinstance(numbers, list)
         or not numbers

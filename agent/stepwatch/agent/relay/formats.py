@@ -1,4 +1,4 @@
-"""Selects the segments' wire format from those that the collector announced."""
+"""Holds back a segment whose wire format the collector did not announce."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class NoCommonFormatError(StepwatchError):
-    """The agent writes no format that the collector reads."""
+    """The collector does not read the segment's format."""
 
 
 class Outgoing(NamedTuple):
@@ -39,22 +39,19 @@ class Formats:
         return True
 
     def prepare(self, sequence: int, data: bytes) -> Outgoing:
-        """Return the segment in the newest common format, unchanged before the first answer.
+        """Return the segment as it is sent.
 
         Raises:
-            NoCommonFormatError: there is no common format.
+            NoCommonFormatError: the collector announced other formats.
             SegmentError: the segment is damaged.
         """
         # A wrong size would make the collector split the whole request incorrectly.
         wire.check(data)
         number = wire.format_of(data)
-        if self.announced is None or number in self.announced:
-            return Outgoing(sequence, data, number)
-        common = self.announced.intersection(wire.READABLE_FORMATS)
-        if not common or number not in wire.READABLE_FORMATS:
+        if self.announced is not None and number not in self.announced:
             readable = _list(self.announced)
             raise NoCommonFormatError(f"it has format {number}, the collector reads {readable}")
-        return Outgoing(sequence, wire.transcode(data, max(common)), max(common))
+        return Outgoing(sequence, data, number)
 
 
 def _list(formats: frozenset[int]) -> str:

@@ -60,8 +60,6 @@ class Relay:
     """The newest request's outcome, in `presence` terms."""
     answered_ns: int | None = None
     """Monotonic time of the newest accepted request; None before the first."""
-    reads_nodes: bool | None = None
-    """Whether the collector reads node reports, from its newest answer; None before the first."""
     clock: Clock = field(default_factory=SystemClock)
     problem: problems.Problem | None = None
     """Why the newest request failed; None after a success."""
@@ -174,7 +172,6 @@ class Relay:
         return self._back_off(problem, response.headers.get("retry-after"))
 
     def _learn(self, answer: Answer) -> None:
-        self.reads_nodes = answer.reads_nodes
         if self.formats.learn(answer.formats):
             self.spool.release(answer.formats)
 

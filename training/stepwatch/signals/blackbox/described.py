@@ -1,17 +1,16 @@
-"""The layout block of a ring: how each kind lies in a slot, by field name and type.
+"""A ring's layout block: each kind's position in a slot, by field name and type.
 
     magic            8 bytes   b"SWLAYOUT"
     version          u16       1; a later one may only add
-    kinds            u16       how many are described
-    offset, size     u32 each  where the descriptions lie in the file
+    kinds            u16       number of described kinds
+    offset, size     u32 each  position of the descriptions in the file
     crc              u32       CRC-32 of the fields before it, with the descriptions
 
     per kind         u16 kind, u16 bytes of its description
     descriptions                one after the other, as `layouts` writes them
 
 The block begins at a fixed place in the header. Every slot starts with its number (u64) and its
-kind (u16) and ends with its CRC, whatever lies between. Agents from before this block find the
-slots as they expect them, for as long as `IDENTITY_VERSION` is theirs.
+kind (u16) and ends with its CRC, whatever is between.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.signals import layouts, released
+from stepwatch.signals import layouts
 from stepwatch.signals.layouts import Converter, LayoutError
-from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind
+from stepwatch.signals.records import DTYPES, RING_KINDS, UNKNOWN, Kind
 
-from .layout import HEADER_SIZE, SLOT_DTYPES, SLOT_HEAD, SLOT_SIZE
+from .layout import HEADER_SIZE, SLOT_DTYPES, SLOT_SIZE
 
 LAYOUT_AT = 1280
 _MAGIC = b"SWLAYOUT"
@@ -41,34 +40,32 @@ _MAX_BYTES = 1 << 16
 _CONTENT_SIZE = SLOT_SIZE - 4
 
 Read = Callable[[int, int], bytes]
-"""Reads bytes of the ring: (offset, size)."""
+"""Reads bytes from the ring: (offset, size)."""
 
 
 class LayoutCondition(StrEnum):
-    """What is known of the layout of a ring's slots."""
+    """The state of a ring's slot layout."""
 
     DESCRIBED = "described"
     """The ring describes its slots."""
-    ABSENT = "absent"
-    """It has no layout block: its writer is older than the block."""
     DAMAGED = "damaged"
-    """Its layout block cannot be read; its slots are read as those of the oldest writers."""
+    """Its layout block cannot be read; its slots are read as this version writes them."""
 
 
 class RingLayout(NamedTuple):
-    """How to read the slots of a ring: a converter for each kind that the reader knows."""
+    """How to read a ring's slots: a converter for each kind that the reader supports."""
 
     condition: LayoutCondition
     converters: Mapping[int, Converter]
 
 
 def pack_layout() -> bytes:
-    """Layout block of the rings that this version writes.
+    """Return the layout block for the rings that this version writes.
 
     Raises:
         ValueError: it does not fit into the header.
     """
-    texts = {kind: _slot_text(SLOT_DTYPES[kind]) for kind in sorted(RING_KINDS)}
+    texts = _own_texts()
     entries = b"".join(_ENTRY.pack(kind, len(text)) for kind, text in texts.items())
     content = entries + b"".join(texts.values())
     offset = LAYOUT_AT + _BLOCK.size + _CRC_SIZE
@@ -79,15 +76,13 @@ def pack_layout() -> bytes:
 
 
 def read_layout(read: Read) -> RingLayout:
-    """Read the layout block; without a whole one, the layout of rings from before it."""
+    """Read the layout block; without a whole one, return this version's layout."""
     block = read(LAYOUT_AT, _BLOCK.size + _CRC_SIZE)
-    if not any(block):
-        return RingLayout(LayoutCondition.ABSENT, _oldest())
     try:
         texts = _described(block, read)
         converters = {kind: _converter(kind, text) for kind, text in texts.items()}
     except LayoutError:
-        return RingLayout(LayoutCondition.DAMAGED, _oldest())
+        return RingLayout(LayoutCondition.DAMAGED, _own_converters())
     readable = {kind: convert for kind, convert in converters.items() if convert is not None}
     return RingLayout(LayoutCondition.DESCRIBED, readable)
 
@@ -110,14 +105,19 @@ def _described(block: bytes, read: Read) -> dict[int, bytes]:
     return texts
 
 
+def _own_texts() -> dict[Kind, bytes]:
+    """Return the description of each kind's slot as this version writes it, by number."""
+    return {kind: _slot_text(SLOT_DTYPES[kind]) for kind in sorted(RING_KINDS)}
+
+
 def _slot_text(slot: np.dtype[np.void]) -> bytes:
-    """Description of a slot up to what fills it."""
+    """Return a slot's description without its padding."""
     fields = [(name, slot[name].str) for name in slot.names or () if name != "rest"]
     return layouts.describe(np.dtype(fields)).encode()
 
 
 def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
-    """The same fields, as long as a slot."""
+    """Return the same fields as a dtype with a slot's length."""
     if packed.itemsize > _CONTENT_SIZE:
         raise LayoutError(f"{packed.itemsize} bytes of a slot that holds {_CONTENT_SIZE}")
     names = list(packed.names or ())
@@ -129,7 +129,7 @@ def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
 
 @lru_cache(maxsize=64)
 def _converter(kind: int, text: bytes) -> Converter | None:
-    """The same for all rings that describe a kind alike; None for a kind that is not known here.
+    """Return one converter for all rings with this description; None for an unknown kind.
 
     Raises:
         LayoutError: it is no layout of a slot.
@@ -139,17 +139,10 @@ def _converter(kind: int, text: bytes) -> Converter | None:
 
 
 @cache
-def _oldest() -> dict[int, Converter]:
-    """Slots as writers laid them out before rings described themselves."""
-    common = {name for name, _ in COMMON}
-    slots = {}
-    for kind, text in released.FORMAT_2.items():
-        record = layouts.parse(text.encode())
-        body = [(name, record[name]) for name in record.names or () if name not in common]
-        fields = np.dtype([*SLOT_HEAD, ("time_ns", "<u8"), *body])
-        if kind in RING_KINDS:
-            slots[kind] = _slot_dtype(fields)
-    return _converters(slots)
+def _own_converters() -> dict[int, Converter]:
+    """Return converters of the slots that this version writes."""
+    texts = _own_texts()
+    return _converters({kind: _slot_dtype(layouts.parse(text)) for kind, text in texts.items()})
 
 
 def _converters(slots: Mapping[int, np.dtype[np.void]]) -> dict[int, Converter]:

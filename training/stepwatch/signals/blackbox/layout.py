@@ -22,9 +22,9 @@ SLOT_SIZE = 128
 DEFAULT_CAPACITY = 4096
 """Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
 MAX_CAPACITY = 1 << 20
-IDENTITY_VERSION = 2
-"""Readers from before the layout block read this version only, and read its slots as they know
-them. It rises with the first change to the slot of a kind that they know."""
+IDENTITY_VERSION = 1
+"""A reader that cannot read the layout block reads this version only, with its own slots. It rises
+when a field of a slot moves."""
 
 WORKER_SOCKET_SIZE = 256
 """Bytes of the path of a rank's worker socket."""
@@ -49,8 +49,8 @@ class Identity(NamedTuple):
     nanoseconds. `pid_namespace` numbers the namespace of `pid`; `launch` is the same in all ranks
     of one launch on a node and in no other; `boot` numbers the run of the kernel that the process
     has; `launcher` and `launcher_start` are the process that starts it again when it ends, as `pid`
-    and `process_start` are its own. Rings of earlier versions have none of these (0, empty), and a
-    process that is not started again has no launcher.
+    and `process_start` are its own. A number that the writer cannot read is 0, and a process that
+    is not started again has no launcher.
     """
 
     job: str

@@ -1,4 +1,4 @@
-"""Whether the process that writes a ring still lives, as another process can tell."""
+"""Finds out whether the process that writes a ring still lives, from another process."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from .layout import Identity
 from .reader import RingReader
 
 SILENT_SECONDS = 60.0
-"""A process elsewhere whose heart has not beaten for so long has ended: a rank that is stopped, or
-holds the interpreter, must not lose its ring meanwhile."""
+"""Age of the last heartbeat at which a process elsewhere has ended.
+
+A rank that is stopped, or holds the interpreter, must not lose its ring meanwhile.
+"""
 
 GONE_SECONDS = 900.0
-"""And for so long before its ring may be removed: a container may be paused."""
+"""Further seconds before its ring may be removed: a container may be paused."""
 
 
 def is_elsewhere(identity: Identity) -> bool:
-    """Whether a ring is of another node that shares this folder: its pid and its clocks say nothing
-    here. One of the same node's name is of an earlier boot, or of a container with a kernel of its
-    own.
+    """Return whether a ring belongs to another node that shares this folder.
+
+    Its pid and its clocks mean nothing here. A ring with the same node name is from an earlier
+    boot, or from a container with its own kernel.
     """
     boot_differs = identity.boot not in (0, boot_number()) and boot_number() != 0
     return boot_differs and identity.node != node_name()
 
 
 def launcher_lives(identity: Identity) -> bool:
-    """Whether the process that starts a rank again may still do so, as far as it is seen here."""
+    """Return whether the process that restarts a rank may still do so, as far as visible here."""
     is_visible = identity.launcher != 0 and _is_here(identity)
     return is_visible and not has_ended(identity.launcher, identity.launcher_start)
 
 
 def owner_lives(reader: RingReader, now_ns: int) -> bool:
-    """Whether the owner of a ring lives at monotonic `now_ns` and has not closed it.
+    """Return whether a ring's owner lives at monotonic `now_ns` and has not closed it.
 
-    Its pid tells where it is a pid here, and its start time whether that pid was given away. Of a
-    process in another pid namespace only the heartbeat tells; a ring of an earlier version does not
-    say where its pid holds. One on another node that has not closed its ring may live.
+    Its pid counts if it is a pid here, and its start time shows whether that pid was reused. For a
+    process in another or an unknown pid namespace only the heartbeat counts. A process on another
+    node that has not closed its ring may live.
     """
     identity = reader.identity
     if reader.closed:
@@ -53,8 +56,9 @@ def owner_lives(reader: RingReader, now_ns: int) -> bool:
 
 
 def owner_ended(reader: RingReader, now_ns: int) -> bool:
-    """Whether the owner of a ring has certainly ended at monotonic `now_ns`, so that nothing is
-    written any more. One that cannot be looked at has not.
+    """Return whether a ring's owner has certainly ended at monotonic `now_ns`.
+
+    Nothing is written any more then. An owner that cannot be inspected has not ended.
     """
     identity = reader.identity
     if is_elsewhere(identity):
@@ -68,7 +72,7 @@ def owner_ended(reader: RingReader, now_ns: int) -> bool:
 
 
 def _is_here(identity: Identity) -> bool:
-    """Whether the pid is one of this namespace; a ring of an earlier version does not say it."""
+    """Return whether the pid is in this namespace; number 0 is unknown."""
     return identity.pid_namespace != 0 and identity.pid_namespace == pid_namespace()
 
 

@@ -1,8 +1,8 @@
 """Segments on the wire: batches of records from one node, described by themselves.
 
-`frame` holds what every format shares for ever, `format3` what is written, `format2` what the
-version before wrote. A reader decodes by name into its own `records`: it skips fields that it does
-not know, puts *unknown* where one is missing, and keeps tables of kinds that it does not know.
+`frame` holds what every format shares for ever, `format1` the format that is written. A reader
+decodes by name into its own `records`: it skips fields that it does not know, puts *unknown* where
+one is missing, and keeps tables of kinds that it does not know.
 Nothing is allocated from a length that was not compared with a bound first.
 """
 
@@ -15,7 +15,7 @@ from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import Kind
 
-from . import format2, format3, frame
+from . import format1, frame
 from .frame import MAX_RAW_BYTES, MAX_ROWS, MAX_SEGMENT_BYTES, PREFIX
 from .packed import JoinedTables
 from .segment import Segment, SegmentKey, SentSegment
@@ -42,35 +42,30 @@ __all__ = [
     "peek_key",
     "read_sent",
     "split",
-    "transcode",
     "write_sent",
 ]
 
 MEDIA_TYPE = "application/vnd.stepwatch.segments"
 """What a request body of segments is called over HTTP."""
 
-READABLE_FORMATS = (2, 3)
-WRITTEN_FORMAT = 3
+READABLE_FORMATS = (1,)
+WRITTEN_FORMAT = 1
 MAGIC = frame.magic(WRITTEN_FORMAT)
 
-_ENCODERS = {2: format2.encode, 3: format3.encode}
-_DECODERS = {2: format2.decode, 3: format3.decode}
+_DECODERS = {1: format1.decode}
 
 
-def encode(segment: Segment, format: int = WRITTEN_FORMAT) -> bytes:
-    """Pack a segment; in an older format, fields and kinds that it does not have are left out.
+def encode(segment: Segment) -> bytes:
+    """Pack a segment in the written format.
 
     Raises:
         SegmentError: it has more rows or bytes than a reader accepts, or rows of a wrong dtype.
-        UnsupportedFormatError: this version cannot write that format.
     """
-    if format not in _ENCODERS:
-        raise _unsupported(format)
-    return _ENCODERS[format](segment)
+    return format1.encode(segment)
 
 
 def encode_alike(
-    heads: Sequence[tuple[SegmentKey, ClockPair]], tables: Mapping[Kind, format3.RowsOfAll]
+    heads: Sequence[tuple[SegmentKey, ClockPair]], tables: Mapping[Kind, format1.RowsOfAll]
 ) -> list[bytes]:
     """Pack segments that have as many rows of each kind: `heads` are their keys and clock pairs.
 
@@ -80,7 +75,7 @@ def encode_alike(
     Raises:
         SegmentError: one has more rows or bytes than a reader accepts, or rows of a wrong dtype.
     """
-    return format3.encode_alike(heads, tables)
+    return format1.encode_alike(heads, tables)
 
 
 def decode(data: bytes) -> Segment:
@@ -97,17 +92,16 @@ def decode(data: bytes) -> Segment:
 
 
 def read_sent(data: bytes) -> SentSegment:
-    """Unpack one segment, its rows as they were sent; those of format 2 as this version has them.
+    """Unpack one segment, its rows as they were sent.
 
     Raises:
         SegmentError: it is truncated, too large or invalid, or does not match its checksum.
         UnsupportedFormatError: it is whole, and of a later format.
     """
     format, header, payload, raw_size = frame.open_frame(data)
-    if format == 3:
-        return format3.read_sent(header, payload, raw_size)
-    segment = decode(data)
-    return SentSegment(segment.key, segment.clock, list(segment.tables.items()))
+    if format not in READABLE_FORMATS:
+        raise _unsupported(format)
+    return format1.read_sent(header, payload, raw_size)
 
 
 def write_sent(sent: SentSegment) -> bytes:
@@ -116,7 +110,7 @@ def write_sent(sent: SentSegment) -> bytes:
     Raises:
         SegmentError: rows that cannot be described.
     """
-    return format3.write_sent(sent)
+    return format1.write_sent(sent)
 
 
 def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
@@ -124,7 +118,7 @@ def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
 
     An unknown kind is None, and its rows are as they are.
     """
-    return format3.known_rows(number, rows)
+    return format1.known_rows(number, rows)
 
 
 def check(data: bytes) -> None:
@@ -142,9 +136,8 @@ def peek_key(data: bytes) -> SegmentKey:
     Raises:
         SegmentError: not even the key can be read.
     """
-    format, header_size, *_ = frame.read_prefix(data)
-    header = data[PREFIX.size : PREFIX.size + header_size]
-    return format2.peek_key(header) if format == 2 else frame.unpack_key(header)[0]
+    _, header_size, *_ = frame.read_prefix(data)
+    return frame.unpack_key(data[PREFIX.size : PREFIX.size + header_size])[0]
 
 
 def format_of(data: bytes) -> int:
@@ -171,18 +164,6 @@ def split(body: bytes) -> Iterator[bytes]:
         end = at + PREFIX.size + header_size + payload_size
         yield body[at:end]
         at = end
-
-
-def transcode(data: bytes, format: int) -> bytes:
-    """A segment in another format, for a reader that reads no later one.
-
-    The same bytes where it is in that format already. What the older format does not have is lost.
-
-    Raises:
-        SegmentError: it cannot be decoded.
-        UnsupportedFormatError: it is of a later format, or this version cannot write `format`.
-    """
-    return data if format_of(data) == format else encode(decode(data), format)
 
 
 def _unsupported(format: int) -> UnsupportedFormatError:

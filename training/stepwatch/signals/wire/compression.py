@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_WINDOW_BYTES = 1 << 26
 _MAX_RATIO = 1 << 15
 """zstd's best: a block of 128 KiB in 4 bytes (RFC 8878, "Blocks"). No frame holds more."""
-_DICTIONARY = Path(__file__).with_name("format3.dictionary")
+_DICTIONARY = Path(__file__).with_name("format1.dictionary")
 
 
 class _Contexts(NamedTuple):
@@ -34,7 +34,7 @@ class _Contexts(NamedTuple):
 
 
 class Codec(threading.local):
-    """Compresses and decompresses at one level, with or without the dictionary of format 3.
+    """Compresses and decompresses at one level, with or without the dictionary of format 1.
 
     zstd's contexts serve one thread at a time, and making one costs more than a small segment.
     """

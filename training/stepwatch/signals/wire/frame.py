@@ -1,15 +1,13 @@
-"""What all formats share: prefix, bounds, checksum, and from format 3 on the key block.
+"""What all formats share: prefix, bounds, checksum and key block.
 
-    magic            8 bytes   b"SWSEG", two digits, newline
+    magic            8 bytes   b"SWSEG", two digits of the format's number, newline
     header_size      u32       bytes of header after the prefix
     payload_size     u32       bytes of payload after the header
     raw_size         u32       bytes of the payload once it is decompressed
-    crc              u32       CRC-32
+    crc              u32       CRC-32 of the prefix before it, header and payload
 
 This is frozen for all later formats, so that any version cuts a body into its segments and can
-name a segment that it cannot decode. Format 2 has the digits 01, for its first writer's number;
-the others have their own. From format 3 on the CRC covers the prefix before it, header and payload,
-and the header starts with the key block:
+name a segment that it cannot decode. The header starts with the key block:
 
     attempt          u32
     spool, sequence  u64 each  below 2**63
@@ -36,15 +34,13 @@ MAX_HEADER_BYTES = 4096
 PREFIX = struct.Struct("<8s4I")
 
 _MAGIC_START, _MAGIC_END = b"SWSEG", b"\n"
-_FORMAT_2_DIGITS = 1
 _KEY = struct.Struct("<I Q Q Q Q B B")
 _CRC_AT = PREFIX.size - 4
 
 
 def magic(format: int) -> bytes:
     """First eight bytes of a segment of a format."""
-    digits = _FORMAT_2_DIGITS if format == 2 else format
-    return b"%s%02d%s" % (_MAGIC_START, digits, _MAGIC_END)
+    return b"%s%02d%s" % (_MAGIC_START, format, _MAGIC_END)
 
 
 def read_prefix(data: bytes) -> tuple[int, int, int, int, int]:
@@ -73,10 +69,8 @@ def _format_of(start: bytes) -> int:
     if start[:5] != _MAGIC_START or start[7:] != _MAGIC_END or not digits.isdigit():
         raise SegmentError("it does not start like a segment")
     number = int(digits)
-    if number == _FORMAT_2_DIGITS:
-        return 2
-    if number < 3:
-        raise SegmentError(f"there is no segment format {number}")
+    if number == 0:
+        raise SegmentError("there is no segment format 0")
     return number
 
 
@@ -90,7 +84,7 @@ def open_frame(data: bytes) -> tuple[int, bytes, bytes, int]:
     header_end = PREFIX.size + header_size
     if len(data) != header_end + payload_size:
         raise SegmentError(f"{len(data)} bytes instead of the {header_end + payload_size} promised")
-    if _crc(format, data[:_CRC_AT], data[PREFIX.size :]) != crc:
+    if _crc(data[:_CRC_AT], data[PREFIX.size :]) != crc:
         raise SegmentError("the checksum does not match; it was damaged on its way")
     return format, data[PREFIX.size : header_end], data[header_end:], raw_size
 
@@ -105,17 +99,17 @@ def close_frame(format: int, header: bytes, payload: bytes, raw_size: int) -> by
         raise SegmentError(f"{len(payload)} bytes are too many for one segment; split it")
     prefix = PREFIX.pack(magic(format), len(header), len(payload), raw_size, 0)[:_CRC_AT]
     content = header + payload
-    crc = _crc(format, prefix, content)
+    crc = _crc(prefix, content)
     return prefix + crc.to_bytes(PREFIX.size - _CRC_AT, "little") + content
 
 
-def _crc(format: int, prefix: bytes, content: bytes) -> int:
+def _crc(prefix: bytes, content: bytes) -> int:
     """Checksum of the prefix before it, and of header and payload."""
-    return zlib.crc32(content, 0 if format == 2 else zlib.crc32(prefix))
+    return zlib.crc32(content, zlib.crc32(prefix))
 
 
 def pack_key(key: SegmentKey, clock: ClockPair) -> bytes:
-    """Key block of formats from 3 on."""
+    """Key block that a header starts with."""
     job, node = key.job.encode(), key.node.encode()
     numbers = _KEY.pack(
         key.attempt,

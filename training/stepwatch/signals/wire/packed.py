@@ -1,4 +1,4 @@
-"""Tables as they lie in format 3, unpacked when they are read; those of many segments at once.
+"""Tables as they lie in format 1, unpacked when they are read; those of many segments at once.
 
 To unpack a table takes numpy 8 us, whether it has eight rows or a thousand, and a segment has eight
 tables. Whoever folds a hundred segments together joins their bytes first, and unpacks once a kind.

@@ -98,7 +98,6 @@ class SegmentsApi:
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
-            "nodes": True,  # node reports are accepted, beside job segments
         }
         headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
         return Response(encoded(document), media_type="application/json", headers=headers)

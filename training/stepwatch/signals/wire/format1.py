@@ -1,7 +1,7 @@
-"""Format 3: self-describing tables of packed rows.
+"""Format 1: self-describing tables of packed rows.
 
     header           the key block, and nothing after it that a reader depends on
-    payload          one zstd frame, compressed with `format3.dictionary`:
+    payload          one zstd frame, compressed with `format1.dictionary`:
         size         u32       bytes of the directory: the next three
         tables       u16       how many follow
         per table    u16 kind, u32 rows, u16 bytes of its description
@@ -14,12 +14,11 @@ side by side. Three rows of one u16 field:
 
     300, 301, 302  =  2c 01, 2d 01, 2e 01  ->  2c 01 | 00 01 02, 00 00 00
 
-Why so, in bytes of format 2, measured on a one-step segment of 8 ranks with 3 collectives each:
-transposed rows alone are 0.88, relative to the first row 0.84, and full descriptions add 0.6. With
-a dictionary of 8 KB, trained on made segments of other shapes, descriptions cost 0.01 and the
-whole segment is 0.79. The difference of the first row from itself costs 0.01 and makes decoding a
-tenth faster. `tests/bench/codec.py` measures it. The dictionary is a part of the format and never
-changes; `tests/data/formats/dictionary.py` says how it was made.
+The dictionary of 8 KB was trained on segments of many shapes: with it, descriptions add 1 % to a
+segment of one step of 8 ranks with 3 collectives each. The difference of the first row from itself
+costs 1 % and makes decoding a tenth faster. `tests/bench/codec.py` measures size and speed. The
+dictionary is a part of the format and never changes; `tests/data/formats/dictionary.py` says how it
+was made.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ RowsOfAll = np.ndarray[tuple[int, int], np.dtype[np.void]]
 _AnyRows = TypeVar("_AnyRows", Rows, RowsOfAll)
 _ByteMatrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 _BYTE = np.dtype(np.uint8)
+_NUMBER = 1
 _LEVEL = 6
 _COUNT = struct.Struct("<H")
 _SIZE = struct.Struct("<I")
@@ -104,7 +104,7 @@ def encode(segment: Segment) -> bytes:
     if len(raw) > frame.MAX_RAW_BYTES:
         raise SegmentError(f"{len(raw)} bytes are too many for one segment; split it")
     header = frame.pack_key(segment.key, segment.clock)
-    return frame.close_frame(3, header, _codec.deflate(raw), len(raw))
+    return frame.close_frame(_NUMBER, header, _codec.deflate(raw), len(raw))
 
 
 def encode_alike(heads: Sequence[Head], tables: Mapping[Kind, RowsOfAll]) -> list[bytes]:
@@ -127,7 +127,7 @@ def encode_alike(heads: Sequence[Head], tables: Mapping[Kind, RowsOfAll]) -> lis
     made = []
     for (key, clock), own in zip(heads, raw, strict=True):
         payload = _quick_codec.deflate(own.tobytes())
-        made.append(frame.close_frame(3, frame.pack_key(key, clock), payload, len(own)))
+        made.append(frame.close_frame(_NUMBER, frame.pack_key(key, clock), payload, len(own)))
     return made
 
 
@@ -171,7 +171,7 @@ def write_sent(sent: SentSegment) -> bytes:
     head = _head([(number, len(rows), text) for number, text, rows in described])
     raw = b"".join((head, *(_pack(rows) for _, _, rows in described)))
     header = frame.pack_key(sent.key, sent.clock)
-    return frame.close_frame(3, header, _codec.deflate(raw), len(raw))
+    return frame.close_frame(_NUMBER, header, _codec.deflate(raw), len(raw))
 
 
 def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
