@@ -13,6 +13,7 @@ from stepwatch.cli.verbs.store import ACTIONS
 from stepwatch.collector.store import Store
 from tests.collector.made import JOB
 from tests.collector.store.filled import OTHER, fill, positions
+from tests.collector.store.next_schema import install
 
 
 @pytest.fixture
@@ -77,16 +78,25 @@ def test_verify_exits_1_for_a_damaged_store(
     assert f"segment 2 of job {JOB} is damaged" in capsys.readouterr().out
 
 
-def test_migrate_says_what_it_did(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_says_what_it_did(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     words = ["store", "migrate", "--store", str(place), "--to"]
+    assert main([*words, "2"]) != 0
+    error = capsys.readouterr().err
+    assert error.endswith("from schema 1 to 2: this stepwatch knows 1\n")
+    install(monkeypatch, tmp_path / "migrations")
     for more, said in (
-        (["2", "--dry-run"], "would move the store from schema 7 to 2"),
-        (["7"], "the store has schema 7 already"),
-        (["2"], "moved the store from schema 7 to 2"),
+        (["2", "--dry-run"], "would move the store from schema 1 to 2"),
+        (["1"], "the store has schema 1 already"),
+        (["2"], "moved the store from schema 1 to 2"),
     ):
         assert main([*words, *more]) == 0
         assert said in capsys.readouterr().out
-    assert main([*words, "7", "--json"]) == 0
+    assert main([*words, "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["found"] == "2"
 
 

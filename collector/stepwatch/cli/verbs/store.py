@@ -122,7 +122,7 @@ ACTIONS = {
     ),
     "migrate": Action(
         "move a store that nobody uses to another schema, for another release",
-        f"--to 2 --dry-run {_EXAMPLE_STORE}",
+        f"--to 1 --dry-run {_EXAMPLE_STORE}",
         None,
     ),
     "restore": Action(

@@ -22,7 +22,7 @@ from stepwatch.signals.errors import StoreError
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = "7"
+SCHEMA_VERSION = migrations.SCHEMAS[-1]
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
 """Exceptions for a refused value; a database or driver also raises them for other reasons."""
 _SQLITE_PATIENCE_S = 5
@@ -52,7 +52,7 @@ def open_database(url: str | sa.URL) -> sa.Engine:
     """Connect to the database at an SQLAlchemy URL and create or upgrade its tables.
 
     Raises:
-        StoreError: the database cannot be opened, or a newer stepwatch wrote it.
+        StoreError: the database cannot be opened, or its schema is unknown.
     """
     engine = connect_to(url)
     try:
@@ -119,7 +119,9 @@ def _prepare_tables(engine: sa.Engine) -> None:
         version = schema_of(connection)  # another process may have upgraded it meanwhile
         if version is None:
             _create_tables(connection)
-        elif version in migrations.EARLIER:
+        elif version == SCHEMA_VERSION:
+            return
+        elif version in migrations.SCHEMAS:
             began = time.monotonic()
             migrations.migrate(connection, SCHEMA_VERSION)
             seconds, place = time.monotonic() - began, shown(engine.url)
@@ -127,7 +129,7 @@ def _prepare_tables(engine: sa.Engine) -> None:
                 "upgraded the store %s from schema %s to %s in %.1f s",
                 *(place, version, SCHEMA_VERSION, seconds),
             )
-        elif version != SCHEMA_VERSION:
+        else:
             raise StoreError(
                 f"the store has schema {version}, this stepwatch reads {SCHEMA_VERSION}; "
                 "use the stepwatch that wrote it, or another --store"
@@ -135,17 +137,11 @@ def _prepare_tables(engine: sa.Engine) -> None:
 
 
 def schema_of(connection: sa.Connection) -> str | None:
-    """Return the tables' schema version, or None without tables.
-
-    The first releases created their tables before they recorded a version.
-    """
-    tables = sa.inspect(connection)
-    if tables.has_table("meta"):
-        query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
-        version = connection.execute(query).scalar_one_or_none()
-        if version is not None:
-            return str(version)
-    return migrations.EARLIER[0] if tables.has_table("segment") else None
+    """Return the tables' schema version, or None without tables."""
+    if not sa.inspect(connection).has_table("meta"):
+        return None
+    query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
+    return connection.execute(query).scalar_one_or_none()
 
 
 def _create_tables(connection: sa.Connection) -> None:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-EARLIER = ("1", "2", "3", "4", "5", "6")
-"""Schemas of earlier releases that a migration begins from."""
+SCHEMAS = ("1",)
+"""Schemas that a store is moved between, the oldest first; a store in use has the last."""
+SCRIPTS = Path(__file__).parent
+"""Directory whose `versions` hold one file per schema."""
 
 
 def migrate(connection: sa.Connection, schema: str) -> None:
     """Bring the tables to a schema, later or earlier, in the connection's transaction.
 
     Raises:
-        alembic.util.CommandError: no release has this schema.
+        alembic.util.CommandError: no file in `versions` has this schema.
     """
     # One line says that a store is upgraded; Alembic would add ten.
     logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -27,7 +29,7 @@ def migrate(connection: sa.Connection, schema: str) -> None:
     from alembic.runtime.migration import MigrationContext, RevisionStep
     from alembic.script import ScriptDirectory
 
-    script = ScriptDirectory(str(Path(__file__).parent))
+    script = ScriptDirectory(str(SCRIPTS))
 
     def steps(found: Any, _context: MigrationContext) -> list[RevisionStep]:
         now = int(found[0]) if found else 0

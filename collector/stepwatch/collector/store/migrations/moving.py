@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import migrations
 from stepwatch.collector.store.database import (
-    SCHEMA_VERSION,
     connect_to,
     lock_tables,
     schema_of,
@@ -18,10 +17,8 @@ from stepwatch.collector.store.database import (
     without_time_limits,
 )
 from stepwatch.collector.store.outages.outage import reason_of
-from stepwatch.signals.errors import SegmentError, StoreError
+from stepwatch.signals.errors import StoreError
 
-KNOWN = (*migrations.EARLIER, SCHEMA_VERSION)
-"""Schemas that this version moves between, the oldest first."""
 _PATIENCE_MS = 200
 _OTHERS = sa.text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
@@ -41,15 +38,15 @@ def move(url: str | sa.URL, to: str, *, dry_run: bool = False) -> Moved:
     """Move a store to a schema, all or nothing; a dry run does it all and takes it back.
 
     Raises:
-        StoreError: there is no store, its schema is not known, somebody uses it, or a bundle in
-            it cannot be read.
+        StoreError: there is no store, its schema or `to` is not known, or somebody uses it.
     """
     engine = connect_to(url)
     try:
         found = _found(engine)
-        if to not in KNOWN or found not in KNOWN:
+        if not {found, to}.issubset(migrations.SCHEMAS):
+            known = ", ".join(migrations.SCHEMAS)
             raise StoreError(
-                f"the store has schema {found}; this stepwatch moves between {', '.join(KNOWN)}"
+                f"cannot move the store from schema {found} to {to}: this stepwatch knows {known}"
             )
         _refuse_others(engine)
         began = time.monotonic()
@@ -62,10 +59,6 @@ def move(url: str | sa.URL, to: str, *, dry_run: bool = False) -> Moved:
         return Moved(found, to, time.monotonic() - began)
     except sa.exc.SQLAlchemyError as error:
         raise StoreError(f"cannot move {shown(url)}: {reason_of(error)}") from error
-    except SegmentError as error:
-        raise StoreError(
-            f"cannot move {shown(url)}: {error}; `stepwatch store verify` names the bundle"
-        ) from error
     finally:
         engine.dispose()
 

@@ -1,1 +1,1 @@
-"""One file per schema, each with the way to it and back; none changes once it is released."""
+"""One file per schema, each with the way to it and back; a released one does not change."""
