@@ -126,11 +126,9 @@ def _run(run: Run, run_pace: Pace | None, price: float, work: str) -> dict[str, 
 def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
     """Return a step's seconds by phase, the largest change first.
 
-    The list is empty if a run was saved without phases.
+    The list is empty if a run has no steps.
     """
-    base_seconds, new_seconds = (
-        (run.get("phase_seconds") or {}).get("seconds", {}) for run in (base, new)
-    )
+    base_seconds, new_seconds = (run["phase_seconds"]["seconds"] for run in (base, new))
     if not base_seconds or not new_seconds:
         return []
     rows = [
@@ -141,4 +139,4 @@ def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
 
 
 def _phase_steps(run: Run) -> int:
-    return int((run.get("phase_seconds") or {}).get("steps", 0))
+    return int(run["phase_seconds"]["steps"])

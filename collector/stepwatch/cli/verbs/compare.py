@@ -150,8 +150,8 @@ def _mapping_of(is_right: Check) -> Check:
 
 
 def _is_phases(phases: Any) -> bool:
-    """Return whether phases are valid; a file from an earlier release has none."""
-    return phases is None or (
+    """Return whether phases have a number of steps, and seconds by phase."""
+    return (
         isinstance(phases, dict)
         and _is_count(phases.get("steps"))
         and _mapping_of(_is_number)(phases.get("seconds"))

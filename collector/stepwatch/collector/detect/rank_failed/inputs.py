@@ -174,9 +174,6 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
 
 
 def _words(end: Lifecycle) -> str:
-    """Return the exception that a rank reported.
-
-    Earlier versions report an interruption as a failure.
-    """
+    """Return the exception that a rank reported, also for an interruption."""
     interrupted = end.event is LifecycleEvent.INTERRUPT
     return detector.INTERRUPT if interrupted else end.text or "an exception"
