@@ -251,7 +251,7 @@ ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
         (ELSEWHERE, 0.5, True),  # a container beside this one
         (ELSEWHERE, 30.0, True),  # it is paused, or loads a model with the interpreter held
         (ELSEWHERE, 90.0, False),
-        ({**HERE, "pid_namespace": 0, "launch": ""}, 0.5, True),  # an earlier version's
+        ({**HERE, "pid_namespace": 0, "launch": ""}, 0.5, True),  # unknown there
     ],
 )
 def test_a_place_is_kept_while_its_owner_lives(
