@@ -6,31 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from stepwatch.hooks.run_facts import found
+from stepwatch.hooks.run_facts import finders
 
 
 @pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No pod around this process, but a place for its namespace."""
     place = tmp_path / "namespace"
-    monkeypatch.setattr(found, "_NAMESPACE", place)
+    monkeypatch.setattr(finders, "_NAMESPACE", place)
     return place
 
 
 def test_nothing_is_known_where_nobody_says_it() -> None:
-    assert dict(found.owner({})) == {}
+    assert dict(finders.owner({})) == {}
 
 
 def test_schedulers_are_asked_where_nobody_says_it(outside: Path) -> None:
     outside.write_text("team-vision\n")
     slurm = {"SLURM_JOB_ACCOUNT": "acc-17"}
-    assert dict(found.owner(slurm)) == {"project": "team-vision", "cost_centre": "acc-17"}
+    assert dict(finders.owner(slurm)) == {"project": "team-vision", "cost_centre": "acc-17"}
     said = {
         "STEPWATCH_PROJECT": "llama",
         "STEPWATCH_TEAM": "pretraining",
         "STEPWATCH_COST_CENTRE": "4711",
     }
-    assert dict(found.owner({**slurm, **said})) == {
+    assert dict(finders.owner({**slurm, **said})) == {
         "project": "llama",
         "team": "pretraining",
         "cost_centre": "4711",
