@@ -3,7 +3,7 @@
 Clocks on different nodes are not compared: idle is the time on a rank since its previous chunk
 ended, or since it entered the schedule. So every moment inside a rank's schedule is busy, blocked
 in a collective, or idle. It belongs to the stage of the current or next chunk; time after the last
-chunk belongs to that chunk's stage. Idle includes the schedule's own work between chunks: the loss
+chunk belongs to that chunk's stage. Idle includes the schedule's work between chunks: the loss
 and its collectives.
 """
 
