@@ -69,7 +69,7 @@ def state_of(
     facts = tuple(present(of_node, received_at, limits))
     silent = now_s - received_at
     if silent > limits.silent_seconds:
-        return _silent(facts, received_at, silent)
+        return _stale(facts, received_at, silent)
     return _reporting(facts, received_at)
 
 
@@ -98,7 +98,7 @@ def _reporting(facts: tuple[Episode, ...], received_at: float) -> State:
     return State(Health.HEALTHY, "nothing is found wrong", Action.NONE, None, facts)
 
 
-def _silent(facts: tuple[Episode, ...], received_at: float, silent: float) -> State:
+def _stale(facts: tuple[Episode, ...], received_at: float, silent: float) -> State:
     why = f"no report for {seconds(silent)}: is the node up, and its agent?"
     bad = [episode for episode in facts if episode.severity in _BY_SEVERITY]
     if bad:

@@ -136,13 +136,13 @@ class Api:
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
         answer = await self._job_answer(request, SUMMARY)
-        responses = await run_in_threadpool(self._said_of, name)
+        responses = await run_in_threadpool(self._responses_of, name)
         if answer.status_code != 200 or responses is None:
             return answer
         document = json.loads(bytes(answer.body))
         return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
 
-    def _said_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
+    def _responses_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
         """Return the notes on a job's incidents and the active silences.
 
         Returns None without any, or if the store is down: the job is served all the same.

@@ -104,8 +104,7 @@ def _join_nodes(connection: sa.Connection, reports: Sequence[Report]) -> None:
         return
     statement = insert(connection.dialect, node)
     new = statement.excluded
-    # By time received: after one wrong clock reading, a node's own time would win until that
-    # moment.
+    # By time received: after one wrong clock reading, the node's clock would win until that moment.
     tie = sa.and_(
         new.received_ns == node.c.received_ns,
         sa.or_(
