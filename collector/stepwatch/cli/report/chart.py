@@ -25,7 +25,7 @@ COLOURS: Mapping[str, str] = {
     "idle-allocated": "#c7c7c7",
     "unknown": "#4d4d4d",
 }
-"""A colour for each cause, distinct also with red-green colour blindness.
+"""A colour for each cause, also distinct to readers who do not see red and green alike.
 
 The legend names each cause, so colour is never the only difference.
 """
