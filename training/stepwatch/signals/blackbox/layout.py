@@ -241,9 +241,9 @@ def pack_device(line: DeviceLine) -> tuple[int, int, int]:
 
 def unpack_device(since_ns: int, word: int, state: int) -> DeviceLine:
     """Inverse of `pack_device`; a state of a later version is unknown."""
-    known = DeviceState(state) if state in _DEVICE_STATES else DeviceState.UNKNOWN
+    device_state = DeviceState(state) if state in _DEVICE_STATES else DeviceState.UNKNOWN
     return DeviceLine(
-        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFF, known, word >> 40 & 0xFF, word >> 48
+        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFF, device_state, word >> 40 & 0xFF, word >> 48
     )
 
 

@@ -1,9 +1,8 @@
-"""Segments on the wire: batches of records from one node, described by themselves.
+"""Segments on the wire: self-describing batches of records from one node.
 
-`frame` holds what every format shares for ever, `format1` the format that is written. A reader
-decodes by name into its own `records`: it skips fields that it does not know, puts *unknown* where
-one is missing, and keeps tables of kinds that it does not know.
-Nothing is allocated from a length that was not compared with a bound first.
+`frame` holds the parts that every format shares for ever, `format1` is the written format. A reader
+decodes by name into its own `records`: it skips unknown fields, uses *unknown* for missing fields,
+and keeps tables with unknown kinds. Every length is compared with a bound before any allocation.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 MEDIA_TYPE = "application/vnd.stepwatch.segments"
-"""What a request body of segments is called over HTTP."""
+"""The HTTP media type of a request body with segments."""
 
 READABLE_FORMATS = (1,)
 WRITTEN_FORMAT = 1
@@ -59,7 +58,7 @@ def encode(segment: Segment) -> bytes:
     """Pack a segment in the written format.
 
     Raises:
-        SegmentError: it has more rows or bytes than a reader accepts, or rows of a wrong dtype.
+        SegmentError: it has more rows or bytes than a reader accepts, or rows with a wrong dtype.
     """
     return format1.encode(segment)
 
@@ -67,23 +66,23 @@ def encode(segment: Segment) -> bytes:
 def encode_alike(
     heads: Sequence[tuple[SegmentKey, ClockPair]], tables: Mapping[Kind, format1.RowsOfAll]
 ) -> list[bytes]:
-    """Pack segments that have as many rows of each kind: `heads` are their keys and clock pairs.
+    """Pack segments with equal row counts of each kind: `heads` are their keys and clock pairs.
 
-    `tables` maps a kind to rows (segments, rows of each) of `records.DTYPES[kind]`. Whoever sends
-    for thousands of nodes pays a third of what `encode` costs, for 3 % more bytes.
+    `tables` maps a kind to rows (segments, rows of each) with `records.DTYPES[kind]`. A sender for
+    thousands of nodes pays a third of the cost of `encode`, for 3 % more bytes.
 
     Raises:
-        SegmentError: one has more rows or bytes than a reader accepts, or rows of a wrong dtype.
+        SegmentError: one has more rows or bytes than a reader accepts, or rows with a wrong dtype.
     """
     return format1.encode_alike(heads, tables)
 
 
 def decode(data: bytes) -> Segment:
-    """Check and decompress one segment; its tables are unpacked when somebody reads them.
+    """Check and decompress one segment; its tables are unpacked when they are read.
 
     Raises:
         SegmentError: it is truncated, too large or invalid, or does not match its checksum.
-        UnsupportedFormatError: it is whole, and of a later format.
+        UnsupportedFormatError: it is whole, and has a later format.
     """
     format, header, payload, raw_size = frame.open_frame(data)
     if format not in _DECODERS:
@@ -92,11 +91,11 @@ def decode(data: bytes) -> Segment:
 
 
 def read_sent(data: bytes) -> SentSegment:
-    """Unpack one segment, its rows as they were sent.
+    """Unpack one segment, with its rows as they were sent.
 
     Raises:
         SegmentError: it is truncated, too large or invalid, or does not match its checksum.
-        UnsupportedFormatError: it is whole, and of a later format.
+        UnsupportedFormatError: it is whole, and has a later format.
     """
     format, header, payload, raw_size = frame.open_frame(data)
     if format not in READABLE_FORMATS:
@@ -105,7 +104,7 @@ def read_sent(data: bytes) -> SentSegment:
 
 
 def write_sent(sent: SentSegment) -> bytes:
-    """Pack what `read_sent` gave, in the written format.
+    """Pack the result of `read_sent` in the written format.
 
     Raises:
         SegmentError: rows that cannot be described.
@@ -114,15 +113,15 @@ def write_sent(sent: SentSegment) -> bytes:
 
 
 def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
-    """Sent rows of the kind `number` as this version has them, with their kind.
+    """Return sent rows for the kind `number` in this version's layout, with their kind.
 
-    An unknown kind is None, and its rows are as they are.
+    For an unknown kind return the rows unchanged, and None.
     """
     return format1.known_rows(number, rows)
 
 
 def check(data: bytes) -> None:
-    """Compare a segment of any format with its own prefix and checksum, and decode nothing.
+    """Compare a segment in any format with its own prefix and checksum, and decode nothing.
 
     Raises:
         SegmentError: bytes are missing or too many, or the checksum does not match.
@@ -141,7 +140,7 @@ def peek_key(data: bytes) -> SegmentKey:
 
 
 def format_of(data: bytes) -> int:
-    """Number of the format that a segment is written in, readable or not.
+    """Return the format number of a segment, readable or not.
 
     Raises:
         SegmentError: it does not start like a segment.
@@ -150,20 +149,20 @@ def format_of(data: bytes) -> int:
 
 
 def split(body: bytes) -> Iterator[bytes]:
-    """Cut a request body into its segments, of later formats too.
+    """Cut a request body into its segments, in later formats too.
 
-    A tail that is no whole segment comes as one piece.
+    A tail that is no whole segment is yielded as one piece.
     """
-    at = 0
-    while at < len(body):
+    begin = 0
+    while begin < len(body):
         try:
-            _, header_size, payload_size, *_ = frame.read_prefix(body[at : at + PREFIX.size])
+            _, header_size, payload_size, *_ = frame.read_prefix(body[begin : begin + PREFIX.size])
         except SegmentError:
-            yield body[at:]
+            yield body[begin:]
             return
-        end = at + PREFIX.size + header_size + payload_size
-        yield body[at:end]
-        at = end
+        end = begin + PREFIX.size + header_size + payload_size
+        yield body[begin:end]
+        begin = end
 
 
 def _unsupported(format: int) -> UnsupportedFormatError:

@@ -1,6 +1,6 @@
 """zstd with bounds: compressors and decompressors live as long as their thread.
 
-The package is imported at the first use: what only names records and formats runs without it.
+The package is imported at the first use: code that only names records and formats runs without it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _MAX_WINDOW_BYTES = 1 << 26
 _MAX_RATIO = 1 << 15
-"""zstd's best: a block of 128 KiB in 4 bytes (RFC 8878, "Blocks"). No frame holds more."""
+"""zstd's best: a block with 128 KiB in 4 bytes (RFC 8878, "Blocks"). No frame holds more."""
 _DICTIONARY = Path(__file__).with_name("format1.dictionary")
 
 
 class _Contexts(NamedTuple):
-    """What one thread compresses and decompresses with."""
+    """One thread's compressor and decompressor."""
 
     compressor: zstandard.ZstdCompressor
     decompressor: zstandard.ZstdDecompressor
@@ -34,9 +34,9 @@ class _Contexts(NamedTuple):
 
 
 class Codec(threading.local):
-    """Compresses and decompresses at one level, with or without the dictionary of format 1.
+    """Compresses and decompresses at one level, with or without format 1's dictionary.
 
-    zstd's contexts serve one thread at a time, and making one costs more than a small segment.
+    zstd's contexts serve one thread at a time, and creating one costs more than a small segment.
     """
 
     def __init__(self, level: int, *, dictionary: bool) -> None:
@@ -45,33 +45,33 @@ class Codec(threading.local):
         self._contexts: _Contexts | None = None
 
     def deflate(self, raw: bytes) -> bytes:
-        """Compress into one frame that states the size of its content."""
-        # zstandard returns bytes that still occupy the room of the worst case: an exact copy.
-        return bytes(memoryview(self._made().compressor.compress(raw)))
+        """Compress into one frame that states its content's size."""
+        # zstandard returns bytes that still occupy the worst case's memory: make an exact copy.
+        return bytes(memoryview(self._thread_contexts().compressor.compress(raw)))
 
     def inflate(self, payload: bytes, raw_size: int) -> bytes:
-        """Decompress one frame of exactly `raw_size` bytes.
+        """Decompress one frame with exactly `raw_size` bytes.
 
         Raises:
-            SegmentError: the frame is damaged, or is of another size.
+            SegmentError: the frame is damaged, or has another size.
         """
-        made = self._made()
-        # A frame that states the size of its content is never given more room than that.
+        contexts = self._thread_contexts()
+        # A frame that states its content's size never gets more memory than that.
         try:
-            stated = made.stated_size(payload)
+            stated = contexts.stated_size(payload)
             if stated != raw_size:
                 raise SegmentError(f"a frame of {stated} bytes in a payload of {raw_size}")
             if raw_size > _MAX_RATIO * len(payload):
                 raise SegmentError(f"{len(payload)} bytes cannot hold the {raw_size} promised")
-            raw = made.decompressor.decompress(payload)
-        except made.error as error:
+            raw = contexts.decompressor.decompress(payload)
+        except contexts.error as error:
             raise SegmentError(f"its payload cannot be decompressed: {error}") from error
         if len(raw) != raw_size:
             raise SegmentError(f"{len(raw)} bytes came out of a payload of {raw_size}")
         return raw
 
-    def _made(self) -> _Contexts:
-        """The contexts of this thread, made at their first use."""
+    def _thread_contexts(self) -> _Contexts:
+        """Return this thread's contexts, created at their first use."""
         if self._contexts is None:
             self._contexts = _contexts(self._level, dictionary=self._dictionary)
         return self._contexts

@@ -1,4 +1,4 @@
-"""What all formats share: prefix, bounds, checksum and key block.
+"""The parts that all formats share: prefix, bounds, checksum and key block.
 
     magic            8 bytes   b"SWSEG", two digits of the format's number, newline
     header_size      u32       bytes of header after the prefix
@@ -39,12 +39,12 @@ _CRC_AT = PREFIX.size - 4
 
 
 def magic(format: int) -> bytes:
-    """First eight bytes of a segment of a format."""
+    """Return the first eight bytes of a segment in a format."""
     return b"%s%02d%s" % (_MAGIC_START, format, _MAGIC_END)
 
 
 def read_prefix(data: bytes) -> tuple[int, int, int, int, int]:
-    """Format, header size, payload size, raw size and CRC of a segment of any format.
+    """Return format, header size, payload size, raw size and CRC of a segment in any format.
 
     Sizes are in bytes, each within its bound.
 
@@ -75,7 +75,7 @@ def _format_of(start: bytes) -> int:
 
 
 def open_frame(data: bytes) -> tuple[int, bytes, bytes, int]:
-    """Format, header, payload and raw size of a segment whose checksum matches.
+    """Return format, header, payload and raw size of a segment with a matching checksum.
 
     Raises:
         SegmentError: bytes are missing or too many, or the checksum does not match.
@@ -104,12 +104,12 @@ def close_frame(format: int, header: bytes, payload: bytes, raw_size: int) -> by
 
 
 def _crc(prefix: bytes, content: bytes) -> int:
-    """Checksum of the prefix before it, and of header and payload."""
+    """Return the checksum over the prefix before it, header and payload."""
     return zlib.crc32(content, zlib.crc32(prefix))
 
 
 def pack_key(key: SegmentKey, clock: ClockPair) -> bytes:
-    """Key block that a header starts with."""
+    """Return the key block at a header's start."""
     job, node = key.job.encode(), key.node.encode()
     numbers = _KEY.pack(
         key.attempt,
@@ -124,7 +124,7 @@ def pack_key(key: SegmentKey, clock: ClockPair) -> bytes:
 
 
 def unpack_key(header: bytes) -> tuple[SegmentKey, ClockPair, int]:
-    """Key, clock pair and the size of the key block that a header starts with.
+    """Return key, clock pair and size from the key block at a header's start.
 
     Raises:
         SegmentError: it is too short, a number is out of range, or a name is not one.
@@ -150,10 +150,10 @@ def check_range(spool: int, sequence: int, monotonic_ns: int, wall_ns: int) -> N
 
 @lru_cache(maxsize=4096)
 def checked_names(raw: bytes, job_size: int, node_size: int) -> tuple[str, str]:
-    """Names of job and node as a header holds them.
+    """Return the names of job and node in a header.
 
     Raises:
-        SegmentError: they are cut short, not ASCII, or no names.
+        SegmentError: they are truncated, not ASCII, or no names.
     """
     if len(raw) != job_size + node_size:
         raise SegmentError("its header is too short")
@@ -162,8 +162,8 @@ def checked_names(raw: bytes, job_size: int, node_size: int) -> tuple[str, str]:
     return job, _checked(raw[job_size:], "node name")
 
 
-def _checked(raw: bytes, what: str) -> str:
+def _checked(raw: bytes, kind: str) -> str:
     try:
-        return checked_name(raw.decode("ascii"), what)
+        return checked_name(raw.decode("ascii"), kind)
     except (UnicodeDecodeError, ConfigurationError) as error:
-        raise SegmentError(f"bad {what}: {error}") from error
+        raise SegmentError(f"bad {kind}: {error}") from error

@@ -1,7 +1,7 @@
-"""Tables as they lie in format 1, unpacked when they are read; those of many segments at once.
+"""Format 1's packed tables, unpacked when they are read; many segments' tables at once.
 
-To unpack a table takes numpy 8 us, whether it has eight rows or a thousand, and a segment has eight
-tables. Whoever folds a hundred segments together joins their bytes first, and unpacks once a kind.
+Unpacking a table takes numpy 8 us, with eight rows or a thousand, and a segment has eight tables.
+A reader that folds a hundred segments joins their bytes first, and unpacks once a kind.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ _BYTE = np.dtype(np.uint8)
 
 
 class Place(NamedTuple):
-    """Where the block of a table lies in the bytes of its segment, and what its rows are like.
+    """The position of a table's block in its segment's bytes, and its row layout.
 
-    `convert` turns rows of `dtype` into those of this version; None where they are.
+    `convert` turns rows with `dtype` into this version's; None if they have its layout.
     """
 
-    at: int
+    begin: int
     rows: int
     dtype: np.dtype[np.void]
     convert: Converter | None
 
     def unpacked(self, raw: _ByteMatrix) -> Rows:
-        """The rows of this table in segments (segments, bytes of each), one after the other.
+        """Return this table's rows in segments (segments, bytes of each), one after the other.
 
-        A block holds the first row, then the differences of all rows from it: byte k of row r lies
-        at k * rows + r. Three rows of one u16 field in each of two segments:
+        A block holds the first row, then all rows' differences from it: byte k of row r is
+        at k * rows + r. Three rows with one u16 field in each of two segments:
 
             2c 01 | 00 01 02, 00 00 00      300, 301, 302
             0a 00 | 00 00 05, 00 00 00  ->   10,  10,  15
         """
         size = self.dtype.itemsize
-        block = raw[:, self.at : self.at + (self.rows + 1) * size]
+        block = raw[:, self.begin : self.begin + (self.rows + 1) * size]
         first = block[:, None, :size]
         differences = block[:, size:].reshape(len(raw), size, self.rows).transpose(0, 2, 1)
-        found = np.add(differences, first, order="C")
-        rows: Rows = np.ndarray(len(raw) * self.rows, self.dtype, found)
+        content = np.add(differences, first, order="C")
+        rows: Rows = np.ndarray(len(raw) * self.rows, self.dtype, content)
         return rows if self.convert is None else self.convert(rows)
 
 
 class Places(NamedTuple):
-    """The tables of segments that are alike, with all their rows and the bytes of these."""
+    """The tables of alike segments, with their total rows and bytes."""
 
-    of: Mapping[Kind, Place]
+    by_kind: Mapping[Kind, Place]
     rows: int
     nbytes: int
 
     @classmethod
-    def of_tables(cls, of: Mapping[Kind, Place]) -> Places:
-        """The places of those tables."""
-        nbytes = sum(place.rows * DTYPES[kind].itemsize for kind, place in of.items())
-        return cls(of, sum(place.rows for place in of.values()), nbytes)
+    def of_tables(cls, places: Mapping[Kind, Place]) -> Places:
+        """Return the places for these tables."""
+        nbytes = sum(place.rows * DTYPES[kind].itemsize for kind, place in places.items())
+        return cls(places, sum(place.rows for place in places.values()), nbytes)
 
 
 class PackedTables(Mapping[Kind, Rows]):
-    """Tables by kind, which lie in `raw` at `places`; one that was read once is kept."""
+    """Tables by kind, packed in `raw` at `places`; a table is kept after its first read."""
 
     __slots__ = ("_read", "nbytes", "places", "raw")
 
@@ -71,34 +71,34 @@ class PackedTables(Mapping[Kind, Rows]):
         self.raw = raw
         self.places = places
         self.nbytes = max(len(raw), places.nbytes)
-        """Bytes of the tables, packed or unpacked: fields may be left out, or be unknown."""
+        """The tables' bytes, packed or unpacked: fields may be left out, or be unknown."""
         self._read: dict[Kind, Rows] | None = None
 
     def __getitem__(self, kind: Kind) -> Rows:
-        place = self.places.of[kind]
+        place = self.places.by_kind[kind]
         if self._read is None:
             self._read = {}
-        found = self._read.get(kind)
-        if found is None:
+        rows = self._read.get(kind)
+        if rows is None:
             raw = np.frombuffer(self.raw, _BYTE).reshape(1, -1)
-            found = self._read[kind] = place.unpacked(raw)
-        return found
+            rows = self._read[kind] = place.unpacked(raw)
+        return rows
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self.places.of
+        return kind in self.places.by_kind
 
     def __iter__(self) -> Iterator[Kind]:
-        return iter(self.places.of)
+        return iter(self.places.by_kind)
 
     def __len__(self) -> int:
-        return len(self.places.of)
+        return len(self.places.by_kind)
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
 
 class _Alike(NamedTuple):
-    """Segments whose tables lie at the same places: their numbers, and what they hold."""
+    """Segments with tables at the same places: their numbers and bytes."""
 
     numbers: Integers
     raw: _ByteMatrix
@@ -106,48 +106,48 @@ class _Alike(NamedTuple):
 
 
 class JoinedTables:
-    """The tables of several segments, joined kind by kind when somebody asks for them."""
+    """Several segments' tables, joined kind by kind on demand."""
 
     def __init__(self, tables: Sequence[Mapping[Kind, Rows]]) -> None:
         self._tables = tables
         members: dict[int, tuple[Places, list[int], list[bytes]]] = {}
         self._loose: list[int] = []
-        for number, each in enumerate(tables):
-            if isinstance(each, PackedTables):
-                places = each.places
-                found = members.get(id(places))
-                if found is None:
-                    found = members[id(places)] = (places, [], [])
-                found[1].append(number)
-                found[2].append(each.raw)
+        for number, table in enumerate(tables):
+            if isinstance(table, PackedTables):
+                places = table.places
+                member = members.get(id(places))
+                if member is None:
+                    member = members[id(places)] = (places, [], [])
+                member[1].append(number)
+                member[2].append(table.raw)
             else:
                 self._loose.append(number)
-        self._alike = [_alike(*each) for each in members.values()]
+        self._alike = [_alike(*member) for member in members.values()]
 
     def kinds(self, first: int, last: int) -> frozenset[Kind]:
-        """Kinds that any of the segments `first` to `last - 1` has."""
+        """Return the kinds in any of the segments `first` to `last - 1`."""
         loose = (self._tables[number] for number in self._loose if first <= number < last)
         alike = (
-            group.places.of
+            group.places.by_kind
             for group in self._alike
             if np.searchsorted(group.numbers, first) < np.searchsorted(group.numbers, last)
         )
         return frozenset[Kind]().union(*loose, *alike)
 
     def rows(self, kind: Kind) -> tuple[Rows, Integers]:
-        """Rows of a kind, one segment after the other, and how many each has (segments,)."""
+        """Return a kind's rows, one segment after the other, and each one's row count (segments,)."""
         counts = np.zeros(len(self._tables), dtype=np.int64)
         parts: list[tuple[Integers, Rows]] = []
         for group in self._alike:
-            if (place := group.places.of.get(kind)) is not None:
+            if (place := group.places.by_kind.get(kind)) is not None:
                 counts[group.numbers] = place.rows
                 parts.append((group.numbers, place.unpacked(group.raw)))
         loose = [(number, self._tables[number].get(kind)) for number in self._loose]
-        known = [(number, rows) for number, rows in loose if rows is not None and len(rows)]
-        if known:
-            numbers = np.array([number for number, _ in known])
-            counts[numbers] = [len(rows) for _, rows in known]
-            parts.append((numbers, joined_rows([rows for _, rows in known], DTYPES[kind])))
+        filled = [(number, rows) for number, rows in loose if rows is not None and len(rows)]
+        if filled:
+            numbers = np.array([number for number, _ in filled])
+            counts[numbers] = [len(rows) for _, rows in filled]
+            parts.append((numbers, joined_rows([rows for _, rows in filled], DTYPES[kind])))
         return _in_order(parts, counts, DTYPES[kind]), counts
 
 
@@ -159,19 +159,19 @@ def _alike(places: Places, numbers: list[int], raw: list[bytes]) -> _Alike:
 def _in_order(
     parts: list[tuple[Integers, Rows]], counts: Integers, dtype: np.dtype[np.void]
 ) -> Rows:
-    """Rows of parts, each of some segments (numbers, rows), in the order of the segments.
+    """Return the rows of parts, each from some segments (numbers, rows), in segment order.
 
     Segments 0 and 2 with [a, b] and [e], segment 1 with [c, d]; counts 2, 2, 1 ->
     a, b, e go to 0, 1, 4 and c, d to 2, 3.
     """
-    if len(parts) == 1:  # its segments are in their order, and no other one has rows
+    if len(parts) == 1:  # its segments are in order, and no other one has rows
         return parts[0][1]
     starts = np.cumsum(counts) - counts
     # As plain bytes: numpy copies structured rows field by field.
-    found = np.empty(int(counts.sum()), np.dtype((np.void, dtype.itemsize)))
+    content = np.empty(int(counts.sum()), np.dtype((np.void, dtype.itemsize)))
     for numbers, rows in parts:
-        own = counts[numbers]
-        moved = np.repeat(starts[numbers] - (np.cumsum(own) - own), own)
-        found[np.arange(len(rows)) + moved] = rows.view(found.dtype)
-    in_order: Rows = found.view(dtype)
+        lengths = counts[numbers]
+        moved = np.repeat(starts[numbers] - (np.cumsum(lengths) - lengths), lengths)
+        content[np.arange(len(rows)) + moved] = rows.view(content.dtype)
+    in_order: Rows = content.view(dtype)
     return in_order

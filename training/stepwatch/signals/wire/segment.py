@@ -1,4 +1,4 @@
-"""What a segment holds once it is decoded."""
+"""A segment's content after decoding."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NO_ROWS: Mapping[int, Rows] = MappingProxyType({})
 
 
 class SegmentKey(NamedTuple):
-    """What makes a segment unique: a second one with the same key is a duplicate.
+    """The key that makes a segment unique: a second one with the same key is a duplicate.
 
-    `spool` is drawn at random by every agent that opens a spool, so that no sequence number of an
+    Every agent that opens a spool draws `spool` at random, so that no sequence number from an
     earlier run is used again, even if the disk is lost.
     """
 
@@ -31,13 +31,15 @@ class SegmentKey(NamedTuple):
 
     @property
     def of_node(self) -> bool:
-        """Whether the segment is about the node itself, and no job's."""
+        """Return whether the segment is about the node itself, and no job."""
         return self.job == NODE_STREAM
 
 
 class SentSegment(NamedTuple):
-    """Records of one node as they were sent: (number of the kind, rows with the sender's fields)
-    of each table, in their order. Fields that this version does not know are among them.
+    """One node's records as they were sent.
+
+    Each table is (the kind's number, rows with the sender's fields), in order. Fields that this
+    version does not know are included.
     """
 
     key: SegmentKey
@@ -46,10 +48,10 @@ class SentSegment(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Records of one node: `tables` maps a kind to an array of `records.DTYPES[kind]`.
+    """One node's records: `tables` maps a kind to an array with `records.DTYPES[kind]`.
 
-    `unknown` maps the number of a kind that this version does not know to rows with the fields of
-    their sender. Encoding writes them as they came.
+    `unknown` maps an unknown kind's number to rows with the sender's fields. Encoding writes them
+    unchanged.
     """
 
     key: SegmentKey
@@ -59,21 +61,21 @@ class Segment(NamedTuple):
 
     @property
     def row_count(self) -> int:
-        """Rows over all tables, those of unknown kinds as well."""
-        known = self.tables
-        rows = known.places.rows if isinstance(known, PackedTables) else _rows(known)
+        """Rows over all tables, unknown kinds included."""
+        tables = self.tables
+        rows = tables.places.rows if isinstance(tables, PackedTables) else _rows(tables)
         return rows + _rows(self.unknown) if self.unknown else rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows of all tables take, those of unknown kinds as well."""
-        known = self.tables
-        if isinstance(known, PackedTables):
+        """Bytes of all tables' rows, unknown kinds included."""
+        tables = self.tables
+        if isinstance(tables, PackedTables):
             if not self.unknown:
-                return known.nbytes
-            # What is packed holds the unknown ones, too.
-            return max(len(known.raw), known.places.nbytes + _bytes(self.unknown))
-        return _bytes(known) + _bytes(self.unknown)
+                return tables.nbytes
+            # Packed bytes include unknown kinds, too.
+            return max(len(tables.raw), tables.places.nbytes + _bytes(self.unknown))
+        return _bytes(tables) + _bytes(self.unknown)
 
 
 def _rows(tables: Mapping[Kind, Rows] | Mapping[int, Rows]) -> int:
