@@ -1,8 +1,8 @@
-"""Byte layout of a ring file.
+"""A ring file's byte layout.
 
-Identity is little-endian and covered by a CRC. The live fields lie on cache lines of their own and
-are written in native byte order as whole machine words: a packed little-endian store of `struct`
-goes byte by byte and could be read half-done.
+Identity is little-endian and covered by a CRC. The live fields have their own cache lines and are
+written in native byte order as whole machine words: a packed little-endian store with `struct`
+writes byte by byte and could be read half-done.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ DEFAULT_CAPACITY = 4096
 """Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
 MAX_CAPACITY = 1 << 20
 IDENTITY_VERSION = 1
-"""A reader that cannot read the layout block reads this version only, with its own slots. It rises
-when a field of a slot moves."""
+"""A reader that cannot read the layout block reads only this version, with its own slots.
+
+It rises when a field in a slot moves.
+"""
 
 WORKER_SOCKET_SIZE = 256
-"""Bytes of the path of a rank's worker socket."""
+"""Bytes in the path of a rank's worker socket."""
 _IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s Q 16s Q I Q")
 IDENTITY_CRC_AT = 1016
 LIVE_AT = 1024
@@ -42,15 +44,15 @@ MESH_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
 
 
 class Identity(NamedTuple):
-    """Who writes a ring.
+    """The identity of a ring's writer.
 
-    `mesh_index` and `mesh_size` follow `MESH_AXES`. `process_start` is the kernel's start time of
+    `mesh_index` and `mesh_size` follow `MESH_AXES`. `process_start` is the kernel's start time for
     the process in clock ticks, so that a reused pid is not taken for the rank. The clock pair is in
-    nanoseconds. `pid_namespace` numbers the namespace of `pid`; `launch` is the same in all ranks
-    of one launch on a node and in no other; `boot` numbers the run of the kernel that the process
-    has; `launcher` and `launcher_start` are the process that starts it again when it ends, as `pid`
-    and `process_start` are its own. A number that the writer cannot read is 0, and a process that
-    is not started again has no launcher.
+    nanoseconds. `pid_namespace` numbers the namespace of `pid`. `launch` is the same in all ranks
+    in one launch on a node, and differs between launches. `boot` numbers the process's kernel run.
+    `launcher` and `launcher_start` are the pid and start of the process that restarts it when it
+    ends, like its own `pid` and `process_start`. A number that the writer cannot read is 0, and a
+    process that is not restarted has no launcher.
     """
 
     job: str
@@ -77,12 +79,12 @@ class Identity(NamedTuple):
 
     @property
     def stage(self) -> int:
-        """Pipeline stage of the rank."""
+        """The rank's pipeline stage."""
         return self.mesh_index[0]
 
 
 class LiveLine(NamedTuple):
-    """What a rank does now: 16 bytes, one store per change. `since_ns` is monotonic.
+    """A rank's current work: 16 bytes, one store per change. `since_ns` is monotonic.
 
     `waiting` is set while a pipeline stage waits for its neighbours.
     """
@@ -95,9 +97,9 @@ class LiveLine(NamedTuple):
 
 
 class CollectiveLine(NamedTuple):
-    """The newest collective of a rank: when and what it entered, and whether it is still inside.
+    """A rank's newest collective: its entry moment, its operation, and whether it is still inside.
 
-    `group` holds the low 16 bits of the group's number, `nbytes` what the rank passed in.
+    `group` holds the low 16 bits of the group's number, `nbytes` the rank's input in bytes.
     """
 
     since_ns: int
@@ -109,10 +111,10 @@ class CollectiveLine(NamedTuple):
 
 
 class DeviceLine(NamedTuple):
-    """What the compute stream of the rank's device does, in which step and phase, since when.
+    """The current work of the compute stream on a rank's device: step, phase, state and start.
 
     `since_ns` is monotonic: when the device was first seen there. `op` and `group` (its low 16
-    bits) mean something in a collective.
+    bits) are valid in a collective.
     """
 
     since_ns: int
@@ -124,7 +126,7 @@ class DeviceLine(NamedTuple):
 
 
 def pack_identity(identity: Identity) -> bytes:
-    """Identity as the first `IDENTITY_CRC_AT` + 4 bytes of a ring."""
+    """Return the identity as a ring's first `IDENTITY_CRC_AT` + 4 bytes."""
     raw = _IDENTITY.pack(
         MAGIC,
         IDENTITY_VERSION,
@@ -157,7 +159,7 @@ def pack_identity(identity: Identity) -> bytes:
 
 
 def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
-    """Read an identity back; one of a later version too where the ring describes its slots.
+    """Read an identity; also a later version's, if the ring describes its slots.
 
     Raises:
         ValueError: wrong magic, version, sizes, rank, world, job name or checksum; the message says
@@ -209,7 +211,7 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
 
 
 def pack_live(live: LiveLine) -> tuple[int, int]:
-    """Live line as two 64-bit words; fields that overflow are cut to their width."""
+    """Return the live line as two 64-bit words; fields that overflow are cut to their width."""
     word = (live.step & 0xFFFFFFFF) | (live.microbatch & 0xFFFF) << 32 | (live.phase & 0xFF) << 48
     return live.since_ns, word | live.waiting << 56
 
@@ -222,7 +224,10 @@ def unpack_live(since_ns: int, word: int) -> LiveLine:
 
 
 def unpack_collective(since_ns: int, word: int, nbytes: int = 0) -> CollectiveLine:
-    """Collective line from its words: entered (32 bits), group (16), op (8), inside (8); bytes."""
+    """Return the collective line from two words.
+
+    `word` holds entered (32 bits), group (16), op (8), inside (8); `nbytes` is its own word.
+    """
     return CollectiveLine(
         since_ns,
         word & 0xFFFFFFFF,
@@ -234,13 +239,13 @@ def unpack_collective(since_ns: int, word: int, nbytes: int = 0) -> CollectiveLi
 
 
 def pack_device(line: DeviceLine) -> tuple[int, int, int]:
-    """Device line as three 64-bit words; fields that overflow are cut to their width."""
+    """Return the device line as three 64-bit words; fields that overflow are cut to their width."""
     word = line.step & 0xFFFFFFFF | (line.phase & 0xFF) << 32 | (line.op & 0xFF) << 40
     return line.since_ns, word | (line.group & 0xFFFF) << 48, int(line.state)
 
 
 def unpack_device(since_ns: int, word: int, state: int) -> DeviceLine:
-    """Inverse of `pack_device`; a state of a later version is unknown."""
+    """Inverse of `pack_device`; a later version's state is unknown."""
     device_state = DeviceState(state) if state in _DEVICE_STATES else DeviceState.UNKNOWN
     return DeviceLine(
         since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFF, device_state, word >> 40 & 0xFF, word >> 48
@@ -264,7 +269,7 @@ SLOT_STRUCTS: dict[Kind, struct.Struct] = {kind: _slot_struct(kind) for kind in 
 """Packs (seq, kind, 0, step, time_ns, *body) into a slot without its last four bytes, the CRC."""
 
 SLOT_HEAD = [("seq", "<u8"), ("kind", "<u2"), ("reserved", "<u2"), ("step", "<u4")]
-"""How every slot begins; the number and the kind stay where they are in all versions."""
+"""The start of every slot; the number and the kind keep their position in all versions."""
 
 
 def _slot_dtype(kind: Kind) -> np.dtype[np.void]:

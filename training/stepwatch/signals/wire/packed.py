@@ -135,7 +135,7 @@ class JoinedTables:
         return frozenset[Kind]().union(*loose, *alike)
 
     def rows(self, kind: Kind) -> tuple[Rows, Integers]:
-        """Return a kind's rows, one segment after the other, and each one's row count (segments,)."""
+        """Return a kind's rows, one segment after the other, and row counts (segments,)."""
         counts = np.zeros(len(self._tables), dtype=np.int64)
         parts: list[tuple[Integers, Rows]] = []
         for group in self._alike:
