@@ -107,8 +107,13 @@ def test_what_is_read_is_the_same_from_every_position(
     assert loose(filled, OTHER) == [*range(1, 13)], "nor what has no snapshot at all"
     assert read(filled) == original
     for position in (0, 1, 10, 11, 12, 27, 28, 29, 30, 99):
-        assert read(filled, after=position) == [item for item in original if item[0] > position]
-        assert read(filled, after=position, limit=5) == read(filled, after=position)[:5]
+        assert read(filled, after_position=position) == [
+            item for item in original if item[0] > position
+        ]
+        assert (
+            read(filled, after_position=position, limit=5)
+            == read(filled, after_position=position)[:5]
+        )
     count, bytes_now = filled.payload_bytes(JOB)
     assert count == COUNT and bytes_now < size[1]
     (job_size, _) = size_of(filled.engine).jobs
