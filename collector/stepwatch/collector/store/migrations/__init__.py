@@ -1,4 +1,4 @@
-"""Changes of the tables from one schema to the next and back, through Alembic."""
+"""Schema migrations forward and back, through Alembic."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 SCHEMAS = ("1",)
-"""Schemas that a store is moved between, the oldest first; a store in use has the last."""
+"""Schemas that a store can have, oldest first; an open store has the last one."""
 SCRIPTS = Path(__file__).parent
-"""Directory whose `versions` hold one file per schema."""
+"""Directory whose `versions` folder has one file per schema."""
 
 
 def migrate(connection: sa.Connection, schema: str) -> None:
-    """Bring the tables to a schema, later or earlier, in the connection's transaction.
+    """Migrate the tables to a schema, forward or back, in the connection's transaction.
 
     Raises:
         alembic.util.CommandError: no file in `versions` has this schema.
     """
-    # One line says that a store is upgraded; Alembic would add ten.
+    # The caller logs an upgrade in one line; Alembic would log ten.
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    # Only here: a store that is up to date is opened without Alembic.
+    # Imported here: opening a current store does not load Alembic.
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.runtime.migration import MigrationContext, RevisionStep
@@ -31,11 +31,11 @@ def migrate(connection: sa.Connection, schema: str) -> None:
 
     script = ScriptDirectory(str(SCRIPTS))
 
-    def steps(found: Any, _context: MigrationContext) -> list[RevisionStep]:
-        now = int(found[0]) if found else 0
+    def steps(heads: Any, _context: MigrationContext) -> list[RevisionStep]:
+        now = int(heads[0]) if heads else 0
         if int(schema) >= now:
-            return script._upgrade_revs(schema, found)
-        return script._downgrade_revs(schema, found)
+            return script._upgrade_revs(schema, heads)
+        return script._downgrade_revs(schema, heads)
 
     environment = EnvironmentContext(Config(), script, fn=steps)
     environment.configure(connection=connection, transactional_ddl=True)

@@ -1,4 +1,4 @@
-"""A store is moved to another schema, later or earlier, while nobody uses it."""
+"""Moves an unused store to another schema, forward or back."""
 
 from __future__ import annotations
 
@@ -27,57 +27,64 @@ _OTHERS = sa.text(
 
 
 class Moved(NamedTuple):
-    """From which schema a store was moved to which, and how many seconds that took."""
+    """A completed move.
+
+    The schema before (`found`) and after (`to`), and its duration in seconds.
+    """
 
     found: str
     to: str
     seconds: float
 
 
-def move(url: str | sa.URL, to: str, *, dry_run: bool = False) -> Moved:
-    """Move a store to a schema, all or nothing; a dry run does it all and takes it back.
+def move(url: str | sa.URL, target: str, *, dry_run: bool = False) -> Moved:
+    """Move a store to a schema, all or nothing; a dry run rolls the changes back.
 
     Raises:
-        StoreError: there is no store, its schema or `to` is not known, or somebody uses it.
+        StoreError: there is no store, its schema or `target` is unknown, or the store is in use.
     """
     engine = connect_to(url)
     try:
-        found = _found(engine)
-        if not {found, to}.issubset(migrations.SCHEMAS):
-            known = ", ".join(migrations.SCHEMAS)
+        current = _current_schema(engine)
+        if not {current, target}.issubset(migrations.SCHEMAS):
+            schemas = ", ".join(migrations.SCHEMAS)
             raise StoreError(
-                f"cannot move the store from schema {found} to {to}: this stepwatch knows {known}"
+                f"cannot move the store from schema {current} to {target}: "
+                f"this stepwatch knows {schemas}"
             )
         _refuse_others(engine)
         began = time.monotonic()
         with engine.connect() as connection:
             without_time_limits(connection)
             lock_tables(connection)
-            if found != to:
-                migrations.migrate(connection, to)
+            if current != target:
+                migrations.migrate(connection, target)
             connection.rollback() if dry_run else connection.commit()
-        return Moved(found, to, time.monotonic() - began)
+        return Moved(current, target, time.monotonic() - began)
     except sa.exc.SQLAlchemyError as error:
         raise StoreError(f"cannot move {shown(url)}: {reason_of(error)}") from error
     finally:
         engine.dispose()
 
 
-def _found(engine: sa.Engine) -> str:
+def _current_schema(engine: sa.Engine) -> str:
     with engine.connect() as connection:
-        found = schema_of(connection)
-    if found is None:
+        version = schema_of(connection)
+    if version is None:
         raise StoreError(f"there is no store in {shown(engine.url)}; pass another --store")
-    return found
+    return version
 
 
 def _refuse_others(engine: sa.Engine) -> None:
-    """Refuse a database that others have open: a collector does not notice a change of tables."""
+    """Refuse a database with other connections.
+
+    A running collector does not notice table changes.
+    """
     if engine.dialect.name == "postgresql":
         with engine.connect() as connection:
             used = bool(connection.execute(_OTHERS).scalar_one())
     else:
-        engine.dispose()  # its own connections are closed, and made anew
+        engine.dispose()  # closes its own connections; they reopen on demand
         used = _is_open_elsewhere(engine)
     if used:
         raise StoreError(
@@ -86,10 +93,9 @@ def _refuse_others(engine: sa.Engine) -> None:
 
 
 def _is_open_elsewhere(engine: sa.Engine) -> bool:
-    """Whether another connection has an SQLite file open, in whatever process.
+    """Return whether any process has another connection to an SQLite file.
 
-    Each connection keeps a lock on a file with a log beside it, and leaving that way of writing
-    takes a lock that none of them shares.
+    In WAL mode each connection holds a shared lock, and leaving WAL mode needs an exclusive one.
     """
     connection = sqlite3.connect(str(engine.url.database), timeout=_PATIENCE_MS / 1000)
     try:

@@ -1,1 +1,1 @@
-"""One file per schema, each with the way to it and back; a released one does not change."""
+"""One file per schema, with the migration forward and back; a released file does not change."""

@@ -1,4 +1,4 @@
-"""The first schema: a new store has its tables, and Alembic begins here."""
+"""The first schema: a new store has its tables, and Alembic's history begins here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing: `schema.metadata` makes the tables."""
+    """Do nothing: `schema.metadata` creates the tables."""
 
 
 def downgrade() -> None:
-    """Do nothing: no schema is older."""
+    """Do nothing: no older schema exists."""
