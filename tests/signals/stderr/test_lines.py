@@ -59,6 +59,8 @@ def test_what_the_environment_calls_a_secret_is_withheld_wherever_it_stands(
     assert not any(secret in line for line in lines)
 
 
+@example(b"\x80\x80\xee", False)
+@example("\xa0\xad\u3000\ue000".encode(), False)
 @given(st.binary(max_size=400), st.booleans())
 def test_lines_are_short_printable_and_few(data: bytes, cut: bool) -> None:
     lines = last_lines(data * 20, cut)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from stepwatch.signals.plain_text import plain_line
+from stepwatch.signals.plain_text import REPLACEMENT, plain_line
 from stepwatch.signals.secrets import WITHHELD, without_secrets
 
 KEPT_LINES = 40
@@ -40,7 +40,9 @@ def _harmless(part: bytes, secrets: tuple[str, ...]) -> str:
     # sequence may be within a secret.
     text = without_secrets(_ESCAPES.sub("\x1b", text), secrets)
     text = plain_line(text.replace("\x1b", ""))
-    return without_secrets(text, secrets)[:KEPT_CHARACTERS]
+    text = without_secrets(text, secrets)[:KEPT_CHARACTERS]
+    # A crash writes any bytes: some are private or unassigned characters, or unusual spaces.
+    return "".join(mark if mark.isprintable() else REPLACEMENT for mark in text)
 
 
 def _without_keys(lines: list[str]) -> list[str]:
