@@ -51,13 +51,13 @@ def ask_again_later() -> None:
     time.sleep(8.0)
 
 
-def main(what: str) -> None:
-    """Train, and wait as `what` says."""
+def main(scenario: str) -> None:
+    """Train, and wait as `scenario` says."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     net = DistributedDataParallel(Net())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    uploader = Uploader() if what == "uploader" and dist.get_rank() == 0 else None
+    uploader = Uploader() if scenario == "uploader" and dist.get_rank() == 0 else None
     if uploader is not None:
         uploader.start()
     for number in range(STEPS):
@@ -65,9 +65,9 @@ def main(what: str) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if (what, number, dist.get_rank()) == ("back-off", WAIT_AT, 1):
+        if (scenario, number, dist.get_rank()) == ("back-off", WAIT_AT, 1):
             ask_again_later()
-        if (what, number, dist.get_rank()) == ("stops", WAIT_AT, 1):
+        if (scenario, number, dist.get_rank()) == ("stops", WAIT_AT, 1):
             time.sleep(3600.0)
     dist.barrier()
     if uploader is not None:

@@ -110,12 +110,12 @@ def incident_of(folder: Path, fault: str, kinds: tuple[str, ...], trainer: Train
 
 def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
     service.evaluate()
-    found = service.job("hangs")
-    for incident in found[1].open_incidents() if found is not None else ():
-        asked = incident.kind not in ("hang", "pause") or any(
+    job = service.job("hangs")
+    for incident in job[1].open_incidents() if job is not None else ():
+        has_stack_if_hung = incident.kind not in ("hang", "pause") or any(
             row["name"].startswith("Python line") for row in incident.evidence
         )
-        if incident.kind in kinds and asked:
+        if incident.kind in kinds and has_stack_if_hung:
             return incident.document()
     return None
 

@@ -31,11 +31,11 @@ PAGES = ("hang", "desync")
 
 
 @contextmanager
-def trained(folder: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Train below `folder` as `what` says, without a line of ours."""
+def trained(folder: Path, scenario: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Train below `folder` as `scenario` says, without a line of ours."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = [sys.executable, "-m", "stepwatch.cli", "run", "--job", JOB, "--", *torchrun]
-    words += [f"--nproc-per-node={WORLD}", str(PROGRAM), what]
+    words += [f"--nproc-per-node={WORLD}", str(PROGRAM), scenario]
     with open(folder / "train.log", "wb") as log:
         process = subprocess.Popen(words, env=environment(folder), stdout=log, stderr=log)
     try:
@@ -46,11 +46,11 @@ def trained(folder: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(60)
 
 
-def incidents(folder: Path, what: str, until_kind: str = "") -> list[dict[str, Any]]:
+def incidents(folder: Path, scenario: str, until_kind: str = "") -> list[dict[str, Any]]:
     """Incidents of a run, until one of a kind is open or the run ends."""
     store = Store.sqlite(folder / "store.db")
     service = Service(store)
-    with serving(make_api(service)) as url, trained(folder, what) as process:
+    with serving(make_api(service)) as url, trained(folder, scenario) as process:
         agent = Agent(AgentOptions(folder / "rings", folder / "spool", url, "n1", port=None))
         thread = threading.Thread(target=agent.run)
         thread.start()
@@ -58,8 +58,8 @@ def incidents(folder: Path, what: str, until_kind: str = "") -> list[dict[str, A
             end = time.monotonic() + GIVEN_UP_SECONDS
             while time.monotonic() < end and process.poll() is None:
                 service.evaluate()
-                found = store.incidents(JOB)
-                if any(each["kind"] == until_kind for each in found):
+                stored = store.incidents(JOB)
+                if any(incident["kind"] == until_kind for incident in stored):
                     break
                 time.sleep(0.5)
         finally:
@@ -70,17 +70,17 @@ def incidents(folder: Path, what: str, until_kind: str = "") -> list[dict[str, A
 
 
 def test_one_back_off_of_a_client_is_no_page(tmp_path: Path) -> None:
-    found = incidents(tmp_path, "back-off")
-    assert [each for each in found if each["kind"] in PAGES] == []
-    assert {each["rank"] for each in found} <= {1}
+    opened = incidents(tmp_path, "back-off")
+    assert [incident for incident in opened if incident["kind"] in PAGES] == []
+    assert {incident["rank"] for incident in opened} <= {1}
 
 
 @pytest.mark.skipif(
     stack.find_py_spy() is None, reason="py-spy is not installed here: no line is known"
 )
 def test_an_uploader_that_never_ends_is_said_with_its_line(tmp_path: Path) -> None:
-    found = incidents(tmp_path, "uploader", "pause")
-    (incident,) = [each for each in found if each["kind"] == "pause"]
+    opened = incidents(tmp_path, "uploader", "pause")
+    (incident,) = [row for row in opened if row["kind"] == "pause"]
     assert (incident["rank"], incident["state"]) == (0, "open")
     assert "training is over, and rank 0 has not ended" in incident["summary"]
     assert "plain.py:" in incident["summary"] and "Uploader.finish" in incident["summary"]
@@ -90,6 +90,6 @@ def test_an_uploader_that_never_ends_is_said_with_its_line(tmp_path: Path) -> No
 def test_a_loop_without_marked_collectives_that_stops_is_a_ticket_and_then_a_page(
     tmp_path: Path,
 ) -> None:
-    found = incidents(tmp_path, "stops", "hang")
-    assert [each["rank"] for each in found if each["kind"] == "hang"] == [1]
-    assert [each["rank"] for each in found if each["kind"] == "pause"] == [1]
+    opened = incidents(tmp_path, "stops", "hang")
+    assert [incident["rank"] for incident in opened if incident["kind"] == "hang"] == [1]
+    assert [incident["rank"] for incident in opened if incident["kind"] == "pause"] == [1]

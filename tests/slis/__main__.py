@@ -30,46 +30,46 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def main(words: Sequence[str]) -> int:
     """Run the cases, one after the other, and print the table."""
-    asked = arguments(words)
-    done: list[dict[str, Any]] = []
-    with matrices.folders("slis", asked.keep) as (folder, rings):
+    options = arguments(words)
+    rows: list[dict[str, Any]] = []
+    with matrices.folders("slis", options.keep) as (folder, rings):
         site = SliSite(folder, rings)
         try:
             site.start()
             for case in CASES:
-                if not asked.only or case.name in asked.only:
-                    done += rows_of(case, site.run(case))
-                    off = sum(not row["agrees"] for row in done)
-                    print(f"{case.name}: {off} of {len(done)} differ", flush=True)
+                if not options.only or case.name in options.only:
+                    rows += rows_of(case, site.run(case))
+                    off = sum(not row["agrees"] for row in rows)
+                    print(f"{case.name}: {off} of {len(rows)} differ", flush=True)
         except KeyboardInterrupt:
             print(matrices.INTERRUPTED, file=sys.stderr)
         finally:
             site.close()
-    matrices.show(table(done), {"rows": done, "not_moved": NOT_MOVED}, asked.json)
-    return int(not done or not all(row["agrees"] for row in done))
+    matrices.show(table(rows), {"rows": rows, "not_moved": NOT_MOVED}, options.json)
+    return int(not rows or not all(row["agrees"] for row in rows))
 
 
 def rows_of(case: Case, ran: Ran) -> Iterator[dict[str, Any]]:
     """Each SLI of a case with its three values, the figure by hand, and whether they agree."""
     for row in case.rows:
-        by_hand, after = row.figure(ran.trained), ran.after.get(row.sli)
+        by_hand, after_value = row.figure(ran.trained), ran.values_after.get(row.sli)
         if row.has_before:
-            by_hand += (ran.before.get(row.sli) or 0.0) * (1 - by_hand)
+            by_hand += (ran.values_before.get(row.sli) or 0.0) * (1 - by_hand)
         yield {
             "sli": row.sli,
-            "moved_by": case.what,
-            "before": ran.before.get(row.sli),
+            "moved_by": case.moved_by,
+            "before": ran.values_before.get(row.sli),
             "during": ran.during.get(row.sli),
-            "after": after,
+            "after": after_value,
             "by_hand": by_hand,
-            "agrees": agrees(row, after, by_hand),
+            "agrees": agrees(row, after_value, by_hand),
         }
 
 
-def agrees(row: Row, found: float | None, by_hand: float) -> bool:
+def agrees(row: Row, measured: float | None, by_hand: float) -> bool:
     """Whether an SLI is what it should be; one that is unknown is not."""
     allowed = row.share * abs(by_hand) + row.absolute
-    return found is not None and abs(found - by_hand) <= allowed
+    return measured is not None and abs(measured - by_hand) <= allowed
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

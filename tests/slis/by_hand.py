@@ -116,7 +116,7 @@ def of_the_others(run: Trained) -> float:
 
 def stalled(run: Trained) -> float:
     """The share of device-time in saves, all ranks as long as rank 0."""
-    return float(sum(each["stall_seconds"] for each in run.checkpoints) / run.elapsed)
+    return float(sum(checkpoint["stall_seconds"] for checkpoint in run.checkpoints) / run.elapsed)
 
 
 def stalled_on_one(run: Trained) -> float:
@@ -126,18 +126,24 @@ def stalled_on_one(run: Trained) -> float:
 
 def durable(run: Trained) -> float:
     """Mean seconds until a checkpoint was on storage."""
-    found = [each["durable_seconds"] for each in run.checkpoints if each["durable_seconds"]]
-    return float(sum(found) / len(found))
+    durations = [
+        checkpoint["durable_seconds"]
+        for checkpoint in run.checkpoints
+        if checkpoint["durable_seconds"]
+    ]
+    return float(sum(durations) / len(durations))
 
 
 def verified(run: Trained) -> float:
     """Checkpoints that verified, of all."""
-    return sum(bool(each["verified"]) for each in run.checkpoints) / len(run.checkpoints)
+    return sum(bool(checkpoint["verified"]) for checkpoint in run.checkpoints) / len(
+        run.checkpoints
+    )
 
 
 def lost_steps(run: Trained) -> float:
     """Steps that had to be done again."""
-    return float(sum(each["steps_lost"] for each in run.resumes))
+    return float(sum(resume["steps_lost"] for resume in run.resumes))
 
 
 def per_device_days(run: Trained) -> float:
@@ -147,7 +153,7 @@ def per_device_days(run: Trained) -> float:
 
 def without_progress(run: Trained) -> float:
     """Mean seconds without progress before a resume."""
-    return sum(each["seconds"] for each in run.resumes) / len(run.resumes)
+    return sum(resume["seconds"] for resume in run.resumes) / len(run.resumes)
 
 
 def complete(run: Trained) -> float:
@@ -157,16 +163,18 @@ def complete(run: Trained) -> float:
 
 def since_verified(run: Trained) -> float:
     """Seconds from the newest checkpoint that verified to the end of the last step."""
-    newest = max(int(each["step"]) for each in run.checkpoints if each["verified"])
+    newest = max(
+        int(checkpoint["step"]) for checkpoint in run.checkpoints if checkpoint["verified"]
+    )
     return run.steps[-1]["wall_seconds"] - run.steps[newest - 1]["wall_seconds"]
 
 
 def kept_share(run: Trained) -> float:
     """Of the time in steps, and without progress between attempts, that in steps which were not
     done again: those are as long as usual."""
-    again = lost_steps(run) * run.usual
-    stood = sum(each["seconds"] for each in run.resumes)
-    return float(run.seconds.sum() / (run.seconds.sum() + again + stood))
+    repeated_seconds = lost_steps(run) * run.usual
+    stood = sum(resume["seconds"] for resume in run.resumes)
+    return float(run.seconds.sum() / (run.seconds.sum() + repeated_seconds + stood))
 
 
 def cost(run: Trained) -> float:
@@ -177,8 +185,8 @@ def cost(run: Trained) -> float:
 
 def bubble_over_ideal(run: Trained) -> float:
     """Idle share of the pipeline as the trainer's schedule measured it, over its ideal."""
-    found = run.result["bubble"]
-    return float(found["measured"] - found["ideal"])
+    bubble = run.result["bubble"]
+    return float(bubble["measured"] - bubble["ideal"])
 
 
 def just(value: float) -> Figure:

@@ -33,7 +33,7 @@ class Case(NamedTuple):
     """A run of the reference trainer. `stop_at` is a step at which it gets SIGTERM, 0: none."""
 
     name: str
-    what: str
+    moved_by: str
     faults: Sequence[str]
     rows: Sequence[Row]
     words: Sequence[str] = _FLAT

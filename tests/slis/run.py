@@ -26,9 +26,9 @@ Values = dict[str, float | None]
 class Ran(NamedTuple):
     """The SLIs of a run at its three moments, and what the trainer itself wrote."""
 
-    before: Values
+    values_before: Values
     during: Values
-    after: Values
+    values_after: Values
     trained: Trained
 
 
@@ -46,8 +46,8 @@ class SliSite(Services):
     def values(self, job: str) -> Values:
         """Each SLI of a job, None where it is not known; empty before the first answer."""
         response = self._client.get(f"/v1/jobs/{job}/slis")
-        found: list[dict[str, Any]] = response.json()["slis"] if response.is_success else []
-        return {sli["name"]: sli["value"] for sli in found}
+        rows: list[dict[str, Any]] = response.json()["slis"] if response.is_success else []
+        return {sli["name"]: sli["value"] for sli in rows}
 
     def run(self, case: Case) -> Ran:
         """Train, and read.

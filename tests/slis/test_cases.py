@@ -26,11 +26,11 @@ def test_no_sli_is_left_out() -> None:
 def run(tmp_path: Path) -> Trained:
     """Ten steps of a second, of which 5 and 6 take three; a save of half a second; a resume."""
     (tmp_path / "run").mkdir()
-    at, lines = 1000.0, [{"from_step": 8, "steps_lost": 2, "seconds": 7.0}]
+    time_s, lines = 1000.0, [{"from_step": 8, "steps_lost": 2, "seconds": 7.0}]
     for step in range(10):
         seconds = 3.0 if step in (5, 6) else 1.0
-        at += seconds
-        lines.append({"step": step, "loss": 1.0, "seconds": seconds, "wall_seconds": at})
+        time_s += seconds
+        lines.append({"step": step, "loss": 1.0, "seconds": seconds, "wall_seconds": time_s})
     saved = {"step": 4, "verified": True, "stall_seconds": 0.7, "durable_seconds": 2.0}
     text = "".join(json.dumps(line) + "\n" for line in [*lines, saved])
     (tmp_path / "run" / "history.jsonl").write_text(text)
@@ -53,10 +53,10 @@ def test_figures_by_hand(run: Trained) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"), [(1.0, True), (1.1, True), (1.2, False), (None, False)]
+    ("measured", "expected"), [(1.0, True), (1.1, True), (1.2, False), (None, False)]
 )
-def test_what_differs_or_is_unknown_does_not_agree(found: float | None, expected: bool) -> None:
-    assert agrees(Row("any", by_hand.just(1.0), 0.1, 0.01), found, 1.0) is expected
+def test_what_differs_or_is_unknown_does_not_agree(measured: float | None, expected: bool) -> None:
+    assert agrees(Row("any", by_hand.just(1.0), 0.1, 0.01), measured, 1.0) is expected
 
 
 def test_a_share_stands_on_what_was_there_before(run: Trained) -> None:

@@ -124,12 +124,12 @@ def _soak(plan: Plan) -> int:
 def _report(soak: Soak, checks: list[Check], seconds: float) -> None:
     back = soak.disturbed.back_seconds
     slowest = f", back after {min(back):.1f} to {max(back):.1f} s" if back else ""
-    rows = [[check.what, "yes" if check.holds else "NO", check.found] for check in checks]
+    rows = [[check.claim, "yes" if check.holds else "NO", check.detail] for check in checks]
     print()
     print(text.table(["what", "holds", "found"], rows, "", left_columns=3))
-    held = "everything held" if all(check.holds for check in checks) else "it did NOT hold"
+    verdict = "everything held" if all(check.holds for check in checks) else "it did NOT hold"
     print(
-        f"\nseed {soak.plan.seed}: {held}; {soak.disturbed.words()}{slowest}; "
+        f"\nseed {soak.plan.seed}: {verdict}; {soak.disturbed.words()}{slowest}; "
         f"{seconds:.0f} s in all, {os.cpu_count()} cores"
     )
 

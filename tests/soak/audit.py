@@ -32,7 +32,7 @@ END $$;
 class Write(NamedTuple):
     """One statement that wrote part of an evaluation."""
 
-    at: float
+    time_s: float
     written: str
     replica: str
     epoch: int | None
@@ -41,9 +41,9 @@ class Write(NamedTuple):
 class Disturbance(NamedTuple):
     """What was done to which replica, and when (Unix seconds)."""
 
-    what: str
+    action: str
     replica: str
-    at: float
+    time_s: float
 
 
 def install(engine: sa.Engine) -> None:
@@ -64,32 +64,40 @@ def writes(engine: sa.Engine) -> list[Write]:
         return [Write(*row) for row in connection.execute(query)]
 
 
-def one_writer_an_epoch(found: Sequence[Write]) -> Check:
+def one_writer_an_epoch(writes: Sequence[Write]) -> Check:
     """In each epoch one replica wrote, and none after a later epoch had begun."""
     writers: dict[int | None, set[str]] = {}
-    for write in found:
+    for write in writes:
         writers.setdefault(write.epoch, set()).add(write.replica)
     split = [epoch for epoch, names in writers.items() if len(names) > 1 or epoch is None]
-    names = {write.replica for write in found}
-    words = f"{len(found):,} writes of {len(names)} replicas in {len(writers)} epochs"
+    names = {write.replica for write in writes}
+    words = f"{len(writes):,} writes of {len(names)} replicas in {len(writers)} epochs"
     words += f", {len(split)} with more than one" if split else ", each with one"
-    return Check("no split verdict: one writer an epoch", words, not split and len(found) > 0)
+    return Check("no split verdict: one writer an epoch", words, not split and len(writes) > 0)
 
 
-def taken_over(found: Sequence[Write], disturbed: Sequence[Disturbance]) -> Check:
+def taken_over(writes: Sequence[Write], disturbed: Sequence[Disturbance]) -> Check:
     """After the holder was disturbed the other replica writes soon."""
     waits = []
-    for what, replica, at in disturbed:
-        before = [write for write in found if write.at < at]
-        if not before or before[-1].replica != replica:
+    for action, replica, moment_s in disturbed:
+        earlier = [write for write in writes if write.time_s < moment_s]
+        if not earlier or earlier[-1].replica != replica:
             continue
-        later = next((w.at - at for w in found if w.at > at and w.replica != replica), None)
-        back = next((w.at - at for w in found if w.at > at and w.replica == replica), None)
+        later = next(
+            (w.time_s - moment_s for w in writes if w.time_s > moment_s and w.replica != replica),
+            None,
+        )
+        back = next(
+            (w.time_s - moment_s for w in writes if w.time_s > moment_s and w.replica == replica),
+            None,
+        )
         # A killed one that is back before its lease ran out goes on.
-        seconds = min((each for each in (later, back) if each is not None), default=float("inf"))
-        waits.append((what, seconds if what == "killed" else later or float("inf")))
+        seconds = min((delay for delay in (later, back) if delay is not None), default=float("inf"))
+        waits.append((action, seconds if action == "killed" else later or float("inf")))
     slowest = max((seconds for _, seconds in waits), default=0.0)
-    words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in waits) or "never the holder"
+    words = (
+        ", ".join(f"{action} {seconds:.1f} s" for action, seconds in waits) or "never the holder"
+    )
     limit = f" (limit {TAKEOVER_SECONDS:.0f} s)"
     return Check(
         "verdicts went on after the holder was", words + limit, slowest <= TAKEOVER_SECONDS

@@ -29,8 +29,8 @@ _TIMES = ("good", "total", "cumulative_good", "cumulative_total")
 class Check(NamedTuple):
     """One thing that should hold, what was found, and whether it does."""
 
-    what: str
-    found: str
+    claim: str
+    detail: str
     holds: bool
 
 
@@ -38,8 +38,8 @@ def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
     """Everything that was acknowledged is stored, once, with the content that was sent."""
     tries = receipts[receipts["what"] == SENT]
     sent, times = np.unique(tries[_WHOLE], return_counts=True)
-    taken = receipts[np.isin(receipts["what"], (ACCEPTED, DUPLICATE))]
-    acknowledged = np.unique(taken[_WHOLE])
+    acknowledgements = receipts[np.isin(receipts["what"], (ACCEPTED, DUPLICATE))]
+    acknowledged = np.unique(acknowledgements[_WHOLE])
     repeated = int((receipts["what"] == DUPLICATE).sum())
     refused = int((receipts["what"] == OTHER).sum())
     open_tries = len(sent) - len(acknowledged)
@@ -49,36 +49,38 @@ def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
         f"{repeated:,} known already, {refused} refused",
         open_tries == 0 and refused == 0 and len(sent) > 0,
     )
-    keys, counts = np.unique(taken[taken["what"] == ACCEPTED][_KEYS], return_counts=True)
+    keys, counts = np.unique(
+        acknowledgements[acknowledgements["what"] == ACCEPTED][_KEYS], return_counts=True
+    )
     twice = int((counts > 1).sum())
     yield Check("no segment was new twice", f"{twice} of {len(keys):,}", twice == 0)
-    here = stored[_WHOLE]
-    lost = int((~np.isin(acknowledged[_KEYS], here[_KEYS])).sum())
+    stored_keys = stored[_WHOLE]
+    lost = int((~np.isin(acknowledged[_KEYS], stored_keys[_KEYS])).sum())
     yield Check("acknowledged segments are stored", f"{lost} lost", lost == 0)
-    doubled = len(here) - len(np.unique(here[_KEYS]))
+    doubled = len(stored_keys) - len(np.unique(stored_keys[_KEYS]))
     yield Check("each is stored once", f"{doubled} doubled", doubled == 0)
-    other = int((~np.isin(here, sent)).sum())
-    yield Check("with the content that was sent", f"{other} differ", other == 0)
+    differing = int((~np.isin(stored_keys, sent)).sum())
+    yield Check("with the content that was sent", f"{differing} differ", differing == 0)
 
 
 def positions_once(positions: Rows) -> Check:
     """Positions of a job's segments are 1, 2, 3 ... without repeats."""
-    found = positions.astype(np.int64)
-    repeats = len(found) - len(np.unique(found))
-    last = int(found.max(initial=0))
+    numbers = positions.astype(np.int64)
+    repeats = len(numbers) - len(np.unique(numbers))
+    last = int(numbers.max(initial=0))
     return Check(
         "positions do not repeat, none is missing",
-        f"1 to {last:,}, {repeats} repeated, {last - len(found) + repeats} missing",
-        repeats == 0 and last == len(found) and bool((found > 0).all()),
+        f"1 to {last:,}, {repeats} repeated, {last - len(numbers) + repeats} missing",
+        repeats == 0 and last == len(numbers) and bool((numbers > 0).all()),
     )
 
 
 def records_once(steps: Rows, ranks: int, count: int) -> Check:
     """Each rank reported each step once."""
-    seen = np.zeros((count, ranks), dtype=np.int64)
+    counts = np.zeros((count, ranks), dtype=np.int64)
     inside = (steps["step"] < count) & (steps["rank"] < ranks)
-    np.add.at(seen, (steps["step"][inside], steps["rank"][inside]), 1)
-    missing, more = int((seen == 0).sum()), int((seen > 1).sum()) + int((~inside).sum())
+    np.add.at(counts, (steps["step"][inside], steps["rank"][inside]), 1)
+    missing, more = int((counts == 0).sum()), int((counts > 1).sum()) + int((~inside).sum())
     return Check(
         "each rank's step is there once",
         f"{len(steps):,} records, {missing} missing, {more} too many",
@@ -89,10 +91,10 @@ def records_once(steps: Rows, ranks: int, count: int) -> Check:
 def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
     """The slices of an SLI are those of brute force; an empty one may stand between."""
     stored = stored[(stored["observed"] > 0) | (stored["total"] > 0)]
-    what = f"slices of {sli} equal brute force"
+    title = f"slices of {sli} equal brute force"
     if list(stored["start_s"]) != list(expected["start_s"]):
-        found = np.setxor1d(stored["start_s"], expected["start_s"])
-        return Check(what, f"{len(found)} of {len(expected)} are only in one of them", False)
+        differing = np.setxor1d(stored["start_s"], expected["start_s"])
+        return Check(title, f"{len(differing)} of {len(expected)} are only in one of them", False)
     wrong = np.zeros(len(expected), dtype=np.bool_)
     for name in ("observed", "expected"):
         wrong |= stored[name] != expected[name]
@@ -102,22 +104,24 @@ def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
         wrong |= apart > _ABSOLUTE + _RELATIVE * np.abs(expected[name])
         largest = max(largest, float(apart.max(initial=0.0)))
     words = f"{len(expected)} slices, {int(wrong.sum())} differ, at most by {largest:.1e} s"
-    for at in np.flatnonzero(wrong)[:3].tolist():
-        apart = [f"{name} {stored[name][at] - expected[name][at]:+.1e}" for name in _TIMES]
-        words += f"; number {at}: {', '.join(apart)}"
-    return Check(what, words, not wrong.any() and len(expected) > 0)
+    for index in np.flatnonzero(wrong)[:3].tolist():
+        apart = [f"{name} {stored[name][index] - expected[name][index]:+.1e}" for name in _TIMES]
+        words += f"; number {index}: {', '.join(apart)}"
+    return Check(title, words, not wrong.any() and len(expected) > 0)
 
 
 Incidents = Sequence[Mapping[str, Any]]
 
 
-def same_incidents(found: Incidents, expected: Incidents, longest_gap: float) -> Iterator[Check]:
+def same_incidents(
+    incidents: Incidents, expected: Incidents, longest_gap: float
+) -> Iterator[Check]:
     """The incidents are those of the undisturbed run, but for when they opened."""
-    ours, theirs = _shown(found), _shown(expected)
-    names = [_name(each) for each in theirs]
+    ours, expected_shown = _shown(incidents), _shown(expected)
+    names = [_name(incident) for incident in expected_shown]
     missing = [name for name in names if names.count(name) > _names(ours).count(name)]
     more = [name for name in _names(ours) if _names(ours).count(name) > names.count(name)]
-    words = f"{len(ours)}, undisturbed {len(theirs)}: {'; '.join(names) or 'none'}"
+    words = f"{len(ours)}, undisturbed {len(expected_shown)}: {'; '.join(names) or 'none'}"
     words += f"; missing: {', '.join(missing)}" if missing else ""
     words += f"; not in the undisturbed run: {', '.join(more)}" if more else ""
     yield Check("incidents as in an undisturbed run", words, not missing and not more)
@@ -126,11 +130,11 @@ def same_incidents(found: Incidents, expected: Incidents, longest_gap: float) ->
     apart = [
         (a["began_at"] - b["began_at"], a["since_step"] - b["since_step"],
          a["opened_at"] - b["opened_at"])
-        for a, b in zip(ours, theirs, strict=True)
+        for a, b in zip(ours, expected_shown, strict=True)
     ]  # fmt: skip
-    began = max((abs(each[0]) for each in apart), default=0.0)
-    since = max((abs(each[1]) for each in apart), default=0)
-    later = [each[2] for each in apart]
+    began = max((abs(gaps[0]) for gaps in apart), default=0.0)
+    since = max((abs(gaps[1]) for gaps in apart), default=0)
+    later = [gaps[2] for gaps in apart]
     limit = longest_gap + OPENED_SECONDS
     yield Check(
         "their times",
@@ -139,18 +143,18 @@ def same_incidents(found: Incidents, expected: Incidents, longest_gap: float) ->
         f" later (limit {limit:.0f} s)",
         began <= BEGAN_SECONDS
         and since <= SINCE_STEPS
-        and all(-OPENED_SECONDS <= each <= limit for each in later),
+        and all(-OPENED_SECONDS <= delay <= limit for delay in later),
     )
 
 
 def faults_found(faults: Sequence[str], incidents: Incidents) -> Check:
     """Each injected fault has an incident of its step."""
     steps = [int(fault.split("step=")[1].split(",")[0]) for fault in faults]
-    known = [each["since_step"] for each in _shown(incidents)]
+    since_steps = [incident["since_step"] for incident in _shown(incidents)]
     missed = [
         fault
         for fault, step in zip(faults, steps, strict=True)
-        if not any(abs(step - other) <= SINCE_STEPS for other in known)
+        if not any(abs(step - since_step) <= SINCE_STEPS for since_step in since_steps)
     ]
     words = f"{len(faults) - len(missed)} of {len(faults)}"
     words += f"; not {', '.join(missed)}" if missed else ""
@@ -160,23 +164,23 @@ def faults_found(faults: Sequence[str], incidents: Incidents) -> Check:
 def never_fell(falls: Falls) -> Check:
     """No counter of `/metrics` fell."""
     worst = [
-        f"{each.series} {each.before:g} -> {each.after:g}"
-        f"{'' if each.within_a_life else ' over a restart'}"
-        for each in falls.found[:3]
+        f"{fall.series} {fall.previous:g} -> {fall.current:g}"
+        f"{'' if fall.within_a_life else ' over a restart'}"
+        for fall in falls.drops[:3]
     ]
-    words = f"{len(falls.found)} falls in {falls.readings:,} readings of {falls.series} series"
+    words = f"{len(falls.drops)} falls in {falls.readings:,} readings of {falls.series} series"
     words += f": {'; '.join(worst)}" if worst else ""
-    return Check("counters of /metrics never fell", words, not falls.found and falls.series > 0)
+    return Check("counters of /metrics never fell", words, not falls.drops and falls.series > 0)
 
 
 def _shown(incidents: Incidents) -> list[Mapping[str, Any]]:
     """Those that people are shown, in an order that does not depend on when they opened."""
-    shown = [each for each in incidents if each["state"] != "merged"]
-    return sorted(shown, key=lambda each: (_name(each), each["began_at"]))
+    shown = [incident for incident in incidents if incident["state"] != "merged"]
+    return sorted(shown, key=lambda incident: (_name(incident), incident["began_at"]))
 
 
 def _names(incidents: Incidents) -> list[str]:
-    return [_name(each) for each in incidents]
+    return [_name(incident) for incident in incidents]
 
 
 def _name(incident: Mapping[str, Any]) -> str:

@@ -19,8 +19,8 @@ class Fall(NamedTuple):
     """A counter that fell, between two reads of one process (`life`) or over a restart."""
 
     series: str
-    before: float
-    after: float
+    previous: float
+    current: float
     within_a_life: bool
 
 
@@ -28,7 +28,7 @@ class Falls:
     """Compares each reading with the one before."""
 
     def __init__(self) -> None:
-        self.found: list[Fall] = []
+        self.drops: list[Fall] = []
         self.readings = 0
         self._known: dict[str, tuple[int, float]] = {}
 
@@ -44,9 +44,9 @@ class Falls:
         """
         self.readings += 1
         for series, value, of_job in counted(text):
-            before_life, before = self._known.get(series, (life, value))
-            if value < before and (of_job or before_life == life):
-                self.found.append(Fall(series, before, value, before_life == life))
+            before_life, previous = self._known.get(series, (life, value))
+            if value < previous and (of_job or before_life == life):
+                self.drops.append(Fall(series, previous, value, before_life == life))
             self._known[series] = (life, value)
 
 

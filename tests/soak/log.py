@@ -43,11 +43,11 @@ class StoredLog(NamedTuple):
     def bodies(self) -> Iterator[tuple[int, bytes]]:
         """(wall time, bytes) of each segment in the order in which nodes packed them."""
         with open(self.copy, "rb") as file:
-            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             for place in self.places[np.argsort(self.places["wall_ns"], kind="stable")]:
                 first = int(place["offset"])
-                yield int(place["wall_ns"]), whole[first : first + int(place["size"])]
-            whole.close()
+                yield int(place["wall_ns"]), mapped[first : first + int(place["size"])]
+            mapped.close()
 
 
 def read_log(store: Store, job: str, copy: Path) -> StoredLog:
@@ -97,14 +97,14 @@ class _Gathered:
     def _turn(self) -> None:
         if not self._waiting:
             return
-        given = np.concatenate(self._waiting)
+        records = np.concatenate(self._waiting)
         offsets = np.repeat(np.array(self._offsets), [len(rows) for rows in self._waiting])
-        found = np.zeros(len(given), dtype=STEP)
-        found["rank"], found["step"] = given["rank"], given["step"]
-        found["end_ns"] = given["time_ns"].astype(np.int64) + offsets
-        found["seconds"] = given["duration_ns"] / 1e9
-        found["pauses"] = (given["checkpoint_ns"] + given["eval_ns"]) / 1e9
-        self._done.append(found)
+        steps = np.zeros(len(records), dtype=STEP)
+        steps["rank"], steps["step"] = records["rank"], records["step"]
+        steps["end_ns"] = records["time_ns"].astype(np.int64) + offsets
+        steps["seconds"] = records["duration_ns"] / 1e9
+        steps["pauses"] = (records["checkpoint_ns"] + records["eval_ns"]) / 1e9
+        self._done.append(steps)
         self._waiting, self._offsets = [], []
 
 

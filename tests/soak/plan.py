@@ -52,10 +52,10 @@ class Plan:
         """
         count = int(min(max(self.seconds / _FAULT_SECONDS, 1), len(_FAULTS)))
         turn = int(_FAULTY * self.steps / count)
-        firsts = [self.steps - turn * left for left in range(count, 0, -1)]
+        firsts = [self.steps - turn * remaining for remaining in range(count, 0, -1)]
         return [
-            f"{kind}:rank={at * self.ranks // 4},step={first},until={first + int(turn * _LASTS)}"
-            for at, (kind, first) in enumerate(zip(_FAULTS, firsts, strict=False), 1)
+            f"{kind}:rank={index * self.ranks // 4},step={first},until={first + int(turn * _LASTS)}"
+            for index, (kind, first) in enumerate(zip(_FAULTS, firsts, strict=False), 1)
         ]
 
     @property

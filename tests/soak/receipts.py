@@ -33,18 +33,18 @@ class Noted(NamedTuple):
     high: int
     low: int
 
-    def row(self, what: int) -> tuple[int | bytes, ...]:
+    def row(self, verdict: int) -> tuple[int | bytes, ...]:
         """A row of `RECEIPT`."""
         key = self.key
-        return what, key.node.encode(), key.attempt, key.spool, key.sequence, self.high, self.low
+        return verdict, key.node.encode(), key.attempt, key.spool, key.sequence, self.high, self.low
 
 
 def noted(data: bytes) -> Noted:
     """Key and digest of a segment; the digest is that of its content, however it is compressed."""
     _, header, payload, raw_size = open_frame(data)
-    found = hashlib.blake2b(header, digest_size=16)
-    found.update(_codec.inflate(payload, raw_size))
-    digest = found.digest()
+    content = hashlib.blake2b(header, digest_size=16)
+    content.update(_codec.inflate(payload, raw_size))
+    digest = content.digest()
     halves = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
     return Noted(wire.peek_key(data), *halves)
 
@@ -60,18 +60,18 @@ class Receipts:
         """Note what a request is about to send."""
         if request.method != "POST" or not request.content:
             return
-        found = [noted(piece) for piece in wire.split(request.content)]
-        request.extensions["noted"] = found
-        self._write([each.row(SENT) for each in found])
+        segments = [noted(piece) for piece in wire.split(request.content)]
+        request.extensions["noted"] = segments
+        self._write([segment.row(SENT) for segment in segments])
 
     def response(self, response: httpx.Response) -> None:
         """Note what was answered to it."""
-        found: list[Noted] | None = response.request.extensions.get("noted")
-        if not found or response.status_code != 200:
+        segments: list[Noted] | None = response.request.extensions.get("noted")
+        if not segments or response.status_code != 200:
             return
         verdicts = json.loads(response.read())["verdicts"]
-        words = [_WORDS.get(each["verdict"], OTHER) for each in verdicts]
-        self._write([each.row(what) for each, what in zip(found, words, strict=True)])
+        words = [_WORDS.get(row["verdict"], OTHER) for row in verdicts]
+        self._write([segment.row(word) for segment, word in zip(segments, words, strict=True)])
 
     def _write(self, rows: list[tuple[int | bytes, ...]]) -> None:
         raw = np.array(rows, dtype=RECEIPT).tobytes()

@@ -47,9 +47,9 @@ def undisturbed_incidents(
         clock = MovedClock(int(log.places["wall_ns"].min()))
         service = Service(store, clock)
         _replay(service, clock, log, note)
-        found = store.incidents(job)
+        incidents = store.incidents(job)
         store.close()
-    return found
+    return incidents
 
 
 def _replay(

@@ -62,14 +62,14 @@ class ReplicaSoak(Soak):
 
     def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
         """The next kind of disturbance, to a replica at random."""
-        what = TURNS[len(self._done) % len(TURNS)]
+        action = TURNS[len(self._done) % len(TURNS)]
         collector = self._random.choice(self._collectors)
-        self._done.append(Disturbance(what, collector.name, time.time()))
-        if what == "killed":
+        self._done.append(Disturbance(action, collector.name, time.time()))
+        if action == "killed":
             self._kill(collector, sender)
             return
-        self.disturbed.counts[what] += 1
-        process = self._relays[collector.name] if what == "cut off" else collector
+        self.disturbed.counts[action] += 1
+        process = self._relays[collector.name] if action == "cut off" else collector
         process.send_signal(signal.SIGSTOP)
         try:
             self._wait(self.plan.stop_seconds, sender)
@@ -79,16 +79,16 @@ class ReplicaSoak(Soak):
     def _checks(self) -> Iterator[Check]:
         yield from super()._checks()
         engine = sa.create_engine(self._store)
-        found = audit.writes(engine)
-        yield audit.one_writer_an_epoch(found)
-        yield audit.taken_over(found, self._done)
+        writes = audit.writes(engine)
+        yield audit.one_writer_an_epoch(writes)
+        yield audit.taken_over(writes, self._done)
         with engine.connect() as connection:
             keys = connection.execute(sa.text("SELECT key FROM outbox")).scalars().all()
             shown = sa.text("SELECT id FROM incident WHERE state <> 'merged'")
             incidents = connection.execute(shown).scalars().all()
         engine.dispose()
         yield delivered_once(keys, self._receiver)
-        unsaid = [each for each in incidents if not any(each in key for key in keys)]
+        unsaid = [incident for incident in incidents if not any(incident in key for key in keys)]
         yield Check(
             "each incident was notified of",
             f"{len(incidents)} incidents, {len(unsaid)} without a row",

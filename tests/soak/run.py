@@ -48,7 +48,7 @@ class Disturbed:
 
     def words(self) -> str:
         """What was done how often."""
-        return ", ".join(f"{what} {count} times" for what, count in self.counts.items())
+        return ", ".join(f"{action} {count} times" for action, count in self.counts.items())
 
 
 class Soak:
@@ -73,11 +73,11 @@ class Soak:
             SoakError: a process did not do what it is for.
         """
         self._start()
-        self._scrapers = [Scraper(each) for each in self._collectors]
-        first, *others = (each.url for each in self._collectors)
+        self._scrapers = [Scraper(collector) for collector in self._collectors]
+        first, *peers = (collector.url for collector in self._collectors)
         self._sender = spawn(
             self.plan.folder / "sender.log", PYTHON, "-m", "tests.soak.sender",
-            "--collector", first, *(word for url in others for word in ("--also", url)),
+            "--collector", first, *(word for url in peers for word in ("--also", url)),
             "--receipts", str(self._receipts), "--json", str(self._report),
             *self.plan.simulation,
         )  # fmt: skip
@@ -85,10 +85,10 @@ class Soak:
         self._until_over(self._sender)
         for scraper in self._scrapers:
             scraper.close()
-        codes = [each.end() for each in self._collectors]
-        said = ", ".join(map(str, codes))
+        codes = [collector.end() for collector in self._collectors]
+        exit_codes = ", ".join(map(str, codes))
         return [
-            Check("collectors stopped cleanly", f"exit code {said}", not any(codes)),
+            Check("collectors stopped cleanly", f"exit code {exit_codes}", not any(codes)),
             *self._checks(),
         ]
 
@@ -147,10 +147,10 @@ class Soak:
     def _wait(self, seconds: float, sender: subprocess.Popen[bytes]) -> bool:
         """Wait so long, with progress; whether the fleet ended before."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        while (remaining_s := until - time.monotonic()) > 0:
             if sender.poll() is not None:
                 return True
-            time.sleep(min(left, 0.2))
+            time.sleep(min(remaining_s, 0.2))
             self._progress()
         return False
 
@@ -161,8 +161,8 @@ class Soak:
         self._noted = now
         back = self.disturbed.back_seconds
         last = f", last back after {back[-1]:.1f} s" if back else ""
-        done = self.disturbed.words() or "not disturbed yet"
-        self._note(f"{now - self._began:5.0f} s  {done}{last}; fleet {self._fleet}")
+        disturbances = self.disturbed.words() or "not disturbed yet"
+        self._note(f"{now - self._began:5.0f} s  {disturbances}{last}; fleet {self._fleet}")
 
     def _until_over(self, sender: subprocess.Popen[bytes]) -> None:
         """Wait for the fleet's end, and until the collector has evaluated all of it."""
@@ -198,18 +198,18 @@ class Soak:
         try:
             # What is compared has been through bundles.
             compactor = Compactor(store.engine, lambda _: False)
-            made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
-            self._note(f"put {made.segments:,} segments into {made.bundles:,} bundles")
+            compacted = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+            self._note(f"put {compacted.segments:,} segments into {compacted.bundles:,} bundles")
             log = read_log(store, JOB, self.plan.folder / "segments")
             yield from self._log_checks(log)
             for sli, expected in slices.brute_force(log, self.plan.ranks).items():
                 yield comparison.same_slices(sli, stored_slices(store.engine, sli), expected)
-            found = store.incidents(JOB)
+            incidents = store.incidents(JOB)
         finally:
             store.close()
         undisturbed = reference.undisturbed_incidents(log, JOB, self._note_slowly)
         gap = max(self.disturbed.gaps, default=0.0)
-        yield from comparison.same_incidents(found, undisturbed, gap)
+        yield from comparison.same_incidents(incidents, undisturbed, gap)
         yield comparison.faults_found(self.plan.faults, undisturbed)
         for scraper in self._scrapers:
             yield comparison.never_fell(scraper.falls)

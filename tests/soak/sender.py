@@ -37,8 +37,8 @@ class Balanced(httpx.BaseTransport):
         self._is_out = [False] * len(urls)
         self._closed = threading.Event()
         self._probes = [
-            threading.Thread(target=self._probe, args=(each, url), daemon=True)
-            for each, url in enumerate(urls)
+            threading.Thread(target=self._probe, args=(number, url), daemon=True)
+            for number, url in enumerate(urls)
         ]
         for probe in self._probes:
             probe.start()
@@ -71,7 +71,7 @@ class Balanced(httpx.BaseTransport):
         """Whose turn it is; where all have failed, whoever comes next."""
         self._turn += 1
         turns = [(self._turn + more) % len(self._urls) for more in range(len(self._urls))]
-        return next((each for each in turns if not self._is_out[each]), turns[0])
+        return next((turn for turn in turns if not self._is_out[turn]), turns[0])
 
     def close(self) -> None:
         """Ask no more, and close all connections."""

@@ -39,13 +39,13 @@ class Steps(NamedTuple):
 
 def steps_of(records: Rows) -> Steps:
     """The steps that records are about, from 0 on; each must have been reported by some rank."""
-    at, count = records["step"], int(records["step"].max()) + 1
+    step_numbers, count = records["step"], int(records["step"].max()) + 1
     seconds = np.maximum(records["seconds"] - records["pauses"], 0.0)
     ends, longest = np.zeros(count, dtype=np.int64), np.zeros(count)
-    np.maximum.at(ends, at, records["end_ns"])
-    np.maximum.at(longest, at, seconds)
-    busy = np.asarray(np.bincount(at, weights=seconds, minlength=count), dtype=np.float64)
-    return Steps(ends, busy, longest, np.bincount(at, minlength=count))
+    np.maximum.at(ends, step_numbers, records["end_ns"])
+    np.maximum.at(longest, step_numbers, seconds)
+    busy = np.asarray(np.bincount(step_numbers, weights=seconds, minlength=count), dtype=np.float64)
+    return Steps(ends, busy, longest, np.bincount(step_numbers, minlength=count))
 
 
 def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
@@ -71,12 +71,12 @@ def _summed(
     ranks: int,
 ) -> Rows:
     starts, where = np.unique(steps.end_ns // (SECONDS * 10**9), return_inverse=True)
-    found = np.zeros(len(starts), dtype=SLICE)
-    found["start_s"] = starts * SECONDS
-    found["good"] = np.bincount(where, weights=good)
-    found["total"] = np.bincount(where, weights=total)
-    found["observed"] = np.bincount(where, weights=steps.observed)
-    found["expected"] = np.bincount(where) * ranks
-    found["cumulative_good"] = np.cumsum(found["good"])
-    found["cumulative_total"] = np.cumsum(found["total"])
-    return found
+    slices = np.zeros(len(starts), dtype=SLICE)
+    slices["start_s"] = starts * SECONDS
+    slices["good"] = np.bincount(where, weights=good)
+    slices["total"] = np.bincount(where, weights=total)
+    slices["observed"] = np.bincount(where, weights=steps.observed)
+    slices["expected"] = np.bincount(where) * ranks
+    slices["cumulative_good"] = np.cumsum(slices["good"])
+    slices["cumulative_total"] = np.cumsum(slices["total"])
+    return slices

@@ -73,13 +73,13 @@ def _bodies() -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaked]:
-    found = Soaked(tmp_path_factory.mktemp("soaked"))
-    yield found
-    found.store.close()
+    run = Soaked(tmp_path_factory.mktemp("soaked"))
+    yield run
+    run.store.close()
 
 
 def failed(checks: Iterator[Check]) -> list[str]:
-    return [check.what for check in checks if not check.holds]
+    return [check.claim for check in checks if not check.holds]
 
 
 def test_a_whole_store_holds(soaked: Soaked) -> None:
@@ -93,30 +93,30 @@ def test_a_whole_store_holds(soaked: Soaked) -> None:
         ),
     ]
     assert failed(iter(checks)) == []
-    assert "1 known already" in checks[0].found
+    assert "1 known already" in checks[0].detail
     assert len(checks) == 9
 
 
 def test_incidents_of_the_undisturbed_run_are_found_and_compared(soaked: Soaked) -> None:
-    said: list[str] = []
-    expected = undisturbed_incidents(soaked.log, JOB, said.append)
+    lines: list[str] = []
+    expected = undisturbed_incidents(soaked.log, JOB, lines.append)
     assert [(item["kind"], item["rank"]) for item in expected] == [("straggler", 5)]
     assert failed(comparison.same_incidents(soaked.incidents, expected, 0.0)) == []
     assert comparison.faults_found(["slow-compute:rank=5,step=40"], expected).holds
-    assert said
+    assert lines
 
 
-def without(rows: Rows, at: int) -> Rows:
+def without(rows: Rows, index: int) -> Rows:
     """All rows but one."""
-    return np.delete(rows, at)
+    return np.delete(rows, index)
 
 
 @pytest.mark.parametrize(
     ("damage", "noticed"),
     [
-        (lambda found: without(found, 3), "acknowledged segments are stored"),
-        (lambda found: np.append(found, found[3:4]), "each is stored once"),
-        (lambda found: changed(found, "high"), "with the content that was sent"),
+        (lambda rows: without(rows, 3), "acknowledged segments are stored"),
+        (lambda rows: np.append(rows, rows[3:4]), "each is stored once"),
+        (lambda rows: changed(rows, "high"), "with the content that was sent"),
     ],
 )
 def test_a_segment_lost_doubled_or_changed_is_noticed(
@@ -127,9 +127,9 @@ def test_a_segment_lost_doubled_or_changed_is_noticed(
 
 def changed(rows: Rows, name: str) -> Rows:
     """Rows of which the fourth is another in one column."""
-    found = rows.copy()
-    found[name][3] += 1
-    return found
+    copied = rows.copy()
+    copied[name][3] += 1
+    return copied
 
 
 def test_a_segment_never_acknowledged_or_new_twice_is_noticed(soaked: Soaked) -> None:
@@ -138,8 +138,8 @@ def test_a_segment_never_acknowledged_or_new_twice_is_noticed(soaked: Soaked) ->
     assert failed(comparison.stored_once(without(receipts, accepted[0]), stored)) == [
         "sent segments were acknowledged"
     ]
-    again = np.append(receipts, receipts[accepted[:1]])
-    assert failed(comparison.stored_once(again, stored)) == ["no segment was new twice"]
+    repeated = np.append(receipts, receipts[accepted[:1]])
+    assert failed(comparison.stored_once(repeated, stored)) == ["no segment was new twice"]
 
 
 def test_positions_and_records_that_repeat_or_miss_are_noticed(soaked: Soaked) -> None:
@@ -160,13 +160,23 @@ def test_a_wrong_slice_is_noticed(soaked: Soaked, name: str) -> None:
 
 
 def test_an_incident_missing_doubled_or_about_something_else_is_noticed(soaked: Soaked) -> None:
-    (one,) = soaked.incidents
+    (incident,) = soaked.incidents
     first = "incidents as in an undisturbed run"
-    for found in ([], [one, one], [{**one, "rank": 6}], [{**one, "cause": "unknown"}]):
-        assert failed(comparison.same_incidents(found, [one], 0.0)) == [first]
-    for late in ({"opened_at": one["opened_at"] + 100}, {"since_step": one["since_step"] + 9}):
-        assert failed(comparison.same_incidents([{**one, **late}], [one], 0.0)) == ["their times"]
-    assert not comparison.faults_found(["slow-compute:rank=5,step=12"], [one]).holds
+    for incidents in (
+        [],
+        [incident, incident],
+        [{**incident, "rank": 6}],
+        [{**incident, "cause": "unknown"}],
+    ):
+        assert failed(comparison.same_incidents(incidents, [incident], 0.0)) == [first]
+    for changes in (
+        {"opened_at": incident["opened_at"] + 100},
+        {"since_step": incident["since_step"] + 9},
+    ):
+        assert failed(comparison.same_incidents([{**incident, **changes}], [incident], 0.0)) == [
+            "their times"
+        ]
+    assert not comparison.faults_found(["slow-compute:rank=5,step=12"], [incident]).holds
 
 
 def test_a_counter_that_falls_in_a_process_or_of_a_job_is_noticed() -> None:
@@ -183,7 +193,7 @@ def test_a_counter_that_falls_in_a_process_or_of_a_job_is_noticed() -> None:
     assert not comparison.never_fell(Falls()).holds
     falls.read(text.format("steps", '{job="a"}', 4), 3)
     falls.read(text.format("segments", "", 0), 2)
-    assert [(each.series, each.within_a_life) for each in falls.found] == [
+    assert [(fall.series, fall.within_a_life) for fall in falls.drops] == [
         ("steps_total{job=a}", False),
         ("segments_total{}", True),
     ]
@@ -199,6 +209,6 @@ def test_a_log_is_read_back_in_the_order_in_which_nodes_packed_it(soaked: Soaked
 def test_a_log_that_was_put_together_has_the_same_content(soaked: Soaked, tmp_path: Path) -> None:
     compactor = Compactor(soaked.store.engine, lambda _: False)
     assert compactor.compact(Compaction(0.0, 0.0), soaked.clock.wall_ns() * 2).segments > 0
-    again = read_log(soaked.store, JOB, tmp_path / "segments")
-    assert (again.stored == soaked.log.stored).all()
-    assert failed(comparison.stored_once(soaked.receipts, again.stored)) == []
+    reread = read_log(soaked.store, JOB, tmp_path / "segments")
+    assert (reread.stored == soaked.log.stored).all()
+    assert failed(comparison.stored_once(soaked.receipts, reread.stored)) == []

@@ -13,18 +13,18 @@ HELD = [Write(1.0, "incident", "a", 1), Write(2.0, "sli_slice", "a", 1)]
 
 
 def test_two_writers_in_one_epoch_are_noticed() -> None:
-    taken = [*HELD, Write(9.0, "incident", "b", 2)]
-    assert audit.one_writer_an_epoch(taken).holds
+    writes = [*HELD, Write(9.0, "incident", "b", 2)]
+    assert audit.one_writer_an_epoch(writes).holds
     for wrong in (Write(9.5, "snapshot", "a", 2), Write(9.5, "snapshot", "a", None)):
-        assert not audit.one_writer_an_epoch([*taken, wrong]).holds
+        assert not audit.one_writer_an_epoch([*writes, wrong]).holds
     assert not audit.one_writer_an_epoch([]).holds
 
 
-@pytest.mark.parametrize(("at", "holds"), [(14.0, True), (30.0, False)])
-def test_a_late_takeover_is_noticed(at: float, holds: bool) -> None:
-    found = [*HELD, Write(at, "incident", "b", 2)]
-    assert audit.taken_over(found, [Disturbance("stopped", "a", 3.0)]).holds is holds
-    assert audit.taken_over(found, [Disturbance("stopped", "b", 3.0)]).holds
+@pytest.mark.parametrize(("time_s", "holds"), [(14.0, True), (30.0, False)])
+def test_a_late_takeover_is_noticed(time_s: float, holds: bool) -> None:
+    writes = [*HELD, Write(time_s, "incident", "b", 2)]
+    assert audit.taken_over(writes, [Disturbance("stopped", "a", 3.0)]).holds is holds
+    assert audit.taken_over(writes, [Disturbance("stopped", "b", 3.0)]).holds
 
 
 def test_a_notice_that_is_lost_or_says_something_else_is_noticed() -> None:

@@ -41,8 +41,8 @@ class Receiver:
             if not key:
                 self.without_key += 1
                 return 400
-            known = self.bodies.setdefault(key, set())
-            known.add(body)
+            bodies = self.bodies.setdefault(key, set())
+            bodies.add(body)
             if key not in self.refused and len(self.bodies) % _REFUSE_EVERY == 1:
                 self.refused.add(key)
                 return 503

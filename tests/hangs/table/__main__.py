@@ -22,11 +22,11 @@ def printed(played: Iterable[tuple[Row, Answer]]) -> int:
     print(f"{'row':{_WIDTH}}  incident    page  what is wrong")
     wrong, counts = 0, dict.fromkeys(Kind, 0)
     for row, answer in played:
-        found = faults(row, answer)
-        wrong, counts[row.kind] = wrong + bool(found), counts[row.kind] + 1
-        times = "".join(f"{_seconds(each):>8}  " for each in (answer.incident, answer.page))
-        beside = [f"beside it: {each}" for each in answer.others]
-        print(f"{row.name:{_WIDTH}}{times}  {'; '.join([*found, *beside])}".rstrip(), flush=True)
+        problems = faults(row, answer)
+        wrong, counts[row.kind] = wrong + bool(problems), counts[row.kind] + 1
+        times = "".join(f"{_seconds(seconds):>8}  " for seconds in (answer.incident, answer.page))
+        notes = [f"beside it: {incident}" for incident in answer.other_incidents]
+        print(f"{row.name:{_WIDTH}}{times}  {'; '.join([*problems, *notes])}".rstrip(), flush=True)
     print(", ".join(f"{kind}: n = {count}" for kind, count in counts.items() if count))
     print(f"wrong: {wrong}")
     return wrong
@@ -41,11 +41,11 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hangs.table", description=__doc__)
     parser.add_argument("--real", action="store_true", help="play chosen rows by real ranks")
     parser.add_argument("--processes", type=int, default=1, help="rows of made records at a time")
-    given = parser.parse_args(words)
-    if given.real:
+    options = parser.parse_args(words)
+    if options.real:
         return int(printed(real.played()) > 0)
     every = [*rows()]
-    with ProcessPoolExecutor(given.processes) as pool:
+    with ProcessPoolExecutor(options.processes) as pool:
         return int(printed(zip(every, pool.map(made.answer_of, every), strict=True)) > 0)
 
 

@@ -50,10 +50,10 @@ class Job:
         for _ in range(steps):
             self._clock.advance(1.0)
             rows = step_rows([self._step], range(WORLD), 1.0)
-            mine = rows["rank"] == self._row.rank  # none where all are inside
+            row_ranks = rows["rank"] == self._row.rank  # none where all are inside
             phase = "eval_ns" if self._row.marked else "other_ns"
-            rows[phase][mine] += round(waited * NANOSECONDS)
-            rows["collective_ns"][~mine] += round(waited * NANOSECONDS)
+            rows[phase][row_ranks] += round(waited * NANOSECONDS)
+            rows["collective_ns"][~row_ranks] += round(waited * NANOSECONDS)
             rows["duration_ns"] += round(waited * NANOSECONDS)
             rows["time_ns"] = self._clock.monotonic_ns()
             self._step, waited = self._step + 1, 0.0
@@ -67,15 +67,15 @@ class Job:
                 for name, rate in _RATES[self._row.shape].items():
                     self._counters[name] += rate
             rows = self._states(float(passed))
-            mine = rows["rank"] == self._row.rank
-            rows["in_collective"], rows["collective_op"] = ~mine, Op.ALL_REDUCE
+            row_ranks = rows["rank"] == self._row.rank
+            rows["in_collective"], rows["collective_op"] = ~row_ranks, Op.ALL_REDUCE
             rows["collective_group"], rows["process_state"] = GROUP, ProcessState.SLEEPING
-            rows["phase"][mine] = Phase.EVAL if self._row.marked else Phase.OTHER
+            rows["phase"][row_ranks] = Phase.EVAL if self._row.marked else Phase.OTHER
             self._send({Kind.RANK_STATE: rows})
 
     def _states(self, moved_ago: float) -> Rows:
-        at = self._clock.monotonic
-        rows = state_rows(range(WORLD), WORLD, at, self._step, moved_ago)
+        moment_s = self._clock.monotonic
+        rows = state_rows(range(WORLD), WORLD, moment_s, self._step, moved_ago)
         for name in ("children_cpu_seconds", "file_bytes", "tcp_bytes"):
             rows[name] = np.nan if moved_ago < 2.0 else self._counters.get(name, 0.0)
         rows["cpu_seconds"] = self._counters["cpu_seconds"]
@@ -122,20 +122,31 @@ def _play(job: Job, clock: HandClock, row: Row) -> float:
 
 def answer_from(store: Store, job: str, began: float) -> Answer:
     """What incidents of a job say of a wait that began at a wall time."""
-    since = [each for each in store.incidents(job) if each["last_seen_at"] >= began]
-    about = [each for each in since if each["kind"] in _STANDSTILLS]
-    opened = [(at, each) for each in about for at in _openings(each) if at >= began]
-    opened.sort(key=lambda one: one[0])
-    pages = [at for at, each in opened if each["kind"] in _PAGES]
+    since = [incident for incident in store.incidents(job) if incident["last_seen_at"] >= began]
+    about = [incident for incident in since if incident["kind"] in _STANDSTILLS]
+    opened = [
+        (opening_s, incident)
+        for incident in about
+        for opening_s in _openings(incident)
+        if opening_s >= began
+    ]
+    opened.sort(key=lambda opening: opening[0])
+    pages = [opening_s for opening_s, incident in opened if incident["kind"] in _PAGES]
     return Answer(
         opened[0][0] - began if opened else None,
         pages[0] - began if pages else None,
-        frozenset(each["rank"] for _, each in opened),
+        frozenset(incident["rank"] for _, incident in opened),
         opened[0][1]["summary"] if opened else "",
-        tuple(f"{each['kind']} of rank {each['rank']}" for each in since if each not in about),
+        tuple(
+            f"{incident['kind']} of rank {incident['rank']}"
+            for incident in since
+            if incident not in about
+        ),
     )
 
 
 def _openings(incident: dict[str, Any]) -> list[float]:
     """When an incident was opened, and opened again."""
-    return [each["at"] for each in incident["timeline"] if each["event"] in ("opened", "reopened")]
+    return [
+        event["at"] for event in incident["timeline"] if event["event"] in ("opened", "reopened")
+    ]

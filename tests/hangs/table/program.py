@@ -41,21 +41,21 @@ def download(port: int) -> None:
 
 def compute(seconds: float) -> None:
     """Use a CPU for so long."""
-    end, left = time.monotonic() + seconds, torch.randn(64, 64)
+    end, matrix = time.monotonic() + seconds, torch.randn(64, 64)
     while time.monotonic() < end:
-        left = torch.tanh(left @ left)
+        matrix = torch.tanh(matrix @ matrix)
 
 
 def wait(shape: Shape, seconds: float, works: float, port: int) -> None:
     """Hold the others up for so long, and be at work for `works` seconds of it."""
-    rest = min(seconds, FOR_EVER) - works
+    idle_seconds = min(seconds, FOR_EVER) - works
     if shape is Shape.BYTES:
         download(port)
     elif shape is Shape.CPU:
         compute(works)
-        time.sleep(rest)
+        time.sleep(idle_seconds)
     elif shape is Shape.CHILDREN:
-        subprocess.run([sys.executable, "-c", _SPINS, str(works), str(rest)], check=True)
+        subprocess.run([sys.executable, "-c", _SPINS, str(works), str(idle_seconds)], check=True)
     else:
         time.sleep(min(seconds, FOR_EVER))
 

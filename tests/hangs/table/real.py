@@ -74,12 +74,12 @@ def _play(rows: Sequence[Row], folder: Path, number: int) -> list[tuple[Row, Ans
             for place, row in enumerate(rows)
         ]
         end = time.monotonic() + START_SECONDS + max(map(_seconds, rows))
-        while time.monotonic() < end and any(each.launcher.poll() is None for each in jobs):
+        while time.monotonic() < end and any(job.launcher.poll() is None for job in jobs):
             service.evaluate()
             time.sleep(1.0)
-            if all(_is_over(each) for each in jobs):
+            if all(_is_over(job) for job in jobs):
                 break
-        return [(each.row, answer_from(store, each.job, _moments(each)[0])) for each in jobs]
+        return [(job.row, answer_from(store, job.job, _moments(job)[0])) for job in jobs]
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def _sender(seconds: float, *, closes: bool) -> Iterator[int]:
     """A port that sends bytes for so long to who connects, and then closes or stays silent."""
-    kept: list[socket.socket] = []
+    connections: list[socket.socket] = []
 
     def serve(server: socket.socket) -> None:
         while True:
@@ -153,7 +153,7 @@ def _sender(seconds: float, *, closes: bool) -> Iterator[int]:
                 time.sleep(_EVERY_SECONDS)
             if closes:
                 peer.close()
-            kept.append(peer)
+            connections.append(peer)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, args=(server,), daemon=True).start()
@@ -161,7 +161,7 @@ def _sender(seconds: float, *, closes: bool) -> Iterator[int]:
             yield server.getsockname()[1]
         finally:
             server.shutdown(socket.SHUT_RDWR)
-            for peer in kept:
+            for peer in connections:
                 peer.close()
 
 

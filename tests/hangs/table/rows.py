@@ -55,8 +55,8 @@ class Row(NamedTuple):
         length = f" of {self.seconds:.0f} s" if math.isfinite(self.seconds) else ""
         marked = "marked" if self.marked else "not marked"
         times = "in a loop" if self.in_loop else "once"
-        who = "all inside" if self.rank == ALL_INSIDE else f"{marked}, rank {self.rank}"
-        return f"{self.kind}{length}, {self.shape}, {who}, {times}"
+        ranks = "all inside" if self.rank == ALL_INSIDE else f"{marked}, rank {self.rank}"
+        return f"{self.kind}{length}, {self.shape}, {ranks}, {times}"
 
 
 class Answer(NamedTuple):
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     page: float | None
     ranks: frozenset[int] = frozenset()
     words: str = ""
-    others: tuple[str, ...] = ()
+    other_incidents: tuple[str, ...] = ()
 
 
 def rows() -> Iterator[Row]:
@@ -90,11 +90,11 @@ def rows() -> Iterator[Row]:
 
 def faults(row: Row, answer: Answer) -> list[str]:
     """What is wrong with an answer: a page on a legal wait of up to a minute, a stall without."""
-    found = []
+    problems = []
     if row.kind is Kind.LEGAL and row.seconds <= 60.0 and answer.page is not None:
-        found.append("a page on a legal wait of up to a minute")
+        problems.append("a page on a legal wait of up to a minute")
     if row.kind is Kind.STALL and (answer.page is None or answer.page > 120.0):
-        found.append("no page within two minutes")
+        problems.append("no page within two minutes")
     if answer.ranks and answer.ranks != {row.rank}:
-        found.append(f"names {sorted(answer.ranks)}")
-    return found
+        problems.append(f"names {sorted(answer.ranks)}")
+    return problems

@@ -11,17 +11,17 @@ from .rows import ALL_INSIDE, Answer, Kind, Row, Shape, faults, rows
 
 ROWS = [*rows()]
 FEW = [
-    each
-    for each in ROWS
-    if (each.rank == ALL_INSIDE or (each.rank, each.in_loop) == (2, True))
-    and (each.kind is Kind.STALL or (each.kind is Kind.LEGAL and each.seconds == 40.0))
+    row
+    for row in ROWS
+    if (row.rank == ALL_INSIDE or (row.rank, row.in_loop) == (2, True))
+    and (row.kind is Kind.STALL or (row.kind is Kind.LEGAL and row.seconds == 40.0))
 ]
 
 
 def test_the_table_is_the_full_product() -> None:
-    legal = [each for each in ROWS if each.kind is Kind.LEGAL]
+    legal = [row for row in ROWS if row.kind is Kind.LEGAL]
     assert len(legal) == len({*legal}) == 6 * 4 * 2 * (2 * 2 + 1)
-    assert len([each for each in ROWS if each.kind is Kind.STALL]) == 4 * 2 * (2 * 2 + 1)
+    assert len([row for row in ROWS if row.kind is Kind.STALL]) == 4 * 2 * (2 * 2 + 1)
 
 
 @pytest.mark.parametrize("row", FEW, ids=lambda row: row.name)
@@ -31,7 +31,7 @@ def test_each_shape_of_waits_and_stalls(row: Row) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    "row", [each for each in ROWS if each.kind is not Kind.ENDLESS], ids=lambda row: row.name
+    "row", [row for row in ROWS if row.kind is not Kind.ENDLESS], ids=lambda row: row.name
 )
 def test_the_whole_table(row: Row) -> None:
     assert faults(row, answer_of(row)) == []
@@ -42,8 +42,8 @@ def test_a_stall_that_is_not_marked_is_said_within_ten_seconds_of_its_end_of_wor
     shape: Shape,
 ) -> None:
     """What computes for ten seconds first may be an evaluation: it is said once it does not."""
-    said = answer_of(Row(Kind.STALL, math.inf, shape, marked=False, rank=0, in_loop=False))
-    assert said.incident is not None and said.incident <= 20.0
+    answer = answer_of(Row(Kind.STALL, math.inf, shape, marked=False, rank=0, in_loop=False))
+    assert answer.incident is not None and answer.incident <= 20.0
 
 
 def test_wrong_answers_are_called_so() -> None:
