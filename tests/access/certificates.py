@@ -48,19 +48,21 @@ class Authority:
 
 def secret(path: Path, text: str) -> Path:
     """A file that its user alone may read, replaced as `kubelet` and `mv` replace one."""
-    beside = path.with_suffix(".new")
-    beside.write_text(text)
-    beside.chmod(0o600)
-    beside.replace(path)
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(text)
+    unfinished.chmod(0o600)
+    unfinished.replace(path)
     return path
 
 
-def shakes_hands(known: Certificate, ca: Path) -> bool:
+def shakes_hands(certificate: Certificate, ca: Path) -> bool:
     """Whether a client that trusts `ca` and a server with this certificate come to terms."""
     server, client = socket.socketpair()
     server.settimeout(30)
     client.settimeout(30)
-    accepting = threading.Thread(target=lambda: known.context.wrap_socket(server, True).close())
+    accepting = threading.Thread(
+        target=lambda: certificate.context.wrap_socket(server, True).close()
+    )
     accepting.start()
     context = ssl.create_default_context(cafile=ca)
     try:

@@ -71,12 +71,12 @@ def test_whatever_is_wrong_is_a_line_and_nothing_is_lost(tmp_path: Path) -> None
         assert agent.end() == 0 and collector.end() == 0
         assert len(agent.said("has expired")) == 1 and len(agent.said("is none of this")) == 1
         for program in (agent, collector):
-            said = program.log.read_text()
-            assert not any(token in said for token in (TOKEN, NEXT, READER)), said
-            assert "Traceback" not in said
+            log = program.log.read_text()
+            assert not any(token in log for token in (TOKEN, NEXT, READER)), log
+            assert "Traceback" not in log
         spooled = b"".join(f.read_bytes() for f in (tmp_path / "spool").rglob("*") if f.is_file())
-        kept = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
-        assert not any(token.encode() in spooled + kept for token in (TOKEN, NEXT, READER))
+        stored = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+        assert not any(token.encode() in spooled + stored for token in (TOKEN, NEXT, READER))
     finally:
         agent.kill()
         collector.kill()

@@ -21,16 +21,16 @@ def test_what_fits_is_read_whole() -> None:
 
 
 def test_reading_ends_with_the_piece_that_passes_the_bound() -> None:
-    taken: list[int] = []
+    pieces: list[int] = []
 
     def endless() -> Iterator[bytes]:
         while True:
-            taken.append(1)
+            pieces.append(1)
             yield b"ab"
 
     with pytest.raises(TooLongError, match="longer than 5 bytes") as raised:
         read_within(endless(), 5)
-    assert raised.value.data == b"ababa" and len(taken) == 3
+    assert raised.value.data == b"ababa" and len(pieces) == 3
 
 
 def test_reading_ends_after_its_time() -> None:

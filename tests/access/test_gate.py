@@ -37,14 +37,14 @@ def service(tmp_path: Path, clock: HandClock) -> Iterator[Service]:
 @pytest.fixture
 def client(tmp_path: Path, service: Service) -> Client:
     ingest = secret(tmp_path / "ingest", f"{AGENT}\nnode-0 {BOUND}\nnode-9 {ELSEWHERE}\n")
-    known = TokenFiles(
+    token_files = TokenFiles(
         [
             (ingest, frozenset({Role.INGEST})),
             (secret(tmp_path / "read", READER), frozenset({Role.READ})),
             (secret(tmp_path / "admin", ADMIN), frozenset({Role.ADMIN})),
         ]
     )
-    return Client(make_api(service, lambda: known.tokens))
+    return Client(make_api(service, lambda: token_files.tokens))
 
 
 def presents(client: Client, token: str) -> Client:
@@ -76,33 +76,33 @@ def test_each_role_may_what_it_is_for(client: Client, token: str, statuses: list
         client.post("/v1/silences", b"{}"),
         client.post("/v1/incidents/x/notes", b"{}"),
     ]
-    assert [each.status_code for each in answers] == statuses
-    for each in answers:
-        if each.status_code in (401, 403):
-            said = each.json()["error"]
-            assert "token" in said and "\n" not in said
-            assert not token or token not in said
-        assert (each.status_code == 401) == ("www-authenticate" in each.headers)
+    assert [answer.status_code for answer in answers] == statuses
+    for answer in answers:
+        if answer.status_code in (401, 403):
+            error = answer.json()["error"]
+            assert "token" in error and "\n" not in error
+            assert not token or token not in error
+        assert (answer.status_code == 401) == ("www-authenticate" in answer.headers)
 
 
 def test_a_refusal_says_what_to_do(client: Client) -> None:
     assert "--token-file" in client.get("/v1/jobs").json()["error"]
-    said = presents(client, READER).post("/v1/segments", SEGMENTS).json()["error"]
-    assert said == (
+    error = presents(client, READER).post("/v1/segments", SEGMENTS).json()["error"]
+    assert error == (
         "this token is for read, and may not do this: use one of the collector's "
         "--ingest-token-file"
     )
 
 
-@pytest.mark.parametrize("given", ["bearer {}", "BEARER {}", "Bearer  {}"])
-def test_the_scheme_is_read_as_http_wants_it(client: Client, given: str) -> None:
-    client.headers["authorization"] = given.format(READER)
+@pytest.mark.parametrize("header", ["bearer {}", "BEARER {}", "Bearer  {}"])
+def test_the_scheme_is_read_as_http_wants_it(client: Client, header: str) -> None:
+    client.headers["authorization"] = header.format(READER)
     assert client.get("/v1/jobs").status_code == 200
 
 
-@pytest.mark.parametrize("given", ["{}", "Basic {}", "Bearer", "Bearer x{}", "Bearer {}x"])
-def test_nothing_else_is_a_token(client: Client, given: str) -> None:
-    client.headers["authorization"] = given.format(READER)
+@pytest.mark.parametrize("header", ["{}", "Basic {}", "Bearer", "Bearer x{}", "Bearer {}x"])
+def test_nothing_else_is_a_token(client: Client, header: str) -> None:
+    client.headers["authorization"] = header.format(READER)
     assert client.get("/v1/jobs").status_code == 401
 
 
@@ -116,7 +116,7 @@ def test_a_token_of_a_node_sends_for_no_other(client: Client) -> None:
     assert client.post("/v1/segments", b"").status_code == 200, "a greeting names no node"
     presents(client, BOUND)
     verdicts = client.post("/v1/segments", SEGMENTS).json()["verdicts"]
-    assert {each["verdict"] for each in verdicts} == {"accepted"}, "none was stored before"
+    assert {verdict["verdict"] for verdict in verdicts} == {"accepted"}, "none was stored before"
     text = presents(client, READER).get("/metrics").text
     assert 'stepwatch_collector_refused_requests_total{reason="node"} 2.0' in text
 
@@ -130,8 +130,8 @@ def test_a_token_for_sending_counts_the_incidents_of_its_own_jobs_only(
     for _ in range(20):
         clock.advance(1.0)
         service.evaluate()
-    (whole,) = presents(client, READER).get("/v1/incidents").json()["incidents"]
-    assert whole["kind"] == "rank-failed" and whole["summary"]
+    (incident,) = presents(client, READER).get("/v1/incidents").json()["incidents"]
+    assert incident["kind"] == "rank-failed" and incident["summary"]
     presents(client, ELSEWHERE).post("/v1/segments", body([segment(1, {}, node="node-9")]))
     refused = client.get(f"/v1/incidents?job={JOB}")
     assert refused.status_code == 403

@@ -77,8 +77,8 @@ def place(tmp_path: Path, authority: Authority) -> Place:
 def problem_shown(agent: Agent) -> str:
     lines = generate_latest(agent.registry).decode().splitlines()
     name = 'stepwatch_agent_collector_problem{node="n1",reason="'
-    found = [line.removeprefix(name) for line in lines if line.startswith(name)]
-    return found[0].removesuffix('"} 1.0') if found else ""
+    values = [line.removeprefix(name) for line in lines if line.startswith(name)]
+    return values[0].removesuffix('"} 1.0') if values else ""
 
 
 def expired(authority: Authority) -> None:
@@ -94,7 +94,7 @@ def other_name(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (expired, "has expired: renew it at the collector, or set this node's clock"),
         (not_yet, "is not valid yet: set the clock of this node or of who signed it"),
@@ -109,7 +109,7 @@ def test_a_bad_certificate_is_said_once_and_what_waits_is_sent_later(
     make_agent: Callable[..., Agent],
     caplog: pytest.LogCaptureFixture,
     change: Callable[[Authority], None],
-    said: str,
+    message: str,
 ) -> None:
     change(authority)
     access = Access(secret(tmp_path / "token", TOKEN), authority.ca)
@@ -119,8 +119,8 @@ def test_a_bad_certificate_is_said_once_and_what_waits_is_sent_later(
             rank.steps(2)
             round_of(agent)
             agent.relay.drain(give_up)
-    (line,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert said in line.getMessage() and "\n" not in line.getMessage()
+    (line,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert message in line.getMessage() and "\n" not in line.getMessage()
     assert problem_shown(agent) == "certificate"
     assert agent.relay.failures == 3 and agent.spool.dropped == 0
     authority.sign("127.0.0.1")
@@ -139,8 +139,8 @@ def test_a_signer_that_is_not_trusted_may_be_added_while_the_agent_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     trusted = tmp_path / "trusted.pem"
-    other = Authority(tmp_path / "other")
-    trusted.write_bytes(other.ca.read_bytes())
+    second_authority = Authority(tmp_path / "other")
+    trusted.write_bytes(second_authority.ca.read_bytes())
     agent = make_agent(
         f"https://127.0.0.1:{place.port}",
         access=Access(secret(tmp_path / "token", TOKEN), trusted),
@@ -150,7 +150,7 @@ def test_a_signer_that_is_not_trusted_may_be_added_while_the_agent_runs(
         round_of(agent)
         agent.relay.drain(give_up)
         assert "signed by nobody trusted here: pass --ca FILE" in caplog.messages[-1]
-        trusted.write_bytes(other.ca.read_bytes() + authority.ca.read_bytes())
+        trusted.write_bytes(second_authority.ca.read_bytes() + authority.ca.read_bytes())
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 2)
 
@@ -168,7 +168,7 @@ def test_public_authorities_sign_no_private_collector(
 
 
 @pytest.mark.parametrize(
-    ("tls", "scheme", "said"),
+    ("tls", "scheme", "message"),
     [
         (True, "http", "speaks TLS only: pass --collector https://127.0.0.1"),
         (False, "https", "speaks no TLS: pass --collector http://127.0.0.1"),
@@ -183,7 +183,7 @@ def test_plain_http_to_a_port_of_tls_and_the_other_way(
     caplog: pytest.LogCaptureFixture,
     tls: bool,
     scheme: str,
-    said: str,
+    message: str,
 ) -> None:
     access = Access(secret(tmp_path / "token", TOKEN), authority.ca)
     agent = make_agent(f"{scheme}://127.0.0.1:{place.port}", access=access)
@@ -192,8 +192,8 @@ def test_plain_http_to_a_port_of_tls_and_the_other_way(
             rank.steps(2)
             round_of(agent)
             agent.relay.drain(give_up)
-    (line,) = [each for each in caplog.messages if "collector refuses segments" in each]
-    assert said in line
+    (line,) = [logged for logged in caplog.messages if "collector refuses segments" in logged]
+    assert message in line
     assert problem_shown(agent) == "plain-or-tls"
     with place.served(not tls):
         agent.relay.drain(give_up)
@@ -201,7 +201,7 @@ def test_plain_http_to_a_port_of_tls_and_the_other_way(
 
 
 @pytest.mark.parametrize(
-    ("token", "reason", "said"),
+    ("token", "reason", "message"),
     [
         ("", "token", "HTTP 401: "),
         ("the-token-of-nobody", "token", "is none of this collector's"),
@@ -218,7 +218,7 @@ def test_a_wrong_token_keeps_the_spool_and_the_right_one_is_taken_up(
     caplog: pytest.LogCaptureFixture,
     token: str,
     reason: str,
-    said: str,
+    message: str,
 ) -> None:
     caplog.set_level(logging.INFO)
     path = secret(tmp_path / "token", token or TOKEN)
@@ -231,8 +231,8 @@ def test_a_wrong_token_keeps_the_spool_and_the_right_one_is_taken_up(
             round_of(agent)
             delays.append(agent.relay.send_once())
         assert min(delays) > 0 and delays[5] > delays[0]
-        (line,) = [each for each in caplog.messages if "collector refuses segments" in each]
-        assert said in line and "--token-file" in line and "\n" not in line
+        (line,) = [logged for logged in caplog.messages if "collector refuses segments" in logged]
+        assert message in line and "--token-file" in line and "\n" not in line
         assert token == "" or token not in caplog.text
         assert problem_shown(agent) == reason
         assert agent.relay.failures == 12 and not agent.spool.held and not agent.spool.dropped
@@ -266,10 +266,10 @@ def test_one_segment_of_another_node_holds_up_no_other(
             probes=[],
         )
 
-    before = agent_of("node-8")
+    earlier_agent = agent_of("node-8")
     rank.steps(1)
-    round_of(before)
-    before.close()
+    round_of(earlier_agent)
+    earlier_agent.close()
     agent = agent_of("node-9")
     with place.served():
         for _ in range(3):
@@ -311,6 +311,6 @@ def test_a_listener_that_says_nothing_is_away(
 
 
 def test_nothing_turns_verification_off(authority: Authority) -> None:
-    found = Access(None, authority.ca).verify
-    assert isinstance(found, ssl.SSLContext)
-    assert found.verify_mode is ssl.CERT_REQUIRED and found.check_hostname
+    context = Access(None, authority.ca).verify
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname

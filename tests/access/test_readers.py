@@ -49,24 +49,24 @@ async def half(begun: list[bool], release: asyncio.Event) -> AsyncIterator[bytes
 async def others(client: httpx.AsyncClient) -> dict[str, int]:
     """What others get."""
     paths = ("/v1/jobs", "/metrics", "/healthz", "/")
-    found = {path: (await client.get(path)).status_code for path in paths}
-    found["/v1/segments"] = (await client.post("/v1/segments", content=b"")).status_code
-    return found
+    statuses = {path: (await client.get(path)).status_code for path in paths}
+    statuses["/v1/segments"] = (await client.post("/v1/segments", content=b"")).status_code
+    return statuses
 
 
-async def while_answered(service: Service, held: Held, count: int) -> dict[str, int]:
+async def while_answered(service: Service, blocked: Held, count: int) -> dict[str, int]:
     """What others get while `count` readers are being answered, and after."""
     transport = httpx.ASGITransport(app=make_api(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
         path = "/v1/silences?from=0&until=1"
         waiting = [asyncio.create_task(client.get(path)) for _ in range(count)]
-        while held.count < count:
+        while blocked.count < count:
             await asyncio.sleep(0.01)
-        found = await others(client)
-        held.released.set()
+        statuses = await others(client)
+        blocked.released.set()
         await asyncio.gather(*waiting)
-        found["after"] = (await client.get("/v1/jobs")).status_code
-    return found
+        statuses["after"] = (await client.get("/v1/jobs")).status_code
+    return statuses
 
 
 async def while_sent(service: Service, count: int) -> dict[str, int]:
@@ -80,10 +80,10 @@ async def while_sent(service: Service, count: int) -> dict[str, int]:
         ]
         while len(begun) < count:
             await asyncio.sleep(0.01)
-        found = await others(client)
+        statuses = await others(client)
         release.set()
         await asyncio.gather(*waiting)
-    return found
+    return statuses
 
 
 def test_who_comes_when_all_places_are_taken_is_asked_to_come_again(
@@ -91,9 +91,9 @@ def test_who_comes_when_all_places_are_taken_is_asked_to_come_again(
 ) -> None:
     few, full = Held(service, monkeypatch), MOST_AT_ONCE
     assert set(asyncio.run(while_answered(service, few, full - 1)).values()) == {200}
-    found = asyncio.run(while_answered(service, Held(service, monkeypatch), full))
-    assert found.pop("/v1/jobs") == 429
-    assert set(found.values()) == {200}, found
+    statuses = asyncio.run(while_answered(service, Held(service, monkeypatch), full))
+    assert statuses.pop("/v1/jobs") == 429
+    assert set(statuses.values()) == {200}, statuses
 
 
 def test_bodies_that_do_not_end_take_no_place(service: Service) -> None:

@@ -47,9 +47,9 @@ def shown_by(port: int, ca: Path, version: ssl.TLSVersion | None = None) -> byte
         socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as wrapped,
     ):
-        found = wrapped.getpeercert(binary_form=True)
-    assert found is not None
-    return found
+        certificate = wrapped.getpeercert(binary_form=True)
+    assert certificate is not None
+    return certificate
 
 
 def test_verbs_ask_over_tls_with_the_ca_and_the_token(
@@ -65,13 +65,13 @@ def test_verbs_ask_over_tls_with_the_ca_and_the_token(
         return code, shown.out, shown.err
 
     ca, reader = str(authority.ca), str(tmp_path / "readers")
-    at = ["--collector", collector.url]
-    code, out, err = verb("incidents", "--json", *at, "--ca", ca, "--token-file", reader)
+    options = ["--collector", collector.url]
+    code, out, err = verb("incidents", "--json", *options, "--ca", ca, "--token-file", reader)
     assert (code, out.strip(), err) == (0, "[]", ""), (out, err)
 
-    code, _, err = verb("incidents", *at, "--token-file", reader)
+    code, _, err = verb("incidents", *options, "--token-file", reader)
     assert code == PROBLEM and "is signed by nobody trusted here: pass --ca FILE" in err
-    code, _, err = verb("incidents", *at, "--ca", ca)
+    code, _, err = verb("incidents", *options, "--ca", ca)
     assert code == PROBLEM and "pass --token-file FILE, or set STEPWATCH_TOKEN_FILE" in err
     plain = ["--collector", f"http://localhost:{collector.port}"]
     code, _, err = verb("incidents", *plain, "--token-file", reader)
@@ -96,10 +96,10 @@ def test_verbs_ask_over_tls_with_the_ca_and_the_token(
 def test_tokens_and_certificate_are_renewed_without_a_restart(
     tmp_path: Path, authority: Authority, collector: Collector
 ) -> None:
-    before = shown_by(collector.port, authority.ca)
-    kept = httpx.Client(verify=ssl.create_default_context(cafile=authority.ca))
-    kept.headers["authorization"] = f"Bearer {READER}"
-    assert kept.get(f"{collector.url}/v1/jobs").status_code == 200
+    old_certificate = shown_by(collector.port, authority.ca)
+    open_client = httpx.Client(verify=ssl.create_default_context(cafile=authority.ca))
+    open_client.headers["authorization"] = f"Bearer {READER}"
+    assert open_client.get(f"{collector.url}/v1/jobs").status_code == 200
 
     secret(tmp_path / "readers", f"{READER}\n{NEXT}\n")
     collector.wait_for("read the tokens again: 1 admin, 2 read")
@@ -114,27 +114,27 @@ def test_tokens_and_certificate_are_renewed_without_a_restart(
 
     authority.sign("localhost")
     collector.wait_for(f"read the certificate {authority.chain} again")
-    assert shown_by(collector.port, authority.ca) != before
+    assert shown_by(collector.port, authority.ca) != old_certificate
     assert collector.get("/v1/jobs", authority.ca, NEXT).status_code == 200
-    kept.close()
+    open_client.close()
 
 
 def test_a_certificate_without_its_key_changes_nothing_until_the_key_is_there(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    known = Certificate(authority.chain, authority.key)
+    certificate = Certificate(authority.chain, authority.key)
     old_key = authority.key.read_bytes()
     authority.sign("localhost")
     new_key = authority.key.read_bytes()
     authority.key.write_bytes(old_key)
-    known.refresh()
-    known.refresh()
-    (said,) = [each.getMessage() for each in caplog.records]
-    assert "the certificate read before stays in use" in said and "of another" in said
-    assert shakes_hands(known, authority.ca), "what was read before is whole"
+    certificate.refresh()
+    certificate.refresh()
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "the certificate read before stays in use" in message and "of another" in message
+    assert shakes_hands(certificate, authority.ca), "what was read before is whole"
     authority.key.write_bytes(new_key)
-    known.refresh()
-    assert len(caplog.records) == 1 and shakes_hands(known, authority.ca)
+    certificate.refresh()
+    assert len(caplog.records) == 1 and shakes_hands(certificate, authority.ca)
 
 
 def test_old_versions_of_tls_are_refused(authority: Authority, collector: Collector) -> None:
@@ -156,7 +156,7 @@ def test_who_speaks_no_tls_is_no_line_in_the_log(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["--tls-cert", "{chain}"], USAGE, "--tls-cert and --tls-key go together"),
         (["--tls-key", "{key}"], USAGE, "--tls-cert and --tls-key go together"),
@@ -173,16 +173,16 @@ def test_what_cannot_be_served_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     code: int,
-    said: str,
+    message: str,
 ) -> None:
-    other = Authority(tmp_path / "other")
-    other.sign("localhost")
-    named = {"chain": authority.chain, "key": authority.key, "other": other.key}
-    given = [word.format(**named) for word in words]
+    second_authority = Authority(tmp_path / "other")
+    second_authority.sign("localhost")
+    named = {"chain": authority.chain, "key": authority.key, "other": second_authority.key}
+    options = [word.format(**named) for word in words]
     store = ["--store", str(tmp_path / "s.db"), "--port", "0"]
-    assert main(["collector", *store, *given]) == code
+    assert main(["collector", *store, *options]) == code
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
 
 
 def test_a_key_with_a_password_asks_nobody(tmp_path: Path, authority: Authority) -> None:

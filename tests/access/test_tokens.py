@@ -25,14 +25,17 @@ def files(path: Path, roles: frozenset[Role] = INGEST) -> TokenFiles:
 
 def test_several_tokens_are_in_force_and_one_can_be_taken_away(tmp_path: Path) -> None:
     path = secret(tmp_path / "tokens", f"# agents\n\n{OLD}\n")
-    known = files(path)
-    assert known.tokens.find(OLD.encode()) is not None and known.tokens.find(NEW.encode()) is None
+    token_files = files(path)
+    assert (
+        token_files.tokens.find(OLD.encode()) is not None
+        and token_files.tokens.find(NEW.encode()) is None
+    )
     secret(path, f"{OLD}\n{NEW}\n")
-    known.refresh()
-    assert all(known.tokens.find(each.encode()) is not None for each in (OLD, NEW))
+    token_files.refresh()
+    assert all(token_files.tokens.find(token.encode()) is not None for token in (OLD, NEW))
     secret(path, f"{NEW}\n")
-    known.refresh()
-    assert known.tokens.find(OLD.encode()) is None
+    token_files.refresh()
+    assert token_files.tokens.find(OLD.encode()) is None
 
 
 @pytest.mark.parametrize("spoilt", ["", "# none\n", "two words\nthree words here\n", "\x00\n"])
@@ -40,17 +43,19 @@ def test_a_file_that_is_spoilt_while_it_is_in_force_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, spoilt: str
 ) -> None:
     path = secret(tmp_path / "tokens", OLD)
-    known = files(path)
+    token_files = files(path)
     secret(path, spoilt)
-    known.refresh()
-    known.refresh()
-    assert known.tokens.find(OLD.encode()) is not None
-    (said,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    assert said.startswith("the tokens read before stay in force: ") and "\n" not in said
+    token_files.refresh()
+    token_files.refresh()
+    assert token_files.tokens.find(OLD.encode()) is not None
+    (message,) = [
+        record.getMessage() for record in caplog.records if record.levelno == logging.ERROR
+    ]
+    assert message.startswith("the tokens read before stay in force: ") and "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("text", "roles", "said"),
+    ("text", "roles", "message"),
     [
         ("", INGEST, "is empty; put one token on each line"),
         ("node-1 a-token-of-16-chars", EVERYTHING, "a line is one token"),
@@ -63,11 +68,11 @@ def test_a_file_that_is_spoilt_while_it_is_in_force_changes_nothing(
     ],
 )
 def test_what_is_no_token_is_refused_in_one_line(
-    tmp_path: Path, text: str, roles: frozenset[Role], said: str
+    tmp_path: Path, text: str, roles: frozenset[Role], message: str
 ) -> None:
     with pytest.raises(ConfigurationError) as refused:
         files(secret(tmp_path / "tokens", text), roles)
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
     assert OLD not in str(refused.value) and "a-token" not in str(refused.value)
 
 
@@ -87,7 +92,7 @@ def test_a_file_that_others_can_read_or_write_is_warned_about(
     path.chmod(mode)
     read_token(path)
     files(path)
-    lines = [each.getMessage() for each in caplog.records]
+    lines = [record.getMessage() for record in caplog.records]
     assert (
         lines == [f"{path} has mode {mode:04o}: other users see this secret; chmod 600 {path}"] * 2
     )
@@ -107,21 +112,21 @@ def test_a_token_that_can_be_guessed_is_warned_about_and_not_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files(secret(tmp_path / "tokens", "hunter2"))
-    (said,) = [each.getMessage() for each in caplog.records]
-    assert "can be guessed" in said and "hunter2" not in said
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "can be guessed" in message and "hunter2" not in message
 
 
 def test_a_token_in_two_files_has_the_roles_of_both(tmp_path: Path) -> None:
-    one, other = secret(tmp_path / "ingest", OLD), secret(tmp_path / "read", OLD)
-    known = TokenFiles([(one, INGEST), (other, frozenset({Role.READ}))])
-    found = known.tokens.find(OLD.encode())
-    assert found is not None and found.roles == {Role.INGEST, Role.READ}
-    assert known.tokens.described() == "1 ingest+read"
+    ingest_file, read_file = secret(tmp_path / "ingest", OLD), secret(tmp_path / "read", OLD)
+    token_files = TokenFiles([(ingest_file, INGEST), (read_file, frozenset({Role.READ}))])
+    roles = token_files.tokens.find(OLD.encode())
+    assert roles is not None and roles.roles == {Role.INGEST, Role.READ}
+    assert token_files.tokens.described() == "1 ingest+read"
 
 
 def test_what_is_held_shows_no_token() -> None:
-    known = Tokens.single(OLD)
-    assert OLD not in repr(vars(known)) and OLD not in repr(known.find(OLD.encode()))
+    tokens = Tokens.single(OLD)
+    assert OLD not in repr(vars(tokens)) and OLD not in repr(tokens.find(OLD.encode()))
     assert Tokens.single("").find(b"x") is None
 
 
@@ -129,14 +134,14 @@ def test_a_client_takes_up_another_token_and_keeps_the_old_one_where_there_is_no
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = secret(tmp_path / "token", OLD)
-    known = TokenFile(path)
+    token_file = TokenFile(path)
     secret(path, NEW)
-    assert known.current() == NEW
+    assert token_file.current() == NEW
     path.unlink()
-    assert known.current() == NEW and known.current() == NEW
-    assert len([each for each in caplog.records if "stays in use" in each.getMessage()]) == 1
+    assert token_file.current() == NEW and token_file.current() == NEW
+    assert len([record for record in caplog.records if "stays in use" in record.getMessage()]) == 1
     secret(path, OLD)
-    assert known.current() == OLD
+    assert token_file.current() == OLD
 
 
 def test_the_environment_names_files_and_options_come_first(
@@ -144,9 +149,9 @@ def test_the_environment_names_files_and_options_come_first(
 ) -> None:
     monkeypatch.setenv("STEPWATCH_TOKEN_FILE", str(secret(tmp_path / "a", OLD)))
     assert Access.of(None, None).authorization() == f"Bearer {OLD}"
-    other = str(secret(tmp_path / "b", NEW))
-    assert Access.of(other, None).authorization() == f"Bearer {NEW}"
-    monkeypatch.setenv("STEPWATCH_CA", other)
+    second_file = str(secret(tmp_path / "b", NEW))
+    assert Access.of(second_file, None).authorization() == f"Bearer {NEW}"
+    monkeypatch.setenv("STEPWATCH_CA", second_file)
     with pytest.raises(ConfigurationError, match="it holds no certificate; pass --ca FILE"):
         Access.of(None, None)
     monkeypatch.delenv("STEPWATCH_TOKEN_FILE")

@@ -60,13 +60,13 @@ def launch(rings: Path) -> Launch:
     return start
 
 
-def verdicts(seen: Tables) -> list[Finding]:
+def verdicts(tables: Tables) -> list[Finding]:
     """What the straggler detector finds in these ranks, knowing nothing of their node."""
-    ring = StepRing(len(seen))
-    for rank in seen:
-        ring.add(seen[rank][Kind.STEP])
-    unknown = np.full(len(seen), np.nan)
-    window = ring.window(64, np.full(len(seen), -1, dtype=np.int16))
+    ring = StepRing(len(tables))
+    for rank in tables:
+        ring.add(tables[rank][Kind.STEP])
+    unknown = np.full(len(tables), np.nan)
+    window = ring.window(64, np.full(len(tables), -1, dtype=np.int16))
     return straggler.detect(window, straggler.RankFacts(unknown, unknown), straggler.LIMITS)
 
 

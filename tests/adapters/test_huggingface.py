@@ -33,17 +33,17 @@ def test_an_unmodified_script_names_its_slow_rank(
     assert losses(watched, RANKS) == losses(plain, RANKS) == losses(adapted, RANKS)
 
     for job in ("hf", "adapted"):
-        seen = tables_in(rings / job)
-        assert sorted(seen) == list(range(RANKS))
-        for rank in seen:
-            steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
+        tables = tables_in(rings / job)
+        assert sorted(tables) == list(range(RANKS))
+        for rank in tables:
+            steps, calls = tables[rank][Kind.STEP], tables[rank][Kind.COLLECTIVE]
             assert steps["step"].tolist() == list(range(STEPS))
             for name in ("data_ns", "forward_ns", "backward_ns", "optimizer_ns"):
                 # The first batch after an evaluation still counts as evaluation.
                 assert (steps[name][1:] > 0).sum() >= STEPS - 2, name
             assert int(steps["checkpoint_ns"].sum()) > 0
             assert set(calls[calls["op"] == Op.ALL_REDUCE]["step"].tolist()) == set(range(STEPS))
-        (finding,) = verdicts(seen)
+        (finding,) = verdicts(tables)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
         assert any(steps["eval_ns"] > 0), job
     recorded = tables_in(rings / "adapted")[0][Kind.STEP]

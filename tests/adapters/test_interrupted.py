@@ -37,16 +37,16 @@ def test_pauses_are_shown_while_they_last(
     ranks = tables_in(rings / "adapted")
     assert sorted(ranks) == list(range(RANKS))
     for rank, tables in ranks.items():
-        said = json.loads((tmp_path / f"{rank}.json").read_text())
+        report = json.loads((tmp_path / f"{rank}.json").read_text())
         pauses = rank == 0 or trainer != "plain"
-        assert said["seen"].get("evaluation", []) == ["eval"] * pauses
+        assert report["seen"].get("evaluation", []) == ["eval"] * pauses
         # Which ranks write is the framework's affair; the first one always does.
-        assert said["seen"].get("save", ["checkpoint"] * (rank > 0)) == ["checkpoint"]
+        assert report["seen"].get("save", ["checkpoint"] * (rank > 0)) == ["checkpoint"]
         steps = tables[Kind.STEP]
-        assert len(steps) == len(said["losses"]) // ACCUMULATED
+        assert len(steps) == len(report["losses"]) // ACCUMULATED
         assert (steps["eval_ns"] > 0).any() == pauses
         if adapted:
-            last = said["losses"][ACCUMULATED - 1 :: ACCUMULATED]
+            last = report["losses"][ACCUMULATED - 1 :: ACCUMULATED]
             if trainer != "transformers":  # which logs means
                 assert steps["loss"].tolist() == pytest.approx(last, rel=1e-5)
             assert steps["tokens"].tolist() == [TOKENS_PER_STEP] * len(steps)

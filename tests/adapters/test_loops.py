@@ -39,16 +39,16 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
     assert len(losses(plain, 1)[0]) == BATCHES
 
     for job in ("adapted", "unasked"):
-        seen = tables_in(rings / job)
-        assert sorted(seen) == list(range(RANKS))
-        for rank in seen:
-            steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
+        tables = tables_in(rings / job)
+        assert sorted(tables) == list(range(RANKS))
+        for rank in tables:
+            steps, calls = tables[rank][Kind.STEP], tables[rank][Kind.COLLECTIVE]
             assert steps["step"].tolist() == list(range(BATCHES // per_step))
             assert steps["microbatches"].tolist() == [per_step] * (BATCHES // per_step)
             assert (steps["forward_ns"][1:] > 0).all() and (steps["optimizer_ns"] > 0).all()
             reduced = calls[calls["op"] == Op.ALL_REDUCE]
             assert set(reduced["step"].tolist()) == set(range(BATCHES // per_step))
-        (finding,) = verdicts(seen)
+        (finding,) = verdicts(tables)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
     recorded = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]

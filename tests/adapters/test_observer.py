@@ -243,12 +243,12 @@ class Loaded(Optimizer):
     state = {"weight": {"step": 120.0}}  # noqa: RUF012
 
 
-@pytest.mark.parametrize(("given", "numbers"), [(None, [120, 121]), (60, [60, 61])])
+@pytest.mark.parametrize(("first_step", "numbers"), [(None, [120, 121]), (60, [60, 61])])
 def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
-    watch: Watch, observer: LoopObserver, rings: Path, given: int | None, numbers: list[int]
+    watch: Watch, observer: LoopObserver, rings: Path, first_step: int | None, numbers: list[int]
 ) -> None:
-    if given is not None:
-        watch.start_at(given)
+    if first_step is not None:
+        watch.start_at(first_step)
     optimizer = Loaded()
     for _ in numbers:
         backward(observer)

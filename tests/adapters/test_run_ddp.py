@@ -27,20 +27,20 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
         assert ended.returncode == 0, ended.stderr[-3000:]
     assert losses(watched, RANKS) == losses(plain, RANKS)
 
-    seen = tables_in(rings / "ddp")
-    assert sorted(seen) == list(range(RANKS))
-    for rank in seen:
-        steps = seen[rank][Kind.STEP]
+    tables = tables_in(rings / "ddp")
+    assert sorted(tables) == list(range(RANKS))
+    for rank in tables:
+        steps = tables[rank][Kind.STEP]
         assert steps["step"].tolist() == list(range(STEPS))
         for name in ("data_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_ns"):
             assert (steps[name][1:] > 0).all(), name
         assert steps["microbatches"].tolist() == [1] * STEPS
         check_evaluation(steps)
-        check_collectives(seen[rank])
-    checkpoint_times = [int(seen[rank][Kind.STEP]["checkpoint_ns"].sum()) for rank in seen]
+        check_collectives(tables[rank])
+    checkpoint_times = [int(tables[rank][Kind.STEP]["checkpoint_ns"].sum()) for rank in tables]
     assert checkpoint_times[0] > 0 and checkpoint_times[1] == 0, "rank 0 writes it"
 
-    (finding,) = verdicts(seen)
+    (finding,) = verdicts(tables)
     assert (finding.rank, finding.phase) == (SLOW_RANK, "forward")
 
 
@@ -51,11 +51,11 @@ def check_evaluation(steps) -> None:  # type: ignore[no-untyped-def]
 
 def check_collectives(rows) -> None:  # type: ignore[no-untyped-def]
     """DDP's reduction in each step, the buffers it broadcasts, and the script's own call."""
-    seen = rows[Kind.COLLECTIVE]
-    reduced = seen[seen["op"] == Op.ALL_REDUCE]
+    collectives = rows[Kind.COLLECTIVE]
+    reduced = collectives[collectives["op"] == Op.ALL_REDUCE]
     assert sorted(set(reduced["step"].tolist())) == list(range(STEPS))
     assert (reduced["bytes"] >= 4 * (32 * 64 + 64 * 8)).all()
     between = reduced[reduced["step"] == STEPS // EPOCHS]
     assert between["count"].sum() > reduced[reduced["step"] == 3]["count"].sum()
-    assert len(seen[seen["op"] == Op.BROADCAST]) >= STEPS - 1
+    assert len(collectives[collectives["op"] == Op.BROADCAST]) >= STEPS - 1
     assert {bytes(row["text"]) for row in rows[Kind.GROUP]} == {b"0,1"}

@@ -85,15 +85,15 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_environment_is_the_users_plus_ours() -> None:
-    before = {"PYTHONPATH": "/mine", "A": "b"}
-    after = hooked(before, ["x.py"], Options(job_class="research"))
-    assert after["PYTHONPATH"] == f"{SITE_DIR}:/mine"
-    assert (after["STEPWATCH_JOB"], after["STEPWATCH_JOB_CLASS"], after["A"]) == (
+    user_environ = {"PYTHONPATH": "/mine", "A": "b"}
+    environ = hooked(user_environ, ["x.py"], Options(job_class="research"))
+    assert environ["PYTHONPATH"] == f"{SITE_DIR}:/mine"
+    assert (environ["STEPWATCH_JOB"], environ["STEPWATCH_JOB_CLASS"], environ["A"]) == (
         "x",
         "research",
         "b",
     )
-    assert before == {"PYTHONPATH": "/mine", "A": "b"}
+    assert user_environ == {"PYTHONPATH": "/mine", "A": "b"}
     assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], Options())["STEPWATCH_JOB"] == "set"
     assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], Options("j")) == {"STEPWATCH_DISABLE": "1"}
     with pytest.raises(ConfigurationError, match="job name"):
@@ -117,14 +117,14 @@ print(any(name.split(".")[0] in ("stepwatch", "numpy", "torch") for name in sys.
 
 
 def test_the_users_own_sitecustomize_runs(launch: Launch, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "sitecustomize.py").write_text("import sys; sys.mine = __name__")
+    user_folder = tmp_path / "mine"
+    user_folder.mkdir()
+    (user_folder / "sitecustomize.py").write_text("import sys; sys.mine = __name__")
     program = "import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)"
-    paths = f"{mine}:{':'.join(filter(None, sys.path))}"
+    paths = f"{user_folder}:{':'.join(filter(None, sys.path))}"
     ended = launch(*PYTHON, program, PYTHONPATH=paths)
-    assert ended.stdout.split() == ["sitecustomize", str(mine / "sitecustomize.py")]
-    (mine / "sitecustomize.py").write_text("import no_such_module")
+    assert ended.stdout.split() == ["sitecustomize", str(user_folder / "sitecustomize.py")]
+    (user_folder / "sitecustomize.py").write_text("import no_such_module")
     ended = launch(*PYTHON, "print('goes on')", PYTHONPATH=paths)
     assert ended.stdout == "goes on\n" and "no_such_module" in ended.stderr
 

@@ -64,15 +64,15 @@ def _without_what_lasts(expr: str, seconds: int) -> str:
     """The expression without the conditions that have to hold for so long, and without those that
     keep an alert back."""
     expr = re.sub(r"unless on \(\)\s+absent\(\w+\)", "", expr)
-    while (at := expr.find(_LASTING)) >= 0:
-        depth, end = 1, at + len(_LASTING)
+    while (start := expr.find(_LASTING)) >= 0:
+        depth, end = 1, start + len(_LASTING)
         while depth:
             depth += {"(": 1, ")": -1}.get(expr[end], 0)
             end += 1
-        inner = expr[at + len(_LASTING) : end - 1]
+        inner = expr[start + len(_LASTING) : end - 1]
         span = re.search(r"\[(\d+)s:\d+s\]$", inner)
-        kept = "" if span and int(span[1]) >= seconds else inner
-        expr = expr[:at] + kept + expr[end:]
+        replacement = "" if span and int(span[1]) >= seconds else inner
+        expr = expr[:start] + replacement + expr[end:]
     return expr
 
 

@@ -54,9 +54,9 @@ def write(folder: Path, alerts: Sequence[Alert], change: Callable[[str], str]) -
 def with_what_it_reads(alert: Alert) -> list[Alert]:
     """An alert, and where it needs it the one that always fires: it shows since when Prometheus
     looks."""
-    exprs = [alert.expr, *(each.expr for each in alert.recordings)]
+    exprs = [alert.expr, *(recording.expr for recording in alert.recordings)]
     looks = any("ALERTS{" in expr for expr in exprs)
-    always = [each for each in ALERTS if each.never_silent and looks]
+    always = [alert_rule for alert_rule in ALERTS if alert_rule.never_silent and looks]
     return [alert, *always]
 
 
@@ -64,10 +64,14 @@ def test_promtool_accepts_the_rules(folder: Path) -> None:
     result = promtool("check", "rules", rules.RULES_FILE, folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr
     # A page about jobs is two rules: the other one is the ticket of classes that do not page.
-    both = [each for each in ALERTS if each.of_jobs and each.severity is Severity.PAGE]
-    recordings = len(SHARED) + sum(len(each.recordings) for each in ALERTS)
+    job_pages = [
+        alert_rule
+        for alert_rule in ALERTS
+        if alert_rule.of_jobs and alert_rule.severity is Severity.PAGE
+    ]
+    recordings = len(SHARED) + sum(len(alert_rule.recordings) for alert_rule in ALERTS)
     # It is recorded once for both.
-    assert f"{len(ALERTS) + 2 * len(both) + recordings} rules found" in result.stdout
+    assert f"{len(ALERTS) + 2 * len(job_pages) + recordings} rules found" in result.stdout
 
 
 @pytest.mark.matrix  # the cases of each alert alone are in every run
@@ -152,9 +156,9 @@ def test_the_cases_of_an_alert_need_no_other_rule(tmp_path: Path, alert: Alert) 
 )
 def test_a_changed_rule_fails_its_cases(tmp_path: Path, right: str, wrong: str, alert: str) -> None:
     # promtool evaluates every rule in every case: the others are left out, which have none here.
-    own = with_what_it_reads(next(item for item in ALERTS if item.name == alert))
-    assert right in rules.rules_text(own, LINKS)
-    write(tmp_path, own, lambda text: text.replace(right, wrong))
+    own_rules = with_what_it_reads(next(item for item in ALERTS if item.name == alert))
+    assert right in rules.rules_text(own_rules, LINKS)
+    write(tmp_path, own_rules, lambda text: text.replace(right, wrong))
     assert alert in first_failure(tmp_path)
 
 
@@ -162,7 +166,7 @@ def first_failure(folder: Path) -> str:
     """What promtool says of the first case that fails, the shortest first: most need no other."""
     documents = [yaml.load((folder / name).read_text(), _LOADER) for name in TESTS]
     cases = [(document, case) for document in documents for case in document["tests"] or ()]
-    for document, case in sorted(cases, key=lambda each: _seconds(each[1])):
+    for document, case in sorted(cases, key=lambda dated_case: _seconds(dated_case[1])):
         (folder / "case.yaml").write_text(yaml.safe_dump({**document, "tests": [case]}))
         result = promtool("test", "rules", "case.yaml", folder=folder)
         if result.returncode:
@@ -171,7 +175,9 @@ def first_failure(folder: Path) -> str:
 
 
 def _seconds(case: dict[str, Any]) -> int:
-    return max(int(each["eval_time"].removesuffix("s")) for each in case["alert_rule_test"])
+    return max(
+        int(test_case["eval_time"].removesuffix("s")) for test_case in case["alert_rule_test"]
+    )
 
 
 READ_A_KIND = [

@@ -44,7 +44,7 @@ class Pager:
 
     def at(self, path: str) -> list[dict[str, Any]]:
         """Bodies that were sent to a path, in order."""
-        return [each.body for each in list(self.deliveries) if each.path == path]
+        return [delivery.body for delivery in list(self.deliveries) if delivery.path == path]
 
     def close(self) -> None:
         """Stop listening."""
@@ -59,9 +59,9 @@ class Pager:
             def do_POST(self) -> None:
                 """One notification."""
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                held = json.loads(body)
-                who = self.headers.get("authorization", "")
-                sent = Delivery(self.path, who, held, time.time())
+                document = json.loads(body)
+                authorization = self.headers.get("authorization", "")
+                sent = Delivery(self.path, authorization, document, time.time())
                 pager.deliveries.append(sent)
                 self.send_response(202 if self.path == "/pagerduty" else 200)
                 self.end_headers()

@@ -36,7 +36,7 @@ def url(pager: Pager, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 def post(url: str, *alerts: tuple[str, ...], ended: bool = False) -> None:
     """Send alerts as Prometheus does: name, severity and job of each, and another label."""
     now = datetime.now(UTC)
-    body = [_alert(*each) for each in alerts]
+    body = [_alert(*alert) for alert in alerts]
     for alert in body:
         alert["startsAt"] = (now - timedelta(minutes=1) if ended else now).isoformat()
         alert["endsAt"] = (now if ended else now + timedelta(hours=1)).isoformat()
@@ -44,8 +44,8 @@ def post(url: str, *alerts: tuple[str, ...], ended: bool = False) -> None:
 
 
 def _alert(name: str, severity: str, job: str, *more: str) -> dict[str, Any]:
-    (alert,) = [each for each in ALERTS if each.name == name]
-    labels = dict(each.split("=") for each in more)
+    (alert,) = [catalogued for catalogued in ALERTS if catalogued.name == name]
+    labels = dict(pair.split("=") for pair in more)
     return {
         "labels": {"alertname": name, "severity": severity, "job_name": job, **labels},
         "annotations": {
@@ -61,8 +61,8 @@ def _alert(name: str, severity: str, job: str, *more: str) -> dict[str, Any]:
 
 def pages_of(pager: Pager, job: str) -> list[dict[str, Any]]:
     """What PagerDuty was sent of one job."""
-    found = pager.at("/pagerduty")
-    return [each for each in found if job in str(each["payload"].get("component", ""))]
+    pages = pager.at("/pagerduty")
+    return [page for page in pages if job in str(page["payload"].get("component", ""))]
 
 
 def test_a_page_arrives_once_with_all_it_must_say_and_resolves(pager: Pager, url: str) -> None:
@@ -79,12 +79,12 @@ def test_a_page_arrives_once_with_all_it_must_say_and_resolves(pager: Pager, url
     assert page["payload"]["summary"] == "[PAGE] Job llama-7b: <what> it is"
     assert page["payload"]["severity"] == "critical"
     details = page["payload"]["custom_details"]
-    (alert,) = [each for each in ALERTS if each.name == "TrainingHang"]
+    (alert,) = [alert_rule for alert_rule in ALERTS if alert_rule.name == "TrainingHang"]
     assert details["impact"] == alert.impact
     assert details["first_action"] == alert.first_action
     assert details["runbook"] == "https://wiki.example.org/runbooks/TrainingHang?job=llama-7b"
     assert details["dashboard"] == "https://grafana.example.org/d/job?var-job=llama-7b"
-    assert [each["href"] for each in page["links"]] == [details["runbook"], details["dashboard"]]
+    assert [link["href"] for link in page["links"]] == [details["runbook"], details["dashboard"]]
 
 
 def test_symptoms_do_not_arrive_beside_their_cause(pager: Pager, url: str) -> None:
@@ -97,7 +97,7 @@ def test_symptoms_do_not_arrive_beside_their_cause(pager: Pager, url: str) -> No
     post(url, cause, ended=True)
     # Nothing explains the hang any more: only now it is worth a page.
     hung = until("the symptom, alone", lambda: [e for e in pages_of(pager, "llama-13b") if hang(e)])
-    assert [hang(each) for each in pages_of(pager, "llama-13b")].index(True) >= 1
+    assert [hang(page) for page in pages_of(pager, "llama-13b")].index(True) >= 1
     assert len(hung) == 1
     post(url, symptom, ("TrainingHang", "page", "llama-70b"), ended=True)
 
@@ -123,7 +123,7 @@ def test_alerts_of_one_job_and_cause_are_one_notification(pager: Pager, url: str
 def test_a_receiver_of_json_gets_labels_annotations_and_the_token(pager: Pager, url: str) -> None:
     post(url, ("TrainingHang", "page", "bert", "job_class=research"))
     until("the incident", lambda: pager.at("/incident-io"))
-    (sent,) = [each for each in pager.deliveries if each.path == "/incident-io"]
+    (sent,) = [delivery for delivery in pager.deliveries if delivery.path == "/incident-io"]
     assert sent.authorization == "Bearer bearer"
     (alert,) = sent.body["alerts"]
     assert alert["labels"]["job_class"] == "research"
@@ -134,5 +134,5 @@ def test_the_dead_man_keeps_on_arriving(pager: Pager, url: str) -> None:
     watchdog = {"labels": {"alertname": "StepwatchWatchdog", "severity": "ticket"}}
     httpx.post(f"{url}/api/v2/alerts", json=[watchdog]).raise_for_status()
     until("three heartbeats", lambda: len(pager.at("/dead-man")) >= 3)
-    (path,) = {each.path for each in pager.deliveries if "Watchdog" in str(each.body)}
+    (path,) = {delivery.path for delivery in pager.deliveries if "Watchdog" in str(delivery.body)}
     assert path == "/dead-man"

@@ -24,8 +24,8 @@ def site(tmp_path: Path) -> dict[str, Any]:
 def document(site: dict[str, Any]) -> dict[str, Any]:
     """The configuration as Alertmanager reads it."""
     text = config.config_text(parse_site(yaml.safe_dump(site), "site.yaml"), "site.yaml")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+    config_yaml: dict[str, Any] = yaml.safe_load(text)
+    return config_yaml
 
 
 def test_amtool_accepts_it(site: dict[str, Any], tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_symptom_is_kept_back_on_the_same_job_alone() -> None:
 
 def test_jobs_of_one_name_on_two_clusters_are_two(site: dict[str, Any]) -> None:
     site["alerting"]["labels"] = {"cluster": "eu-1"}
-    found = document(site)
-    assert "cluster" in found["route"]["group_by"]
-    assert all("cluster" in rule["equal"] for rule in found["inhibit_rules"])
+    site_config = document(site)
+    assert "cluster" in site_config["route"]["group_by"]
+    assert all("cluster" in rule["equal"] for rule in site_config["inhibit_rules"])
 
 
 def test_no_ticket_keeps_a_page_back() -> None:
@@ -100,32 +100,36 @@ def test_no_ticket_keeps_a_page_back() -> None:
 
 def test_alerts_do_not_keep_each_other_back() -> None:
     symptoms = inhibition.symptoms_of()
-    assert set(symptoms) | {name for those in symptoms.values() for name in those} <= ALERT_NAMES
+    assert (
+        set(symptoms) | {name for targets in symptoms.values() for name in targets} <= ALERT_NAMES
+    )
 
-    def reached(name: str, seen: frozenset[str]) -> frozenset[str]:
-        for each in symptoms.get(name, ()):
-            seen = seen if each in seen else reached(each, seen | {each})
-        return seen
+    def reached(name: str, visited: frozenset[str]) -> frozenset[str]:
+        for symptom in symptoms.get(name, ()):
+            visited = visited if symptom in visited else reached(symptom, visited | {symptom})
+        return visited
 
     assert [name for name in symptoms if name in reached(name, frozenset())] == []
 
 
 def test_secrets_are_files_and_nothing_else(site: dict[str, Any]) -> None:
-    found = document(site)["receivers"]
-    by_name = {each["name"]: each for each in found}
+    receivers = document(site)["receivers"]
+    by_name = {receiver["name"]: receiver for receiver in receivers}
     assert by_name["oncall"]["pagerduty_configs"][0]["routing_key_file"].endswith("/key")
     (hook,) = by_name["research"]["webhook_configs"]
     assert hook["http_config"]["authorization"]["credentials_file"].endswith("/token")
-    text = yaml.safe_dump(found)
+    text = yaml.safe_dump(receivers)
     assert "bearer" not in text and "routing-key" not in text
 
 
 def test_the_dead_man_is_not_notified_of_an_end(site: dict[str, Any]) -> None:
-    found = document(site)
-    (dead_man,) = [each for each in found["receivers"] if each["name"] == config.DEAD_MAN]
+    site_config = document(site)
+    (dead_man,) = [
+        receiver for receiver in site_config["receivers"] if receiver["name"] == config.DEAD_MAN
+    ]
     assert dead_man["webhook_configs"][0]["send_resolved"] is False
-    assert found["route"]["routes"][0]["receiver"] == config.DEAD_MAN
-    assert "mute_time_intervals" not in found["route"]["routes"][0]
+    assert site_config["route"]["routes"][0]["receiver"] == config.DEAD_MAN
+    assert "mute_time_intervals" not in site_config["route"]["routes"][0]
 
 
 def test_the_dead_man_is_notified_at_every_interval(site: dict[str, Any]) -> None:
@@ -137,7 +141,7 @@ def test_the_dead_man_is_notified_at_every_interval(site: dict[str, Any]) -> Non
 def test_a_later_target_uses_what_it_has(site: dict[str, Any], tmp_path: Path) -> None:
     site["alerting"]["target"] = "0.29.0"
     site["alerting"]["receivers"]["platform"]["webhook"] = {"url_file": "/secrets/hook"}
-    by_name = {each["name"]: each for each in document(site)["receivers"]}
+    by_name = {receiver["name"]: receiver for receiver in document(site)["receivers"]}
     assert by_name["platform"]["webhook_configs"][0]["url_file"] == "/secrets/hook"
     (native,) = by_name["research"]["incidentio_configs"]
     assert native["alert_source_token_file"].endswith("/token")

@@ -10,13 +10,13 @@ from stepwatch.alerts.routes.site_schema import Schedule
 
 def covered(schedule: Schedule) -> set[tuple[str, int]]:
     """Hours of the week that the time intervals hold."""
-    found = set()
-    for each in intervals("any", schedule)["time_intervals"]:
-        (times,) = each["times"]
+    minutes = set()
+    for interval in intervals("any", schedule)["time_intervals"]:
+        (times,) = interval["times"]
         first, until = (int(times[key][:2]) for key in ("start_time", "end_time"))
         assert first < until  # Alertmanager refuses what goes over midnight
-        found |= {(day, hour) for day in each["weekdays"] for hour in range(first, until)}
-    return found
+        minutes |= {(day, hour) for day in interval["weekdays"] for hour in range(first, until)}
+    return minutes
 
 
 def schedule(*times: Mapping[str, object]) -> Schedule:
@@ -37,6 +37,6 @@ def test_a_whole_day_and_a_night_add_up() -> None:
     day = {"days": ["saturday"], "from": "00:00", "until": "24:00"}
     hours = covered(schedule(day, {"days": ["friday"], "from": "20:00", "until": "06:00"}))
     assert len(hours) == 24 + 4
-    assert {each["location"] for each in intervals("n", schedule(day))["time_intervals"]} == {
-        "Europe/Berlin"
-    }
+    assert {
+        interval["location"] for interval in intervals("n", schedule(day))["time_intervals"]
+    } == {"Europe/Berlin"}

@@ -112,18 +112,22 @@ def test_a_mistake_is_one_line_with_its_place_and_remedy(
     file.write_text(SITE.replace(right, wrong, 1))
     assert main(["build", "routes", "--site", str(file), "--out", str(tmp_path / "out")]) == USAGE
     printed = capsys.readouterr().err.splitlines()
-    (found,) = [each for each in printed if f"{file}:{line}: " in each and key in each]
-    assert remedy in found
-    assert "hunter2" not in found
+    (mistake,) = [
+        line_printed
+        for line_printed in printed
+        if f"{file}:{line}: " in line_printed and key in line_printed
+    ]
+    assert remedy in mistake
+    assert "hunter2" not in mistake
     assert not (tmp_path / "out").exists()
 
 
 def test_two_schedules_that_never_end_together_are_a_mistake() -> None:
     days = '    days:\n      times: [{from: "08:00", until: "18:00"}]\n  routes:\n'
-    both = SITE.replace("  routes:\n", days).replace("[nights]", "[nights, days]")
+    two_schedules = SITE.replace("  routes:\n", days).replace("[nights]", "[nights, days]")
     with pytest.raises(UsageError, match=r"site.yaml:31: .*mute: nights, days leave no hour out"):
-        parse_site(both, "site.yaml")
-    parse_site(both.replace('"18:00"}]', '"17:00"}]'), "site.yaml")
+        parse_site(two_schedules, "site.yaml")
+    parse_site(two_schedules.replace('"18:00"}]', '"17:00"}]'), "site.yaml")
 
 
 def test_what_is_right_is_written(tmp_path: Path) -> None:
