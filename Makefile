@@ -35,11 +35,11 @@ OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
 # Tests wait for much: three at a time keep two cores busy, and lint takes the processor time that is left.
-test:  ## install what is missing, lint, and run every test
+test:  ## install what is missing, lint, run every test, and print the slowest twenty
 	@$(MAKE) --no-print-directory -j 2 $(READY) tools
 	@failed=0; \
 	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 \
 		$(TIMED:%=--ignore=tests/%) $(ASLEEP:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
 	wait $$lint || failed=1; \
 	cat $(VENV)/lint.log; \
