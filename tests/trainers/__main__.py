@@ -26,8 +26,8 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
         description=__doc__,
         epilog="example: python -m tests.trainers --only nanogpt-lines --seconds 60",
     )
-    known = [cell.name for cell in cells()]
-    parser.add_argument("--only", action="append", choices=known, metavar="CELL")
+    names = [cell.name for cell in cells()]
+    parser.add_argument("--only", action="append", choices=names, metavar="CELL")
     matrices.add_arguments(parser, HALVES)
     parser.add_argument("--seconds", type=float, default=150.0, help="of each healthy run")
     parser.add_argument(
@@ -52,31 +52,34 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def chosen(asked: argparse.Namespace) -> list[Cell]:
+def chosen(options: argparse.Namespace) -> list[Cell]:
     """The cells asked for."""
     return [
         cell
         for cell in cells()
-        if (not asked.only or cell.name in asked.only) and asked.half in ("all", half_of(cell))
+        if (not options.only or cell.name in options.only)
+        and options.half in ("all", half_of(cell))
     ]
 
 
 def main(words: Sequence[str]) -> int:
     """Run; returns 1 if a cell is wrong, broken or missing."""
-    asked = arguments(words)
-    if asked.list:
+    options = arguments(words)
+    if options.list:
         print("\n".join(cell.name for cell in cells()))
         return 0
-    with matrices.folders("trainers", asked.keep) as (folder, rings):
-        done, complete = run_in(folder, rings, asked)
-    matrices.show(table(done), document(done, asked.jobs), asked.json)
-    return 0 if complete and all(each.right for each in done) else 1
+    with matrices.folders("trainers", options.keep) as (folder, rings):
+        results, complete = run_in(folder, rings, options)
+    matrices.show(table(results), document(results, options.jobs), options.json)
+    return 0 if complete and all(result.right for result in results) else 1
 
 
-def run_in(folder: Path, rings: Path, asked: argparse.Namespace) -> tuple[list[Done], bool]:
+def run_in(folder: Path, rings: Path, options: argparse.Namespace) -> tuple[list[Done], bool]:
     """What is done in these folders, and whether that is everything."""
     site = Site(folder, rings)
-    wanted = Wanted(chosen(asked), asked.pairs, asked.seconds, not asked.no_faults, asked.jobs)
+    wanted = Wanted(
+        chosen(options), options.pairs, options.seconds, not options.no_faults, options.jobs
+    )
     try:
         site.start()
         return run_all(wanted, site)

@@ -38,42 +38,50 @@ def worst(marks: Iterable[Mark]) -> Mark:
     return max(marks, key=lambda mark: _ORDER.index(mark.word), default=Mark(RIGHT))
 
 
-def steps(truth: Truth, seen: Recorded) -> Mark:
+def steps(truth: Truth, recording: Recorded) -> Mark:
     """Every rank's steps, each once, numbered from 0, and the job finished."""
-    for rank, known in sorted(truth.items()):
-        numbers = seen.of(rank, Kind.STEP)["step"].tolist()
-        if numbers != list(range(known.steps)):
-            return Mark(WRONG, f"rank {rank}: {len(numbers)} of {known.steps} steps recorded")
-    more = sorted(set(seen.rows) - set(truth) - {-1})
+    for rank, rank_truth in sorted(truth.items()):
+        numbers = recording.table(rank, Kind.STEP)["step"].tolist()
+        if numbers != list(range(rank_truth.steps)):
+            return Mark(WRONG, f"rank {rank}: {len(numbers)} of {rank_truth.steps} steps recorded")
+    more = sorted(set(recording.rows) - set(truth) - {-1})
     if more:
         return Mark(WRONG, f"ranks {more} do not exist")
-    if seen.job.get("state") != "finished":
-        return Mark(WRONG, f"the job is {seen.job.get('state')}")
+    if recording.job.get("state") != "finished":
+        return Mark(WRONG, f"the job is {recording.job.get('state')}")
     return Mark(RIGHT)
 
 
-def phases(truth: Truth, seen: Recorded) -> Mark:
+def phases(truth: Truth, recording: Recorded) -> Mark:
     """Forward and data wait take what they took; backward and optimizer are seen in each step."""
     marks = []
-    for rank, known in truth.items():
-        for name, seconds in (("forward", known.forward_seconds), ("data", known.data_seconds)):
-            recorded, other = seen.seconds(rank, name), seen.seconds(rank, "other")
-            marks.append(_booked(f"rank {rank} {name}", seconds, recorded, other))
+    for rank, rank_truth in truth.items():
+        for name, seconds in (
+            ("forward", rank_truth.forward_seconds),
+            ("data", rank_truth.data_seconds),
+        ):
+            recorded, other_seconds = (
+                recording.seconds(rank, name),
+                recording.seconds(rank, "other"),
+            )
+            marks.append(_booked(f"rank {rank} {name}", seconds, recorded, other_seconds))
         for name in ("backward", "optimizer"):
-            marks.append(_in_each_step(f"rank {rank} {name}", seen.of(rank, Kind.STEP), name))
+            marks.append(
+                _in_each_step(f"rank {rank} {name}", recording.table(rank, Kind.STEP), name)
+            )
     return worst(marks)
 
 
-def evaluation(truth: Truth, seen: Recorded) -> Mark:
+def evaluation(truth: Truth, recording: Recorded) -> Mark:
     """Time in evaluations, as far as the trainer made any."""
-    return _pauses(truth, seen, "eval", lambda known: known.eval)
+    return _pauses(truth, recording, "eval", lambda rank_truth: rank_truth.eval)
 
 
-def checkpoints(truth: Truth, seen: Recorded) -> Mark:
+def checkpoints(truth: Truth, recording: Recorded) -> Mark:
     """Time in saves, and one checkpoint for each save."""
-    saves = max((len(known.save) for known in truth.values()), default=0)
-    time = _pauses(truth, seen, "checkpoint", lambda known: known.save)
-    listed = len(seen.job.get("checkpoints") or [])
+    saves = max((len(rank_truth.save) for rank_truth in truth.values()), default=0)
+    time = _pauses(truth, recording, "checkpoint", lambda rank_truth: rank_truth.save)
+    listed = len(recording.job.get("checkpoints") or [])
     if time.word == WRONG or not saves:
         return time
     if listed == saves:
@@ -83,48 +91,51 @@ def checkpoints(truth: Truth, seen: Recorded) -> Mark:
     return Mark(UNKNOWN, time.why or f"{saves} saves counted as time, none listed")
 
 
-def losses(truth: Truth, seen: Recorded) -> Mark:
+def losses(truth: Truth, recording: Recorded) -> Mark:
     """Each recorded loss is the step's mean or its last microbatch's; some are recorded."""
-    known_to_ranks = any(known.losses and known.losses[0] for known in truth.values())
-    wrong, found = [], 0
-    for rank, known in truth.items():
-        rows = seen.of(rank, Kind.STEP)
+    known_to_ranks = any(
+        rank_truth.losses and rank_truth.losses[0] for rank_truth in truth.values()
+    )
+    wrong, count = [], 0
+    for rank, rank_truth in truth.items():
+        rows = recording.table(rank, Kind.STEP)
         for row in rows[~np.isnan(rows["loss"])]:
-            found += 1
-            if not _is_loss(float(row["loss"]), int(row["step"]), truth, known):
+            count += 1
+            if not _is_loss(float(row["loss"]), int(row["step"]), truth, rank_truth):
                 wrong.append(f"rank {rank} step {row['step']}: {row['loss']:.4f}")
     if wrong:
         return Mark(WRONG, f"{len(wrong)} wrong, {wrong[0]}")
-    return Mark(RIGHT) if found or not known_to_ranks else Mark(UNKNOWN, "none recorded")
+    return Mark(RIGHT) if count or not known_to_ranks else Mark(UNKNOWN, "none recorded")
 
 
-def tokens(truth: Truth, seen: Recorded) -> Mark:
+def tokens(truth: Truth, recording: Recorded) -> Mark:
     """Tokens of each step; unknown must not be shown as zero a second."""
-    recorded = {rank: seen.of(rank, Kind.STEP)["tokens"] for rank in truth}
-    if not any((each > 0).any() for each in recorded.values()):
-        if seen.job.get("tokens_per_second") is not None:
-            return Mark(WRONG, f"shown as {seen.job['tokens_per_second']:g} tokens/s")
+    recorded = {rank: recording.table(rank, Kind.STEP)["tokens"] for rank in truth}
+    if not any((counts > 0).any() for counts in recorded.values()):
+        if recording.job.get("tokens_per_second") is not None:
+            return Mark(WRONG, f"shown as {recording.job['tokens_per_second']:g} tokens/s")
         return Mark(UNKNOWN, "none recorded")
-    for rank, known in truth.items():
-        if recorded[rank].tolist() != known.tokens:
-            total, true = int(recorded[rank].sum()), sum(known.tokens)
+    for rank, rank_truth in truth.items():
+        if recorded[rank].tolist() != rank_truth.tokens:
+            total, true = int(recorded[rank].sum()), sum(rank_truth.tokens)
             return Mark(WRONG, f"rank {rank}: {total} of {true} tokens")
     return Mark(RIGHT)
 
 
-def collectives(truth: Truth, seen: Recorded) -> Mark:
+def collectives(truth: Truth, recording: Recorded) -> Mark:
     """The operations that each step calls, with at least the bytes that they reduce."""
     marks = []
-    for rank, known in truth.items():
-        if not known.ops:
+    for rank, rank_truth in truth.items():
+        if not rank_truth.ops:
             continue
-        rows = seen.of(rank, Kind.COLLECTIVE)
-        wanted = np.isin(rows["op"], [Op[name.upper()] for name in known.ops])
+        rows = recording.table(rank, Kind.COLLECTIVE)
+        wanted = np.isin(rows["op"], [Op[name.upper()] for name in rank_truth.ops])
         steps_with = set(rows["step"][wanted].tolist())
-        if len(steps_with) < _MOST * known.steps:
-            why = f"rank {rank}: {'/'.join(known.ops)} in {len(steps_with)} of {known.steps} steps"
+        if len(steps_with) < _MOST * rank_truth.steps:
+            names = "/".join(rank_truth.ops)
+            why = f"rank {rank}: {names} in {len(steps_with)} of {rank_truth.steps} steps"
             marks.append(Mark(WRONG if len(steps_with) else UNKNOWN, why))
-        elif known.step_bytes * known.steps > int(rows["bytes"][wanted].sum()):
+        elif rank_truth.step_bytes * rank_truth.steps > int(rows["bytes"][wanted].sum()):
             marks.append(Mark(WRONG, f"rank {rank}: fewer bytes than its gradients have"))
     return worst(marks)
 
@@ -160,46 +171,57 @@ def _shown(incident: dict[str, Any]) -> str:
     return " ".join(str(incident[name]) for name in ("kind", "rank", "phase", "cause"))
 
 
-def _booked(what: str, true: float, recorded: float, other: float) -> Mark:
+def _booked(title: str, true: float, recorded: float, other_seconds: float) -> Mark:
     """Seconds of a phase that took `true`; what is missing may lie in *other*."""
     missing = true * (1 - _NEAR) - recorded
     if missing <= 0:
         return Mark(RIGHT)
-    why = f"{what}: {recorded:.1f} s of {true:.1f} s"
-    return Mark(UNKNOWN if other >= missing else WRONG, why)
+    why = f"{title}: {recorded:.1f} s of {true:.1f} s"
+    return Mark(UNKNOWN if other_seconds >= missing else WRONG, why)
 
 
-def _in_each_step(what: str, rows: Any, name: str) -> Mark:
-    seen = int((rows[f"{name}_ns"] > 0).sum())
-    if seen >= _MOST * len(rows):
+def _in_each_step(title: str, rows: Any, name: str) -> Mark:
+    steps_marked = int((rows[f"{name}_ns"] > 0).sum())
+    if steps_marked >= _MOST * len(rows):
         return Mark(RIGHT)
-    return Mark(UNKNOWN if not seen else WRONG, f"{what} in {seen} of {len(rows)} steps")
+    return Mark(
+        UNKNOWN if not steps_marked else WRONG, f"{title} in {steps_marked} of {len(rows)} steps"
+    )
 
 
 def _pauses(
     truth: Truth,
-    seen: Recorded,
+    recording: Recorded,
     phase: str,
     pauses: Callable[[RankTruth], Pauses],
 ) -> Mark:
     marks = []
-    for rank, known in truth.items():
-        true, recorded = known.seconds_between_steps(pauses(known)), seen.seconds(rank, phase)
-        marks.append(_booked(f"rank {rank} {phase}", true, recorded, seen.seconds(rank, "other")))
+    for rank, rank_truth in truth.items():
+        true, recorded = (
+            rank_truth.seconds_between_steps(pauses(rank_truth)),
+            recording.seconds(rank, phase),
+        )
+        marks.append(
+            _booked(f"rank {rank} {phase}", true, recorded, recording.seconds(rank, "other"))
+        )
         if recorded > true * (1 + _NEAR) + 1.0:
             marks.append(Mark(WRONG, f"rank {rank} {phase}: {recorded:.1f} s of {true:.1f} s"))
     return worst(marks)
 
 
-def _is_loss(value: float, step: int, truth: Truth, known: RankTruth) -> bool:
+def _is_loss(value: float, step: int, truth: Truth, rank_truth: RankTruth) -> bool:
     """Whether a rank's loss is its own or, as some frameworks log it, the ranks' mean."""
-    if step >= known.steps:
+    if step >= rank_truth.steps:
         return False
     means = [
-        np.mean([float.fromhex(text) for text in each.losses[step]])
-        for each in truth.values()
-        if each.losses[step]
+        np.mean([float.fromhex(text) for text in rank_truth.losses[step]])
+        for rank_truth in truth.values()
+        if rank_truth.losses[step]
     ]
-    own = [float.fromhex(text) for text in known.losses[step]]
-    candidates = [*own[-1:], float(np.mean(own or [math.nan])), float(np.mean(means))]
-    return any(math.isclose(value, each, rel_tol=1e-4) for each in candidates)
+    rank_losses = [float.fromhex(text) for text in rank_truth.losses[step]]
+    candidates = [
+        *rank_losses[-1:],
+        float(np.mean(rank_losses or [math.nan])),
+        float(np.mean(means)),
+    ]
+    return any(math.isclose(value, candidate, rel_tol=1e-4) for candidate in candidates)

@@ -25,14 +25,14 @@ class Recorded(NamedTuple):
     job: dict[str, Any]
     incidents: list[dict[str, Any]]
 
-    def of(self, rank: int, kind: Kind) -> Rows:
+    def table(self, rank: int, kind: Kind) -> Rows:
         """Rows of one rank and kind, perhaps none."""
-        found = self.rows.get(rank, {}).get(kind)
-        return np.zeros(0, DTYPES[kind]) if found is None else found
+        rows = self.rows.get(rank, {}).get(kind)
+        return np.zeros(0, DTYPES[kind]) if rows is None else rows
 
     def seconds(self, rank: int, name: str) -> float:
         """Seconds that all steps of a rank spent in a phase or wait."""
-        return float(self.of(rank, Kind.STEP)[f"{name}_ns"].sum()) / 1e9
+        return float(self.table(rank, Kind.STEP)[f"{name}_ns"].sum()) / 1e9
 
 
 def rows_of(store: Path, job: str) -> dict[int, dict[Kind, Rows]]:
@@ -43,10 +43,10 @@ def rows_of(store: Path, job: str) -> dict[int, dict[Kind, Rows]]:
             for kind, rows in wire.decode(segment.payload).tables.items():
                 if kind in WANTED:
                     parts[kind].append(rows)
-    found: dict[int, dict[Kind, Rows]] = defaultdict(dict)
+    by_rank: dict[int, dict[Kind, Rows]] = defaultdict(dict)
     for kind, pieces in parts.items():
         together = np.concatenate(pieces)
         together = together[np.argsort(together["seq"], kind="stable")]
         for rank in np.unique(together["rank"]).tolist():
-            found[rank][kind] = together[together["rank"] == rank]
-    return dict(found)
+            by_rank[rank][kind] = together[together["rank"] == rank]
+    return dict(by_rank)

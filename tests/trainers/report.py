@@ -22,61 +22,61 @@ _HEADINGS = {"collectives": "coll.", "checkpoints": "ckpt", "evaluation": "eval"
 _PACKAGES = ("torch", "transformers", "lightning", "accelerate", "stepwatch")
 
 
-def table(done: Sequence[Done]) -> str:
+def table(results: Sequence[Done]) -> str:
     """One row for each cell, then what is not right."""
     headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
-    rows = [_row(each) for each in done]
+    rows = [_row(result) for result in results]
     shown = text.table([*headings, "overhead", "healthy"], rows, "", left_columns=3)
-    return "\n".join([shown, *(line for each in done for line in remarks(each))])
+    return "\n".join([shown, *(line for result in results for line in remarks(result))])
 
 
-def remarks(done: Done) -> list[str]:
+def remarks(result: Done) -> list[str]:
     """What is not right in a cell, one line each."""
-    if done.problem:
-        return [f"{done.cell.name}: BROKEN: {done.problem}"]
+    if result.problem:
+        return [f"{result.cell.name}: BROKEN: {result.problem}"]
     return [
-        f"{done.cell.name} {name}: {mark.word}: {mark.why}"
-        for name, mark in done.marks.items()
+        f"{result.cell.name} {name}: {mark.word}: {mark.why}"
+        for name, mark in result.marks.items()
         if mark.word != RIGHT
     ]
 
 
-def line(done: Done) -> str:
+def line(result: Done) -> str:
     """What came of one cell."""
-    if done.problem:
-        return f"BROKEN ({done.problem})"
-    wrong = [name for name, mark in done.marks.items() if mark.word == WRONG]
+    if result.problem:
+        return f"BROKEN ({result.problem})"
+    wrong = [name for name, mark in result.marks.items() if mark.word == WRONG]
     word = f"wrong: {', '.join(wrong)}" if wrong else "right"
-    return f"{word}  overhead {_shown(done.overhead, '.2f')}"
+    return f"{word}  overhead {_shown(result.overhead, '.2f')}"
 
 
-def document(done: Sequence[Done], jobs: int) -> dict[str, Any]:
+def document(results: Sequence[Done], jobs: int) -> dict[str, Any]:
     """All of it with the versions, and how many cells ran at a time; what is not known is null."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
         "cells_at_a_time": jobs,
-        "cells": [_cell(each) for each in done],
+        "cells": [_cell(result) for result in results],
     }
 
 
-def _row(done: Done) -> list[str]:
-    cell, blank = done.cell, Mark("-")
-    marks = [done.marks.get(name, blank).word for name in COLUMNS]
-    ratio, seconds = _shown(done.overhead, ".2f"), _shown(done.healthy_seconds, ".0f", " s")
+def _row(result: Done) -> list[str]:
+    cell, blank = result.cell, Mark("-")
+    marks = [result.marks.get(name, blank).word for name in COLUMNS]
+    ratio, seconds = _shown(result.overhead, ".2f"), _shown(result.healthy_seconds, ".0f", " s")
     return [cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio, seconds]
 
 
-def _cell(done: Done) -> dict[str, Any]:
+def _cell(result: Done) -> dict[str, Any]:
     return {
-        "trainer": done.cell.trainer.name,
-        "launcher": done.cell.trainer.launcher,
-        "watched_by": done.cell.way,
-        "marks": {name: mark._asdict() for name, mark in done.marks.items()},
-        "overhead": _known(done.overhead, 4),
-        "healthy_seconds": _known(done.healthy_seconds, 1),
-        "problem": done.problem,
+        "trainer": result.cell.trainer.name,
+        "launcher": result.cell.trainer.launcher,
+        "watched_by": result.cell.way,
+        "marks": {name: mark._asdict() for name, mark in result.marks.items()},
+        "overhead": _rounded(result.overhead, 4),
+        "healthy_seconds": _rounded(result.healthy_seconds, 1),
+        "problem": result.problem,
     }
 
 
@@ -84,5 +84,5 @@ def _shown(value: float, form: str, unit: str = "") -> str:
     return "-" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
-def _known(value: float, digits: int) -> float | None:
+def _rounded(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits)

@@ -54,10 +54,10 @@ class CellError(Exception):
     """A run did not do what its plan says."""
 
 
-def timed(before: Done, site: Site, pairs: int) -> Done:
+def timed(result: Done, site: Site, pairs: int) -> Done:
     """Runs in turn without and with stepwatch: whether the numbers are the same, the ratio of
     usual steps, and the seconds of a watched one."""
-    cell, folder = before.cell, folder_of(before.cell, site)
+    cell, folder = result.cell, folder_of(result.cell, site)
     truths: dict[bool, list[Truth]] = {False: [], True: []}
     try:
         for number in range(2 * pairs):
@@ -67,26 +67,26 @@ def timed(before: Done, site: Site, pairs: int) -> Done:
             truths[watched].append(finish(cell, site, plan, watched=watched))
             site.forget(plan.job)
     except CellError as error:
-        return before._replace(problem=str(error))
+        return result._replace(problem=str(error))
     first = truths[False][0]
-    same = all(same_numbers(first, each) for each in (*truths[False], *truths[True]))
+    is_bitwise = all(same_numbers(first, truth) for truth in (*truths[False], *truths[True]))
     off, on = (min(map(median_step, truths[watched])) for watched in (False, True))
-    marks = {**before.marks, "bitwise": Mark(comparison.RIGHT if same else comparison.WRONG)}
-    return before._replace(marks=marks, overhead=on / off, step_seconds=on)
+    marks = {**result.marks, "bitwise": Mark(comparison.RIGHT if is_bitwise else comparison.WRONG)}
+    return result._replace(marks=marks, overhead=on / off, step_seconds=on)
 
 
-def untimed(before: Done, site: Site, seconds: float, *, faults: bool) -> Done:
+def untimed(result: Done, site: Site, seconds: float, *, faults: bool) -> Done:
     """A healthy run of `seconds`, and one with each fault."""
-    cell, folder = before.cell, folder_of(before.cell, site)
-    took, marks = before.healthy_seconds, dict(before.marks)
+    cell, folder = result.cell, folder_of(result.cell, site)
+    took, marks = result.healthy_seconds, dict(result.marks)
     try:
-        found, took = healthy(cell, site, folder, seconds, before.step_seconds)
-        marks |= found
+        healthy_marks, took = healthy(cell, site, folder, seconds, result.step_seconds)
+        marks |= healthy_marks
         for name in cell.faults if faults else ():
             marks[name] = faulty(cell, site, folder, name)
     except CellError as error:
-        before = before._replace(problem=before.problem or str(error))
-    return before._replace(marks=marks, healthy_seconds=took)
+        result = result._replace(problem=result.problem or str(error))
+    return result._replace(marks=marks, healthy_seconds=took)
 
 
 def folder_of(cell: Cell, site: Site) -> Path:
@@ -108,11 +108,11 @@ def healthy(
     )  # fmt: skip
     truth = finish(cell, site, plan, watched=True)
     site.sleep(AFTER_END_SECONDS)
-    seen = recorded(site, plan.job)
+    recording = recorded(site, plan.job)
     columns = ("steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation")
-    marks = {name: getattr(comparison, name)(truth, seen) for name in columns}
-    took = max(each.ended[-1] - each.ended[0] for each in truth.values())
-    marks["quiet"] = comparison.quiet(seen.incidents, took)
+    marks = {name: getattr(comparison, name)(truth, recording) for name in columns}
+    took = max(rank_truth.ended[-1] - rank_truth.ended[0] for rank_truth in truth.values())
+    marks["quiet"] = comparison.quiet(recording.incidents, took)
     site.forget(plan.job)
     return marks, took
 
@@ -126,9 +126,9 @@ def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
         while time.monotonic() < triggered + VERDICT_SECONDS and not standing(site, plan.job):
             site.sleep(0.5)
         site.sleep(SETTLE_SECONDS)
-        found = standing(site, plan.job)
+        incidents = standing(site, plan.job)
     site.forget(plan.job)
-    return comparison.fault(name, plan.world - 1, plan.world, found)
+    return comparison.fault(name, plan.world - 1, plan.world, incidents)
 
 
 def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
@@ -173,8 +173,8 @@ def started(
 
 def standing(site: Site, job: str) -> list[dict[str, Any]]:
     """Incidents of a job that are no symptoms of another, oldest first."""
-    found = [each for each in site.incidents(job) if not each.get("merged_into")]
-    return sorted(found, key=lambda each: float(each["opened_at"]))
+    incidents = [incident for incident in site.incidents(job) if not incident.get("merged_into")]
+    return sorted(incidents, key=lambda incident: float(incident["opened_at"]))
 
 
 def recorded(site: Site, job: str) -> Recorded:
@@ -186,13 +186,13 @@ def recorded(site: Site, job: str) -> Recorded:
 def _wait(
     process: subprocess.Popen[bytes],
     site: Site,
-    done: Callable[[], bool],
+    is_over: Callable[[], bool],
     seconds: float,
     problem: str,
 ) -> None:
     deadline = time.monotonic() + seconds
-    while not done():
-        if process.poll() is not None and not done():
+    while not is_over():
+        if process.poll() is not None and not is_over():
             raise CellError(f"it ended with exit code {process.returncode}")
         if time.monotonic() > deadline:
             raise CellError(problem)

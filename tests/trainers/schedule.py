@@ -52,29 +52,29 @@ class Progress:
         self._total = sum(stage.planned(cell) / stage.jobs for stage in stages for cell in cells)
         self._planned = 0.0
 
-    def after(self, stage: Stage, cell: Cell) -> str:
+    def describe(self, stage: Stage, cell: Cell) -> str:
         """Words after a part."""
         self._number += 1
         self._planned += stage.planned(cell) / stage.jobs
         pace = (self._clock() - self._began) / self._planned
-        left = max(0.0, pace * (self._total - self._planned))
-        return f"{self._number}/{self._parts}, {left / 60:.0f} min left"
+        left_s = max(0.0, pace * (self._total - self._planned))
+        return f"{self._number}/{self._parts}, {left_s / 60:.0f} min left"
 
 
 def stages_of(wanted: Wanted, site: Site) -> list[Stage]:
     """Pairs are timed on a machine that does nothing else; the rest is mostly sleep."""
 
-    def others(cell: Cell) -> float:
+    def run_seconds(cell: Cell) -> float:
         faults = len(cell.faults) if wanted.faults else 0
         return wanted.seconds + _START_SECONDS + faults * _FAULT_SECONDS
 
     pairs = Stage(
         "pairs", 1, lambda cell: wanted.pairs * _PAIR_SECONDS,
-        lambda cell, before: timed(before, site, wanted.pairs),
+        lambda cell, result: timed(result, site, wanted.pairs),
     )  # fmt: skip
     runs = Stage(
-        "runs", max(1, min(wanted.jobs, len(wanted.cells))), others,
-        lambda cell, before: untimed(before, site, wanted.seconds, faults=wanted.faults),
+        "runs", max(1, min(wanted.jobs, len(wanted.cells))), run_seconds,
+        lambda cell, result: untimed(result, site, wanted.seconds, faults=wanted.faults),
     )  # fmt: skip
     return [pairs, runs] if wanted.pairs else [runs]
 
@@ -84,36 +84,37 @@ def run_all(wanted: Wanted, site: Site) -> tuple[list[Done], bool]:
 
     Ctrl-C ends with what is done then, perhaps cells that have their pairs only.
     """
-    stages, done = stages_of(wanted, site), dict[str, Done]()
+    stages, results = stages_of(wanted, site), dict[str, Done]()
     progress = Progress(stages, wanted.cells)
 
-    def finished(stage: Stage, one: Done) -> None:
-        done[one.cell.name] = one
-        said = f"{progress.after(stage, one.cell)}: {one.cell.name} {stage.name}: {line(one)}"
-        print("\n    ".join([said, *remarks(one)]), flush=True)
+    def finished(stage: Stage, result: Done) -> None:
+        results[result.cell.name] = result
+        done_share = progress.describe(stage, result.cell)
+        progress_line = f"{done_share}: {result.cell.name} {stage.name}: {line(result)}"
+        print("\n    ".join([progress_line, *remarks(result)]), flush=True)
 
     try:
         for stage in stages:
-            before = [done.get(cell.name, Done(cell, {})) for cell in wanted.cells]
-            for_each(stage, before, site, finished)
+            earlier = [results.get(cell.name, Done(cell, {})) for cell in wanted.cells]
+            for_each(stage, earlier, site, finished)
         complete = True
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
         complete = False
-    return [done[cell.name] for cell in wanted.cells if cell.name in done], complete
+    return [results[cell.name] for cell in wanted.cells if cell.name in results], complete
 
 
 def for_each(
-    stage: Stage, before: Sequence[Done], site: Site, finished: Callable[[Stage, Done], None]
+    stage: Stage, results: Sequence[Done], site: Site, finished: Callable[[Stage, Done], None]
 ) -> None:
     """Run a stage of all cells; `finished` is called in this thread after each."""
     with ThreadPoolExecutor(stage.jobs) as pool:
-        under_way = [pool.submit(stage.run, each.cell, each) for each in before]
+        under_way = [pool.submit(stage.run, result.cell, result) for result in results]
         try:
             for future in as_completed(under_way):
                 finished(stage, future.result())
         except BaseException:
-            for each in under_way:
-                each.cancel()
+            for pending in under_way:
+                pending.cancel()
             site.stop()
             raise

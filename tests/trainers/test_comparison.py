@@ -51,7 +51,7 @@ def step_rows(rank: int, **columns: Any) -> Rows:
     return rows
 
 
-def seen(job: dict[str, Any] | None = None, nbytes: int = 100, **columns: Any) -> Recorded:
+def recorded(job: dict[str, Any] | None = None, nbytes: int = 100, **columns: Any) -> Recorded:
     """A record that is right about `truth()` but for `columns`."""
     rows: dict[int, dict[Kind, Rows]] = {}
     for rank in range(2):
@@ -73,69 +73,71 @@ COLUMNS = (
 
 def test_a_right_record_is_right_in_every_column() -> None:
     for column in (*COLUMNS, comparison.tokens, comparison.collectives):
-        assert column(truth(), seen()).word == RIGHT, column.__name__
+        assert column(truth(), recorded()).word == RIGHT, column.__name__
 
 
 def test_a_missing_a_doubled_and_an_invented_step_are_wrong() -> None:
-    assert comparison.steps(truth(), seen(step=[0, 1, 2, 2])).word == WRONG
-    assert comparison.steps(truth(ended=[0.0] * 5), seen()).why == "rank 0: 4 of 5 steps recorded"
-    more = seen()
+    assert comparison.steps(truth(), recorded(step=[0, 1, 2, 2])).word == WRONG
+    assert (
+        comparison.steps(truth(ended=[0.0] * 5), recorded()).why == "rank 0: 4 of 5 steps recorded"
+    )
+    more = recorded()
     more.rows[2] = more.rows[1]
     assert comparison.steps(truth(), more).why == "ranks [2] do not exist"
-    assert comparison.steps(truth(), seen({"state": "failed"})).why == "the job is failed"
+    assert comparison.steps(truth(), recorded({"state": "failed"})).why == "the job is failed"
 
 
 def test_time_that_lies_in_other_is_unknown_and_elsewhere_wrong() -> None:
     unseen: dict[str, Any] = {"forward_ns": 0, "backward_ns": SECOND // 10}
-    assert comparison.phases(truth(), seen(**unseen, other_ns=SECOND)).word == UNKNOWN
-    assert comparison.phases(truth(), seen(**unseen, other_ns=0)).word == WRONG
-    assert comparison.phases(truth(), seen(optimizer_ns=[9, 0, 9, 0])).word == WRONG
-    assert comparison.phases(truth(), seen(optimizer_ns=0)).word == UNKNOWN
+    assert comparison.phases(truth(), recorded(**unseen, other_ns=SECOND)).word == UNKNOWN
+    assert comparison.phases(truth(), recorded(**unseen, other_ns=0)).word == WRONG
+    assert comparison.phases(truth(), recorded(optimizer_ns=[9, 0, 9, 0])).word == WRONG
+    assert comparison.phases(truth(), recorded(optimizer_ns=0)).word == UNKNOWN
 
 
 def test_an_evaluation_that_never_was_is_as_wrong_as_one_booked_as_forward() -> None:
-    assert comparison.evaluation(truth(), seen(eval_ns=SECOND)).word == WRONG
-    held = truth(eval=[(0.5, 4.0)])
-    assert comparison.evaluation(held, seen(eval_ns=SECOND)).word == RIGHT
-    assert comparison.evaluation(held, seen(other_ns=SECOND)).word == UNKNOWN
-    assert comparison.evaluation(held, seen(other_ns=0, forward_ns=SECOND)).word == WRONG
+    assert comparison.evaluation(truth(), recorded(eval_ns=SECOND)).word == WRONG
+    evaluated = truth(eval=[(0.5, 4.0)])
+    assert comparison.evaluation(evaluated, recorded(eval_ns=SECOND)).word == RIGHT
+    assert comparison.evaluation(evaluated, recorded(other_ns=SECOND)).word == UNKNOWN
+    assert comparison.evaluation(evaluated, recorded(other_ns=0, forward_ns=SECOND)).word == WRONG
 
 
 def test_what_follows_the_last_step_is_in_no_record() -> None:
-    held = truth(eval=[(0.5, 4.0), (STEPS, 9.0)])
-    assert comparison.evaluation(held, seen(eval_ns=SECOND)).word == RIGHT
+    evaluated = truth(eval=[(0.5, 4.0), (STEPS, 9.0)])
+    assert comparison.evaluation(evaluated, recorded(eval_ns=SECOND)).word == RIGHT
 
 
 def test_saves_are_right_where_each_is_listed() -> None:
     saved = truth(save=[(0.5, 2.0), (1.5, 2.0)])
     spent: dict[str, Any] = {"checkpoint_ns": SECOND}
-    assert comparison.checkpoints(saved, seen({"checkpoints": [{}, {}]}, **spent)).word == RIGHT
-    assert comparison.checkpoints(saved, seen({"checkpoints": [{}]}, **spent)).word == WRONG
-    assert comparison.checkpoints(saved, seen(**spent)).word == UNKNOWN
-    assert comparison.checkpoints(saved, seen(checkpoint_ns=0, other_ns=0)).word == WRONG
+    assert comparison.checkpoints(saved, recorded({"checkpoints": [{}, {}]}, **spent)).word == RIGHT
+    assert comparison.checkpoints(saved, recorded({"checkpoints": [{}]}, **spent)).word == WRONG
+    assert comparison.checkpoints(saved, recorded(**spent)).word == UNKNOWN
+    assert comparison.checkpoints(saved, recorded(checkpoint_ns=0, other_ns=0)).word == WRONG
 
 
 @pytest.mark.parametrize(
     ("loss", "word"), [(2.5, RIGHT), (3.0, RIGHT), (1.25, WRONG), (np.nan, UNKNOWN)]
 )
 def test_a_loss_is_the_mean_or_the_last_and_nothing_else(loss: float, word: str) -> None:
-    assert comparison.losses(truth(), seen(loss=loss)).word == word
+    assert comparison.losses(truth(), recorded(loss=loss)).word == word
 
 
 def test_no_loss_is_right_where_the_rank_has_none() -> None:
-    assert comparison.losses(truth(losses=[[]] * STEPS), seen(loss=np.nan)).word == RIGHT
+    assert comparison.losses(truth(losses=[[]] * STEPS), recorded(loss=np.nan)).word == RIGHT
 
 
 def test_unknown_tokens_must_not_be_shown_as_zero() -> None:
-    assert comparison.tokens(truth(), seen(tokens=0)).word == UNKNOWN
-    assert comparison.tokens(truth(), seen({"tokens_per_second": 0.0}, tokens=0)).word == WRONG
-    assert comparison.tokens(truth(), seen(tokens=20)).why == "rank 0: 80 of 40 tokens"
+    assert comparison.tokens(truth(), recorded(tokens=0)).word == UNKNOWN
+    assert comparison.tokens(truth(), recorded({"tokens_per_second": 0.0}, tokens=0)).word == WRONG
+    assert comparison.tokens(truth(), recorded(tokens=20)).why == "rank 0: 80 of 40 tokens"
 
 
 def test_collectives_need_their_operation_and_their_bytes() -> None:
-    assert comparison.collectives(truth(ops=["send"]), seen()).word == UNKNOWN
-    assert comparison.collectives(truth(), seen(nbytes=10)).word == WRONG
-    assert comparison.collectives(truth(ops=[]), seen()).word == RIGHT
+    assert comparison.collectives(truth(ops=["send"]), recorded()).word == UNKNOWN
+    assert comparison.collectives(truth(), recorded(nbytes=10)).word == WRONG
+    assert comparison.collectives(truth(ops=[]), recorded()).word == RIGHT
 
 
 def incident(**changed: Any) -> dict[str, Any]:
@@ -143,8 +145,8 @@ def incident(**changed: Any) -> dict[str, Any]:
 
 
 def test_a_fault_is_right_where_one_incident_names_rank_and_phase() -> None:
-    def word(*found: dict[str, Any]) -> str:
-        return comparison.fault("slow-rank", 1, 2, list(found)).word
+    def word(*incidents: dict[str, Any]) -> str:
+        return comparison.fault("slow-rank", 1, 2, list(incidents)).word
 
     assert word(incident()) == RIGHT
     assert word(incident(phase="other")) == UNKNOWN

@@ -17,7 +17,7 @@ from tests.trainers.truth import same_numbers
 CELLS = {cell.name: cell for cell in cells()}
 
 
-def done(**marks: Mark) -> Done:
+def result(**marks: Mark) -> Done:
     return Done(CELLS["nanogpt-no-code"], dict(marks), 1.02, 121.0)
 
 
@@ -25,7 +25,7 @@ def test_a_cell_without_code_changes_the_command_and_not_the_program() -> None:
     cell = CELLS["transformers-no-code"]
     plan = cell.plan(Path("/f"), "healthy")
     assert plan.adapter == ""
-    watched, plain = (cell.command(plan, watched=each) for each in (True, False))
+    watched, plain = (cell.command(plan, watched=is_watched) for is_watched in (True, False))
     assert watched[1:] == ["run", "--job", "transformers-no-code-healthy", "--", *plain]
     adapted = CELLS["transformers-adapter"]
     assert adapted.plan(Path("/f"), "x").adapter == "callback"
@@ -44,7 +44,7 @@ def test_the_halves_are_all_cells() -> None:
 
 
 def test_the_table_says_what_is_wrong_below_it() -> None:
-    row = done(steps=Mark(RIGHT), quiet=Mark(WRONG, "hang -1 other unknown"))
+    row = result(steps=Mark(RIGHT), quiet=Mark(WRONG, "hang -1 other unknown"))
     assert not row.right
     assert line(row) == "wrong: quiet  overhead 1.02"
     assert remarks(row) == ["nanogpt-no-code quiet: NO: hang -1 other unknown"]
@@ -54,7 +54,7 @@ def test_the_table_says_what_is_wrong_below_it() -> None:
 
 
 def test_losses_must_agree_to_the_last_bit_on_every_rank() -> None:
-    other = truth(losses=[[(2.0).hex(), (3.0 + 2e-16 * 3).hex()]] * 4)
+    changed = truth(losses=[[(2.0).hex(), (3.0 + 2e-16 * 3).hex()]] * 4)
     assert same_numbers(truth(), truth())
-    assert not same_numbers(truth(), other)
+    assert not same_numbers(truth(), changed)
     assert not same_numbers(truth(), {0: truth()[0]})

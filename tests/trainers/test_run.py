@@ -29,11 +29,11 @@ time.sleep(600)
 def test_a_rank_that_ignores_its_launchers_signal_ends_with_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell, site, said = next(cells()), Site(tmp_path, tmp_path), tmp_path / "said"
-    words = [sys.executable, "-c", LAUNCHER, RANK, str(said)]
+    cell, site, output = next(cells()), Site(tmp_path, tmp_path), tmp_path / "said"
+    words = [sys.executable, "-c", LAUNCHER, RANK, str(output)]
     monkeypatch.setattr(Cell, "command", lambda self, plan, *, watched: words)
     with started(cell, site, cell.plan(tmp_path / "run", "run"), watched=True):
-        while not said.exists() or not said.read_text():
+        while not output.exists() or not output.read_text():
             time.sleep(0.05)
-        assert len(marked_processes(said.read_text())) == 2
-    assert marked_processes(said.read_text()) == []
+        assert len(marked_processes(output.read_text())) == 2
+    assert marked_processes(output.read_text()) == []

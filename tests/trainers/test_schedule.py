@@ -32,35 +32,35 @@ def test_pairs_run_alone_and_the_others_so_many_at_a_time(site: Site) -> None:
         ("pairs", 1),
         ("runs", 3),
     ]
-    alone = stages_of(wanted._replace(pairs=0, cells=CELLS[:1]), site)
-    assert [(stage.name, stage.jobs) for stage in alone] == [("runs", 1)]
-    assert alone[0].planned(CELLS[0]) > stages_of(wanted._replace(faults=False), site)[1].planned(
-        CELLS[0]
-    )
+    unpaired = stages_of(wanted._replace(pairs=0, cells=CELLS[:1]), site)
+    assert [(stage.name, stage.jobs) for stage in unpaired] == [("runs", 1)]
+    assert unpaired[0].planned(CELLS[0]) > stages_of(wanted._replace(faults=False), site)[
+        1
+    ].planned(CELLS[0])
 
 
 def test_no_more_than_the_jobs_are_under_way(site: Site) -> None:
     under_way, most, lock = [0], [0], threading.Lock()
-    both = threading.Barrier(2, timeout=30.0)
+    barrier = threading.Barrier(2, timeout=30.0)
 
-    def run(cell: Cell, before: Done) -> Done:
+    def run(cell: Cell, result: Done) -> Done:
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
-        both.wait()  # breaks unless two are here at once
+        barrier.wait()  # breaks unless two are here at once
         with lock:
             under_way[0] -= 1
-        return before._replace(overhead=1.0)
+        return result._replace(overhead=1.0)
 
-    found: list[Done] = []
+    results: list[Done] = []
     for_each(
         Stage("runs", 2, planned, run),
         [Done(cell, {}) for cell in CELLS],
         site,
-        lambda stage, done: found.append(done),
+        lambda stage, result: results.append(result),
     )
-    assert {done.cell.name for done in found} == {cell.name for cell in CELLS}
-    assert {done.overhead for done in found} == {1.0}
+    assert {result.cell.name for result in results} == {cell.name for cell in CELLS}
+    assert {result.overhead for result in results} == {1.0}
     assert most == [2]
 
 
@@ -69,15 +69,15 @@ def test_after_ctrl_c_runs_end_and_the_table_holds_what_is_done(
 ) -> None:
     ended: list[str] = []
 
-    def run(cell: Cell, before: Done) -> Done:
+    def run(cell: Cell, result: Done) -> Done:
         if cell is CELLS[0]:
-            return before
+            return result
         try:
             site.sleep(60.0)
         except Stopped:
             ended.append(cell.name)
             raise
-        return before
+        return result
 
     def interrupted(*ignored: object) -> str:
         raise KeyboardInterrupt
@@ -85,8 +85,8 @@ def test_after_ctrl_c_runs_end_and_the_table_holds_what_is_done(
     stage = Stage("runs", 2, planned, run)
     monkeypatch.setattr("tests.trainers.schedule.stages_of", lambda wanted, site: [stage])
     monkeypatch.setattr(Progress, "after", interrupted)
-    done, complete = run_all(Wanted(CELLS, 0, 1.0, faults=False, jobs=2), site)
-    assert [each.cell for each in done] == CELLS[:1]
+    results, complete = run_all(Wanted(CELLS, 0, 1.0, faults=False, jobs=2), site)
+    assert [result.cell for result in results] == CELLS[:1]
     assert not complete
     assert set(ended) <= {cell.name for cell in CELLS[1:3]}, "those that waited never began"
     assert "interrupted" in capsys.readouterr().err
@@ -95,12 +95,12 @@ def test_after_ctrl_c_runs_end_and_the_table_holds_what_is_done(
 def test_the_rest_is_estimated_from_the_pace_so_far() -> None:
     now = [100.0]
     stages = [
-        Stage("pairs", 1, lambda cell: 60.0, lambda cell, before: before),
-        Stage("runs", 2, lambda cell: 240.0, lambda cell, before: before),
+        Stage("pairs", 1, lambda cell: 60.0, lambda cell, result: result),
+        Stage("runs", 2, lambda cell: 240.0, lambda cell, result: result),
     ]
     progress = Progress(stages, CELLS, clock=lambda: now[0])
     now[0] += 120.0  # twice as slow as planned; 3 x 60 s and 4 x 240 s / 2 remain
-    assert progress.after(stages[0], CELLS[0]) == "1/8, 22 min left"
+    assert progress.describe(stages[0], CELLS[0]) == "1/8, 22 min left"
 
 
 def test_no_jobs_are_no_number_of_jobs(capsys: pytest.CaptureFixture[str]) -> None:

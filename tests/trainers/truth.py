@@ -49,20 +49,20 @@ Truth = dict[int, RankTruth]
 
 def read_truth(folder: Path) -> Truth:
     """All diaries of a run by rank; a rank that did not come to its end wrote none."""
-    found: list[dict[str, Any]] = [
+    documents: list[dict[str, Any]] = [
         json.loads(file.read_text()) for file in folder.glob("rank-*.json")
     ]
-    return {each["rank"]: RankTruth(**each) for each in found}
+    return {document["rank"]: RankTruth(**document) for document in documents}
 
 
 def median_step(truth: Truth) -> float:
     """Seconds of the usual step."""
-    return statistics.median(each for rank in truth.values() for each in rank.step_seconds())
+    return statistics.median(seconds for rank in truth.values() for seconds in rank.step_seconds())
 
 
-def same_numbers(one: Truth, other: Truth) -> bool:
+def same_numbers(first: Truth, second: Truth) -> bool:
     """Whether losses and final weights agree to the last bit on all ranks."""
-    return one.keys() == other.keys() and all(
-        one[rank].losses == other[rank].losses and one[rank].digest == other[rank].digest
-        for rank in one
+    return first.keys() == second.keys() and all(
+        first[rank].losses == second[rank].losses and first[rank].digest == second[rank].digest
+        for rank in first
     )

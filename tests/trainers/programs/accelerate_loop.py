@@ -39,9 +39,9 @@ class Loop:
         self.work.inside(model)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         batches = DataLoader(Rows(1 << 14, self.work), batch_size=BATCH)
-        held = DataLoader(Rows(BATCH * plan.world), batch_size=BATCH)
-        self.model, self.optimizer, self.batches, self.held = self.accelerator.prepare(
-            model, optimizer, batches, held
+        validation = DataLoader(Rows(BATCH * plan.world), batch_size=BATCH)
+        self.model, self.optimizer, self.batches, self.validation = self.accelerator.prepare(
+            model, optimizer, batches, validation
         )
         self.watch = watch_of(plan, self.accelerator)
 
@@ -62,21 +62,21 @@ class Loop:
                 if self.diary.steps == self.plan.steps:
                     return
 
-    def between(self, done: int) -> None:
+    def between(self, step: int) -> None:
         """Evaluate and save after so many steps."""
         plan = self.plan
-        if plan.eval_every and done % plan.eval_every == 0:
+        if plan.eval_every and step % plan.eval_every == 0:
             with self.diary.pause("eval"):
                 self.evaluate()
-        if plan.save_every and done % plan.save_every == 0:
+        if plan.save_every and step % plan.save_every == 0:
             with self.diary.pause("save"):
-                self.accelerator.save_state(f"{plan.folder}/state-{done}")
+                self.accelerator.save_state(f"{plan.folder}/state-{step}")
 
     @torch.no_grad()
     def evaluate(self) -> None:
         """One long batch on each rank."""
         self.model.eval()
-        for batch in self.held:
+        for batch in self.validation:
             self.work.evaluation(self.plan.pause_seconds)
             self.model(batch[:, :-1], batch[:, 1:])
         self.model.train()
@@ -92,7 +92,7 @@ def main() -> None:
     loop.watch.finish()
     loop.watch.close()
     parameters = list(loop.model.parameters())
-    size = sum(4 * each.numel() for each in parameters)
+    size = sum(4 * parameter.numel() for parameter in parameters)
     loop.diary.write(parameters, ops=["all_reduce"], step_bytes=size)
     leave()
 

@@ -49,11 +49,11 @@ class Diary:
         yield
         self._pauses[kind].append((began, time.monotonic() - began))
 
-    def write(self, parameters: Iterable[torch.Tensor], **known: Any) -> None:
-        """Write it; `known` holds what the program knows besides, the operations it calls say."""
+    def write(self, parameters: Iterable[torch.Tensor], **program_facts: Any) -> None:
+        """Write the diary; `program_facts` are further facts, such as the operations called."""
         digest = hashlib.sha256()
-        for each in parameters:
-            digest.update(each.detach().contiguous().numpy().tobytes())
+        for parameter in parameters:
+            digest.update(parameter.detach().contiguous().numpy().tobytes())
         facts = {
             "rank": self.rank,
             "losses": self._step_losses,
@@ -64,6 +64,6 @@ class Diary:
             "forward_seconds": self.forward_seconds,
             "data_seconds": self.data_seconds,
             "digest": digest.hexdigest(),
-            **known,
+            **program_facts,
         }
         self.plan.diary(self.rank).write_text(json.dumps(facts))

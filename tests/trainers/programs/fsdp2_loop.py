@@ -60,13 +60,13 @@ class Loop:
         """All steps."""
         for batch in self.watch.batches(self.batches()):
             with self.watch.step(tokens=BATCH * CONTEXT) as step:
-                self.one(batch, step)
+                self.train_step(batch, step)
             self.diary.step(BATCH * CONTEXT)
             self.between(self.diary.steps)
             if self.diary.steps == self.plan.steps:
                 return
 
-    def one(self, batch: torch.Tensor, step: Any) -> None:
+    def train_step(self, batch: torch.Tensor, step: Any) -> None:
         """One step."""
         with step.phase("forward"):
             loss = self.model(batch[:, :-1], batch[:, 1:])
@@ -78,15 +78,15 @@ class Loop:
         step.record(loss=loss)
         self.diary.microbatch(loss.item())
 
-    def between(self, done: int) -> None:
+    def between(self, step: int) -> None:
         """Evaluate and save after so many steps."""
         plan = self.plan
-        if plan.eval_every and done % plan.eval_every == 0:
+        if plan.eval_every and step % plan.eval_every == 0:
             with self.diary.pause("eval"):
                 self.evaluate()
-        if plan.save_every and done % plan.save_every == 0:
+        if plan.save_every and step % plan.save_every == 0:
             with self.diary.pause("save"):
-                self.save(done)
+                self.save(step)
 
     @torch.no_grad()
     def evaluate(self) -> None:
@@ -97,10 +97,10 @@ class Loop:
         self.model(rows[:, :-1], rows[:, 1:])
         self.model.train()
 
-    def save(self, done: int) -> None:
+    def save(self, step: int) -> None:
         """Write a distributed checkpoint."""
         model, optimizer = get_state_dict(self.model, self.optimizer)
-        writer = SlowWriter(f"{self.plan.folder}/dcp-{done}", self.plan.pause_seconds)
+        writer = SlowWriter(f"{self.plan.folder}/dcp-{step}", self.plan.pause_seconds)
         dcp: Any = checkpoint
         dcp.save({"model": model, "optimizer": optimizer}, storage_writer=writer)
 
@@ -116,7 +116,7 @@ def main() -> None:
     loop.watch.close()
     shards = loop.model.state_dict().values()  # parameters may be gathered just now
     ops = ["all_gather", "reduce_scatter"]
-    loop.diary.write((each.to_local() for each in shards), ops=ops, step_bytes=0)
+    loop.diary.write((shard.to_local() for shard in shards), ops=ops, step_bytes=0)
     leave()
 
 

@@ -104,7 +104,7 @@ def main() -> None:
     )
     trainer.diary = diary
     trainer.train()
-    size = sum(4 * each.numel() for each in model.parameters())
+    size = sum(4 * parameter.numel() for parameter in model.parameters())
     diary.write(model.parameters(), ops=["all_reduce"], step_bytes=size)
     leave()
 

@@ -70,14 +70,14 @@ class Storage(SlowStorage):
 
 def callbacks(plan: Plan) -> list[Any]:
     """Checkpoints, and the adapter where the plan wants it."""
-    found: list[Any] = []
+    hooks: list[Any] = []
     if plan.save_every:
-        found.append(ModelCheckpoint(plan.folder, every_n_train_steps=plan.save_every))
+        hooks.append(ModelCheckpoint(plan.folder, every_n_train_steps=plan.save_every))
     if plan.adapter == "callback":
         from stepwatch.hooks.adapters.lightning import StepwatchCallback
 
-        found.append(StepwatchCallback(plan.job, tokens=BATCH * CONTEXT))
-    return found
+        hooks.append(StepwatchCallback(plan.job, tokens=BATCH * CONTEXT))
+    return hooks
 
 
 def trainer_of(plan: Plan) -> Any:
@@ -111,7 +111,7 @@ def main() -> None:
     Storage(module).install()
     batches = DataLoader(Rows(1 << 14, module.work), batch_size=BATCH)
     trainer.fit(module, batches, DataLoader(Rows(BATCH * plan.world), batch_size=BATCH))
-    size = sum(4 * each.numel() for each in module.parameters())
+    size = sum(4 * parameter.numel() for parameter in module.parameters())
     module.diary.write(module.parameters(), ops=["all_reduce"], step_bytes=size)
     leave()
 

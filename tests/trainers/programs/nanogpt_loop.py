@@ -55,10 +55,10 @@ class Run:
         for number in range(self.plan.steps):
             self.between(number)
             with self.watch.step(tokens=MICROBATCHES * BATCH * CONTEXT) as step:
-                batch = self.one(batch, step)
+                batch = self.train_step(batch, step)
             self.diary.step(MICROBATCHES * BATCH * CONTEXT)
 
-    def one(self, batch: Batch, step: Any) -> Batch:
+    def train_step(self, batch: Batch, step: Any) -> Batch:
         """One step; returns the batch of the next, fetched while a device would compute."""
         total = 0.0
         for micro in range(MICROBATCHES):
@@ -109,7 +109,7 @@ class Run:
         self.watch.finish()
         self.watch.close()
         ops = ["all_reduce"] if self.plan.world > 1 else []
-        size = sum(4 * each.numel() for each in self.raw.parameters())
+        size = sum(4 * parameter.numel() for parameter in self.raw.parameters())
         self.diary.write(self.raw.parameters(), ops=ops, step_bytes=size if ops else 0)
 
 

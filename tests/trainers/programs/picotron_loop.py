@@ -56,9 +56,9 @@ class Loop:
     def batch(self) -> Batch:
         """The next batch; all stages and shards read the same."""
         self.work.data()
-        at = self._drawn * BATCH % (len(self._text) - BATCH)
+        start = self._drawn * BATCH % (len(self._text) - BATCH)
         self._drawn += 1
-        rows = self._text[at : at + BATCH]
+        rows = self._text[start : start + BATCH]
         return rows[:, :-1], rows[:, 1:]
 
     def train(self) -> None:
@@ -66,20 +66,20 @@ class Loop:
         tokens = MICROBATCHES * BATCH * CONTEXT
         for number in range(self.plan.steps):
             with self.watch.step(tokens=tokens) as step:
-                self.one(step)
+                self.train_step(step)
             self.diary.step(tokens)
             self.between(number + 1)
 
-    def one(self, step: Any) -> None:
+    def train_step(self, step: Any) -> None:
         """One step: all forwards, then all backwards."""
         losses = []
         ends = [self.forward(step) for _ in range(MICROBATCHES)]
-        for number, (came, left) in enumerate(ends):
+        for number, (came, output) in enumerate(ends):
             if self.parallel is not None:
                 self.parallel.wanted = number == MICROBATCHES - 1
-            self.backward(step, came, left)
+            self.backward(step, came, output)
             if self.last:
-                losses.append(left.item() * MICROBATCHES)
+                losses.append(output.item() * MICROBATCHES)
         with step.phase("optimizer"):
             if self.parallel is not None:
                 self.parallel.finish()
@@ -105,26 +105,26 @@ class Loop:
             send(x, self.rank + 1)
         return came, x
 
-    def backward(self, step: Any, came: Tensor | None, left: Tensor) -> None:
+    def backward(self, step: Any, came: Tensor | None, output: Tensor) -> None:
         """One microbatch."""
         gradient = None if self.last else receive(self.rank + 1)
         with step.phase("backward"):
-            torch.autograd.backward(left, grad_tensors=gradient)
+            torch.autograd.backward(output, grad_tensors=gradient)
         if came is not None and came.grad is not None:
             send(came.grad, self.rank - 1)
 
-    def between(self, done: int) -> None:
+    def between(self, step: int) -> None:
         """Evaluate and save after so many steps."""
         plan = self.plan
-        if plan.eval_every and done % plan.eval_every == 0:
+        if plan.eval_every and step % plan.eval_every == 0:
             with self.diary.pause("eval"):
                 self.model.eval()
                 self.work.evaluation(plan.pause_seconds)
                 self.model.train()
-        if plan.save_every and done % plan.save_every == 0:
+        if plan.save_every and step % plan.save_every == 0:
             with self.diary.pause("save"):
                 path = Path(plan.folder, f"weights-{self.rank}.pt")
-                torch.save({"model": self.model.state_dict(), "step": done}, path)
+                torch.save({"model": self.model.state_dict(), "step": step}, path)
 
 
 def send(tensor: Tensor, peer: int) -> None:
@@ -139,9 +139,9 @@ def receive(peer: int) -> Tensor:
     return tensor
 
 
-def exchange(one: dist.P2POp) -> None:
+def exchange(operation: dist.P2POp) -> None:
     """As picotron does: a batch of one."""
-    for request in dist.batch_isend_irecv([one]):
+    for request in dist.batch_isend_irecv([operation]):
         request.wait()
 
 

@@ -17,8 +17,8 @@ class DataParallel:
     def __init__(self, model: nn.Module, group: dist.ProcessGroup) -> None:
         self.wanted = False
         self._group, self._running = group, list[tuple[Any, Tensor]]()
-        for each in model.parameters():
-            each.register_post_accumulate_grad_hook(self._reduce)  # type: ignore[no-untyped-call]
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(self._reduce)  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
         """Wait for what is under way."""
@@ -69,11 +69,11 @@ class Summed(torch.autograd.Function):
 class Wide(nn.Module):
     """The first layer of a feed-forward network: its own columns."""
 
-    def __init__(self, whole: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
+    def __init__(self, linear: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
         super().__init__()
         self._group = group
-        rows = slice(*(each * whole.out_features // world for each in (rank, rank + 1)))
-        self.weight = nn.Parameter(whole.weight[rows].detach().clone())
+        rows = slice(*(shard * linear.out_features // world for shard in (rank, rank + 1)))
+        self.weight = nn.Parameter(linear.weight[rows].detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
         """This rank's columns."""
@@ -84,17 +84,17 @@ class Wide(nn.Module):
 class Narrow(nn.Module):
     """The second layer: its own rows, added up over the ranks."""
 
-    def __init__(self, whole: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
+    def __init__(self, linear: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
         super().__init__()
         self._group = group
-        columns = slice(*(each * whole.in_features // world for each in (rank, rank + 1)))
-        self.weight = nn.Parameter(whole.weight[:, columns].detach().clone())
+        columns = slice(*(shard * linear.in_features // world for shard in (rank, rank + 1)))
+        self.weight = nn.Parameter(linear.weight[:, columns].detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
         """The whole result."""
         part = nn.functional.linear(x, self.weight)
-        whole: Tensor = Summed.apply(part, self._group)  # type: ignore[no-untyped-call]
-        return whole
+        total: Tensor = Summed.apply(part, self._group)  # type: ignore[no-untyped-call]
+        return total
 
 
 def share_width(model: LanguageModel, group: dist.ProcessGroup, rank: int, world: int) -> None:
