@@ -1,4 +1,4 @@
-"""The language of the code is the field's: plain sentences, and names that say something.
+"""The language of the repository is the field's: plain sentences, and names that say something.
 
 `python -m tests.contracts.prose FOLDER` names the files that have most to do. CONTRIBUTING.md has
 the style, with examples.
@@ -20,14 +20,30 @@ def _code() -> Iterator[str]:
             yield prose.python_prose(path.read_text(encoding="utf-8"))
 
 
+def _documents() -> Iterator[str]:
+    for path in prose.tracked(".md"):
+        if path.name != "CONTRIBUTING.md":  # it quotes hard sentences as examples
+            yield prose.markdown_prose(path.read_text(encoding="utf-8"))
+
+
 @pytest.fixture(scope="module")
 def code() -> Prose:
     return prose.measure(_code())
 
 
+@pytest.fixture(scope="module")
+def documents() -> Prose:
+    return prose.measure(_documents())
+
+
 @pytest.mark.parametrize("mark", prose.MARKS, ids=lambda mark: mark.name)
 def test_docstrings_and_comments_are_plain(code: Prose, mark: Mark) -> None:
     assert code.rate(mark) <= mark.most
+
+
+@pytest.mark.parametrize("mark", prose.MARKS, ids=lambda mark: mark.name)
+def test_documents_are_plain(documents: Prose, mark: Mark) -> None:
+    assert documents.rate(mark) <= mark.most
 
 
 def test_names_say_what_a_value_is() -> None:
