@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.incidents.model import ENDED, MERGED, OPEN, RESOLVED
 from stepwatch.collector.incidents.transitions import MAX_SYMPTOMS, RESOLVE_AFTER_SECONDS
@@ -64,7 +66,8 @@ def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
     assert [item.merged_into for item in story.incidents.values()] == ["", ""]
 
 
-def test_a_lost_node_is_one_incident_as_long_as_it_sends_nothing() -> None:
+@pytest.mark.parametrize("frozen", [False, True], ids=["some-observed", "none-observed"])
+def test_a_lost_node_is_one_incident_as_long_as_it_sends_nothing(*, frozen: bool) -> None:
     story = Story()
     lost = finding(FindingKind.HANG, NO_RANK)._replace(cause=Cause.NODE_LOST, node="node-1")
     silent = finding(FindingKind.TELEMETRY_LOST, NO_RANK)._replace(
@@ -73,7 +76,7 @@ def test_a_lost_node_is_one_incident_as_long_as_it_sends_nothing() -> None:
     story.turn(lost)
     story.turn(lost, silent)
     for _ in range(10):  # the launcher ended the ranks that waited; a new node is not here yet
-        story.turn(silent, seconds=60)
+        story.turn(silent, seconds=60, frozen=frozen)
         assert story.states() == [OPEN]
     elsewhere = silent._replace(node="node-3")
     assert [item.kind for item in story.turn(elsewhere) if item.state == OPEN] == ["telemetry-lost"]

@@ -106,8 +106,6 @@ class _Incidents:
 
     def remembered(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the subjects of this attempt's open incidents without a current finding."""
-        if self.moment.frozen:
-            return []
         found_keys = {key_of(self.moment, finding) for finding in findings}
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
