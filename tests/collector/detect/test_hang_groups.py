@@ -9,6 +9,9 @@ import pytest
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.hang import RankDiagnostics, stall_of
 from stepwatch.collector.detect.hang.together import fell_silent_then
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
+from stepwatch.signals.names import Cause
+from stepwatch.signals.records import GilState
 
 from .test_hang import ABSENT, LIMITS, WAITER
 
@@ -64,3 +67,22 @@ def test_a_node_is_lost_where_it_fell_silent_a_flush_and_a_step_before_the_other
     """They stopped 20 s ago."""
     unseen = hang.Unseen(3, "b", silent, flush_seconds=flush)
     assert fell_silent_then([unseen], 20.0, step, hang.LIMITS) is lost
+
+
+def test_a_rank_that_waits_for_a_lost_stage_is_not_blamed_by_its_flight_recorder() -> None:
+    """Rank 0 receives from lost rank 2; rank 1 is inside the next collective of both."""
+    receives = WAITER._replace(rank=0, in_collective=False, waiting=True, moved_age=20.0)
+    inside = WAITER._replace(rank=1, group=1, moved_age=20.0)
+    diagnoses = {
+        rank: Diagnosis(
+            0, True, False, GilState.UNKNOWN, 178, 177, "", "", "", "",
+            (FlightEntry("0,1", 177 + rank, "all_reduce", "4", ""),),
+        )
+        for rank in (0, 1)
+    }  # fmt: skip
+    unseen = tuple(hang.Unseen(rank, "b", 21.0, flush_seconds=1.0) for rank in (2, 3))
+    diagnostics = RankDiagnostics(diagnoses, {1: "0,1"})
+    others = hang.OtherRanks(unseen=unseen)
+    stall = stall_of([receives, inside], 0.5, 0.5, LIMITS, diagnostics, others)
+    (finding,) = hang.detect(stall, LIMITS)
+    assert (finding.cause, finding.rank, finding.node) == (Cause.NODE_LOST, -1, "b")

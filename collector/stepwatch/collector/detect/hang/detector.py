@@ -52,15 +52,15 @@ def _culprit(stall: Stall) -> RankSituation | None:
     ]
     if blocked:
         return blocked[0]
+    if not any(item.rank in stall.answer.holding for item in missing) and (
+        stall.answer.holding or stall.answer.unobserved
+    ):
+        return None  # all ranks wait for an ended or unobserved rank
     if not missing or len(missing) == len(ranks) > 1:
         behind = {item.rank for item in stall.lacking}
         # A busy device's recorder counts operations that its host enqueued ahead.
         candidates = [item for item in ranks if item.rank in behind and item.host is None]
         return candidates[0] if len(candidates) == 1 else None
-    if not any(item.rank in stall.answer.holding for item in missing) and (
-        stall.answer.holding or stall.answer.unobserved
-    ):
-        return None  # all ranks wait for an ended or unobserved rank
     idle = {item.rank for item in stall.idle}
     return max(missing, key=lambda item: (item.rank in idle, -item.step, item.moved_age))
 
