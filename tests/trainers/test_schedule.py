@@ -84,7 +84,7 @@ def test_after_ctrl_c_runs_end_and_the_table_holds_what_is_done(
 
     stage = Stage("runs", 2, planned, run)
     monkeypatch.setattr("tests.trainers.schedule.stages_of", lambda wanted, site: [stage])
-    monkeypatch.setattr(Progress, "after", interrupted)
+    monkeypatch.setattr(Progress, "describe", interrupted)
     results, complete = run_all(Wanted(CELLS, 0, 1.0, faults=False, jobs=2), site)
     assert [result.cell for result in results] == CELLS[:1]
     assert not complete
