@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import held as one
-from .chain.pager import RESOLVED
+from .chain.pager import FIRING, RESOLVED
 from .chain.servers import DrillError
 from .chain.site import Site, wait
 from .faults import Drill
@@ -24,6 +24,9 @@ from .shown import Row, row
 _END_SECONDS = 420.0
 """How long the end of a page may take: the alert is kept for up to two minutes, and its group
 waits for up to one."""
+
+_TICKET_SECONDS = 120.0
+"""How long the last ticket may take: its group waits for up to one minute."""
 
 
 class Chosen(NamedTuple):
@@ -53,7 +56,7 @@ def hold_all(folder: Path, chosen: Chosen) -> tuple[Board, bool]:
             healthy = train_healthy(site, chosen.healthy_seconds, _teller("healthy"))
         for name in chosen.checks:
             checks.append(_check(site, name))
-        _wait_for_ends(site, done)
+        _wait_for_notifications(site, done)
     except KeyboardInterrupt:
         was_stopped = True
         print("drill: stopped; what is done:", file=sys.stderr)
@@ -88,16 +91,18 @@ def _check(site: Site, name: str) -> Check:
     return found
 
 
-def _wait_for_ends(site: Site, done: list[Held | Row]) -> None:
-    """Wait until the ends of pages have arrived; those of tickets wait five minutes for each
-    other, and the drill does not."""
-    tell = _teller("ends of pages")
-    open_ones = [each for each in done if isinstance(each, Held) and each.of_page]
-    if open_ones:
-        tell("waits")
-    for each in open_ones:
-        if each.arrived(site, "firing"):
-            wait(_END_SECONDS, lambda held=each: bool(held.arrived(site, RESOLVED)))  # type: ignore[misc]
+def _wait_for_notifications(site: Site, done: list[Held | Row]) -> None:
+    """Wait until what is on its way has arrived: tickets, pages, and the ends of pages.
+
+    The ends of tickets wait five minutes for each other, and the drill does not wait for them.
+    """
+    alerted = [held for held in done if isinstance(held, Held) and held.alert]
+    if alerted:
+        _teller("notifications")("waits")
+    for held in alerted:
+        wait(_TICKET_SECONDS, lambda held=held: bool(held.arrived(site, FIRING)))  # type: ignore[misc]
+        if held.of_page and held.arrived(site, FIRING):
+            wait(_END_SECONDS, lambda held=held: bool(held.arrived(site, RESOLVED)))  # type: ignore[misc]
 
 
 def _row(site: Site, done: Held | Row, was_waited_for: bool) -> Row:

@@ -26,6 +26,20 @@ except OSError:
     raise RuntimeError("unexpected pos 704 vs 598")
 """
 
+LOST_STAGE = """
+try:
+    raise RuntimeError("[third_party/gloo/pair.cc:537] Connection reset by peer")
+except RuntimeError as error:
+    raise RuntimeError("\\n   [Stage 1] failed to run forward:") from error
+"""
+
+LOST_SERVER = """
+try:
+    raise ConnectionResetError("Connection reset by peer")
+except OSError as error:
+    raise ValueError("shard 17 cannot be read") from error
+"""
+
 
 @pytest.mark.parametrize(
     ("ending", "event", "text"),
@@ -42,6 +56,8 @@ except OSError:
         ),
         ("watch.finish()\nraise SystemExit(0)", LifecycleEvent.FINISH, b""),
         (FULL_DISK, LifecycleEvent.FAILURE, b"OSError: [Errno 28] No space left on device"),
+        (LOST_STAGE, LifecycleEvent.FAILURE, b"RuntimeError: [third_party/gloo/pair.cc:537] Con"),
+        (LOST_SERVER, LifecycleEvent.FAILURE, b"ValueError: shard 17 cannot be read"),
         ("watch.failed(SystemExit(143))", LifecycleEvent.INTERRUPT, b""),
         ("watch.failed(SystemExit(3))", LifecycleEvent.FAILURE, b"SystemExit: 3"),
     ],

@@ -22,27 +22,45 @@ _EXHAUSTED = (
 
 
 def words_of(failure: BaseException) -> str:
-    """Return `ValueError: shard 17 is empty`; for a full disk or memory, the line that reports it.
+    """Return `ValueError: shard 17 is empty`, or the line of the exception that caused this one.
 
-    torch.save to a full disk raises `unexpected pos 704 vs 598` while it handles `[Errno 28]`, and
-    DCP puts all ranks' tracebacks into its own exception's text.
+    Two causes count even if a later exception hides them: an exhausted resource, and a lost rank.
+    torch.save to a full disk raises `unexpected pos 704 vs 598` while it handles `[Errno 28]`, DCP
+    puts all ranks' tracebacks into its own exception's text, and a pipeline's schedule raises
+    `[Stage 1] failed to run forward` from Gloo's `Connection reset by peer`.
     """
-    exhausted = _exhausted(failure)
-    text = exhausted if exhausted is not None else _line(failure)
+    hidden = _hidden_cause(failure)
+    text = hidden if hidden is not None else _line(failure)
     return without_secrets(text, known_secrets(os.environ))
 
 
-def _exhausted(failure: BaseException) -> str | None:
+def _hidden_cause(failure: BaseException) -> str | None:
     # Imported only when a rank fails: its patterns take a while to compile.
     from stepwatch.signals.exits import Weight, explain
 
-    lines = [
-        line.strip() for linked in _chain(failure) for line in _line(linked).splitlines() if line
-    ]
+    chain = list(_chain(failure))
+    lines = [line.strip() for linked in chain for line in _line(linked).splitlines() if line]
     explained = explain(lines)
-    if explained is None or explained.pattern.weight is not Weight.SPECIFIC:
+    if explained is None or explained.pattern.weight is Weight.GENERAL:
         return None
-    return explained.line if explained.pattern.cause in _EXHAUSTED else None
+    if explained.pattern.weight is Weight.SPECIFIC:
+        return explained.line if explained.pattern.cause in _EXHAUSTED else None
+    # torch raises a RuntimeError for a lost rank. An OSError may be about any server.
+    return next(
+        (
+            _line(linked)
+            for linked in chain
+            if isinstance(linked, RuntimeError) and _is_lost(linked)
+        ),
+        None,
+    )
+
+
+def _is_lost(failure: BaseException) -> bool:
+    from stepwatch.signals.exits import Weight, explain
+
+    explained = explain(_line(failure).splitlines())
+    return explained is not None and explained.pattern.weight is Weight.SYMPTOM
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:
