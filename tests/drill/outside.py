@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -173,13 +174,10 @@ class FullDisk(Outside):
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
         place = site.folder / job / "run" / "checkpoints" / "filler"
-        with place.open("wb") as filler:
-            try:
-                while True:
-                    filler.write(bytes(1 << 16))
-                    filler.flush()
-            except OSError:
-                return
+        # Without a buffer: the end of a buffered file writes what is left, which fails again.
+        with place.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(1 << 16))
 
     def mend(self, site: Site, job: str) -> None:
         """See `Outside`."""

@@ -72,7 +72,7 @@ def _hold(site: Site, drill: Drill, name: str) -> Held | Row:
     tell("starts")
     try:
         return one.hold(site, drill, tell)
-    except DrillError as error:
+    except (DrillError, OSError) as error:
         site.training.kill()
         tell(str(error))
         severity = drill.expected[0].severity
@@ -84,7 +84,7 @@ def _check(site: Site, name: str) -> Check:
     tell("starts")
     try:
         found = CHECKS[name](site, tell)
-    except DrillError as error:
+    except (DrillError, OSError) as error:
         site.training.kill()
         found = Check(name, "it could not be held", NEVER, (str(error),))
     tell("; ".join(found.problems) or "as it should be")
