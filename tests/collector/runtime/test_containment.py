@@ -11,6 +11,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.registry import discover
 from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
@@ -97,7 +98,7 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
 ) -> None:
     evaluate = Evaluator.evaluate
 
-    def broken(self: Evaluator, job: LiveJob, lease: Lease | None) -> bool:
+    def broken(self: Evaluator, job: LiveJob, lease: Lease | None) -> Verdicts | None:
         if job.name == BAD:
             raise TypeError("unsupported operand")
         return evaluate(self, job, lease)

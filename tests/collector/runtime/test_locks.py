@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState
@@ -31,7 +32,7 @@ def evaluation_that_lasts(service: Service, patch: pytest.MonkeyPatch) -> Iterat
     began, end = threading.Event(), threading.Event()
     evaluate = Evaluator.evaluate
 
-    def slow(self: Evaluator, job: LiveJob, lease: Lease | None) -> bool:
+    def slow(self: Evaluator, job: LiveJob, lease: Lease | None) -> Verdicts | None:
         if job.name == JOB:
             began.set()
             assert end.wait(PATIENCE)

@@ -44,7 +44,7 @@ def advance(
 ) -> list[Incident]:
     """Return the incidents that are new or changed."""
     incidents = _Incidents(previous, moment)
-    usable = [finding for finding in findings if not _is_held(finding, moment)]
+    usable = [finding for finding in findings if not _is_retained(finding, moment)]
     once = {identity(finding): finding for finding in reversed(usable)}
     current = [incidents.since_opening(finding) for finding in once.values()]
     groups = grouped(
@@ -109,12 +109,12 @@ class _Incidents:
         found_keys = {key_of(self.moment, finding) for finding in findings}
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
-        retained = self.moment.held
+        retained = self.moment.retained
         return [
             _finding_of(item)
             for item in quiet
             if item.last_seen_at > oldest
-            or retained.holds(item.kind, item.rank)
+            or retained.covers(item.kind, item.rank)
             # The ranks that waited for a lost node end at a restart; the node stays lost.
             or item.cause == Cause.NODE_LOST.value
         ]
@@ -160,11 +160,11 @@ class _Incidents:
         ]
 
 
-def _is_held(finding: Finding, moment: Moment) -> bool:
+def _is_retained(finding: Finding, moment: Moment) -> bool:
     """Return whether a finding has no effect: its records are out of date."""
     if finding.kind is FindingKind.TELEMETRY_LOST:
         return False
-    return moment.frozen or finding.kind.value in moment.held.kinds
+    return moment.frozen or finding.kind.value in moment.retained.kinds
 
 
 def _finding_of(incident: Incident) -> Finding:

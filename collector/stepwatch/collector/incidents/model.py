@@ -96,7 +96,7 @@ _BLANK: dict[str, Any] = {
 """Defaults for required fields; an unknown state counts as ended."""
 
 
-class Held(NamedTuple):
+class Retained(NamedTuple):
     """The incidents that stay unchanged while their ranks or nodes are unobserved.
 
     These are incidents of `kinds` and about `ranks`, and for `compared` kinds also those about
@@ -108,13 +108,13 @@ class Held(NamedTuple):
     compared: frozenset[str] = frozenset()
     without_peers: frozenset[int] = frozenset()
 
-    def holds(self, kind: str, rank: int) -> bool:
+    def covers(self, kind: str, rank: int) -> bool:
         """Return whether an incident of this kind about this rank stays unchanged."""
         lacks_peers = kind in self.compared and rank in self.without_peers
         return kind in self.kinds or rank in self.ranks or lacks_peers
 
 
-NOTHING_HELD = Held()
+NOTHING_RETAINED = Retained()
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class Moment:
     """The moment and the subject of an evaluation.
 
     `now` is in Unix seconds, `newest` the newest record's wall time, `nodes` the node by rank and
-    `devices` the job's size. `frozen` is True while all telemetry is lost. `held` are the unchanged
-    incidents while part of it is lost. `price` is a device-second's current cost.
+    `devices` the job's size. `frozen` is True while all telemetry is lost. `retained` are the
+    unchanged incidents while part of it is lost. `price` is a device-second's current cost.
     """
 
     job: str
@@ -134,7 +134,7 @@ class Moment:
     devices: int
     frozen: bool = False
     ended: bool = False
-    held: Held = NOTHING_HELD
+    retained: Retained = NOTHING_RETAINED
     price: Price | None = None
 
 

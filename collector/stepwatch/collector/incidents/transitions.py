@@ -172,7 +172,7 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
         timeline = noted(incident.timeline, moment.now, ENDED, "the attempt ended")
         return [replace(incident, state=ENDED, resolved_at=moment.now, timeline=timeline)]
     about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value
-    if about_ranks and (moment.frozen or moment.held.holds(incident.kind, incident.rank)):
+    if about_ranks and (moment.frozen or moment.retained.covers(incident.kind, incident.rank)):
         return []
     standstill = incident.kind in _STANDSTILLS
     stays = STANDSTILL_OVER_SECONDS if standstill else _resolve_after(incident)

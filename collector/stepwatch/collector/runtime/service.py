@@ -324,10 +324,10 @@ class Service:
 
     def _evaluated(self, job: HeldJob) -> list[Unfinished]:
         with self._state.contained(job.name, self.now()):
-            if self._evaluator.evaluate(job.live, self.tenancy.lease(job)):
+            verdicts = self._evaluator.evaluate(job.live, self.tenancy.lease(job))
+            if verdicts is not None:
                 job.changed()
-                failed = bool(self._evaluator.verdicts_of(job.name).not_looked_for)
-                self.evaluation_failures += failed
+                self.evaluation_failures += bool(verdicts.not_looked_for)
                 return self._answers.renew(job)
         return []
 

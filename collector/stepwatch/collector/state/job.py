@@ -208,7 +208,7 @@ class LiveJob:
         return self.attempts[max(self.attempts)]
 
     @property
-    def before(self) -> Attempt | None:
+    def preceding_run(self) -> Attempt | None:
         """The run before the newest attempt, while the newest one makes no progress, else None.
 
         A run with the same number counts only until the newest one fails, too.

@@ -41,22 +41,20 @@ _NOISE_MICROSECONDS = 1_000_000
 """Maximum decrease of a day's total when an end time moves."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Accounts:
-    """One job's days: as last computed, and as stored."""
+    """One job's stored days, and the device time's owner."""
 
-    days: Days = field(default_factory=dict)
     stored: Days = field(default_factory=dict)
+    """Days as stored, by their start in Unix seconds."""
     looked_s: float = -math.inf
-    """Monotonic seconds."""
+    """Time of the newest computation, monotonic seconds."""
     reported_owner: dict[str, str] = field(default_factory=dict)
     """The owner that an attempt reported; the next attempt starts without a report."""
-    _owner: dict[str, str] = field(default_factory=dict)
-    """The stored owner of the newest day."""
-    _newest: tuple[int, dict[str, str]] = field(default_factory=lambda: (0, {}))
-    """The newest computed day, and its owner."""
+    owner: dict[str, str] = field(default_factory=dict)
+    """The newest day's owner as stored: some of `owners.FIELDS`."""
 
-    def look(
+    def updated(
         self,
         job: LiveJob,
         attempts: Mapping[RunKey, AttemptSteps],
@@ -65,35 +63,28 @@ class Accounts:
         *,
         ended: bool,
         owners: Sequence[OwnerRule] = (),
-    ) -> list[AccountDay]:
-        """Return the days that changed since they were stored, with their owner.
+    ) -> tuple[Accounts, list[AccountDay]]:
+        """Return the accounts now, and the days with their owner that differ from the stored ones.
 
         `monotonic_s` is the current monotonic time. A running job is updated once a minute, with
-        few steps every five seconds. Call `accept` after the days are stored.
+        few steps every five seconds. The accounts are valid once the days are stored.
         """
         if not ended and monotonic_s - self.looked_s < _every_seconds(attempts.values()):
-            return []
-        self.looked_s = monotonic_s
-        self.days = job_days(attempts.values(), itertools.chain(*tails.values()))
-        job_class = job.current.job_class
-        self.reported_owner = said_of(job.current.tracker(RunFacts).known()) or self.reported_owner
-        owner = owner_of(job.name, self.reported_owner, owners)
+            return self, []
+        days = job_days(attempts.values(), itertools.chain(*tails.values()))
+        job_class, newest_day = job.current.job_class, max(days, default=0)
+        reported_owner = said_of(job.current.tracker(RunFacts).known()) or self.reported_owner
+        owner = owner_of(job.name, reported_owner, owners)
         owner_field = {OWNER: owner} if owner else {}
-        self._newest = max(self.days, default=0), owner
-        return [
+        news = {start for start, entry in days.items() if _is_news(entry, self.stored.get(start))}
+        is_other_owner = owner != self.owner
+        documents = [
             AccountDay(job.name, start, job_class, {**document_of(entry), **owner_field})
-            for start, entry in sorted(self.days.items())
-            if _is_news(entry, self.stored.get(start)) or self._is_other_owner(start)
+            for start, entry in sorted(days.items())
+            if start in news or (is_other_owner and start == newest_day)
         ]
-
-    def _is_other_owner(self, day_s: int) -> bool:
-        """Return whether the newest day is stored with a different owner."""
-        return (day_s, self._owner) != self._newest and day_s == self._newest[0]
-
-    @property
-    def owner(self) -> dict[str, str]:
-        """The newest day's owner: some of `owners.FIELDS`."""
-        return self._newest[1] or self._owner
+        stored = self.stored | {start: days[start] for start in news}
+        return Accounts(stored, monotonic_s, reported_owner, owner), documents
 
     def seconds(self) -> dict[str, float]:
         """Return the stored device-seconds over all days by cause.
@@ -115,20 +106,16 @@ class Accounts:
         token_count = sum(int(entry[tokens]) for entry in self.stored.values())
         return Cost(money, rates.currency, without, token_count)
 
-    def restore(self, days: Iterable[AccountDay], monotonic_s: float) -> None:
-        """Load an earlier collector's days as if computed now; a damaged day is recomputed."""
+    @classmethod
+    def restored(cls, days: Iterable[AccountDay], monotonic_s: float) -> Accounts:
+        """Return an earlier collector's days as if computed now; a damaged day is recomputed."""
+        stored: Days = {}
+        owner: dict[str, str] = {}
         for day in days:
             with contextlib.suppress(ValueError):
-                self.stored[day.day_s] = entry_of(day.document)
-                self.looked_s = monotonic_s
-                self.reported_owner = self._owner = owner_in(day.document)
-
-    def accept(self) -> None:
-        """Mark the last computed days as stored."""
-        for start, entry in self.days.items():
-            if _is_news(entry, self.stored.get(start)):
-                self.stored[start] = entry
-        self._owner = self._newest[1]
+                stored[day.day_s] = entry_of(day.document)
+                owner = owner_in(day.document)
+        return cls(stored, monotonic_s if stored else -math.inf, owner, owner)
 
 
 def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
+
 from stepwatch.collector.runtime.evaluation.job_state import is_stalled
-from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
+from stepwatch.collector.runtime.evaluation.verdicts import LimitReadings, Verdicts, job_facts
 from stepwatch.collector.slo.asked.burn import burning
 from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.burning import Burning
 from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
 from stepwatch.collector.slo.over_run.registry import readings
-from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
@@ -19,20 +21,19 @@ LIMITS_EVERY_SECONDS = 10.0
 """Interval between readings of run SLIs with a limit."""
 
 
-def objective_statuses(
-    objectives: Objectives, job: LiveJob, verdicts: Verdicts, clock: Clock
-) -> list[SloStatus]:
-    """Return the status of each SLO for a job; `verdicts` caches the readings."""
+def with_objectives(
+    verdicts: Verdicts, objectives: Objectives, job: LiveJob, clock: Clock
+) -> Verdicts:
+    """Return the verdicts with the status of each SLO for the job."""
     nothing = SliceLine()
     job_class = job.current.job_class
     slos, without = objectives.of(job_class), objectives.without(job_class)
-    verdicts.planned = objectives.planned_for(job_class)
     limits = {slo.sli for slo in slos if slo.limit is not None}
-    run_readings = _limit_readings(job, verdicts, limits, clock) if limits else {}
+    run_readings = _limit_readings(job, verdicts, limits, clock)
     stalled, statuses = is_stalled(verdicts.open_incidents()), []
     for slo in slos:
         if slo.limit is not None:
-            statuses.append(evaluate_limit(slo, run_readings[slo.sli]))
+            statuses.append(evaluate_limit(slo, run_readings.readings[slo.sli]))
             continue
         slices = verdicts.slices.get(slo.sli)
         line = nothing if slices is None else slices.line
@@ -40,7 +41,12 @@ def objective_statuses(
         if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
             status = _with_burning(status, burning(slo, line, verdicts.seen_s, without))
         statuses.append(status)
-    return statuses
+    return replace(
+        verdicts,
+        slo_statuses=statuses,
+        planned=objectives.planned_for(job_class),
+        limit_readings=run_readings,
+    )
 
 
 def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
@@ -50,13 +56,12 @@ def _with_burning(status: SloStatus, pairs: tuple[Burning, ...]) -> SloStatus:
 
 
 def _limit_readings(
-    job: LiveJob, verdicts: Verdicts, names: set[str], clock: Clock
-) -> dict[str, Reading]:
+    job: LiveJob, verdicts: Verdicts, names: Set[str], clock: Clock
+) -> LimitReadings:
     """Return run SLIs by name; a running job's are read periodically."""
-    now_s = clock.monotonic_ns() / NANOSECONDS
-    old = now_s - verdicts.limits_read_s >= LIMITS_EVERY_SECONDS
-    if old or not names <= verdicts.limit_readings.keys() or job.current.is_over:
-        facts = job_facts(job, verdicts, clock.wall_ns() / NANOSECONDS)
-        verdicts.limit_readings = readings(facts, sorted(names))
-        verdicts.limits_read_s = now_s
-    return verdicts.limit_readings
+    newest, now_s = verdicts.limit_readings, clock.monotonic_ns() / NANOSECONDS
+    is_recent = now_s - newest.read_s < LIMITS_EVERY_SECONDS and not job.current.is_over
+    if not names or (is_recent and newest.readings.keys() >= names):
+        return newest
+    facts = job_facts(job, verdicts, clock.wall_ns() / NANOSECONDS)
+    return LimitReadings(readings(facts, sorted(names)), now_s)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.unchanged import FoundNothing
-from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.model import OPEN, Incident
 from stepwatch.collector.runtime.evaluation.accounting import Accounts
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.slo.asked.rates import RateCard
@@ -23,17 +24,35 @@ CLOCK_SET_SECONDS = 1.0
 """Drift between wall and monotonic clock beyond which the wall clock was set."""
 
 
-@dataclass
-class Verdicts:
-    """Results of a job's newest evaluations."""
+class Clocks(NamedTuple):
+    """Wall and monotonic seconds at one moment."""
 
-    slo_statuses: list[SloStatus] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    incidents: dict[str, Incident] = field(default_factory=dict)
-    slices: dict[str, RunningSlices] = field(default_factory=dict)
+    wall_s: float
+    monotonic_s: float
+
+
+class LimitReadings(NamedTuple):
+    """Readings of the run SLIs with a limit, by SLI name, and their time (monotonic seconds)."""
+
+    readings: Mapping[str, Reading]
+    read_s: float
+
+
+NO_READINGS = LimitReadings({}, -math.inf)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Results of a job's newest evaluations; each evaluation replaces them."""
+
+    slo_statuses: Sequence[SloStatus] = ()
+    findings: Sequence[Finding] = ()
+    incidents: Mapping[str, Incident] = field(default_factory=dict)
+    """Stored incidents, by identity."""
+    slices: Mapping[str, RunningSlices] = field(default_factory=dict)
     """Slices by SLI name."""
     accounts: Accounts = field(default_factory=Accounts)
-    planned: list[Planned] = field(default_factory=list)
+    planned: Sequence[Planned] = ()
     """Planned work that does not count for the job's class."""
     rates: RateCard | None = None
     """The price of device time; None without a rate card."""
@@ -42,43 +61,37 @@ class Verdicts:
     stalled_seconds: float = math.nan
     one_node_speed: float = math.nan
     """Tokens per second and device in the class's other jobs on one node."""
-    clocks: tuple[float, float] | None = None
-    """Wall and monotonic seconds at the newest evaluation."""
+    clocks: Clocks | None = None
+    """The clocks at the newest evaluation."""
     failed_at: float = math.nan
     """The first report that the newest attempt failed on all ranks, in Unix seconds.
 
     NaN if the attempt has not failed, or ended in another way.
     """
-    limit_readings: dict[str, Reading] = field(default_factory=dict)
-    """Run SLIs with a limit, and their reading time (monotonic)."""
-    limits_read_s: float = -math.inf
-    not_looked_for: dict[str, str] = field(default_factory=dict)
+    limit_readings: LimitReadings = NO_READINGS
+    not_looked_for: Mapping[str, str] = field(default_factory=dict)
     """Kinds of findings whose detector raised in the newest evaluation, with the error."""
-    unconfirmed: bool = False
-    """Whether the newest write failed; the store may hold it all the same."""
-    nothing: FoundNothing = field(default_factory=FoundNothing)
-    """Detectors without findings, skipped until steps change."""
     settled_at: float = 0.0
     """`received_s` at the job's last evaluation; 0 while it runs."""
 
     def open_incidents(self) -> list[Incident]:
         """Return the open incidents."""
-        return [incident for incident in self.incidents.values() if incident.state == "open"]
+        return [incident for incident in self.incidents.values() if incident.state == OPEN]
 
-    def follow_clock(self, wall_s: float, monotonic_s: float) -> None:
-        """Shift open incidents after a wall clock change, so that their age stays the same.
+    def incidents_on(self, clocks: Clocks) -> dict[str, Incident]:
+        """Return the incidents by identity, on today's wall clock.
 
+        A wall clock that was set shifts open incidents, so that their age stays the same.
         Otherwise an hour that never passed would cost device-seconds, or keep an incident open.
         """
-        previous, self.clocks = self.clocks, (wall_s, monotonic_s)
-        if previous is None:
-            return
-        jump = (wall_s - previous[0]) - (monotonic_s - previous[1])
-        if abs(jump) < CLOCK_SET_SECONDS:
-            return
-        for incident in self.open_incidents():
-            seen_at = incident.last_seen_at + jump
-            self.incidents[incident.id] = replace(incident, last_seen_at=seen_at)
+        incidents = dict(self.incidents)
+        previous = clocks if self.clocks is None else self.clocks
+        jump = (clocks.wall_s - previous.wall_s) - (clocks.monotonic_s - previous.monotonic_s)
+        if abs(jump) >= CLOCK_SET_SECONDS:
+            for incident in self.open_incidents():
+                seen_at = incident.last_seen_at + jump
+                incidents[incident.id] = replace(incident, last_seen_at=seen_at)
+        return incidents
 
 
 def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
