@@ -72,7 +72,7 @@ def test_poison_is_named_kept_and_hurts_no_neighbour(service: Service, store: St
         (REJECTED, None),
     ]
     assert "checksum" in verdicts[1].reason
-    counts = service.segment_counts()
+    counts = service.ingest.counts
     assert (counts[ACCEPTED], counts[DUPLICATE], counts[REJECTED]) == (2, 0, 2)
 
 

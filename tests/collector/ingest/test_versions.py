@@ -120,7 +120,7 @@ def test_records_of_unknown_kinds_are_counted_and_stored(service: Service, store
     rows["new"] = 1.5
     item = RUN[0]._replace(unknown={999: rows})
     assert [v.verdict for v in service.receive(body([item, item]))] == [ACCEPTED, DUPLICATE]
-    assert service.unknown_records() == {999: 3}
+    assert service.ingest.unknown_records == {999: 3}
     assert metric(service, names.COLLECTOR_UNKNOWN_RECORDS) == 3.0
     (stored,) = store.segments(JOB)
     assert wire.decode(stored.payload).unknown[999].tolist() == rows.tolist()
@@ -131,8 +131,8 @@ def test_kinds_beyond_the_limit_count_together(service: Service) -> None:
     for number, numbers in enumerate((range(100, 150), range(150, 200))):
         item = RUN[number]._replace(unknown=dict.fromkeys(numbers, rows))
         service.receive(body([item]))
-    assert len(service.unknown_records()) == 65
-    assert sum(service.unknown_records().values()) == 100
+    assert len(service.ingest.unknown_records) == 65
+    assert sum(service.ingest.unknown_records.values()) == 100
 
 
 def test_a_stored_blob_that_cannot_be_read_is_counted_and_kept(

@@ -84,7 +84,7 @@ def test_what_waits_for_a_job_in_use_is_given_back_and_read_from_the_log(
     monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
     run = run_segments(100)
     service.receive(body(run[:1]))
-    entry = service._state.get(JOB)
+    entry = service.state.get(JOB)
     assert entry is not None
     with entry.lock:
         # As an evaluation holds it: requests neither wait for it nor pile up.

@@ -54,7 +54,7 @@ def saved_at(store: Store, clock: HandClock, *cuts: int) -> Service:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(snapshots, "EVERY_SECONDS", 0.0)
                 service.evaluate()
-    assert service.snapshot_counts()["saved"] == len(cuts)
+    assert service.snapshotter.counts["saved"] == len(cuts)
     return service
 
 
@@ -86,12 +86,12 @@ def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: Hand
     for _ in range(10):
         service.evaluate()
         clock.advance(snapshots.EVERY_SECONDS / 5)
-    assert service.snapshot_counts()["saved"] == 1, "after a minute, and then nothing came"
+    assert service.snapshotter.counts["saved"] == 1, "after a minute, and then nothing came"
     service.receive(body(RUN[5:9]))
     clock.advance(LATER)
     service.evaluate()
     service.evaluate()
-    assert service.snapshot_counts()["saved"] == 2
+    assert service.snapshotter.counts["saved"] == 2
 
 
 def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
@@ -104,7 +104,7 @@ def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
         service.receive(body([item]))
         clock.advance(1.0)
         service.evaluate()
-        saved.append(service.snapshot_counts()["saved"])
+        saved.append(service.snapshotter.counts["saved"])
     assert saved == [0] * 4 + [1] * 5 + [2] * 3
 
 
@@ -118,7 +118,7 @@ def test_saving_before_the_minute_is_over_takes_a_small_share_of_the_time(
         service.receive(body([item]))
         service.evaluate()
         clock.advance(snapshots.EVERY_SECONDS / 100)
-    assert service.snapshot_counts()["saved"] == 1, "how long it takes is not known before"
+    assert service.snapshotter.counts["saved"] == 1, "how long it takes is not known before"
 
 
 def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
@@ -157,7 +157,7 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(
     with caplog.at_level(logging.WARNING):
         restarted = Service(store, clock)
     assert watched.read[0] == 6
-    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert restarted.snapshotter.counts["unreadable"] == 1
     assert f"a snapshot of {JOB} is left out: its checksum does not match" in caplog.text
     assert differences(job_of(restarted), job_of(original)) == []
 
@@ -170,7 +170,7 @@ def test_where_none_can_be_read_the_log_has_everything(
     watched = Watched(store, monkeypatch)
     restarted = Service(store, clock)
     assert watched.read == list(range(1, len(RUN) + 1))
-    assert restarted.snapshot_counts()["unreadable"] == 2
+    assert restarted.snapshotter.counts["unreadable"] == 2
     assert differences(job_of(restarted), job_of(original)) == []
 
 
@@ -181,7 +181,7 @@ def test_a_snapshot_of_another_version_is_left_out(
         patch.setattr(frame, "STATE_VERSION", STATE_VERSION + 1)
         original = saved_at(store, clock, 5)
     restarted = Service(store, clock)
-    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert restarted.snapshotter.counts["unreadable"] == 1
     assert differences(job_of(restarted), job_of(original)) == []
 
 
@@ -197,7 +197,7 @@ def test_damage_behind_a_right_checksum_falls_back_to_the_log(
         checksum = {"payload": payload, "crc32": zlib.crc32(payload), "size": len(payload)}
         connection.execute(sa.update(schema.snapshot).values(**checksum))
     restarted = Service(store, clock)
-    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert restarted.snapshotter.counts["unreadable"] == 1
     assert differences(job_of(restarted), job_of(original)) == []
 
 
@@ -235,7 +235,7 @@ def test_a_snapshot_of_another_job_is_left_out(store: Store, clock: HandClock) -
     with store._engine.begin() as connection:
         connection.execute(sa.update(schema.snapshot).values(position=9))
     restarted = Service(store, clock)
-    assert restarted.snapshot_counts()["unreadable"] == 1
+    assert restarted.snapshotter.counts["unreadable"] == 1
     assert differences(job_of(restarted), job_of(original)) == []
 
 
@@ -248,7 +248,7 @@ def test_a_state_that_cannot_be_stored_stops_nothing(
     job_of(service).current.offsets["strange"] = object()  # type: ignore[assignment]
     clock.advance(LATER)
     service.evaluate()
-    counts = service.snapshot_counts()
+    counts = service.snapshotter.counts
     assert counts == {"saved": 0, "failed": 1, "unreadable": 0}
     assert f"cannot save the state of {JOB}: builtins:object is no class" in caplog.text
     assert service.job(JOB) is not None and service.withheld() == {}
@@ -264,11 +264,11 @@ def test_a_job_may_be_forgotten_while_another_is_saved(
 
     def saved(*_args: Any, **_options: Any) -> None:
         for name in (JOB, "other"):
-            service._snapshotter.forget(name)
+            service.snapshotter.forget(name)
 
     monkeypatch.setattr(store.snapshots, "save", saved)
     service.evaluate()
-    assert service.snapshot_counts() == {"saved": 1, "failed": 0, "unreadable": 0}
+    assert service.snapshotter.counts == {"saved": 1, "failed": 0, "unreadable": 0}
 
 
 def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: HandClock) -> None:
@@ -283,7 +283,7 @@ def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: Han
     )
     clock.advance(LATER)
     service.evaluate()
-    assert service.snapshot_counts()["failed"] >= 1
+    assert service.snapshotter.counts["failed"] >= 1
     assert [stored.position for stored in store.snapshots.newest_first(JOB)] == [5]
 
 

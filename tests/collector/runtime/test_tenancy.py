@@ -109,7 +109,7 @@ def test_leases_are_renewed_while_states_are_saved(
 
     monkeypatch.setattr(tenancy, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(service.tenancy, "tick", tick)
-    monkeypatch.setattr(service._snapshotter, "save_all", save_all)
+    monkeypatch.setattr(service.snapshotter, "save_all", save_all)
     service.stop()
     service.run(0.001)
     assert renewed.is_set() and not service.tenancy.epochs()

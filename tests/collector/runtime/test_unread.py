@@ -88,7 +88,7 @@ def test_the_span_is_neither_healthy_nor_bad(with_gap: Service) -> None:
 
 def test_a_snapshot_keeps_what_could_not_be_read(with_gap: Service, bundled: Store) -> None:
     original = with_gap.job(JOB)
-    with_gap._snapshotter.save_all()
+    with_gap.snapshotter.save_all()
     restored = Service(bundled, HandClock(32.0)).job(JOB)
     assert original is not None and restored is not None
     assert restored[0].unread == original[0].unread != []

@@ -120,9 +120,9 @@ def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind
     pair.second.evaluate()
     original = written(pair.stores[0])
     # It wakes up in the middle of what it did, and knows nothing yet.
-    entry = pair.first._state.get(JOB)
+    entry = pair.first.state.get(JOB)
     assert entry is not None
-    pair.first._restorer.follow([entry], 10.0)
+    pair.first.restorer.follow([entry], 10.0)
     pair.first._evaluate(entry)
     assert written(pair.stores[0]) == original
     assert metric(pair.first, names.COLLECTOR_WRITES_REFUSED) == 1.0
@@ -193,7 +193,7 @@ def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) ->
         assert job_state is not None and pair.first.job(job) is None
         assert len(job_state[0].current.step_history) == 5
         assert pair.stores[1].snapshots.newest_first(job)
-    assert late_service.snapshot_counts()["unreadable"] == 0 and late_service.withheld() == {}
+    assert late_service.snapshotter.counts["unreadable"] == 0 and late_service.withheld() == {}
 
 
 def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
@@ -225,7 +225,7 @@ def test_every_collector_answers_for_every_job_and_says_of_when(
 
     def evaluated_meanwhile(_: float) -> None:
         pair.first.shared_views._next_s = 0.0
-        pair.first.shared_views.write(pair.first._state.jobs())
+        pair.first.shared_views.write(pair.first.state.jobs())
 
     monkeypatch.setattr(time, "sleep", evaluated_meanwhile)
     for path in paths:
@@ -273,7 +273,7 @@ def test_an_answer_that_does_not_change_is_not_old(
     for service in pair.services:
         service.tenancy.tick()
         service.evaluate()
-    (job,) = pair.first._state.jobs()
+    (job,) = pair.first.state.jobs()
     first_view = pair.stores[0].views.get(JOB, "line")
     for _ in range(5):
         pair.advance(shared_views.AGAIN_SECONDS)

@@ -85,7 +85,7 @@ def test_a_body_that_is_too_large_is_refused(
     assert client.post("/v1/segments", content=b"x" * 1001).status_code == 413
     assert client.post("/v1/segments", content=b"x" * 1000).status_code == 200
     assert receive.MAX_BODY_BYTES == 64 << 20
-    assert sum(service.segment_counts().values()) == 1
+    assert sum(service.ingest.counts.values()) == 1
 
 
 def test_a_request_of_more_rows_than_one_may_have_is_refused(

@@ -33,7 +33,6 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.outages.outage import Outage
-from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import LeaseLostError, StoreError
 from stepwatch.signals.wire import Segment
@@ -79,7 +78,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self.nodes = FleetReader(store, self.clock)
-        self._state = LiveState()
+        self.state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.receivers = () if notifier is None else notifier.receivers
         self._reads_only, self._saves_state = reads_only, saves_state
@@ -89,12 +88,12 @@ class Service:
         self.notifier = notifier
         """Sends the outbox; None if nothing is sent."""
         self.tenancy = Tenancy(leases)
-        self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
-        parts = self._state, self._evaluator, self._snapshotter, self.tenancy
-        self._restorer = Restorer(store, *parts, clock=self.clock)
-        self._succession = Succession(self._state, self.tenancy, self._restorer)
-        self._surplus = Surplus(self._state, self.tenancy, self._snapshotter, clock=self.clock)
-        self._answers = Answers(self._state, self._evaluator, self.clock)
+        self.snapshotter = Snapshotter(store, self.state, self.tenancy, clock=self.clock)
+        parts = self.state, self._evaluator, self.snapshotter, self.tenancy
+        self.restorer = Restorer(store, *parts, clock=self.clock)
+        self._succession = Succession(self.state, self.tenancy, self.restorer)
+        self._surplus = Surplus(self.state, self.tenancy, self.snapshotter, clock=self.clock)
+        self._answers = Answers(self.state, self._evaluator, self.clock)
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
@@ -108,7 +107,7 @@ class Service:
             self.asked_otherwise = self._evaluator.objectives.asked_otherwise(generations)
             """SLOs whose stored document differs from this collector's."""
             self._evaluator.objectives = self._evaluator.objectives.of_generations(generations)
-            self._ingest = Ingest(store, self.clock, self._hand_over)
+            self.ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
                 self.tenancy.tick()
@@ -156,7 +155,7 @@ class Service:
         """
         began = time.monotonic()
         try:
-            verdicts = self._ingest.receive(body, source)
+            verdicts = self.ingest.receive(body, source)
         except sa.exc.SQLAlchemyError as error:
             self._receiving.noted(error)
             raise
@@ -175,70 +174,34 @@ class Service:
             return "the store takes no segments"
         return "the store does not answer" if self._evaluating.is_on else ""
 
-    def segment_counts(self) -> Mapping[str, int]:
-        """Return received segments by verdict."""
-        return dict(self._ingest.counts)
-
-    def unknown_records(self) -> Mapping[int, int]:
-        """Return counts of received records with an unknown kind, by kind number."""
-        return dict(self._ingest.unknown_records)
-
-    def undecoded_segments(self) -> int:
-        """Return the number of stored segments in later formats."""
-        return self._ingest.undecoded
-
-    def unreadable_segments(self) -> int:
-        """Return the number of stored segments that failed to decode during a restore."""
-        return self._restorer.unreadable
-
-    def snapshot_counts(self) -> Mapping[str, int]:
-        """Return state snapshot counts by outcome."""
-        return dict(self._snapshotter.counts)
-
-    def upkeep(self) -> Upkeep:
-        """Return the store maintenance counters."""
-        return self.store.upkeep
-
-    def unreadable_incidents(self) -> int:
-        """Return the number of stored incidents with an unreadable document; each counts once."""
-        return len(self.store.unreadable_incidents)
-
     def now(self) -> float:
         """Return Unix seconds on the service's clock."""
         return self.clock.wall_ns() / NANOSECONDS
-
-    @property
-    def jobs_forgotten(self) -> int:
-        """Number of jobs dropped from live state because there were too many.
-
-        The store keeps them.
-        """
-        return self._state.forgotten
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
         """Return jobs with their verdicts, latest written first, and the time (Unix seconds).
 
         The objects keep changing: for tests, and callers with exclusive use of the service.
         """
-        jobs = [self.job(job.name) for job in self._state.jobs()[::-1]]
+        jobs = [self.job(job.name) for job in self.state.jobs()[::-1]]
         return [job for job in jobs if job is not None], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
         """Return one job with its verdicts, as `jobs_now` does; None if it is not live."""
-        job = self._state.get(name)
+        job = self.state.get(name)
         if job is None:
             return None
         with job.lock:
-            is_known = self._state.fold(job, self.now())
+            is_known = self.state.fold(job, self.now())
             return (job.live, self._evaluator.verdicts_of(name)) if is_known else None
 
     def runs_on(self, name: str, node: str) -> bool:
         """Return whether a node runs ranks of a live job; for others, whether it sent segments."""
-        job = self._state.get(name)
+        job = self.state.get(name)
         if job is None:
             return self.store.has_sent(name, node)
         with job.lock:
-            return self._state.fold(job, self.now()) and job.live.runs_on(node)
+            return self.state.fold(job, self.now()) and job.live.runs_on(node)
 
     def answer(self, name: str, view: View) -> Published | None:
         """Return the newest answer about a job; None if no collector has it in live state.
@@ -246,14 +209,14 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is down.
         """
-        job = self._state.get(name)
+        job = self.state.get(name)
         if job is not None and self.tenancy.may_show(job):
             return self._answers.newest(job, view)
         return None if name in self.withheld() else self.shared_views.read(name, view)
 
     def answers(self, view: View) -> list[Published]:
         """Return the newest answers about all jobs evaluated here, latest written first."""
-        jobs = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
+        jobs = [job for job in self.state.jobs()[::-1] if self.tenancy.may_show(job)]
         answers = [self._answers.newest(job, view) for job in jobs]
         return [answer for answer in answers if answer is not None]
 
@@ -263,12 +226,12 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
-        local_jobs = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
+        local_jobs = {job.name for job in self.state.jobs() if self.tenancy.may_show(job)}
         return self.shared_views.read_all(view, local_jobs | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Return known and stored jobs that are not evaluated, by name."""
-        return {**self._state.crowded_out(self.now()), **self._state.withheld_now()}
+        return {**self.state.crowded_out(self.now()), **self.state.withheld_now()}
 
     def evaluate(self) -> None:
         """Evaluate every job once; a failing job is counted and quarantined.
@@ -283,16 +246,16 @@ class Service:
         with self._failing():
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
-            self._restorer.follow(self._state.jobs(), restore.BUDGET_SECONDS)
-        for job in self._state.jobs():
+            self.restorer.follow(self.state.jobs(), restore.BUDGET_SECONDS)
+        for job in self.state.jobs():
             with self._failing():
                 self._evaluate(job)
         self._forget()
-        self.shared_views.write(self._state.jobs())
+        self.shared_views.write(self.state.jobs())
         if self.evaluation_failures == failures:
             self._evaluating.over()
         if self._saves_state:
-            self._snapshotter.advance(snapshots.BUDGET_SECONDS)
+            self.snapshotter.advance(snapshots.BUDGET_SECONDS)
         with self._failing():
             self._surplus.give_back()
         self.evaluation_seconds = time.monotonic() - began
@@ -312,18 +275,18 @@ class Service:
             return
         name, answers = job.name, list[Unfinished]()
         with job.lock:
-            if self._state.fold(job, self.now()):
+            if self.state.fold(job, self.now()):
                 try:
                     answers = self._evaluated(job)
                 except LeaseLostError:
                     self.tenancy.lost(job)
-                    self._state.release(name)
+                    self.state.release(name)
         self._answers.publish(job, answers)
-        if name in self._state.withheld:
+        if name in self.state.withheld:
             self.evaluation_failures += 1
 
     def _evaluated(self, job: HeldJob) -> list[Unfinished]:
-        with self._state.contained(job.name, self.now()):
+        with self.state.contained(job.name, self.now()):
             verdicts = self._evaluator.evaluate(job.live, self.tenancy.lease(job))
             if verdicts is not None:
                 job.changed()
@@ -345,7 +308,7 @@ class Service:
         while not self._stopping.is_set():
             self.evaluate()
             self._pause(interval_seconds)
-        self._snapshotter.save_all()
+        self.snapshotter.save_all()
         saved.set()
         for thread in threads:
             thread.join()
@@ -363,7 +326,7 @@ class Service:
         """
         until = time.monotonic() + seconds
         failures = self.evaluation_failures
-        while self._restorer.is_busy and not self._stopping.is_set():
+        while self.restorer.is_busy and not self._stopping.is_set():
             remaining_s = until - time.monotonic()
             if remaining_s <= 0 or self.evaluation_failures > failures:
                 break
@@ -376,23 +339,23 @@ class Service:
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int, source: str) -> None:
         """Apply newly stored segments; a job that is not live is restored later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        self._succession.want(self._state.hand_over(stored, received, source))
+        self._succession.want(self.state.hand_over(stored, received, source))
 
     def _restore(self, seconds: float) -> bool:
         """Restore withheld jobs for this long; return whether any remains."""
-        more = self._restorer.advance(seconds)
+        more = self.restorer.advance(seconds)
         self._forget()
         return more
 
     def _forget(self) -> None:
         """Drop excess jobs, and the results of jobs that are no longer live."""
-        dropped = self._state.forget(self.now())
+        dropped = self.state.forget(self.now())
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
             self.tenancy.give_up(dropped)
-        live = {job.name for job in self._state.jobs()}
+        live = {job.name for job in self.state.jobs()}
         for name in [*self._evaluator.verdicts]:
             if name not in live:
                 self._evaluator.forget(name)
-                self._snapshotter.forget(name)
+                self.snapshotter.forget(name)
                 self._answers.forget(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 from prometheus_client.core import (
@@ -14,17 +13,16 @@ from prometheus_client.core import (
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.model import INFO, Incident
-from stepwatch.collector.nodes.fleet import Fleet, FleetReader
+from stepwatch.collector.nodes.fleet import Fleet
 from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
-from stepwatch.collector.runtime.pace import AskedPace
-from stepwatch.collector.runtime.tenancy import Tenancy
-from stepwatch.collector.runtime.views import Published, View
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.runtime.views import View
 from stepwatch.collector.slo.over_run.slis.pace.throughput import peak_tokens_per_second
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
+from stepwatch.collector.state.live import QUARANTINED, RESTORING
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.store.upkeep.counts import Upkeep
@@ -41,98 +39,44 @@ MAX_JOBS = 500
 STRAGGLER_SLOTS = 4
 
 
-class CollectorView(Protocol):
-    """The exporter's interface to a running collector."""
-
-    evaluation_seconds: float
-    evaluation_failures: int
-    ingest_seconds: float
-    notifier: Notifiers | None
-    objectives_unreadable: bool
-    asked_pace: AskedPace
-    tenancy: Tenancy
-    nodes: FleetReader
-
-    @property
-    def jobs_forgotten(self) -> int:
-        """Number of jobs dropped from live state because there were too many."""
-        ...
-
-    def answers(self, view: View) -> list[Published]:
-        """Return the newest answers about all jobs, latest written first."""
-        ...
-
-    def withheld(self) -> Mapping[str, Withheld]:
-        """Return known and stored jobs that are not evaluated, by name."""
-        ...
-
-    def unknown_records(self) -> Mapping[int, int]:
-        """Return counts of received records with an unknown kind, by kind number."""
-        ...
-
-    def unreadable_segments(self) -> int:
-        """Return the number of stored segments that failed to decode during a restore."""
-        ...
-
-    def unreadable_incidents(self) -> int:
-        """Return the number of stored incidents with an unreadable document."""
-        ...
-
-    def snapshot_counts(self) -> Mapping[str, int]:
-        """Return state snapshot counts by outcome."""
-        ...
-
-    def upkeep(self) -> Upkeep:
-        """Return the store maintenance counters."""
-        ...
-
-    def undecoded_segments(self) -> int:
-        """Return the number of stored segments in later formats."""
-        ...
-
-    def segment_counts(self) -> Mapping[str, int]:
-        """Return received segments by verdict."""
-        ...
-
-
 class JobExporter:
     """A prometheus-client collector over a running collector."""
 
-    def __init__(self, view: CollectorView) -> None:
-        self._view = view
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric. An unknown value is absent, never zero."""
-        jobs = [published.value for published in self._view.answers(JOB_METRICS)]
+        jobs = [published.value for published in self._service.answers(JOB_METRICS)]
         shown = jobs[:MAX_JOBS]
         yield gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
-        yield gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
-        yield from _nodes(self._view.nodes.if_known())
-        yield counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
-        capped = len(jobs) - len(shown) + self._view.jobs_forgotten
+        yield gauge(names.COLLECTOR_REPLICAS, [((), self._service.tenancy.replicas)])
+        yield from _nodes(self._service.nodes.if_known())
+        yield counter(names.COLLECTOR_WRITES_REFUSED, [((), self._service.tenancy.refused)])
+        capped = len(jobs) - len(shown) + self._service.state.forgotten
         yield gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
-        withheld = [job.state for job in self._view.withheld().values()]
+        withheld = [job.state for job in self._service.withheld().values()]
         yield gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
-        unreadable = float(self._view.objectives_unreadable)
+        unreadable = float(self._service.objectives_unreadable)
         yield gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
-        yield gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
-        yield gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._view.ingest_seconds)])
-        yield gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
-        failures = self._view.evaluation_failures
+        yield gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._service.evaluation_seconds)])
+        yield gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._service.ingest_seconds)])
+        yield gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._service.asked_pace.seconds)])
+        failures = self._service.evaluation_failures
         yield counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
-        counts = self._view.segment_counts()
+        counts = self._service.ingest.counts.copy()
         yield counter(names.COLLECTOR_SEGMENTS, [((k,), v) for k, v in sorted(counts.items())])
-        unknown = self._view.unknown_records().items()
+        unknown = self._service.ingest.unknown_records.copy().items()
         yield counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
-        yield counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
-        damaged = self._view.unreadable_incidents()
+        yield counter(names.COLLECTOR_UNREADABLE, [((), self._service.restorer.unreadable)])
+        damaged = len(self._service.store.unreadable_incidents)
         yield counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
-        saves = self._view.snapshot_counts().items()
+        saves = self._service.snapshotter.counts.items()
         yield counter(names.COLLECTOR_SNAPSHOTS, [((outcome,), count) for outcome, count in saves])
-        yield gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
-        yield from _notices(self._view.notifier)
-        yield from _upkeep(self._view.upkeep())
+        yield gauge(names.COLLECTOR_UNDECODED, [((), self._service.ingest.undecoded)])
+        yield from _notices(self._service.notifier)
+        yield from _upkeep(self._service.store.upkeep)
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for family in families for sample in family.samples]
             yield families[0]

@@ -116,7 +116,7 @@ def test_a_lost_or_changed_object_is_named_and_counted(filled: Store, place: str
     first, second, _ = sorted(payloads.objects.listed(payloads.base()))
     payloads.objects.remove(first.url)
     payloads.objects.put(second.url, b"another")
-    assert Service(filled, HandClock(60.0)).unreadable_segments() == 20
+    assert Service(filled, HandClock(60.0)).restorer.unreadable == 20
     lost, changed = problems(filled.engine)
     assert "there is no object" in lost and "is not the one that was written" in changed
 

@@ -262,7 +262,7 @@ def test_a_damaged_bundle_is_named_and_its_segments_counted(
         damage = sa.update(schema.bundle).values(payload=b"SWBN" + bytes(40))
         connection.execute(damage)
     service = Service(filled, HandClock(60.0))
-    assert service.unreadable_segments() == COUNT - 1
+    assert service.restorer.unreadable == COUNT - 1
     assert f"positions 1 to {COUNT - 1} in a bundle: " in caplog.text
     job_state = service.job(JOB)
     assert job_state is not None, "the newest segment could be read"
