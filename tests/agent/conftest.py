@@ -149,34 +149,34 @@ def once(ranks: int, steps: int) -> Counter[tuple[int, int]]:
 def no_crashes(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No process of a probe is ended by a signal, but by one that kills."""
     yield
-    said = [record.getMessage() for record in caplog.get_records("call")]
-    crashed = [line for line in said if "was ended by SIG" in line and "SIGKILL" not in line]
+    messages = [record.getMessage() for record in caplog.get_records("call")]
+    crashed = [line for line in messages if "was ended by SIG" in line and "SIGKILL" not in line]
     assert not crashed, "a process of a probe crashed"
 
 
 @pytest.fixture
 def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     """Builds agents that read `tmp_path/rings` and spool to `tmp_path/spool`; nothing runs."""
-    made: list[Agent] = []
+    agents: list[Agent] = []
 
     def make(url: str = "http://127.0.0.1:9", **options: Any) -> Agent:
         # What the kernel of the machine logs meanwhile is none of theirs.
         values = {"port": None, "kernel_log": tmp_path / "kmsg", **options}
         agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1", **values))
-        made.append(agent)
+        agents.append(agent)
         return agent
 
     yield make
-    for agent in made:
+    for agent in agents:
         agent.close()
 
 
 @pytest.fixture
 def rank(tmp_path: Path) -> Iterator[Rank]:
     """A rank whose ring lies in `tmp_path/rings`."""
-    made = Rank(tmp_path / "rings")
-    yield made
-    made.ring.close()
+    new_rank = Rank(tmp_path / "rings")
+    yield new_rank
+    new_rank.ring.close()
 
 
 @pytest.fixture
@@ -219,8 +219,10 @@ def round_of(agent: Agent) -> None:
 
 def use_probe(agent: Agent, probe: Probe) -> None:
     """Let `agent` read this probe in place of the one that has its name."""
-    others = [each for each in agent.readings.probes if each.name != probe.name]
-    agent.readings.probes = [*others, probe]
+    other_probes = [
+        candidate for candidate in agent.readings.probes if candidate.name != probe.name
+    ]
+    agent.readings.probes = [*other_probes, probe]
 
 
 def give_up(_seconds: float) -> bool:

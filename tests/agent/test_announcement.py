@@ -16,7 +16,7 @@ from stepwatch.signals import presence
 from stepwatch.signals.clock import SystemClock
 from tests.waiting import until
 
-from .relay.stub import Collector, at
+from .relay.stub import Collector, serve_url
 
 
 def test_an_agent_without_a_collector_says_so(make_agent: Callable[..., Agent]) -> None:
@@ -24,27 +24,27 @@ def test_an_agent_without_a_collector_says_so(make_agent: Callable[..., Agent]) 
     assert agent.relay.link == presence.CONNECTING
     agent.relay.ask_formats()
     agent.announcement.update()
-    found = presence.read(agent.options.ring_dir)
-    assert found is not None and found.link == presence.AWAY
+    announced = presence.read(agent.options.ring_dir)
+    assert announced is not None and announced.link == presence.AWAY
 
 
 def test_an_idle_agent_says_that_its_collector_answers_and_withdraws_at_its_end(
     tmp_path: Path, make_agent: Callable[..., Agent]
 ) -> None:
     collector = Collector()
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         running = threading.Thread(target=agent.run)
         running.start()
         folder = agent.options.ring_dir
 
         def link() -> str:
-            found = presence.read(folder)
-            return found.link if found is not None else ""
+            announced = presence.read(folder)
+            return announced.link if announced is not None else ""
 
         until("the agent to be connected", lambda: link() == presence.CONNECTED)
-        found = presence.read(folder)
-        assert found is not None and (found.collector, found.page) == (url, url)
+        announced = presence.read(folder)
+        assert announced is not None and (announced.collector, announced.page) == (url, url)
         agent.stop()
         running.join(20.0)
     assert presence.read(folder) is None, "an agent that has ended announces nothing"

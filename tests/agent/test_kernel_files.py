@@ -37,28 +37,28 @@ def test_a_table_longer_than_a_page_is_read_whole() -> None:
 
 
 def test_a_process_that_ended_is_gone_and_nothing_stays_open_for_it() -> None:
-    files, before = KernelFiles(), opened()
+    files, opened_before = KernelFiles(), opened()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         place = f"/proc/{child.pid}/stat"
         assert files.word(place).split()[0] == str(child.pid)
-        assert opened() > before
+        assert opened() > opened_before
         child.communicate(b"\n")
     with pytest.raises((FileNotFoundError, ProcessLookupError)):
         files.word(place)
-    assert opened() == before
+    assert opened() == opened_before
 
 
 def test_descriptors_are_bounded_and_given_back(tmp_path: Path) -> None:
-    before, files = opened(), KernelFiles(most_open=4)
+    opened_before, files = opened(), KernelFiles(most_open=4)
     for number in range(40):
         (tmp_path / str(number)).write_text(str(number))
         assert files.word(str(tmp_path / str(number))) == str(number)
-    assert opened() == before + 4
+    assert opened() == opened_before + 4
     files.close()
-    assert opened() == before
+    assert opened() == opened_before
     for _ in range(50):
         KernelFiles().word(str(tmp_path / "1"))
-    assert opened() == before, "one that nobody holds closes its own"
+    assert opened() == opened_before, "one that nobody holds closes its own"
 
 
 def test_a_pipe_holds_nobody_up(tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ class Job:
         self.rings = []
         for rank in range(ranks):
             number = int.from_bytes(os.urandom(7), "little")
-            who = Identity(
+            identity = Identity(
                 name, 0, rank, ranks, "n1", pid, number, 64,
                 process_start=start_ticks(pid), pid_namespace=pid_namespace(), boot=boot_number(),
             )._replace(**fields)  # fmt: skip
-            ring = RingWriter(root / name / "0" / str(rank), who, clock)
+            ring = RingWriter(root / name / "0" / str(rank), identity, clock)
             ring.write(Kind.LIFECYCLE, 0, 1, LifecycleEvent.START, ranks, b"n1")
             self.rings.append(ring)
         self.steps(3)
@@ -74,9 +74,9 @@ class Job:
 
 @pytest.fixture
 def clock() -> HandClock:
-    made = HandClock()
-    made.now = 10_000 * NANOSECONDS
-    return made
+    new_clock = HandClock()
+    new_clock.now = 10_000 * NANOSECONDS
+    return new_clock
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def agent(tmp_path: Path, clock: HandClock) -> Iterator[Agent]:
         tmp_path / "rings", tmp_path / "spool", "http://127.0.0.1:9", "n1", None,
         kernel_log=tmp_path / "kmsg",
     )  # fmt: skip
-    made = Agent(options, clock, probes=[RanksProbe])
-    yield made
-    made.close()
+    new_agent = Agent(options, clock, probes=[RanksProbe])
+    yield new_agent
+    new_agent.close()
 
 
 def turn(agent: Agent, clock: HandClock, count: int = 1, *, sent: bool = True) -> None:
@@ -110,9 +110,9 @@ def test_hundreds_of_ended_jobs_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(tail, "MOST_CURSORS", MOST_PLACES)
     turn(agent, clock)
-    before = descriptors()
+    descriptors_before = descriptors()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + SPARE, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors_before + SPARE, hard))
     try:
         for number in range(JOBS):
             job = Job(tmp_path / "rings", f"job-{number}")
@@ -122,7 +122,7 @@ def test_hundreds_of_ended_jobs_leave_nothing_behind(
         turn(agent, clock, 70)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert descriptors() <= before + 1, "the epoll of exits"
+    assert descriptors() <= descriptors_before + 1, "the epoll of exits"
     assert agent.tail.records_read == JOBS * RANKS * 4
     assert [path.name for path in (tmp_path / "rings").iterdir()] == []
     assert agent.tail.identities() == [] and len(agent.ended_rings) == 0
@@ -138,21 +138,21 @@ def test_the_last_facts_of_an_ended_job_are_found_in_its_copy(
 ) -> None:
     job = Job(tmp_path / "rings", "llama")
     turn(agent, clock)
-    whole = [path.read_bytes() for path in find_rings(tmp_path / "rings")]
+    originals = [path.read_bytes() for path in find_rings(tmp_path / "rings")]
     job.end(closed=False)
     turn(agent, clock, 30)
     assert len(list(find_rings(tmp_path / "rings"))) == RANKS, "who launched it looks at it"
     turn(agent, clock, 40)
     assert list(find_rings(tmp_path / "rings")) == []
-    kept = list(find_rings(tmp_path / "spool" / copies.FOLDER))
-    assert len(kept) == RANKS and all(path.stat().st_size < 4_000 for path in kept)
-    for path, before in zip(kept, whole, strict=True):
+    copied = list(find_rings(tmp_path / "spool" / copies.FOLDER))
+    assert len(copied) == RANKS and all(path.stat().st_size < 4_000 for path in copied)
+    for path, original in zip(copied, originals, strict=True):
         reader = RingReader(path)
         assert reader.identity.job == "llama" and reader.head == 4
         assert len(reader.read().rows[Kind.STEP]) == 3
-        assert os.pread(reader._file, 1 << 20, 0).rstrip(b"\0") == before.rstrip(b"\0")
+        assert os.pread(reader._file, 1 << 20, 0).rstrip(b"\0") == original.rstrip(b"\0")
         reader.close()
-    (ring, _) = (blackbox.ring_facts(path, 2) for path in kept)
+    (ring, _) = (blackbox.ring_facts(path, 2) for path in copied)
     assert (ring["job"], ring["process"], ring["last_finished_step"]) == ("llama", "gone", 3)
 
 
@@ -166,9 +166,9 @@ def test_a_ring_stays_until_its_records_are_sent_and_its_owner_is_gone(
     turn(agent, clock, 12)
     assert len(agent.tail.identities()) == 0, "nothing more is written: no descriptor is kept"
     assert len(list(find_rings(tmp_path / "rings"))) == RANKS, "its process lives"
-    late = Job(tmp_path / "rings", "late")
+    late_job = Job(tmp_path / "rings", "late")
     turn(agent, clock, sent=False)
-    late.end()
+    late_job.end()
     job.process.kill()
     job.process.wait(20)
     turn(agent, clock, 130, sent=False)
@@ -200,19 +200,19 @@ def test_a_ring_stays_while_torchrun_may_start_its_rank_again(
 def test_a_ring_of_another_node_in_a_shared_folder_is_left_to_its_agent(
     tmp_path: Path, agent: Agent, clock: HandClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = Job(tmp_path / "rings", "job", node="n2", boot=boot_number() + 1)
-    for ring in other.rings:  # its process is one of the other node: no such one lives here
+    other_job = Job(tmp_path / "rings", "job", node="n2", boot=boot_number() + 1)
+    for ring in other_job.rings:  # its process is one of the other node: no such one lives here
         ring.set_identity(ring.identity._replace(pid=2**22 - 7))
-    other.rings[1].words[CLOSED_AT // 8] = 1
-    here = Job(tmp_path / "rings", "here")
+    other_job.rings[1].words[CLOSED_AT // 8] = 1
+    local_job = Job(tmp_path / "rings", "here")
     turn(agent, clock)
-    here.end()
+    local_job.end()
     turn(agent, clock, 1_100)
     assert agent.tail.records_read == RANKS * 4
     assert {path.parts[-3] for path in find_rings(tmp_path / "rings")} == {"job"}
     assert agent.tail.bounds.unread[ELSEWHERE] == RANKS
     assert caplog.text.count("rings of node n2 lie in") == 1
-    other.end()
+    other_job.end()
 
 
 def test_an_earlier_boot_of_this_node_is_no_other_node(
@@ -254,10 +254,10 @@ def test_a_place_that_is_taken_again_is_read_at_once(
     first.end()
     turn(agent, clock, 3, sent=False)
     assert len(agent.ended_rings) == RANKS
-    again = Job(tmp_path / "rings", "job")
+    restarted_job = Job(tmp_path / "rings", "job")
     turn(agent, clock, sent=False)
     assert agent.tail.records_read == 2 * RANKS * 4
-    again.end()
+    restarted_job.end()
     turn(agent, clock, 130)
     assert list(find_rings(tmp_path / "rings")) == []
 
@@ -285,9 +285,9 @@ def test_copies_stay_within_their_bounds(tmp_path: Path, agent: Agent, clock: Ha
         turn(agent, clock)
         job.end()
         turn(agent, clock, 70)
-    left = sorted({path.parts[-3] for path in find_rings(tmp_path / "copies")})
-    assert left == ["job-2", "job-3", "job-4"]
-    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == left
+    remaining = sorted({path.parts[-3] for path in find_rings(tmp_path / "copies")})
+    assert remaining == ["job-2", "job-3", "job-4"]
+    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == remaining
     assert len(copies.RingCopies(tmp_path / "copies")) == 6, "a restarted agent counts them"
     small = copies.RingCopies(tmp_path / "copies", most_bytes=10)
     small.make_room()

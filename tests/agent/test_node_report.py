@@ -25,13 +25,13 @@ class Reporter:
         self.spool = Spool(folder, "gpu-07")
         self.report = NodeReport(self.spool)
 
-    def at(self, seconds: float, facts: int = 0, away: bool = False) -> int:
+    def segments_at(self, seconds: float, facts: int = 0, away: bool = False) -> int:
         """Update with so many facts; returns how many segments are spooled then."""
         moment = ClockPair(round(seconds * NANOSECONDS), round(1e9 * NANOSECONDS))
         rows: Rows = np.zeros(facts, dtype=DTYPES[Kind.NODE_FACT])
         rows["code"] = np.arange(facts) + round(seconds)
-        own = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-        self.report.update(rows, own, moment, collector_away=away)
+        agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+        self.report.update(rows, agent_row, moment, collector_away=away)
         return len(self.spool)
 
     def newest(self) -> Segment:
@@ -44,23 +44,23 @@ def reporter(tmp_path: Path) -> Reporter:
 
 
 def test_it_reports_now_and_then_and_at_once_what_is_wrong(reporter: Reporter) -> None:
-    assert reporter.at(100.0) == 0, "the probes have not been read yet"
-    assert reporter.at(100.0 + NODE_REPORT_SECONDS - 1) == 0
-    assert reporter.at(100.0 + NODE_REPORT_SECONDS) == 1
+    assert reporter.segments_at(100.0) == 0, "the probes have not been read yet"
+    assert reporter.segments_at(100.0 + NODE_REPORT_SECONDS - 1) == 0
+    assert reporter.segments_at(100.0 + NODE_REPORT_SECONDS) == 1
     assert Kind.NODE_FACT not in reporter.newest().tables
-    assert reporter.at(135.0, facts=2) == 2
+    assert reporter.segments_at(135.0, facts=2) == 2
     key = reporter.newest().key
     assert (key.job, key.attempt, key.node, key.of_node) == (NODE_STREAM, 0, "gpu-07", True)
     assert reporter.newest().tables[Kind.NODE_FACT]["code"].tolist() == [135, 136]
-    assert reporter.at(135.0 + NODE_REPORT_SECONDS - 1) == 2
-    assert reporter.at(135.0 + NODE_REPORT_SECONDS) == 3
+    assert reporter.segments_at(135.0 + NODE_REPORT_SECONDS - 1) == 2
+    assert reporter.segments_at(135.0 + NODE_REPORT_SECONDS) == 3
 
 
 def test_while_nobody_answers_only_facts_are_spooled(reporter: Reporter) -> None:
-    assert reporter.at(0.0, away=True) == 0
-    assert reporter.at(1000.0, away=True) == 0
-    assert reporter.at(1001.0, facts=1, away=True) == 1
-    assert reporter.at(1001.0 + NODE_REPORT_SECONDS) == 2
+    assert reporter.segments_at(0.0, away=True) == 0
+    assert reporter.segments_at(1000.0, away=True) == 0
+    assert reporter.segments_at(1001.0, facts=1, away=True) == 1
+    assert reporter.segments_at(1001.0 + NODE_REPORT_SECONDS) == 2
 
 
 def test_what_a_full_disk_refuses_goes_into_the_next_report(
@@ -68,9 +68,9 @@ def test_what_a_full_disk_refuses_goes_into_the_next_report(
 ) -> None:
     monkeypatch.setattr(node_report, "MOST_ROWS", 3)
     reporter.spool._limit = 0
-    assert reporter.at(10.0, facts=2) == 0 and reporter.at(20.0, facts=2) == 0
+    assert reporter.segments_at(10.0, facts=2) == 0 and reporter.segments_at(20.0, facts=2) == 0
     assert "trying again" in caplog.text
     reporter.spool._limit = 1 << 20
-    assert reporter.at(30.0) == 1
+    assert reporter.segments_at(30.0) == 1
     assert reporter.newest().tables[Kind.NODE_FACT]["code"].tolist() == [11, 20, 21]
-    assert reporter.at(31.0) == 1, "and only there"
+    assert reporter.segments_at(31.0) == 1, "and only there"

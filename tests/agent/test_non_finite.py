@@ -73,11 +73,11 @@ def test_a_job_begins_at_zero_and_counts_what_its_ranks_held(
     for _ in range(10):
         round_of(agent)
     assert shown(agent) == {}, "the ranks ended"
-    again = Rank(tmp_path / "rings", 5, job="a")
-    write(again, 1, NORM)
+    second_rank = Rank(tmp_path / "rings", 5, job="a")
+    write(second_rank, 1, NORM)
     round_of(agent)
     assert shown(agent) == {"a": 5}
-    again.ring.close()
+    second_rank.ring.close()
 
 
 def test_steps_that_a_loss_scaler_leaves_out_do_not_count(
@@ -159,9 +159,9 @@ def test_it_counts_where_the_detector_finds(
         numerics.add(part, 4)
         counts.count(KEY, part)
         counts.follow([KEY])
-    kept = np.concatenate([numerics.bad, numerics.scaled])
-    found = non_finite.detect(kept, 400, 400, non_finite.LIMITS, over=True)
-    assert bool(counts.counts[KEY.job]) == bool(found)
+    numerics_rows = np.concatenate([numerics.bad, numerics.scaled])
+    findings = non_finite.detect(numerics_rows, 400, 400, non_finite.LIMITS, over=True)
+    assert bool(counts.counts[KEY.job]) == bool(findings)
 
 
 def _parts(rows: Rows, at_once: int) -> list[Rows]:
@@ -219,6 +219,6 @@ def test_it_moves_on_real_ranks_and_without_a_collector(tmp_path: Path, start: S
     collector.kill()
     collector.wait(10)
     assert metrics() == ""
-    before = count()
-    assert before
-    until("the count to move without a collector", lambda: (count() or 0) > before)
+    count_before = count()
+    assert count_before
+    until("the count to move without a collector", lambda: (count() or 0) > count_before)

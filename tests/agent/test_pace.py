@@ -27,13 +27,13 @@ def pace_of(seconds: float) -> FlushPace:
     return FlushPace(options.polls_per_flush, options.poll_seconds)
 
 
-def followed(pace: FlushPace, *asked: float) -> list[float]:
+def followed(pace: FlushPace, *requested: float) -> list[float]:
     """The interval after each of these was asked."""
-    found = []
-    for seconds in asked:
+    paces = []
+    for seconds in requested:
         pace.follow(seconds)
-        found.append(pace.seconds)
-    return found
+        paces.append(pace.seconds)
+    return paces
 
 
 def test_the_interval_grows_step_by_step_and_falls_at_once() -> None:
@@ -45,15 +45,16 @@ def test_an_agent_that_flushes_rarely_flushes_as_configured() -> None:
 
 
 @given(
-    own=st.floats(0.1, 60), asked=st.lists(st.floats(min_value=0, allow_infinity=False), max_size=9)
+    own_seconds=st.floats(0.1, 60),
+    requested=st.lists(st.floats(min_value=0, allow_infinity=False), max_size=9),
 )
-def test_no_wish_leads_beyond_the_bounds(own: float, asked: list[float]) -> None:
-    pace = pace_of(own)
-    usual = before = pace.seconds
-    for now in followed(pace, *asked):
+def test_no_wish_leads_beyond_the_bounds(own_seconds: float, requested: list[float]) -> None:
+    pace = pace_of(own_seconds)
+    usual = previous_s = pace.seconds
+    for now in followed(pace, *requested):
         assert usual <= now <= max(usual, MOST_ASKED_SECONDS)
-        assert now <= 2 * before, "three intervals of the one before make a node stale"
-        before = now
+        assert now <= 2 * previous_s, "three intervals of the one before make a node stale"
+        previous_s = now
 
 
 def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
@@ -76,9 +77,9 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
         service.asked_pace.evaluated(seconds=5.0)
         service.asked_pace.evaluated(seconds=5.0)
         assert [flushed() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
-        found = service.job("job")
-        assert found is not None
-        assert found[0].current.flush_seconds("n1") == 4.0
+        job_state = service.job("job")
+        assert job_state is not None
+        assert job_state[0].current.flush_seconds("n1") == 4.0
         while service.asked_pace.seconds:
             service.asked_pace.evaluated(seconds=0.1)
         assert [flushed() for _ in range(2)] == [4.0, 1.0]
@@ -90,8 +91,8 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
 def test_what_is_no_time_asks_for_nothing(
     tmp_path: Path, rank: Rank, make_agent: MakeAgent, value: str
 ) -> None:
-    taken = b'{"verdicts": [{"verdict": "accepted"}], "formats": [1]}'
-    moods: Moods = [(200, {FLUSH_HEADER: value}, taken)]
+    accepted_body = b'{"verdicts": [{"verdict": "accepted"}], "formats": [1]}'
+    moods: Moods = [(200, {FLUSH_HEADER: value}, accepted_body)]
     with collector(tmp_path / "store.db", moods=moods) as url:
         agent = make_agent(url)
         rank.steps(1)

@@ -18,11 +18,11 @@ TOKEN = "of-the-readers"
 def url_of(services: Services) -> str:
     """Where the agent listens, as its log says."""
 
-    def found() -> str:
+    def port_url() -> str:
         match = re.search(r"metrics on http://\S+:(\d+)/", services.log_of("agent").read_text())
         return f"http://127.0.0.1:{match[1]}" if match else ""
 
-    return until("the agent to listen", found)
+    return until("the agent to listen", port_url)
 
 
 def test_an_agent_beyond_loopback_is_ready_and_gives_metrics_for_the_token(tmp_path: Path) -> None:
@@ -49,5 +49,9 @@ def test_beyond_loopback_a_token_is_needed(
 ) -> None:
     spool = ["--spool", str(tmp_path / "spool"), "--ring-dir", str(tmp_path / "rings")]
     assert main(["agent", "--host", host, "--port", "0", *spool]) == PROBLEM
-    (line,) = [each for each in capsys.readouterr().err.splitlines() if "stepwatch:" in each]
+    (line,) = [
+        output_line
+        for output_line in capsys.readouterr().err.splitlines()
+        if "stepwatch:" in output_line
+    ]
     assert host in line and "--metrics-token-file" in line

@@ -44,10 +44,10 @@ def test_restarts_come_at_once_then_after_growing_pauses() -> None:
     restarts = []
     for _ in range(400):
         assert thread.join(10)
-        before = work.starts
+        starts_before = work.starts
         thread.check()
         assert thread.join(10)
-        restarts += [clock.seconds] * (work.starts - before)
+        restarts += [clock.seconds] * (work.starts - starts_before)
         clock.seconds += 1.0
     pauses = [later - earlier for earlier, later in itertools.pairwise(restarts)]
     assert restarts[0] == 100.0
@@ -66,11 +66,11 @@ def test_the_pause_is_short_again_after_a_long_time_of_work() -> None:
         clock.seconds += 1.0
     assert thread.join(10)
     clock.seconds += 2 * LONGEST_DELAY_SECONDS
-    before = work.starts
+    starts_before = work.starts
     thread.check()
     assert thread.join(10)
     thread.check()
-    assert work.starts == before + 1 and thread.join(10)
+    assert work.starts == starts_before + 1 and thread.join(10)
 
 
 def test_a_thread_that_ends_cleanly_stays_ended(caplog: pytest.LogCaptureFixture) -> None:

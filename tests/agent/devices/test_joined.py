@@ -73,8 +73,8 @@ def test_two_devices_never_have_one_number() -> None:
 
 def test_metrics_leave_out_what_is_unknown_and_keep_what_is_zero() -> None:
     row = reading("0000:3b:00", busy_ratio=0.0, xid=0, lost=-1, power_watts=math.inf)
-    found = {each.metric: (each.labels, each.value) for each in device_gauges(row)}
-    assert found == {
+    values_by_metric = {gauge.metric: (gauge.labels, gauge.value) for gauge in device_gauges(row)}
+    assert values_by_metric == {
         DEVICE_METRICS["busy_ratio"]: (("0000:3b:00",), 0.0),
         DEVICE_METRICS["xid"]: (("0000:3b:00",), 0.0),
     }

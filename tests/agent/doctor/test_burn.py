@@ -31,23 +31,23 @@ def test_the_self_test_measures_this_machine() -> None:
 def test_without_torch_it_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('none')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (found,) = burn.check(0.1)
-    assert (found.outcome, found.text) == (UNKNOWN, "torch is not installed")
-    assert found.problem == "user_problem"
+    (result,) = burn.check(0.1)
+    assert (result.outcome, result.text) == (UNKNOWN, "torch is not installed")
+    assert result.problem == "user_problem"
 
 
 def test_a_child_that_fails_or_hangs_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ChildError, match="it ended with 1: ValueError: could not convert"):
         answers("selftest", ["x"], 60.0)
-    before = set(os.listdir("/proc"))
+    names_before = set(os.listdir("/proc"))
     with pytest.raises(ChildError, match="no answer within 1 s"):
         answers("selftest", ["60"], 1.0)
 
-    def left() -> list[str]:
-        names = [name for name in set(os.listdir("/proc")) - before if name.isdecimal()]
+    def remaining_processes() -> list[str]:
+        names = [name for name in set(os.listdir("/proc")) - names_before if name.isdecimal()]
         return [name for name in names if b"children.selftest" in command(name)]
 
-    until("nothing of it is left", lambda: not left())
+    until("nothing of it is left", lambda: not remaining_processes())
 
 
 def command(pid: str) -> bytes:
@@ -81,9 +81,9 @@ def device(name: str, **changed: float) -> dict[str, Any]:
 def test_devices_are_compared(
     changed: dict[str, float], outcome: Outcome, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [device("cuda:0"), device("cuda:1"), device("cuda:2", **changed)]
+    device_results = [device("cuda:0"), device("cuda:1"), device("cuda:2", **changed)]
     reduced = {"ranks": 3, "backend": "nccl", "bytes_per_second": 1e11, "wrong": 1}
-    monkeypatch.setattr(burn, "answers", lambda *_: [*found, reduced])
+    monkeypatch.setattr(burn, "answers", lambda *_: [*device_results, reduced])
     *_, last, together = burn.check(1.0)
     assert last.outcome is outcome and words in last.text
     assert together.outcome is FAIL and "1 sums of whole numbers are wrong" in together.text
@@ -108,12 +108,12 @@ def test_a_slow_node_is_not_taken_for_its_peers() -> None:
     fast, slow = 1e9, 2e8
     pairs = [(0, 1, fast), (2, 3, slow), (0, 2, fast), (1, 3, slow), (0, 3, slow), (1, 2, fast)]
     results = list(burn.ranked(names, pairs))
-    assert [each.outcome for each in results] == [WARN, PASS, PASS, PASS]
+    assert [result.outcome for result in results] == [WARN, PASS, PASS, PASS]
     assert results[0].text == (
         "d: 0.2 GB/s with its best peer, 20% of the median, place 1 of 4 from below"
     )
     two = list(burn.ranked(["a", "b"], [(0, 1, slow)]))
-    assert [each.outcome for each in two] == [PASS, PASS], "which of two is slow is not known"
+    assert [result.outcome for result in two] == [PASS, PASS], "which of two is slow is not known"
 
 
 def test_nodes_that_do_not_come_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +121,6 @@ def test_nodes_that_do_not_come_are_unknown(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(burn, "MEET_SECONDS", 0.0)
     monkeypatch.setattr(burn, "START_SECONDS", 20.0)
     meeting = Meeting("127.0.0.1", free_port(), 2, 1, "node-1")
-    *_, found = burn.check(0.1, meeting)
-    assert found.outcome is UNKNOWN and "no test between 2 nodes at 127.0.0.1" in found.text
-    assert found.remedy
+    *_, result = burn.check(0.1, meeting)
+    assert result.outcome is UNKNOWN and "no test between 2 nodes at 127.0.0.1" in result.text
+    assert result.remedy

@@ -24,7 +24,7 @@ PASS, WARN, FAIL, UNKNOWN = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UN
 
 
 def about(check: str, results: Iterator[Result]) -> list[tuple[Outcome, str]]:
-    return [(each.outcome, each.text) for each in results if each.check == check]
+    return [(result.outcome, result.text) for result in results if result.check == check]
 
 
 @pytest.mark.parametrize(
@@ -41,22 +41,22 @@ def about(check: str, results: Iterator[Result]) -> list[tuple[Outcome, str]]:
     ],
 )
 def test_ranks(environ: dict[str, str], outcome: Outcome, words: str) -> None:
-    ((found, text),) = about("ranks", job.check(Surroundings(environ)))
-    assert found is outcome and words in text
+    ((actual, text),) = about("ranks", job.check(Surroundings(environ)))
+    assert actual is outcome and words in text
 
 
 def test_rendezvous_of_rank_0_needs_its_port() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
         environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         ((outcome, text),) = about("rendezvous", job.check(Surroundings(environ)))
         assert outcome is FAIL and text.startswith(f"rank 0 cannot listen on 127.0.0.1:{port}")
-        others = Surroundings({**environ, "RANK": "3"})
-        assert about("rendezvous", job.check(others)) == [(PASS, f"127.0.0.1:{port} answers")]
+        other_rank = Surroundings({**environ, "RANK": "3"})
+        assert about("rendezvous", job.check(other_rank)) == [(PASS, f"127.0.0.1:{port} answers")]
     assert about("rendezvous", job.check(Surroundings(environ)))[0][0] is PASS
-    ((outcome, text),) = about("rendezvous", job.check(others))
+    ((outcome, text),) = about("rendezvous", job.check(other_rank))
     assert outcome is UNKNOWN and "does not listen" in text, "it may only not have started yet"
 
 
@@ -70,28 +70,30 @@ def test_variables_of_nccl(tmp_path: Path) -> None:
     for name in ("lo", "ens5", "ib0"):
         (tmp_path / "class/net" / name).mkdir(parents=True)
 
-    def said(**environ: str) -> list[tuple[Outcome, str]]:
+    def results_with(**environ: str) -> list[tuple[Outcome, str]]:
         return about("nccl", job.check(Surroundings(environ, sys=tmp_path)))
 
-    assert said() == [(PASS, "0 variables set; an InfiniBand peer is given up after 34 s or more")]
-    ((_, text),) = said(NCCL_IB_TIMEOUT="22", NCCL_IB_RETRY_CNT="3")
+    assert results_with() == [
+        (PASS, "0 variables set; an InfiniBand peer is given up after 34 s or more")
+    ]
+    ((_, text),) = results_with(NCCL_IB_TIMEOUT="22", NCCL_IB_RETRY_CNT="3")
     assert text == "2 variables set; an InfiniBand peer is given up after 69 s or more"
-    ((outcome, text),) = said(NCCL_SOKCET_IFNAME="eth0")
+    ((outcome, text),) = results_with(NCCL_SOKCET_IFNAME="eth0")
     assert outcome is WARN and "did you mean 'NCCL_SOCKET_IFNAME'?" in text
-    ((outcome, text),) = said(NCCL_SOCKET_IFNAME="eth0,bond")
+    ((outcome, text),) = results_with(NCCL_SOCKET_IFNAME="eth0,bond")
     assert outcome is FAIL and text == "NCCL_SOCKET_IFNAME=eth0,bond: this node has ens5, ib0, lo"
-    assert said(NCCL_SOCKET_IFNAME="ens")[0][0] is PASS, "a prefix"
-    assert said(NCCL_SOCKET_IFNAME="=ens")[0][0] is FAIL, "a whole name"
-    assert said(NCCL_SOCKET_IFNAME="^docker0")[0][0] is PASS, "all others"
-    ((outcome, text),) = said(NCCL_IB_DISABLE="1")
+    assert results_with(NCCL_SOCKET_IFNAME="ens")[0][0] is PASS, "a prefix"
+    assert results_with(NCCL_SOCKET_IFNAME="=ens")[0][0] is FAIL, "a whole name"
+    assert results_with(NCCL_SOCKET_IFNAME="^docker0")[0][0] is PASS, "all others"
+    ((outcome, text),) = results_with(NCCL_IB_DISABLE="1")
     assert outcome is WARN and "collectives go over TCP" in text
-    assert said(NCCL_IB_DISABLE="0")[0][0] is PASS
+    assert results_with(NCCL_IB_DISABLE="0")[0][0] is PASS
 
 
 def test_a_needed_variable_is_never_shown() -> None:
     environ = {"TOKEN": "s3cret", "EMPTY": ""}
     results = list(job.check(Surroundings(environ, needed=("TOKEN", "EMPTY", "NONE"))))
-    assert [each.outcome for each in results if each.check.startswith("variable")] == [
+    assert [result.outcome for result in results if result.check.startswith("variable")] == [
         PASS,
         FAIL,
         FAIL,
@@ -100,29 +102,29 @@ def test_a_needed_variable_is_never_shown() -> None:
 
 
 def test_the_place_of_checkpoints_is_tried(tmp_path: Path) -> None:
-    def said(place: Path) -> tuple[Outcome, str]:
-        (found,) = about("checkpoints", job.check(Surroundings({}, checkpoints=place)))
-        return found
+    def results_for(place: Path) -> tuple[Outcome, str]:
+        (result,) = about("checkpoints", job.check(Surroundings({}, checkpoints=place)))
+        return result
 
-    assert said(tmp_path)[0] is PASS and not list(tmp_path.iterdir())
-    outcome, text = said(tmp_path / "none")
+    assert results_for(tmp_path)[0] is PASS and not list(tmp_path.iterdir())
+    outcome, text = results_for(tmp_path / "none")
     assert outcome is FAIL and text.endswith("No such file or directory")
 
 
 def test_the_collector_and_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(url: str) -> tuple[Outcome, str]:
-        (found,) = about("collector", limits.check(Surroundings({}, collector=url)))
-        return found
+    def result_of(url: str) -> tuple[Outcome, str]:
+        (result,) = about("collector", limits.check(Surroundings({}, collector=url)))
+        return result
 
-    assert said("")[0] is UNKNOWN
-    assert said("http://127.0.0.1:9")[0] is WARN
-    assert said("nonsense")[0] is WARN
+    assert result_of("")[0] is UNKNOWN
+    assert result_of("http://127.0.0.1:9")[0] is WARN
+    assert result_of("nonsense")[0] is WARN
     with collector(tmp_path / "store.db") as url:
-        assert said(url) == (PASS, f"{url} answers, and its clock agrees to 2 s")
+        assert result_of(url) == (PASS, f"{url} answers, and its clock agrees to 2 s")
         real = parsedate_to_datetime
         hour = timedelta(hours=1)
         monkeypatch.setattr(limits, "parsedate_to_datetime", lambda text: real(text) - hour)
-        outcome, text = said(url)
+        outcome, text = result_of(url)
         assert outcome is WARN and re.match(r"the clock is \+3(59|60)\d s off that of ", text)
         monkeypatch.undo()
 
@@ -141,14 +143,14 @@ def test_shared_memory_that_is_too_small(tmp_path: Path, monkeypatch: pytest.Mon
 def test_hardware_that_the_kernel_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "ROUNDS_SECONDS", (0.0, 1.0, 2.0))
     log = tmp_path / "kmsg"
-    at = time.monotonic_ns() // 1000
+    time_us = time.monotonic_ns() // 1000
     log.write_text(
-        f"3,1,{at},-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
-        f"3,2,{at},-;mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error\n"
-        f"3,3,{at},-;EDAC MC1: 2 CE memory scrubbing error on DIMM#0\n"
+        f"3,1,{time_us},-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+        f"3,2,{time_us},-;mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error\n"
+        f"3,3,{time_us},-;EDAC MC1: 2 CE memory scrubbing error on DIMM#0\n"
     )
     results = list(hardware.check(Surroundings({}, kernel_log=log)))
-    by_name = {each.check: each for each in results}
+    by_name = {result.check: result for result in results}
     xid = by_name["xid"]
     assert (xid.outcome, xid.remedy) == (FAIL, "drain the node and reboot it")
     assert xid.text.startswith("XID 79 (GPU no longer reachable over PCIe) of 0000:3b:00: NVRM")
@@ -162,8 +164,8 @@ def test_a_probe_that_cannot_read_is_unknown(
 ) -> None:
     monkeypatch.setattr(hardware, "ROUNDS_SECONDS", (0.0,))
     results = hardware.check(Surroundings({}, kernel_log=tmp_path))
-    (found,) = (each for each in results if each.check == "kernel-log")
-    assert found.outcome is UNKNOWN and "Is a directory" in found.text and found.remedy
+    (result,) = (candidate for candidate in results if candidate.check == "kernel-log")
+    assert result.outcome is UNKNOWN and "Is a directory" in result.text and result.remedy
 
 
 def test_a_check_that_fails_itself_is_unknown_and_the_others_go_on() -> None:
@@ -173,7 +175,7 @@ def test_a_check_that_fails_itself_is_unknown_and_the_others_go_on() -> None:
 
     checks = {"broken": broken, "other": lambda _: [Result("other", PASS, "fine")]}
     results = list(examine(Surroundings({}), checks=checks))
-    assert [(each.check, each.outcome) for each in results] == [
+    assert [(result.check, result.outcome) for result in results] == [
         ("first", PASS),
         ("broken", UNKNOWN),
         ("other", PASS),
@@ -198,8 +200,11 @@ def test_the_command(
     assert main([*words, "--need", "NO_SUCH_SECRET", "--json"]) == PROBLEM
     document = json.loads(capsys.readouterr().out)
     assert document["ok"] is False
-    (found,) = (each for each in document["checks"] if each["outcome"] == "FAIL")
-    assert found["check"] == "variable NO_SUCH_SECRET" and found["problem"] == "user_problem"
+    (failed_check,) = (check for check in document["checks"] if check["outcome"] == "FAIL")
+    assert (
+        failed_check["check"] == "variable NO_SUCH_SECRET"
+        and failed_check["problem"] == "user_problem"
+    )
     assert main([*words, "--burn", "-1"]) == USAGE
     assert main([*words, "--rendezvous", "node-0:29400"]) == USAGE, "it needs --burn"
     for odd in (["node-0"], ["node-0:x"], ["node-0:1", "--nodes", "1"], ["node-0:1", "--nodes", "2",

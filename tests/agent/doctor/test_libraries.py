@@ -39,22 +39,28 @@ CASES: dict[str, tuple[dict[str, object], str, Outcome, str]] = {
 def test_what_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     changed, check, outcome, words = CASES[name]
     monkeypatch.setattr(libraries, "installed_nccl", lambda: "")
-    (found,) = (each for each in compared({**HERE, **TORCH, **changed}) if each.check == check)
-    assert found.outcome is outcome and words in found.text
-    assert outcome is PASS or found.remedy
+    (result,) = (
+        candidate
+        for candidate in compared({**HERE, **TORCH, **changed})
+        if candidate.check == check
+    )
+    assert result.outcome is outcome and words in result.text
+    assert outcome is PASS or result.remedy
 
 
 def test_another_nccl_than_the_one_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(installed: str) -> Outcome:
+    def outcome_with(installed: str) -> Outcome:
         monkeypatch.setattr(libraries, "installed_nccl", lambda: installed)
-        return next(each for each in compared({**HERE, **TORCH}) if "nccl" in each.check).outcome
+        return next(
+            result for result in compared({**HERE, **TORCH}) if "nccl" in result.check
+        ).outcome
 
-    assert said("2.27.3") is said("2.27.3.post1") is PASS
-    assert said("2.21.5") is WARN
+    assert outcome_with("2.27.3") is outcome_with("2.27.3.post1") is PASS
+    assert outcome_with("2.21.5") is WARN
 
 
 def test_devices_on_the_bus_without_a_driver() -> None:
-    none = {"driver": None, "driver_error": 12, "driver_says": "NVML Shared Library Not Found"}
-    found = next(iter(compared({**none, "torch": None}, on_bus=8)))
-    assert found.outcome is FAIL and found.text.startswith("8 NVIDIA device(s) on the PCI bus")
-    assert next(iter(compared({**none, "torch": None}))).outcome is PASS
+    no_driver = {"driver": None, "driver_error": 12, "driver_says": "NVML Shared Library Not Found"}
+    behind = next(iter(compared({**no_driver, "torch": None}, on_bus=8)))
+    assert behind.outcome is FAIL and behind.text.startswith("8 NVIDIA device(s) on the PCI bus")
+    assert next(iter(compared({**no_driver, "torch": None}))).outcome is PASS

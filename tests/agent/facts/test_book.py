@@ -30,14 +30,16 @@ def test_a_fact_is_reported_at_once_then_now_and_then_then_as_over() -> None:
     (row,) = reported(book, BEGIN, {42: 3})
     assert (row["fact"], row["present"], row["code"], row["count"]) == (NodeFact.XID, 1, 79, 1)
     assert (row["rank"], row["subject"], row["text"]) == (3, b"0000:3b:00", b"fell off")
-    at = BEGIN
-    seen = []
+    now_ns = BEGIN
+    reports = []
     for _ in range(QUIET[NodeFact.XID] + 5):
-        at += S
-        book.take("kernel-log", [], at)
-        seen += [(round((at - BEGIN) / S), int(row["present"])) for row in reported(book, at)]
+        now_ns += S
+        book.take("kernel-log", [], now_ns)
+        reports += [
+            (round((now_ns - BEGIN) / S), int(row["present"])) for row in reported(book, now_ns)
+        ]
     every = list(range(30, QUIET[NodeFact.XID], round(AGAIN_SECONDS)))
-    assert seen == [*((second, 1) for second in every), (QUIET[NodeFact.XID], 0)]
+    assert reports == [*((second, 1) for second in every), (QUIET[NodeFact.XID], 0)]
     assert book.present() == []
 
 
@@ -45,7 +47,7 @@ def test_a_source_that_is_not_read_ends_nothing() -> None:
     book = FactBook()
     book.take("disk", [FULL], BEGIN)
     book.take("kernel-log", [], BEGIN + 3600 * S)
-    assert [known.key.subject for known in book.present()] == ["/ckpt"], "unknown is not over"
+    assert [fact.key.subject for fact in book.present()] == ["/ckpt"], "unknown is not over"
     book.take("disk", [], BEGIN + 3601 * S)
     assert book.present() == []
 
@@ -69,7 +71,7 @@ def test_a_storm_is_one_fact_and_few_reports() -> None:
     for second in range(672):
         book.take("kernel-log", [XID._replace(code=45)], BEGIN + second * S // 100)
         rows += list(reported(book, BEGIN + second * S // 100))
-    assert [known.count for known in book.present()] == [672]
+    assert [fact.count for fact in book.present()] == [672]
     assert len(rows) < 12 and rows[-1]["count"] > 300, "as it doubles, and now and then"
 
 
@@ -78,7 +80,7 @@ def test_two_sources_of_one_error_do_not_double_it() -> None:
     for second in range(3):
         book.take("kernel-log", [XID], BEGIN + second * S)
         book.take("nvml", [XID], BEGIN + second * S)
-    assert [known.count for known in book.present()] == [3]
+    assert [fact.count for fact in book.present()] == [3]
 
 
 def test_what_was_long_before_this_agent_is_no_fact() -> None:
@@ -100,7 +102,7 @@ def test_a_number_of_facts_beyond_all_bounds_is_refused_and_counted() -> None:
 def test_an_xid_is_as_bad_as_its_number() -> None:
     book = FactBook()
     book.take("kernel-log", [XID, XID._replace(code=45), XID._replace(code=9999)], BEGIN)
-    assert [known.severity for known in book.present()] == [
+    assert [fact.severity for fact in book.present()] == [
         Severity.FATAL,
         Severity.EVIDENCE,
         Severity.DEGRADED,
@@ -121,15 +123,15 @@ def test_who_follows_the_reports_knows_what_is_present(
     turns: list[tuple[int, str, list[Sighting]]],
 ) -> None:
     """Reports, taken one after the other, are the book: at any moment, whatever happened."""
-    book, known, now = FactBook(), {}, BEGIN
+    book, current, now = FactBook(), {}, BEGIN
     for seconds, source, sightings in turns:
         now += seconds * S
         book.take(source, sightings, now)
         for row in reported(book, now):
-            known[int(row["fact"]), bytes(row["subject"]), int(row["code"])] = row
-        present = {key for key, row in known.items() if row["present"] == 1}
+            current[int(row["fact"]), bytes(row["subject"]), int(row["code"])] = row
+        present = {key for key, row in current.items() if row["present"] == 1}
         assert present == {
-            (int(each.key.fact), each.key.subject.encode(), each.key.code)
-            for each in book.present()
+            (int(fact.key.fact), fact.key.subject.encode(), fact.key.code)
+            for fact in book.present()
         }
-        assert all(np.uint64(row["began_ns"]) <= now for row in known.values())
+        assert all(np.uint64(row["began_ns"]) <= now for row in current.values())

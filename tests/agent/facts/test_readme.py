@@ -13,14 +13,14 @@ def test_the_table_is_the_catalogue() -> None:
     text = (ROOT / "agent/README.md").read_text()
     row = r"^\| `([a-z-]+)` \| [^|]+ \| ([a-z ]+) \| ([a-z -]+) \| (\d+) s \| ([a-z, -]+) \|$"
     shown = re.findall(row, text, re.MULTILINE)
-    known = [
+    documented = [
         (
             kind.name,
             "by its number" if kind.fact is NodeFact.XID else kind.severity.value,
             "by its number" if kind.fact is NodeFact.XID else kind.action.value,
             f"{kind.quiet_seconds:g}",
-            ", ".join(sorted(each.value for each in kind.explains)) or "nothing",
+            ", ".join(sorted(fact.value for fact in kind.explains)) or "nothing",
         )
         for kind in CATALOGUE.values()
     ]
-    assert shown == known
+    assert shown == documented

@@ -90,21 +90,21 @@ def fifo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reading() -> Iterator[list[Readings]]:
-    made: list[Readings] = []
-    yield made
-    for each in made:
-        each.close()
+    opened: list[Readings] = []
+    yield opened
+    for reading in opened:
+        reading.close()
 
 
-def readings_of(made: list[Readings], *probes: Probe, ranks: RankProcesses) -> Readings:
-    made.append(Readings(probes, SystemClock(), ranks))
-    return made[-1]
+def readings_of(opened: list[Readings], *probes: Probe, ranks: RankProcesses) -> Readings:
+    opened.append(Readings(probes, SystemClock(), ranks))
+    return opened[-1]
 
 
-def said(readings: Readings, probe: str) -> list[object]:
+def sizes_of(readings: Readings, probe: str) -> list[object]:
     """What the newest row of a probe says of the process that read it."""
-    found: list[object] = json.loads(bytes(readings.latest[probe]["sizes"][0]))
-    return found
+    sizes: list[object] = json.loads(bytes(readings.latest[probe]["sizes"][0]))
+    return sizes
 
 
 def test_a_probe_is_read_in_one_process_of_its_own(file: Path, reading: list[Readings]) -> None:
@@ -113,15 +113,15 @@ def test_a_probe_is_read_in_one_process_of_its_own(file: Path, reading: list[Rea
     for number in (1, 2, 3):
         ranks.pids = frozenset({number})
         readings.read()
-        times, process, seen = said(readings, "file")
-        assert times == number and seen == [number] and process != os.getpid()
+        times, process, numbers = sizes_of(readings, "file")
+        assert times == number and numbers == [number] and process != os.getpid()
     assert readings.tables([])[Kind.FLIGHT]["collective_seq"].tolist() == [7]
 
 
 def test_a_hung_read_is_unknown_and_delays_no_other_probe(
     file: Path, fifo: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ranks, others = RankProcesses(), living(os.getpid())
+    ranks, other_processes = RankProcesses(), living(os.getpid())
     hung = FileProbe(fifo, "hung", ranks)
     readings = readings_of(reading, hung, FileProbe(file, ranks=ranks), ranks=ranks)
     rounds = 0
@@ -130,17 +130,17 @@ def test_a_hung_read_is_unknown_and_delays_no_other_probe(
         nonlocal rounds
         readings.read()
         rounds += 1
-        assert said(readings, "file")[0] == rounds, "every round has its reading"
+        assert sizes_of(readings, "file")[0] == rounds, "every round has its reading"
         assert "hung" not in readings.latest
         return "hung" in readings.unknown
 
     until("the hung read is unknown", unknown)
     assert readings.unknown == {"hung": Unknown.LATE} and readings.up["hung"] is False
     assert caplog.text.count("probe hung is unknown (late): its read did not come back") == 1
-    process = said(readings, "file")[1]
+    process = sizes_of(readings, "file")[1]
     until(
         "only the process that reads lives, and the one that started it",
-        lambda: {*living(os.getpid())} - {*others} == {process, parent_of(process)},
+        lambda: {*living(os.getpid())} - {*other_processes} == {process, parent_of(process)},
     )
 
 
@@ -150,12 +150,12 @@ def parent_of(pid: object) -> int:
 
 def living(parent: int) -> list[int]:
     """Living descendants of a process, zombies left out."""
-    found = []
+    descendants = []
     for pid in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if state != "Z":
-            found += [pid, *living(pid)]
-    return found
+            descendants += [pid, *living(pid)]
+    return descendants
 
 
 def test_who_was_late_is_not_waited_for(
@@ -200,19 +200,19 @@ def test_a_process_that_is_killed_or_raises_is_unknown(
     readings.read()
     assert readings.unknown == {"raising": Unknown.FAILED}
     assert "probe raising is unknown (failed): KeyError: 'no such thing'" in caplog.text
-    killed = said(readings, "file")[1]
+    killed = sizes_of(readings, "file")[1]
     assert isinstance(killed, int)
     os.kill(killed, signal.SIGKILL)
     readings.read()
     assert readings.unknown["file"] is Unknown.FAILED and "file" not in readings.latest
     assert "its process ended while it read" in caplog.text
 
-    def again() -> bool:
+    def is_read() -> bool:
         readings.read()
         return "file" in readings.latest
 
-    until("it is read again", again)
-    assert said(readings, "file")[1] != killed
+    until("it is read again", is_read)
+    assert sizes_of(readings, "file")[1] != killed
 
 
 def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> None:
@@ -236,14 +236,16 @@ def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> No
         ) as agent:  # fmt: skip
             assert agent.stdin is not None and agent.stdout is not None
             probe = int(agent.stdout.readline())
-            kept = {os.readlink(path) for path in Path(f"/proc/{probe}/fd").iterdir()}
-            assert len(kept) == 2 and os.devnull in kept, "nothing of the agent but its pipe"
+            descriptors = {os.readlink(path) for path in Path(f"/proc/{probe}/fd").iterdir()}
+            assert len(descriptors) == 2 and os.devnull in descriptors, (
+                "nothing of the agent but its pipe"
+            )
             if not killed:
                 agent.stdin.write("\n")
                 assert agent.stdout.readline() == "[]\n"
             agent.kill()
-        gone = Path(f"/proc/{probe}")
-        until("it is gone", lambda: not gone.exists())  # noqa: B023
+        process_folder = Path(f"/proc/{probe}")
+        until("it is gone", lambda: not process_folder.exists())  # noqa: B023
 
 
 @given(
@@ -252,11 +254,11 @@ def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> No
     ),
     st.text(max_size=20),
 )
-def test_an_answer_is_what_was_said(found: list[tuple[int, frozenset[int]]], detail: str) -> None:
-    rows = np.zeros(len(found), dtype=DTYPES[Kind.NIC])
-    rows["rank"] = [rank for rank, _ in found] if found else 0
-    facts = tuple(Sighting(NodeFact.XID, detail, code=rank, pid=1) for rank, _ in found)
-    answer = Answer(rows, tuple(pids for _, pids in found), facts, None, detail)
+def test_an_answer_is_what_was_said(sockets: list[tuple[int, frozenset[int]]], detail: str) -> None:
+    rows = np.zeros(len(sockets), dtype=DTYPES[Kind.NIC])
+    rows["rank"] = [rank for rank, _ in sockets] if sockets else 0
+    facts = tuple(Sighting(NodeFact.XID, detail, code=rank, pid=1) for rank, _ in sockets)
+    answer = Answer(rows, tuple(pids for _, pids in sockets), facts, None, detail)
     back = decode(encode(answer), Kind.NIC)
     assert back.rows is not None and back.rows.tobytes() == rows.tobytes()
     assert back._replace(rows=None) == answer._replace(rows=None)
@@ -277,7 +279,7 @@ def test_processes_are_forked_by_one_that_has_no_thread(
     ranks = RankProcesses()
     readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
     readings.read()
-    server = parent_of(said(readings, "file")[1])
+    server = parent_of(sizes_of(readings, "file")[1])
     assert server != os.getpid() and parent_of(server) == os.getpid()
     assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
 
@@ -287,9 +289,9 @@ def test_probes_start_again_while_threads_come_and_go(
 ) -> None:
     """Ten processes in turn, beside threads that allocate, log and use locks."""
     ended = threading.Event()
-    beside = [threading.Thread(target=busy, args=(ended,)) for _ in range(8)]
-    for each in beside:
-        each.start()
+    threads = [threading.Thread(target=busy, args=(ended,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
     ranks = RankProcesses()
     try:
         for _ in range(10):
@@ -299,8 +301,8 @@ def test_probes_start_again_while_threads_come_and_go(
             assert readings.starter.crashes == {}
     finally:
         ended.set()
-        for each in beside:
-            each.join(20)
+        for thread in threads:
+            thread.join(20)
 
 
 def has_read(readings: Readings) -> bool:
@@ -345,14 +347,14 @@ def test_probes_are_read_again_after_the_process_that_starts_them_ended(
     ranks = RankProcesses()
     readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
     readings.read()
-    first = parent_of(said(readings, "file")[1])
+    first = parent_of(sizes_of(readings, "file")[1])
     os.kill(first, signal.SIGKILL)
 
-    def again() -> bool:
+    def is_read() -> bool:
         readings.read()
-        return "file" in readings.latest and parent_of(said(readings, "file")[1]) != first
+        return "file" in readings.latest and parent_of(sizes_of(readings, "file")[1]) != first
 
-    until("it is read again", again)
+    until("it is read again", is_read)
     assert "the process that starts those of probes ended" in caplog.text
 
 

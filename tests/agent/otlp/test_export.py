@@ -40,18 +40,18 @@ def exporter(url: str) -> MetricsExporter:
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1/metrics"])
 def test_points_arrive_with_their_resource(suffix: str) -> None:
-    with receiver() as found:
-        made = exporter(found.url + suffix)
-        until("points to arrive", lambda: found.values)
-        made.close()
-    value = found.values[0]
-    assert found.paths == {"/v1/metrics"}
+    with receiver() as endpoint:
+        metrics_exporter = exporter(endpoint.url + suffix)
+        until("points to arrive", lambda: endpoint.values)
+        metrics_exporter.close()
+    value = endpoint.values[0]
+    assert endpoint.paths == {"/v1/metrics"}
     assert value.resource["host.name"] == "n1"
     assert value.resource["service.name"] == "stepwatch-agent"
     assert value.resource["service.version"]
     assert (value.metric.name, value.metric.unit, value.value) == ("hw.power", "W", 650.0)
     assert value.attributes == POINT.attributes
-    assert made.exported == len(found.values) and made.dropped == 0
+    assert metrics_exporter.exported == len(endpoint.values) and metrics_exporter.dropped == 0
 
 
 def test_counters_are_cumulative_and_sizes_may_fall() -> None:
@@ -59,13 +59,13 @@ def test_counters_are_cumulative_and_sizes_may_fall() -> None:
         Point("hw.errors", "counter", "{error}", {"hw.id": "a"}, 3.0),
         Point("hw.gpu.memory.usage", "updowncounter", "By", {"hw.id": "a"}, 40.0),
     ]
-    with receiver() as found:
-        made = MetricsExporter(found.url, "n1", lambda: points, SystemClock(), EVERY)
-        until("points to arrive", lambda: len(found.values) >= 2)
-        made.close()
-    sums = {value.metric.name: value.metric.sum for value in found.values}
+    with receiver() as endpoint:
+        metrics_exporter = MetricsExporter(endpoint.url, "n1", lambda: points, SystemClock(), EVERY)
+        until("points to arrive", lambda: len(endpoint.values) >= 2)
+        metrics_exporter.close()
+    sums = {value.metric.name: value.metric.sum for value in endpoint.values}
     assert sums["hw.errors"].is_monotonic and not sums["hw.gpu.memory.usage"].is_monotonic
-    assert {each.aggregation_temporality for each in sums.values()} == {2}, "cumulative"
+    assert {metric.aggregation_temporality for metric in sums.values()} == {2}, "cumulative"
 
 
 def test_devices_of_a_scripted_driver(
@@ -73,17 +73,19 @@ def test_devices_of_a_scripted_driver(
 ) -> None:
     driver.devices[0] |= {"pci_bus": 0x3B}
     driver.write()
-    with receiver() as found:
-        agent = make_agent(otlp=OtlpOptions(found.url, EVERY))
+    with receiver() as endpoint:
+        agent = make_agent(otlp=OtlpOptions(endpoint.url, EVERY))
         use_probe(agent, NvmlProbe(SystemClock()))
         rank.steps(1)
 
         def names() -> set[str]:
             round_of(agent)
-            return {v.metric.name for v in found.values if v.attributes.get("hw.name") == "gpu 0"}
+            return {
+                v.metric.name for v in endpoint.values if v.attributes.get("hw.name") == "gpu 0"
+            }
 
         until("the device to arrive", lambda: {"hw.power", "hw.temperature"} <= names())
-        powers = {v.value for v in found.values if v.metric.name == "hw.power"}
+        powers = {v.value for v in endpoint.values if v.metric.name == "hw.power"}
         assert powers == {650.0}
         driver.devices = [{"no_events": 1}]
         driver.write()
@@ -93,16 +95,16 @@ def test_devices_of_a_scripted_driver(
             return 650.0 not in agent.readings.devices()["power_watts"]
 
         until("the device to be unknown", unknown)
-        two_more(found)
-        found.values.clear()
-        two_more(found)
-        assert not {v.metric.name for v in found.values} & {"hw.power", "hw.temperature"}
+        two_more(endpoint)
+        endpoint.values.clear()
+        two_more(endpoint)
+        assert not {v.metric.name for v in endpoint.values} & {"hw.power", "hw.temperature"}
 
 
-def two_more(found: Receiver) -> None:
+def two_more(endpoint: Receiver) -> None:
     """Wait for two requests: the second has begun after this call."""
-    before = found.requests
-    until("two requests more", lambda: found.requests > before + 1)
+    requests_before = endpoint.requests
+    until("two requests more", lambda: endpoint.requests > requests_before + 1)
 
 
 def counted(agent: Agent) -> dict[str, float]:
@@ -131,8 +133,8 @@ def test_a_receiver_that_is_away_costs_a_line_and_a_count(
     agent = agent_with(make_agent, f"http://127.0.0.1:{free_port()}", rank)
     until("points to be dropped", lambda: counted(agent)["dropped"] > 0)
     agent.close()
-    said = [line for line in caplog.messages if "takes no metrics" in line]
-    assert len(said) == 1 and counted(agent)["exported"] == 0
+    warnings = [line for line in caplog.messages if "takes no metrics" in line]
+    assert len(warnings) == 1 and counted(agent)["exported"] == 0
 
 
 @pytest.mark.parametrize(
@@ -141,43 +143,49 @@ def test_a_receiver_that_is_away_costs_a_line_and_a_count(
     ids=str,
 )
 def test_a_refusal_is_counted_and_what_comes_later_is_sent(mood: tuple[int, bytes]) -> None:
-    with receiver(mood) as found:
-        made = exporter(found.url)
-        until("points to arrive", lambda: made.exported)
-        made.close()
-    assert made.dropped == 1 or mood[0] == 500, "the exporter tries again what may pass"
+    with receiver(mood) as endpoint:
+        metrics_exporter = exporter(endpoint.url)
+        until("points to arrive", lambda: metrics_exporter.exported)
+        metrics_exporter.close()
+    assert metrics_exporter.dropped == 1 or mood[0] == 500, "the exporter tries again what may pass"
 
 
 @pytest.mark.parametrize("body", [b"garbage", b"\xff\xff\xff\xff", b"{}", b""])
 def test_an_answer_that_is_none_counts_as_taken(body: bytes) -> None:
-    with receiver((200, body)) as found:
-        made = exporter(found.url)
-        until("points to arrive", lambda: len(found.values) >= 1)
-        made.close()
-    assert made.dropped == 0 and made.rejected == 0 and made.thread.failures == 0
+    with receiver((200, body)) as endpoint:
+        metrics_exporter = exporter(endpoint.url)
+        until("points to arrive", lambda: len(endpoint.values) >= 1)
+        metrics_exporter.close()
+    assert (
+        metrics_exporter.dropped == 0
+        and metrics_exporter.rejected == 0
+        and metrics_exporter.thread.failures == 0
+    )
 
 
 def test_what_was_taken_in_part_is_counted_and_not_sent_again() -> None:
-    with receiver(points_refused(1)) as found:
-        made = MetricsExporter(found.url, "n1", lambda: [POINT], SystemClock(), 3600.0)
-        made._send([POINT])
-        made.close()
-    assert found.requests == 1 and made.rejected == 1
+    with receiver(points_refused(1)) as endpoint:
+        metrics_exporter = MetricsExporter(
+            endpoint.url, "n1", lambda: [POINT], SystemClock(), 3600.0
+        )
+        metrics_exporter._send([POINT])
+        metrics_exporter.close()
+    assert endpoint.requests == 1 and metrics_exporter.rejected == 1
 
 
 def test_a_slow_receiver_does_not_hold_up_the_agent(
     rank: Rank, make_agent: Callable[..., Agent]
 ) -> None:
-    with receiver() as found:
-        found.hold.clear()
-        agent = agent_with(make_agent, found.url, rank)
+    with receiver() as endpoint:
+        endpoint.hold.clear()
+        agent = agent_with(make_agent, endpoint.url, rank)
         until("a request to wait", lambda: found_waiting(agent))
         for step in range(20):
             rank.steps(1)
             round_of(agent)
             assert len(agent.spool) >= step
         assert counted(agent)["exported"] == 0, "nothing was answered meanwhile"
-        found.hold.set()
+        endpoint.hold.set()
         until("points to be taken", lambda: counted(agent)["exported"] > 0)
         agent.close()
 
@@ -205,11 +213,11 @@ def test_an_answer_without_end_is_read_up_to_a_bound() -> None:
         thread = threading.Thread(target=answer, args=(listening,))
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        made = MetricsExporter(url, "n1", lambda: [POINT], SystemClock(), 3600.0)
-        made._send([POINT])
+        metrics_exporter = MetricsExporter(url, "n1", lambda: [POINT], SystemClock(), 3600.0)
+        metrics_exporter._send([POINT])
         assert sent.wait(60), f"more than {MOST_BYTES} bytes were read"
         thread.join(60)
-        made.close()
+        metrics_exporter.close()
 
 
 @pytest.mark.parametrize(
@@ -223,36 +231,36 @@ def test_the_interval_is_the_sdks_variable(
     assert interval_seconds() == seconds
 
 
-def run_agent(folder: Path, found: Receiver, **environ: str) -> Program:
+def run_agent(folder: Path, endpoint: Receiver, **environ: str) -> Program:
     options = [
         "--collector", "http://127.0.0.1:9", "--ring-dir", str(folder / "rings"), "--port", "0",
         "--spool", str(folder / "spool"), "--kernel-log", str(folder / "kmsg"), "--node", "n1",
-        "--otlp", found.url,
+        "--otlp", endpoint.url,
     ]  # fmt: skip
     return Program(folder, "agent", *options, **environ)
 
 
 def test_the_command_sends_metrics_unless_they_are_turned_off(tmp_path: Path) -> None:
-    with receiver() as found:
-        agent = run_agent(tmp_path, found, OTEL_METRIC_EXPORT_INTERVAL="1000")
+    with receiver() as endpoint:
+        agent = run_agent(tmp_path, endpoint, OTEL_METRIC_EXPORT_INTERVAL="1000")
         try:
-            until("the host to arrive", lambda: {v.metric.name for v in found.values} >= {
+            until("the host to arrive", lambda: {v.metric.name for v in endpoint.values} >= {
                 "system.memory.limit", "system.memory.linux.available"})  # fmt: skip
-            assert {value.resource["host.name"] for value in found.values} == {"n1"}
+            assert {value.resource["host.name"] for value in endpoint.values} == {"n1"}
             assert agent.end() == 0
         finally:
             agent.kill()
-    with receiver() as found:
+    with receiver() as endpoint:
         words = {"OTEL_METRIC_EXPORT_INTERVAL": "1000", "OTEL_METRICS_EXPORTER": "none"}
         (tmp_path / "without").mkdir()
-        agent = run_agent(tmp_path / "without", found, **words)
+        agent = run_agent(tmp_path / "without", endpoint, **words)
         try:
             agent.wait_for("metrics on http://")
             agent.wait_for("the collector refuses segments or is away")
             assert agent.end() == 0
         finally:
             agent.kill()
-        assert not found.values
+        assert not endpoint.values
 
 
 def test_without_an_exporter_nothing_is_counted(

@@ -37,24 +37,26 @@ class Held:
         return self.latest.get("nvml", np.zeros(0, DTYPES[Kind.DEVICE]))
 
 
-def found(points: list[Point], **wanted: str) -> dict[str, float]:
+def values_of(points: list[Point], **wanted: str) -> dict[str, float]:
     """Values by name (with the attribute that tells them apart) of points with these attributes."""
     named = {key.replace("_", "."): value for key, value in wanted.items()}
-    rest = {"hw.type", "hw.id", "hw.name", *named}
+    common_attributes = {"hw.type", "hw.id", "hw.name", *named}
     values = {}
     for point in points:
         if named.items() <= point.attributes.items():
-            kept = [value for key, value in point.attributes.items() if key not in rest]
-            values[" ".join([point.name, *kept])] = point.value
+            labels = [
+                value for key, value in point.attributes.items() if key not in common_attributes
+            ]
+            values[" ".join([point.name, *labels])] = point.value
     return values
 
 
 @pytest.fixture
 def nvml(driver: Driver) -> Iterator[NvmlProbe]:
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-    made = NvmlProbe(SystemClock())
-    yield made
-    made.close()
+    new_probe = NvmlProbe(SystemClock())
+    yield new_probe
+    new_probe.close()
 
 
 def test_a_device_as_its_driver_says_it(driver: Driver, nvml: NvmlProbe) -> None:
@@ -62,8 +64,8 @@ def test_a_device_as_its_driver_says_it(driver: Driver, nvml: NvmlProbe) -> None
     driver.write()
     points = points_of(Held(nvml=nvml.read()), [])
     identity = {"hw.type": "gpu", "hw.id": "0000:3b:00", "hw.name": "gpu 0"}
-    own = [point for point in points if identity.items() <= point.attributes.items()]
-    assert found(own) == {
+    device_points = [point for point in points if identity.items() <= point.attributes.items()]
+    assert values_of(device_points) == {
         "hw.gpu.utilization general": pytest.approx(0.97),
         "hw.gpu.memory.usage": 40 << 30,
         "hw.gpu.memory.limit": 80 << 30,
@@ -93,7 +95,7 @@ def test_a_lost_device_has_failed_and_has_no_temperature(driver: Driver, nvml: N
     driver.devices[1]["lost"] = 1
     driver.write()
     points = points_of(Held(nvml=nvml.read()), [])
-    lost = found(points, hw_name="gpu 1")
+    lost = values_of(points, hw_name="gpu 1")
     assert lost == {"hw.status ok": 0.0, "hw.status degraded": 0.0, "hw.status failed": 1.0}
 
 
@@ -115,21 +117,21 @@ def test_facts_about_a_device_are_its_status(
     book = FactBook()
     book.take("nvml", [Sighting(fact, "0000:3b:00", "as the test says") for fact in facts], 1)
     points = points_of(Held(nvml=nvml.read()), book.present())
-    status = found(points, hw_name="gpu 0")
-    assert {each: status[f"hw.status {each}"] for each in STATES} == {
-        each: float(each == state) for each in STATES
+    status = values_of(points, hw_name="gpu 0")
+    assert {state: status[f"hw.status {state}"] for state in STATES} == {
+        name: float(name == state) for name in STATES
     }
 
 
 def test_ports_and_disks_with_a_fact_have_a_status_and_others_none() -> None:
     book = FactBook()
-    seen = [
+    sightings = [
         Sighting(NodeFact.PORT_ERRORS, "mlx5_0/1", "many"),
         Sighting(NodeFact.PORT_DOWN, "mlx5_0/1", "down"),
         Sighting(NodeFact.DISK_SLOW, "sda", "slow"),
         Sighting(NodeFact.MIG_MODE, "0000:3b:00", "on"),
     ]
-    book.take("test", seen, 1)
+    book.take("test", sightings, 1)
     points = points_of(Held(), book.present())
     assert {
         (p.attributes["hw.type"], p.attributes["hw.id"], p.attributes["hw.state"]) for p in points
@@ -151,14 +153,14 @@ def test_cards_are_hardware_and_what_software_made_is_none(tmp_path: Path) -> No
     (tmp_path / "class/net/veth1/speed").write_text("-1\n")
     rows = NicProbe(SystemClock(), tmp_path, tmp_path).read()
     points = points_of(Held(nic=rows), [], tmp_path)
-    assert found(points, hw_id="eth0") == {
+    assert values_of(points, hw_id="eth0") == {
         "hw.network.io receive": 1000.0,
         "hw.network.io transmit": 2000.0,
         "hw.network.bandwidth.limit": 25e9 / 8,
         "hw.errors all": 7.0,
     }
-    assert found(points, hw_id="veth1") == {}
-    assert found(points, network_interface_name="veth1") == {
+    assert values_of(points, hw_id="veth1") == {}
+    assert values_of(points, network_interface_name="veth1") == {
         "system.network.io receive": 5.0,
         "system.network.io transmit": 6.0,
     }
@@ -167,7 +169,7 @@ def test_cards_are_hardware_and_what_software_made_is_none(tmp_path: Path) -> No
 def test_the_host_as_its_kernel_says_it() -> None:
     probe = HostProbe(SystemClock())
     probe.read()
-    first = found(points_of(Held(host=probe.read()), []))
+    first = values_of(points_of(Held(host=probe.read()), []))
     total = next(
         line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line
     )
@@ -178,7 +180,7 @@ def test_the_host_as_its_kernel_says_it() -> None:
         unknown[name] = np.nan
     assert points_of(Held(host=unknown), []) == []
     unknown["cpu_busy_ratio"] = 0.25
-    assert found(points_of(Held(host=unknown), [])) == {"system.cpu.utilization idle": 0.75}
+    assert values_of(points_of(Held(host=unknown), [])) == {"system.cpu.utilization idle": 0.75}
 
 
 def test_a_request_is_bounded() -> None:
@@ -189,24 +191,24 @@ def test_a_request_is_bounded() -> None:
 
 def conventional() -> dict[str, tuple[str, str]]:
     """Instrument and unit of each metric of the installed semantic conventions, by name."""
-    known: dict[str, tuple[str, str]] = {}
+    conventions: dict[str, tuple[str, str]] = {}
     for module in ("hw_metrics", "system_metrics"):
-        found: Any = importlib.import_module(f"{INCUBATING}.metrics.{module}")
-        text = Path(found.__file__).read_text()
+        module_object: Any = importlib.import_module(f"{INCUBATING}.metrics.{module}")
+        text = Path(module_object.__file__).read_text()
         pattern = r': Final = "([a-z_.]+)"\n"""\n[^"]*?Instrument: (\w+)\nUnit: (\S+)'
-        known |= {name: (kind, unit) for name, kind, unit in re.findall(pattern, text)}
-    return known
+        conventions |= {name: (kind, unit) for name, kind, unit in re.findall(pattern, text)}
+    return conventions
 
 
 def test_names_instruments_and_units_are_those_of_the_conventions() -> None:
     pytest.importorskip(INCUBATING, reason="needs the extra `traces`")
-    known = conventional()
-    assert len(known) > 50
-    known["system.cpu.utilization"] = ("gauge", "1")  # its module of today is `cpu_metrics`
-    for each in CONVENTIONS:
-        assert known[each.name] == (each.instrument, each.unit), each
-        assert each.field in dict(BODIES[KINDS[each.of]]), each
-    assert known["hw.status"] == ("updowncounter", "1")
+    declared = conventional()
+    assert len(declared) > 50
+    declared["system.cpu.utilization"] = ("gauge", "1")  # its module of today is `cpu_metrics`
+    for convention in CONVENTIONS:
+        assert declared[convention.name] == (convention.instrument, convention.unit), convention
+        assert convention.field in dict(BODIES[KINDS[convention.of]]), convention
+    assert declared["hw.status"] == ("updowncounter", "1")
 
 
 def test_attributes_are_those_of_the_conventions() -> None:
@@ -214,12 +216,16 @@ def test_attributes_are_those_of_the_conventions() -> None:
     attributes: set[str] = set()
     for module in modules:
         try:
-            found: Any = importlib.import_module(f"{INCUBATING}.attributes.{module}_attributes")
+            module_object: Any = importlib.import_module(
+                f"{INCUBATING}.attributes.{module}_attributes"
+            )
         except ImportError:  # `error.type` is stable and lies elsewhere
-            found = importlib.import_module(f"opentelemetry.semconv.attributes.{module}_attributes")
-        attributes |= {value for value in vars(found).values() if isinstance(value, str)}
+            module_object = importlib.import_module(
+                f"opentelemetry.semconv.attributes.{module}_attributes"
+            )
+        attributes |= {value for value in vars(module_object).values() if isinstance(value, str)}
     attributes.add("error.type")
-    used = {key for each in CONVENTIONS for key in each.attributes}
+    used = {key for convention in CONVENTIONS for key in convention.attributes}
     assert used | {"hw.id", "hw.name", "hw.type", "hw.state"} <= attributes
     assert "network.interface.name" in attributes
 
@@ -230,6 +236,6 @@ def test_facts_with_a_status_are_in_the_catalogue() -> None:
 
 def test_the_readme_lists_what_is_sent() -> None:
     readme = (Path(__file__).parents[3] / "agent/README.md").read_text()
-    for each in CONVENTIONS:
-        assert f"`{each.name}`" in readme, each.name
+    for convention in CONVENTIONS:
+        assert f"`{convention.name}`" in readme, convention.name
     assert "`hw.status`" in readme

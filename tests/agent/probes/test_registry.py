@@ -87,9 +87,9 @@ def add_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 
 def test_the_probes_of_this_repository() -> None:
-    found = [probe.name for probe in discover()]
-    assert {"host", "nic", "nvml", "ranks"} <= set(found)
-    assert found == sorted(found)
+    names = [probe.name for probe in discover()]
+    assert {"host", "nic", "nvml", "ranks"} <= set(names)
+    assert names == sorted(names)
 
 
 def test_a_folder_is_all_that_a_probe_needs(

@@ -60,15 +60,15 @@ class Collector:
 
     def steps(self) -> list[int]:
         """Steps of all segments taken that this version can decode, in the order they came."""
-        found: list[int] = []
+        numbers: list[int] = []
         for data in self.taken:
             if wire.format_of(data) in wire.READABLE_FORMATS:
                 tables = wire.decode(data).tables
-                found += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
-        return found
+                numbers += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
+        return numbers
 
 
 @contextmanager
-def at(collector: Collector) -> Iterator[str]:
+def serve_url(collector: Collector) -> Iterator[str]:
     with serving(collector) as url:
         yield url

@@ -12,7 +12,7 @@ from stepwatch.agent.app import Agent
 from stepwatch.signals import wire
 from tests.agent.conftest import Rank, round_of
 
-from .stub import Collector, at
+from .stub import Collector, serve_url
 
 MakeAgent = Callable[..., Agent]
 
@@ -34,7 +34,7 @@ def test_no_segment_is_held_for_what_is_no_fault_of_its_own(
     """Each time that the oldest is sent the collector is busy, or is asked in a wrong way."""
     rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector()
     collector.status = status
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 5)
         oldest = agent.spool.oldest(1)[0][1]
@@ -53,7 +53,7 @@ def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
     tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, count: int, bad: int
 ) -> None:
     rank, collector = Rank(tmp_path / "rings", capacity=4096), Collector()
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, count)
         poison = agent.spool.oldest(200)[bad][1]
@@ -84,7 +84,7 @@ def test_an_outage_holds_nothing(rank: Rank, make_agent: MakeAgent) -> None:
     chance = random.Random(7)
     failures = iter([True] * 25 + [chance.random() < 0.5 for _ in range(10)] + [False] * 100)
     collector.fails = lambda body: next(failures)
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 10)
         agent.relay.drain(keep_trying)
@@ -102,7 +102,7 @@ def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: 
         return sizes[-1] > 3  # as a proxy that limits the body
 
     collector.fails = fails
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 12)
         agent.relay.drain(keep_trying)
@@ -122,7 +122,7 @@ def test_after_an_outage_what_waited_is_sent_at_once(
         return len(sizes) <= outage
 
     collector.fails = fails
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 40)
         agent.relay.drain(keep_trying)

@@ -14,7 +14,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.wire import frame
 from tests.agent.conftest import Rank, give_up, round_of
 
-from .stub import Collector, at
+from .stub import Collector, serve_url
 
 MakeAgent = Callable[..., Agent]
 LATER = 9
@@ -43,7 +43,7 @@ def test_a_collector_that_reads_other_formats_gets_all_once_it_reads_this_one(
 ) -> None:
     collector = Collector(LATER)
     collector.word = word  # whatever it says of bytes that it cannot read
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, segments)
         agent.relay.drain(give_up)
@@ -59,7 +59,7 @@ def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
     rank: Rank, make_agent: MakeAgent
 ) -> None:
     collector = Collector()
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
@@ -81,7 +81,7 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
 ) -> None:
     collector = Collector()
     collector.word = word
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
@@ -106,7 +106,7 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
 ) -> None:
     collector = Collector()
     collector.word = "unsupported"
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
@@ -125,7 +125,7 @@ def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
     rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
     collector = Collector(LATER)
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
@@ -140,7 +140,7 @@ def test_held_segments_are_tried_again_after_a_restart(
 ) -> None:
     collector = Collector()
     collector.word = "unsupported"
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
@@ -159,7 +159,7 @@ def test_a_segment_that_was_held_leads_no_cursor_back(
 ) -> None:
     collector = Collector()
     collector.word = "unsupported"
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
@@ -192,7 +192,7 @@ def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
     future = sorted((tmp_path / "spool").glob("*.seg"))[1]
     data = later(future.read_bytes())
     future.write_bytes(data)
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         assert (len(agent.spool), agent.spool.held, agent.spool.dropped) == (2, 1, 0)
         agent.relay.drain(give_up)
@@ -238,7 +238,7 @@ def test_collectors_that_never_agree_are_not_asked_without_a_pause(
     agent.close()
     first = min((tmp_path / "spool").glob("*.seg"))
     first.write_bytes(later(first.read_bytes()))
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         waits: list[float] = []
 

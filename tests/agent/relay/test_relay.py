@@ -45,11 +45,11 @@ class Waits:
     """A wait that takes no time and remembers what was asked of it."""
 
     def __init__(self) -> None:
-        self.asked: list[float] = []
+        self.requests: list[float] = []
 
     def __call__(self, seconds: float) -> bool:
-        self.asked.append(seconds)
-        return len(self.asked) > 50
+        self.requests.append(seconds)
+        return len(self.requests) > 50
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_answer_that_trickles_is_given_up(rank: Rank, make_agent: MakeAgent) 
         read_body(response, seconds=0.2)
     # As the relay takes it: the collector is away, and nothing is lost.
     agent = make_agent()
-    slow = httpx.MockTransport(lambda _: httpx.Response(200, content=_late()))
+    slow = httpx.MockTransport(lambda _: httpx.Response(200, content=_slow_verdicts()))
     agent.relay.client = httpx.Client(transport=slow, base_url="http://elsewhere")
     rank.steps(10)
     round_of(agent)
@@ -144,7 +144,7 @@ def test_an_answer_that_trickles_is_given_up(rank: Rank, make_agent: MakeAgent) 
     assert (len(agent.spool), agent.relay.link) == (1, AWAY)
 
 
-def _late() -> Iterator[bytes]:
+def _slow_verdicts() -> Iterator[bytes]:
     yield b"{"
     raise httpx.ReadTimeout("the answer has not ended within 20 s")
 
@@ -171,9 +171,9 @@ def test_the_delay_grows_and_is_forgotten_after_success(
         moods.append((500, {}, b""))
         rank.steps(1)
         round_of(agent)
-        again = Waits()
-        agent.relay.drain(again)
-        assert again.asked[0] <= 0.25
+        pauses = Waits()
+        agent.relay.drain(pauses)
+        assert pauses.asked[0] <= 0.25
 
 
 def test_a_rejected_segment_is_counted_and_blocks_nothing(
@@ -198,27 +198,31 @@ def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
 ) -> None:
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
-        kept = []
+        kept_segments = []
         agent.spool._node = "not a name!"
         for _ in range(3):
             rank.steps(10)
             round_of(agent)
-            kept.append(agent.spool.oldest(100)[-1][1])
+            kept_segments.append(agent.spool.oldest(100)[-1][1])
         agent.spool._node = "n1"
         rank.steps(10)
         round_of(agent)
         agent.relay.drain(give_up)
         aside = sorted((tmp_path / "spool").glob("*.refused"))
-        assert [path.read_bytes() for path in aside] == kept
+        assert [path.read_bytes() for path in aside] == kept_segments
         assert caplog.text.count("bad node name") == 1
         page = generate_latest(agent.registry).decode()
         assert 'stepwatch_agent_refused_segments_total{node="n1"} 3.0' in page
         agent.close()
-        again = make_agent(url)
+        restarted = make_agent(url)
         rank.steps(5)
-        round_of(again)
-        again.relay.drain(give_up)
-        assert (again.relay.refused, again.relay.failures, len(again.spool)) == (0, 0, 0)
+        round_of(restarted)
+        restarted.relay.drain(give_up)
+        assert (restarted.relay.refused, restarted.relay.failures, len(restarted.spool)) == (
+            0,
+            0,
+            0,
+        )
         assert sorted((tmp_path / "spool").glob("*.refused")) == aside, "neither sent nor lost"
     assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(31, 46)}
 
@@ -257,11 +261,11 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
 class FailsOnce(Batches):
     """Raises the first time that it is asked."""
 
-    asked = 0
+    requests = 0
 
     def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
-        self.asked += 1
-        if self.asked == 1:
+        self.requests += 1
+        if self.requests == 1:
             raise RuntimeError("no batch today")
         return super().select(spool)
 
@@ -326,10 +330,10 @@ def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAge
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     file.chmod(0o600)
-    seen: list[str] = []
+    tokens: list[str] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(dict(scope["headers"]).get(b"authorization", b"").decode())
+        tokens.append(dict(scope["headers"]).get(b"authorization", b"").decode())
         await send({"type": "http.response.start", "status": 503, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -338,7 +342,7 @@ def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAge
         agent.relay.ask_formats()
         file.write_text("another\n")
         agent.relay.ask_formats()
-    assert seen == ["Bearer s3cret", "Bearer another"]
+    assert tokens == ["Bearer s3cret", "Bearer another"]
 
 
 @pytest.mark.parametrize("url", ["", "collector:8480", "http://[::1", "ftp://host", "http://"])

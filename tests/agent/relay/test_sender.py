@@ -10,7 +10,7 @@ from stepwatch.agent.relay.sender import ASK_SECONDS, Sender
 from stepwatch.signals.clock import SystemClock
 from tests.agent.conftest import Rank, give_up, round_of
 
-from .stub import Collector, at
+from .stub import Collector, serve_url
 
 
 class TurnedClock(SystemClock):
@@ -27,23 +27,23 @@ def test_formats_are_asked_for_once_in_a_while(
 ) -> None:
     rank, collector, clock = Rank(tmp_path / "rings"), Collector(), TurnedClock()
     collector.word = "unsupported"
-    with at(collector) as url:
+    with serve_url(collector) as url:
         agent = make_agent(url)
         sender = Sender(agent.relay, clock)
 
-        def asked(seconds: float) -> int:
-            before = collector.requests
+        def requests_after(seconds: float) -> int:
+            requests_before = collector.requests
             clock.seconds += seconds
             sender._ask_formats()
-            return collector.requests - before
+            return collector.requests - requests_before
 
-        assert asked(2 * ASK_SECONDS) == 0, "nothing is held"
+        assert requests_after(2 * ASK_SECONDS) == 0, "nothing is held"
         rank.steps(5)
         round_of(agent)
         agent.relay.drain(give_up)
         assert agent.spool.held == 1
-        assert [asked(ASK_SECONDS / 4) for _ in range(9)] == [0, 0, 0, 1, 0, 0, 0, 1, 0]
+        assert [requests_after(ASK_SECONDS / 4) for _ in range(9)] == [0, 0, 0, 1, 0, 0, 0, 1, 0]
         rank.steps(5)
         round_of(agent)
-        assert asked(2 * ASK_SECONDS) == 0, "a segment waits, whose answer will tell"
+        assert requests_after(2 * ASK_SECONDS) == 0, "a segment waits, whose answer will tell"
     rank.ring.close()

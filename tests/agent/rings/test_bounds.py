@@ -56,13 +56,13 @@ def forge(folder: Path, number: int, rng: random.Random) -> None:
     ring.words.release()
     ring._map.close()
     data = bytearray(path.read_bytes())
-    for at in range(layout.LIVE_AT, layout.CLOSED_AT, 8):
-        data[at : at + 8] = rng.choice([bytes(8), b"\xff" * 8, rng.randbytes(8)])
+    for offset in range(layout.LIVE_AT, layout.CLOSED_AT, 8):
+        data[offset : offset + 8] = rng.choice([bytes(8), b"\xff" * 8, rng.randbytes(8)])
     for slot in range(identity.capacity):
         raw = bytearray(rng.randbytes(layout.SLOT_SIZE - 4))
         struct.pack_into("<QH", raw, 0, slot + 1, rng.randrange(64))
-        at = layout.HEADER_SIZE + slot * layout.SLOT_SIZE
-        data[at : at + layout.SLOT_SIZE] = raw + zlib.crc32(raw).to_bytes(4, "little")
+        offset = layout.HEADER_SIZE + slot * layout.SLOT_SIZE
+        data[offset : offset + layout.SLOT_SIZE] = raw + zlib.crc32(raw).to_bytes(4, "little")
     path.unlink()
     path.write_bytes(data)
 
@@ -97,10 +97,10 @@ def shared() -> Iterator[Path]:
 @pytest.fixture
 def few_descriptors() -> Iterator[None]:
     """The limit that a process has by default."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    limits_before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, limits_before[1]))
     yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits_before)
 
 
 @needs_root
@@ -108,12 +108,12 @@ def few_descriptors() -> Iterator[None]:
 def test_two_thousand_forged_rings_take_no_other_users_place(shared: Path, tmp_path: Path) -> None:
     def work() -> None:
         rng = random.Random(7)
-        theirs = shared / f"uid-{OTHER}"
-        theirs.mkdir(mode=0o700)
+        foreign_folder = shared / f"uid-{OTHER}"
+        foreign_folder.mkdir(mode=0o700)
         for number in range(FORGED):
-            forge(theirs, number, rng)
+            forge(foreign_folder, number, rng)
             if number % 4 == 0:
-                break_ring(theirs / f"job-{number}" / "0" / str(number), rng)
+                break_ring(foreign_folder / f"job-{number}" / "0" / str(number), rng)
 
     as_other_user(work)
     options = AgentOptions(shared, tmp_path / "spool", "http://127.0.0.1:1", "node", port=None)
@@ -121,8 +121,8 @@ def test_two_thousand_forged_rings_take_no_other_users_place(shared: Path, tmp_p
     try:
         agent.poll()
         agent.flush()
-        own = Rank(shared / f"uid-{os.geteuid()}", job="ours")
-        own.steps(10)
+        own_rank = Rank(shared / f"uid-{os.geteuid()}", job="ours")
+        own_rank.steps(10)
         for _ in range(3):
             agent.poll()
             agent.flush()
@@ -149,7 +149,7 @@ def test_rings_beyond_a_users_share_wait_until_others_are_closed(tmp_path: Path)
     (tmp_path / "job" / "0" / "0").unlink()
     tail.forget_missing(time.monotonic_ns())
     tail.discover()
-    assert sorted(who.rank for who in tail.identities()) == [1, 2]
+    assert sorted(identity.rank for identity in tail.identities()) == [1, 2]
     tail.discover()
     assert tail.bounds.unread[BEYOND] == 0
 
@@ -197,7 +197,7 @@ def test_no_user_hides_the_folder_of_another_one(shared: Path) -> None:
         (shared / "uid-4242" / "0").touch()
 
     as_other_user(work)
-    own = shared / f"uid-{os.geteuid()}" / "job" / "0" / "0"
-    own.parent.mkdir(parents=True)
-    own.touch()
-    assert list(RingFolders(shared).rings()) == [own]
+    own_folder = shared / f"uid-{os.geteuid()}" / "job" / "0" / "0"
+    own_folder.parent.mkdir(parents=True)
+    own_folder.touch()
+    assert list(RingFolders(shared).rings()) == [own_folder]

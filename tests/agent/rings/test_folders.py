@@ -38,10 +38,10 @@ def test_a_ring_that_comes_in_the_tick_of_the_newest_change_is_seen(tmp_path: Pa
     clock = HandClock()
     folders = RingFolders(tmp_path, clock)
     ring(tmp_path, "0")
-    before = tmp_path.stat().st_mtime_ns
+    mtime_before = tmp_path.stat().st_mtime_ns
     assert len(list(folders.rings())) == 1
     ring(tmp_path, "1")
-    os.utime(tmp_path, ns=(before, before))
+    os.utime(tmp_path, ns=(mtime_before, mtime_before))
     clock.now += round(SETTLED_SECONDS * NANOSECONDS / 2)
     assert len(list(folders.rings())) == 2
 

@@ -82,9 +82,11 @@ def test_lines_that_are_still_to_come_are_waited_for(tmp_path: Path, make_agent:
     process.end(agent)
     round_of(agent)
     assert texts(agent) == []
-    process.keep("step 1", *[f"Key{at}Error: x" for at in range(9)])
+    process.keep("step 1", *[f"Key{number}Error: x" for number in range(9)])
     round_of(agent)
-    assert [text for _, _, text in texts(agent)] == [f"Key{at}Error: x" for at in range(5, 9)]
+    assert [text for _, _, text in texts(agent)] == [
+        f"Key{number}Error: x" for number in range(5, 9)
+    ]
     assert len(texts(agent)) == MOST_LINES
 
 
@@ -144,7 +146,7 @@ def test_what_could_not_be_spooled_is_sent_later(tmp_path: Path, make_agent: Mak
     process.keep(RAISED)
     process.end(agent)
     numbers = range(1, 9)
-    in_the_way = [agent.spool.folder / f".{at:016d}.seg.{os.getpid()}" for at in numbers]
+    in_the_way = [agent.spool.folder / f".{number:016d}.seg.{os.getpid()}" for number in numbers]
     for path in in_the_way:
         path.mkdir()
     round_of(agent)

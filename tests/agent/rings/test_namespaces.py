@@ -77,7 +77,7 @@ def test_a_rank_in_another_namespace_is_seen_like_any_other(
         agent.poll()
         round_of(agent)
         rows = [part[Kind.RANK_STATE] for part in spooled(agent) if Kind.RANK_STATE in part]
-        codes = [int(each[-1]["exit_code"]) for each in rows if each[-1]["exit_code"] >= 0]
+        codes = [int(exits[-1]["exit_code"]) for exits in rows if exits[-1]["exit_code"] >= 0]
         return codes[-1] if codes else None
 
     assert until("its end is seen", exit_code) == 128 + signal.SIGKILL
@@ -104,8 +104,8 @@ def test_its_launcher_is_found_with_it() -> None:
         pid_namespace=pid_namespace(), launcher=parent, launcher_start=start_ticks(parent),
     )  # fmt: skip
     assert LocalProcesses(namespace=6).localise(identity).launcher == parent
-    gone = identity._replace(launcher_start=1)
-    assert LocalProcesses(namespace=6).localise(gone).launcher == 0, (
+    reused = identity._replace(launcher_start=1)
+    assert LocalProcesses(namespace=6).localise(reused).launcher == 0, (
         "another process has that number here"
     )
 

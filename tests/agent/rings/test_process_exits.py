@@ -30,7 +30,7 @@ def process(text: str) -> Iterator[subprocess.Popen[bytes]]:
         child.communicate()
 
 
-def seen(exits: ProcessExits, ring_id: int, seconds: float = 20.0) -> ProcessExit:
+def exit_of(exits: ProcessExits, ring_id: int, seconds: float = 20.0) -> ProcessExit:
     return waited(lambda: exits.exit_of(ring_id), seconds)
 
 
@@ -46,9 +46,9 @@ def test_the_order_of_deaths_and_how_each_ended() -> None:
         assert exits.exit_of(1) is None and exits.exit_of(2) is None
         began = time.monotonic_ns()
         second.send_signal(signal.SIGKILL)
-        killed = seen(exits, 2)
+        killed = exit_of(exits, 2)
         first.communicate(b"\n")  # ends by itself; its parent reaps it at once
-        ended = seen(exits, 1)
+        ended = exit_of(exits, 1)
     assert began < killed.at_ns < ended.at_ns < time.monotonic_ns()
     assert killed.exit_code == 128 + signal.SIGKILL
     assert ended.exit_code in (0, UNKNOWN_EXIT), (
@@ -63,7 +63,7 @@ def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
         assert child.stdin is not None
         child.stdin.write(b"\n")
         child.stdin.flush()
-        assert seen(exits, 1).exit_code == 3
+        assert exit_of(exits, 1).exit_code == 3
 
 
 LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
@@ -104,7 +104,7 @@ def test_what_is_forgotten_holds_nothing_open() -> None:
         exits.watch(2, child.pid, 0)
         exits.forget({2})
         child.kill()
-        assert seen(exits, 2).exit_code == 128 + signal.SIGKILL
+        assert exit_of(exits, 2).exit_code == 128 + signal.SIGKILL
         assert exits.exit_of(1) is None
 
 
@@ -115,20 +115,20 @@ def test_a_number_that_no_process_can_have_is_not_watched() -> None:
 
 
 def test_closing_leaves_no_thread_and_nothing_open() -> None:
-    def held() -> tuple[int, int]:
+    def open_resources() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), threading.active_count()
 
     gc.collect()  # what earlier tests left open must not be closed in between
-    before = held()
+    resources_before = open_resources()
     with process("input()") as child:
-        inside = held()
+        inside = open_resources()
         exits = ProcessExits(SystemClock())
         exits.watch(1, child.pid, 0)
-        assert held()[1] == inside[1] + 1
+        assert open_resources()[1] == inside[1] + 1
         exits.close()
         exits.close()
-        assert held() == inside
-    assert held() == before
+        assert open_resources() == inside
+    assert open_resources() == resources_before
 
 
 class StumblingClock(SystemClock):
@@ -152,5 +152,5 @@ def test_an_error_in_the_waiting_thread_is_counted_and_no_exit_is_missed() -> No
         assert exits.thread.join(20), "it ended with an error"
         exits.thread.check()
         assert exits.thread.failures == 1
-        assert seen(exits, 1).exit_code == 128 + signal.SIGKILL
+        assert exit_of(exits, 1).exit_code == 128 + signal.SIGKILL
         exits.close()

@@ -75,13 +75,13 @@ def test_a_hostile_process_name_hides_nothing(tmp_path: Path) -> None:
 def test_pages_of_mapped_files_are_not_counted_as_memory(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.bin"
     tokens.write_bytes(bytes(32 << 20))
-    before = process_facts(os.getpid(), 0).resident_bytes
+    bytes_before = process_facts(os.getpid(), 0).resident_bytes
     with tokens.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        assert sum(mapped[at] for at in range(0, len(mapped), 4096)) == 0
+        assert sum(mapped[offset] for offset in range(0, len(mapped), 4096)) == 0
         read = process_facts(os.getpid(), 0).resident_bytes
-    held = b"x" * (32 << 20)
-    own = process_facts(os.getpid(), 0).resident_bytes
-    assert read - before < 8 << 20 < own - read <= len(held) + (8 << 20)
+    block = b"x" * (32 << 20)
+    bytes_with_block = process_facts(os.getpid(), 0).resident_bytes
+    assert read - bytes_before < 8 << 20 < bytes_with_block - read <= len(block) + (8 << 20)
 
 
 def test_all_resident_memory_counts_where_the_kernel_tells_no_parts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from stepwatch.agent.rings.removal import remove_ring
 from stepwatch.signals.places.directories import SHARED_MODE
 
 
-def made(path: Path) -> int:
+def make_ring(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"ring")
     return path.stat().st_ino
@@ -23,19 +23,19 @@ def test_a_ring_goes_with_its_socket_and_its_empty_folders(tmp_path: Path, user:
     if user:
         tmp_path.chmod(SHARED_MODE)
     first, second = tmp_path / f"{user}job/0/0", tmp_path / f"{user}job/0/1"
-    inode, other = made(first), made(second)
-    made(first.with_name("0.sock"))
+    inode, other_inode = make_ring(first), make_ring(second)
+    make_ring(first.with_name("0.sock"))
     assert remove_ring(tmp_path, first, inode)
     assert [path.name for path in first.parent.iterdir()] == ["1"]
-    assert remove_ring(tmp_path, second, other)
+    assert remove_ring(tmp_path, second, other_inode)
     assert sorted(tmp_path.iterdir()) == ([tmp_path / "uid-1000"] if user else [])
-    assert remove_ring(tmp_path, second, other), "it is gone"
+    assert remove_ring(tmp_path, second, other_inode), "it is gone"
 
 
 def test_a_ring_that_took_the_place_stays(tmp_path: Path) -> None:
     place = tmp_path / "job/0/0"
-    inode = made(place)
-    made(tmp_path / "new")
+    inode = make_ring(place)
+    make_ring(tmp_path / "new")
     (tmp_path / "new").rename(place)
     assert remove_ring(tmp_path, place, inode)
     assert place.read_bytes() == b"ring"
@@ -44,7 +44,7 @@ def test_a_ring_that_took_the_place_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("link", ["job", "job/0"])
 def test_no_link_on_the_way_is_followed(tmp_path: Path, link: str) -> None:
     root, elsewhere = tmp_path / "rings", tmp_path / "elsewhere"
-    inode = made(elsewhere / "job/0/0")
+    inode = make_ring(elsewhere / "job/0/0")
     (root / link).parent.mkdir(parents=True)
     (root / link).symlink_to(elsewhere / link)
     with pytest.raises(OSError):
@@ -54,7 +54,7 @@ def test_no_link_on_the_way_is_followed(tmp_path: Path, link: str) -> None:
 
 def test_nothing_is_removed_while_a_rank_looks_for_its_place(tmp_path: Path) -> None:
     place = tmp_path / "job/0/0"
-    inode = made(place)
+    inode = make_ring(place)
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert not remove_ring(tmp_path, place, inode) and place.exists()
@@ -64,4 +64,4 @@ def test_nothing_is_removed_while_a_rank_looks_for_its_place(tmp_path: Path) -> 
 
 def test_a_ring_that_lies_elsewhere_than_hooks_put_it_stays(tmp_path: Path) -> None:
     for place in (tmp_path / "0", tmp_path / "a/b/c/0"):
-        assert not remove_ring(tmp_path, place, made(place)) and place.exists()
+        assert not remove_ring(tmp_path, place, make_ring(place)) and place.exists()

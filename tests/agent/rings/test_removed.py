@@ -17,13 +17,13 @@ from tests.agent.conftest import Rank
 def read_steps(tail: Tail) -> list[int]:
     """Steps that one flush reads."""
     tail.discover()
-    found: list[int] = []
+    steps: list[int] = []
     for tails in tail.attempts().values():
         tables = tail.read(tails)
         assert Kind.GAP not in tables
-        found += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
+        steps += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
     tail.forget_missing(time.monotonic_ns())
-    return found
+    return steps
 
 
 @pytest.mark.parametrize("seen_without", [True, False])
@@ -39,9 +39,11 @@ def test_records_around_a_removal_are_read_once(
     between = read_steps(tail) if seen_without else []
     rank.ring.renew(FileCondition.REMOVED)
     rank.steps(2)
-    after = [step for _ in range(3) for step in read_steps(tail)]
-    assert len(first) == 3 and [*first, *between, *after] == sorted({*first, *between, *after})
-    assert len([*first, *between, *after]) == 7
+    later_steps = [step for _ in range(3) for step in read_steps(tail)]
+    assert len(first) == 3 and [*first, *between, *later_steps] == sorted(
+        {*first, *between, *later_steps}
+    )
+    assert len([*first, *between, *later_steps]) == 7
     if seen_without:
         assert "was removed while its rank may still run" in caplog.text
         assert str(tmp_path / "job") in caplog.text

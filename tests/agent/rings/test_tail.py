@@ -84,8 +84,8 @@ def test_a_closed_ring_is_reported_a_few_times_more_and_then_no_more(
     for _ in range(CLOSED_FLUSHES + 4):
         round_of(agent)
     kinds = [set(tables) & {Kind.STEP, Kind.RANK_STATE} for tables in spooled(agent)]
-    again = [{Kind.RANK_STATE}] * CLOSED_FLUSHES
-    assert kinds == [{Kind.STEP, Kind.RANK_STATE}, *again], "its exit code may still come"
+    repeats = [{Kind.RANK_STATE}] * CLOSED_FLUSHES
+    assert kinds == [{Kind.STEP, Kind.RANK_STATE}, *repeats], "its exit code may still come"
 
 
 def test_a_rank_taken_for_dead_is_read_again(tmp_path: Path, make_agent: MakeAgent) -> None:
@@ -96,8 +96,8 @@ def test_a_rank_taken_for_dead_is_read_again(tmp_path: Path, make_agent: MakeAge
         ring.write(Kind.LIFECYCLE, 0, 1, LifecycleEvent.START, value, b"")
         round_of(agent)
         round_of(agent)
-    seen = [int(row["value"]) for part in spooled(agent) for row in part.get(Kind.LIFECYCLE, [])]
-    assert seen == [0, 1, 2]
+    values = [int(row["value"]) for part in spooled(agent) for row in part.get(Kind.LIFECYCLE, [])]
+    assert values == [0, 1, 2]
     ring.close()
 
 
@@ -235,7 +235,7 @@ def test_a_ring_that_gets_its_rank_late_is_read_once(tmp_path: Path) -> None:
     tail.discover()
     rank.steps(2)
     ((tails),) = tail.attempts().values()
-    before = len(tail.read(tails)[Kind.STEP])
+    row_count = len(tail.read(tails)[Kind.STEP])
     rank.steps(3)
     ring = rank.ring
     ring.move(ring.path.with_name("5"), ring.identity._replace(rank=5, world=8))
@@ -245,7 +245,7 @@ def test_a_ring_that_gets_its_rank_late_is_read_once(tmp_path: Path) -> None:
     tail.forget_missing(time.monotonic_ns())
     ((tails),) = tail.attempts().values()
     steps = tail.read(tails)[Kind.STEP]
-    assert (before, len(tails), len(steps), set(steps["rank"])) == (2, 1, 4, {5})
+    assert (row_count, len(tails), len(steps), set(steps["rank"])) == (2, 1, 4, {5})
     assert [identity.world for identity in tail.identities()] == [8]
     ring.close()
 
@@ -253,15 +253,15 @@ def test_a_ring_that_gets_its_rank_late_is_read_once(tmp_path: Path) -> None:
 def test_a_link_to_another_ring_is_not_followed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mine = Rank(tmp_path / "mine")
+    own_rank = Rank(tmp_path / "mine")
     shared = tmp_path / "rings"
     (shared / "job" / "0").mkdir(parents=True)
-    (shared / "job" / "0" / "0").symlink_to(mine.ring.path)
+    (shared / "job" / "0" / "0").symlink_to(own_rank.ring.path)
     (shared / "dir" / "0").mkdir(parents=True)
     tail = Tail(shared)
     tail.discover()
     assert tail.identities() == [] and "cannot read the ring" in caplog.text
-    (shared / "other").symlink_to(mine.ring.path.parents[1])
+    (shared / "other").symlink_to(own_rank.ring.path.parents[1])
     with pytest.raises(RingError, match="its path leads to"):
         RingReader(shared / "other" / "0" / "0", below=shared)
-    mine.ring.close()
+    own_rank.ring.close()

@@ -27,10 +27,10 @@ def cursors(**positions: int) -> Rows:
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
     """Three segments, whose cursors read ring 97 up to 5, 9 and 14."""
-    made = Spool(tmp_path, "n1")
+    new_spool = Spool(tmp_path, "n1")
     for position in (5, 9, 14):
-        made.put(AttemptKey("job", 0), ClockPair(1, 1), {Kind.CURSOR: cursors(a=position)})
-    made.close()
+        new_spool.put(AttemptKey("job", 0), ClockPair(1, 1), {Kind.CURSOR: cursors(a=position)})
+    new_spool.close()
     return tmp_path
 
 
@@ -40,13 +40,13 @@ def test_every_file_is_sorted_by_what_it_is(spool: Path) -> None:
     first.write_bytes(frame.close_frame(number + 1, header, payload, size))
     third.write_bytes(third.read_bytes()[:-1])
     (spool / "notes.seg").write_bytes(b"not ours")
-    found = adopt(spool)
-    assert [(each.sequence, each.format) for each in found.held_segments.values()] == [
+    adopted = adopt(spool)
+    assert [(segment.sequence, segment.format) for segment in adopted.held_segments.values()] == [
         (1, number + 1)
     ]
-    assert [(each.sequence, each.format) for each in found.waiting.values()] == [(2, number)]
-    assert cursors_of(found.waiting[2].cursors) == {97: 9}
-    assert found.damaged == 2
+    assert [(entry.sequence, entry.format) for entry in adopted.waiting.values()] == [(2, number)]
+    assert cursors_of(adopted.waiting[2].cursors) == {97: 9}
+    assert adopted.damaged == 2
     names = sorted(path.name for path in spool.iterdir())
     assert names == [
         "0000000000000001.held", "0000000000000002.seg", "0000000000000003.damaged",
@@ -65,36 +65,40 @@ def test_no_sequence_number_is_used_twice_while_its_file_is_there(spool: Path) -
     first.rename(first.with_suffix(".held"))
     second.rename(second.with_suffix(".damaged"))
     third.rename(third.with_suffix(".refused"))
-    again = Spool(spool, "n1")
-    again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
+    reopened = Spool(spool, "n1")
+    reopened.put(AttemptKey("job", 0), ClockPair(1, 1), {})
     assert [path.name for path in spool.glob("*4.seg")] == ["0000000000000004.seg"]
-    again.close()
+    reopened.close()
 
 
 def test_a_file_that_cannot_be_read_holds_up_no_other(spool: Path) -> None:
     (spool / "0000000000000004.seg").mkdir()
     (spool / "0000000000000005.held").symlink_to(spool / "nothing")
-    found = adopt(spool)
-    assert (list(found.waiting), list(found.held_segments), found.damaged) == ([1, 2, 3], [], 2)
+    adopted = adopt(spool)
+    assert (list(adopted.waiting), list(adopted.held_segments), adopted.damaged) == (
+        [1, 2, 3],
+        [],
+        2,
+    )
     assert [path.stem[-1] for path in sorted(spool.glob("*.damaged"))] == ["4", "5"]
 
 
 def test_what_cannot_be_read_stays_within_a_bound(spool: Path) -> None:
     for sequence in range(4, MOST_FILES + 14):
         (spool / f"{sequence:016d}.seg").write_bytes(b"damaged")
-    found = adopt(spool)
-    assert found.damaged == MOST_FILES + 10
-    kept = sorted(int(path.stem) for path in spool.glob("*.damaged"))
-    assert kept == list(range(14, MOST_FILES + 14))
+    adopted = adopt(spool)
+    assert adopted.damaged == MOST_FILES + 10
+    damaged_numbers = sorted(int(path.stem) for path in spool.glob("*.damaged"))
+    assert damaged_numbers == list(range(14, MOST_FILES + 14))
 
 
 def test_a_file_named_like_a_huge_number_moves_no_sequence(spool: Path) -> None:
     (spool / f"{10**22}.seg").write_bytes(b"not ours")
     for sequence in (4, 5):
-        again = Spool(spool, "n1")
-        again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
-        assert max(number for number, _ in again.oldest(10)) == sequence
-        again.close()
+        reopened = Spool(spool, "n1")
+        reopened.put(AttemptKey("job", 0), ClockPair(1, 1), {})
+        assert max(number for number, _ in reopened.oldest(10)) == sequence
+        reopened.close()
 
 
 def test_a_segment_is_superseded_when_a_newer_one_has_read_as_far() -> None:

@@ -23,13 +23,13 @@ def rows(kind: Kind, *numbers: tuple[int, int]) -> Rows:
     return table
 
 
-def made(**tables: Rows) -> bytes:
+def segment_bytes(**tables: Rows) -> bytes:
     kinds = {Kind[name]: table for name, table in tables.items()}
     return wire.encode(Segment(KEY, ClockPair(1, 1), kinds))
 
 
 def test_steps_become_one_gap_a_rank_and_facts_stay() -> None:
-    data = made(
+    data = segment_bytes(
         STEP=rows(Kind.STEP, (0, 4), (1, 9), (0, 5), (0, 6)),
         HOST=rows(Kind.HOST, (-1, 0)),
         LIFECYCLE=rows(Kind.LIFECYCLE, (0, 3)),
@@ -42,19 +42,21 @@ def test_steps_become_one_gap_a_rank_and_facts_stay() -> None:
 
 
 def test_a_kind_that_no_one_calls_expendable_stays() -> None:
-    data = made(DEVICE=rows(Kind.DEVICE, (0, 0)), NIC=rows(Kind.NIC, (-1, 0)))
+    data = segment_bytes(DEVICE=rows(Kind.DEVICE, (0, 0)), NIC=rows(Kind.NIC, (-1, 0)))
     assert set(wire.decode(downsample(data, {Kind.NIC})).tables) == {Kind.DEVICE}
 
 
 def test_a_kind_of_a_later_version_stays() -> None:
-    segment = wire.decode(made(STEP=rows(Kind.STEP, (0, 1))))
+    segment = wire.decode(segment_bytes(STEP=rows(Kind.STEP, (0, 1))))
     strange = np.zeros(1, dtype=[("rank", "<i4"), ("speed", "<f8")])
     data = wire.encode(segment._replace(unknown={99: strange}))
-    left = wire.decode(downsample(data, ()))
-    assert np.array_equal(left.unknown[99], strange) and set(left.tables) == {Kind.GAP}
+    downsampled = wire.decode(downsample(data, ()))
+    assert np.array_equal(downsampled.unknown[99], strange) and set(downsampled.tables) == {
+        Kind.GAP
+    }
 
 
 def test_a_segment_of_a_later_format_is_left_alone() -> None:
-    number, header, payload, size = frame.open_frame(made(STEP=rows(Kind.STEP, (0, 1))))
+    number, header, payload, size = frame.open_frame(segment_bytes(STEP=rows(Kind.STEP, (0, 1))))
     with pytest.raises(UnsupportedFormatError):
         downsample(frame.close_frame(number + 1, header, payload, size), ())

@@ -35,14 +35,14 @@ def tables() -> Tables:
     steps["rank"], steps["step"] = np.repeat(np.arange(RANKS), STEPS), np.arange(RANKS * STEPS)
     read["rank"], read["ring_id"] = np.arange(RANKS), np.arange(RANKS) + 1
     read["next_seq"] = STEPS + 1
-    own = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    own["rank"] = UNKNOWN_RANK
-    return {Kind.STEP: steps, Kind.CURSOR: read, Kind.FLIGHT: flights, Kind.AGENT: own}
+    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    agent_row["rank"] = UNKNOWN_RANK
+    return {Kind.STEP: steps, Kind.CURSOR: read, Kind.FLIGHT: flights, Kind.AGENT: agent_row}
 
 
 def rows_in(folder: Path, kind: Kind) -> Rows:
-    found = [wire.decode(path.read_bytes()).tables for path in sorted(folder.glob("*.seg"))]
-    return np.concatenate([each[kind] for each in found if kind in each])
+    tables = [wire.decode(path.read_bytes()).tables for path in sorted(folder.glob("*.seg"))]
+    return np.concatenate([table[kind] for table in tables if kind in table])
 
 
 def test_all_rows_are_spooled_in_several_segments(tmp_path: Path, tables: Tables) -> None:
@@ -81,12 +81,12 @@ def test_an_agent_killed_between_two_parts_reads_on_where_they_end(
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
     spool.close()
-    again = Spool(tmp_path, "n1")
-    read = again.cursors()
-    kept = {int(rank) for rank in rows_in(tmp_path, Kind.STEP)["rank"]}
-    assert 0 < len(kept) < RANKS
-    assert read == {rank + 1: STEPS + 1 for rank in kept}, "cursors and rows tell the same"
-    again.close()
+    reopened = Spool(tmp_path, "n1")
+    read = reopened.cursors()
+    stored_ranks = {int(rank) for rank in rows_in(tmp_path, Kind.STEP)["rank"]}
+    assert 0 < len(stored_ranks) < RANKS
+    assert read == {rank + 1: STEPS + 1 for rank in stored_ranks}, "cursors and rows tell the same"
+    reopened.close()
 
 
 def test_a_disk_that_fills_between_two_parts_keeps_none_of_them(

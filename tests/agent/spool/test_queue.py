@@ -47,10 +47,10 @@ def test_death_between_the_acknowledgement_and_the_deletion_stores_nothing_twice
         agent = make_agent(url)
         rank.steps(20)
         round_of(agent)
-        kept = {path: path.read_bytes() for path in (tmp_path / "spool").glob("*.seg")}
+        segments = {path: path.read_bytes() for path in (tmp_path / "spool").glob("*.seg")}
         agent.relay.drain(give_up)
         agent.close()
-        for path, data in kept.items():
+        for path, data in segments.items():
             path.write_bytes(data)
         agent = make_agent(url)
         rank.steps(20)
@@ -75,8 +75,8 @@ def test_a_deleted_spool_is_read_anew_and_taken_for_no_duplicate(
         round_of(agent)
         agent.relay.drain(give_up)
         assert agent.relay.refused == 0
-    found = stored_steps(tmp_path / "store.db")
-    assert set(found) == set(once(1, 40))
+    steps_by_rank = stored_steps(tmp_path / "store.db")
+    assert set(steps_by_rank) == set(once(1, 40))
 
 
 def test_a_spool_deleted_under_a_running_agent_is_made_again(
@@ -135,9 +135,9 @@ def test_a_damaged_segment_holds_up_no_other(
     assert stored_steps(tmp_path / "store.db") == once(1, 50) - lost
 
 
-@pytest.mark.parametrize("at", [-5, 8, 12], ids=["payload", "header size", "payload size"])
+@pytest.mark.parametrize("position", [-5, 8, 12], ids=["payload", "header size", "payload size"])
 def test_damage_done_while_the_agent_runs_is_counted_and_holds_up_no_other(
-    rank: Rank, tmp_path: Path, make_agent: MakeAgent, at: int
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, position: int
 ) -> None:
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
@@ -146,7 +146,7 @@ def test_damage_done_while_the_agent_runs_is_counted_and_holds_up_no_other(
             round_of(agent)
         victim = sorted((tmp_path / "spool").glob("*.seg"))[1]
         raw = bytearray(victim.read_bytes())
-        raw[at] ^= 0x0F
+        raw[position] ^= 0x0F
         victim.write_bytes(raw)
         agent.relay.drain(give_up)
         assert (agent.relay.refused + agent.spool.dropped, len(agent.spool)) == (1, 0)
@@ -201,11 +201,13 @@ def test_a_full_spool_downsamples_the_oldest_steps_and_keeps_the_facts(
     assert len(segments) == 40
     for kind in (Kind.LIFECYCLE, Kind.CHECKPOINT):
         assert sum(len(tables.get(kind, [])) for tables in segments) == 80
-    whole = [Kind.STEP in tables for tables in segments]
-    assert whole == sorted(whole), "an older segment was kept while a newer one was downsampled"
+    has_steps = [Kind.STEP in tables for tables in segments]
+    assert has_steps == sorted(has_steps), (
+        "an older segment was kept while a newer one was downsampled"
+    )
     gaps = [row for tables in segments for row in tables.get(Kind.GAP, [])]
-    kept = sum(len(tables.get(Kind.STEP, [])) for tables in segments)
-    assert kept + sum(int(gap["last_seq"] - gap["first_seq"]) + 1 for gap in gaps) == 3200
+    kept_rows = sum(len(tables.get(Kind.STEP, [])) for tables in segments)
+    assert kept_rows + sum(int(gap["last_seq"] - gap["first_seq"]) + 1 for gap in gaps) == 3200
     assert {int(gap["rank"]) for gap in gaps} == {0, 1}
     for rank in ranks:
         rank.ring.close()

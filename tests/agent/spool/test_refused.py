@@ -14,7 +14,7 @@ def segment(folder: Path, sequence: int, size: int) -> Path:
     return path
 
 
-def kept(folder: Path) -> list[int]:
+def kept_numbers(folder: Path) -> list[int]:
     return [int(path.stem) for path in sorted(folder.glob("*.refused"))]
 
 
@@ -22,7 +22,7 @@ def test_the_newest_files_are_kept(tmp_path: Path) -> None:
     refused = Refused(tmp_path)
     for sequence in range(1, MOST_FILES + 11):
         refused.keep(segment(tmp_path, sequence, 10))
-    assert kept(tmp_path) == list(range(11, MOST_FILES + 11))
+    assert kept_numbers(tmp_path) == list(range(11, MOST_FILES + 11))
     assert not list(tmp_path.glob("*.seg"))
 
 
@@ -31,11 +31,11 @@ def test_their_bytes_are_bounded_together(tmp_path: Path) -> None:
     for sequence in range(1, 21):
         refused.keep(segment(tmp_path, sequence, 300))
         assert sum(path.stat().st_size for path in tmp_path.glob("*.refused")) <= 1000
-    assert kept(tmp_path) == [18, 19, 20]
+    assert kept_numbers(tmp_path) == [18, 19, 20]
     refused.keep(segment(tmp_path, 21, 5000))
-    assert kept(tmp_path) == [], "one larger than the bound is not kept"
+    assert kept_numbers(tmp_path) == [], "one larger than the bound is not kept"
 
 
 def test_a_segment_whose_file_is_gone_is_no_error(tmp_path: Path) -> None:
     Refused(tmp_path).keep(tmp_path / "0000000000000007.seg")
-    assert kept(tmp_path) == []
+    assert kept_numbers(tmp_path) == []

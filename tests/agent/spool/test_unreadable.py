@@ -33,32 +33,32 @@ OF_THE_FILE = [errno.EIO, errno.EACCES, errno.ESTALE]
 @pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
     """Three segments, whose cursors read ring 97 up to 5, 9 and 14."""
-    made = filled(tmp_path)
-    yield made
-    made.close()
+    new_spool = filled(tmp_path)
+    yield new_spool
+    new_spool.close()
 
 
 def filled(folder: Path) -> Spool:
-    made = Spool(folder, "n1")
+    new_spool = Spool(folder, "n1")
     for position in (5, 9, 14):
-        made.put(KEY, ClockPair(1, 1), {Kind.CURSOR: cursors(a=position)})
-    return made
+        new_spool.put(KEY, ClockPair(1, 1), {Kind.CURSOR: cursors(a=position)})
+    return new_spool
 
 
 @contextmanager
 def without_descriptors() -> Iterator[None]:
     """No further file can be opened in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken: list[int] = []
+    descriptors: list[int] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 32, hard))
     try:
         while True:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         yield
     finally:
-        for each in taken:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -83,7 +83,7 @@ def files(folder: Path) -> list[str]:
 
 def gaps(spool: Spool) -> list[tuple[int, int, int]]:
     tables = [wire.decode(data).tables for _, data in spool.oldest(100)]
-    rows: list[Rows] = [each[Kind.GAP] for each in tables if Kind.GAP in each]
+    rows: list[Rows] = [table[Kind.GAP] for table in tables if Kind.GAP in table]
     return [
         (int(row["rank"]), int(row["first_seq"]), int(row["last_seq"]))
         for row in np.concatenate([np.zeros(0, DTYPES[Kind.GAP]), *rows])
@@ -178,11 +178,11 @@ def test_a_spool_of_which_nothing_can_be_read_stays_below_twice_its_limit(
         for _ in range(3):  # each hour
             spool.release({3})
             assert spool.oldest(10) == []
-    kept = [path.stat().st_size for path in tmp_path.glob("*.seg")]
-    assert size < sum(kept) <= 2 * size and spool.dropped == 0
-    assert caplog.text.count("it cannot be read") == len(kept)
+    sizes = [path.stat().st_size for path in tmp_path.glob("*.seg")]
+    assert size < sum(sizes) <= 2 * size and spool.dropped == 0
+    assert caplog.text.count("it cannot be read") == len(sizes)
     spool.release({3})
-    assert len(spool.oldest(20)) == len(kept)
+    assert len(spool.oldest(20)) == len(sizes)
     spool.close()
 
 

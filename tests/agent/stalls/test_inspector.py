@@ -23,27 +23,27 @@ JOB = AttemptKey("job", 0)
 
 
 @needs_py_spy
-@pytest.mark.parametrize("other", ["none", "process", "user"])
+@pytest.mark.parametrize("owner", ["none", "process", "user"])
 def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
-    tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stack, "dump", partial(stack.dump, seconds=60.0))  # the machine may be busy
-    if other == "user" and os.geteuid() != 0:
+    if owner == "user" and os.geteuid() != 0:
         pytest.skip("giving a ring to another user needs root")
     inspector = StallInspector(Hands(10_000 * NANOSECONDS), stack.find_py_spy())
     with running(tmp_path, STOPPED) as child:
         start = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19])
-        start += other == "process"
+        start += owner == "process"
         ring = Rank(tmp_path / "rings", process=(child.pid, start)).ring
-        if other == "user":
+        if owner == "user":
             os.chown(ring.path, 65534, 65534)
         ring.words[1024 // 8] = 1  # the live line, long ago
         inspector.inspect(JOB, [RingReader(ring.path)], None)
         inspector.wait(120)
     (row,) = inspector.collect(JOB)[Kind.DIAGNOSIS]
     reported = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
-    assert reported == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))
-    assert (stack.FOREIGN.encode() in bytes(row["note"])) == (other != "none")
+    assert reported == ((b"wait_here", True, 1) if owner == "none" else (b"", False, 0))
+    assert (stack.FOREIGN.encode() in bytes(row["note"])) == (owner != "none")
 
 
 UNKNOWN_HANDLER = b"HTTP/1.1 404 no\r\ncontent-length: 0\r\n\r\n"
@@ -58,7 +58,7 @@ STATUS = OK + b"\r\n" + json.dumps(
 
 
 @pytest.mark.parametrize(
-    ("nccl", "others", "seen"),
+    ("nccl", "torch_answer", "expected"),
     [
         (STATUS, NOTHING_SEEN, [9]),
         (STATUS, ONE_SEEN, [3, 9]),
@@ -81,22 +81,22 @@ STATUS = OK + b"\r\n" + json.dumps(
     ],
 )
 def test_both_recorders_of_a_rank_are_asked(
-    tmp_path: Path, nccl: bytes, others: bytes, seen: list[int] | None
+    tmp_path: Path, nccl: bytes, torch_answer: bytes, expected: list[int] | None
 ) -> None:
     answers = {
         "POST /handler/dump_nccl_trace_json?includecollectives=false ": nccl,
-        "POST /handler/fr_trace_json ": others,
+        "POST /handler/fr_trace_json ": torch_answer,
     }
     with answering(tmp_path / "0.sock", answers):
-        found, note = ask_recorders(tmp_path / "0.sock")
-    numbers = None if found is None else [each.collective_seq for each in found.entries]
-    assert numbers == seen
-    assert ("status" in note) == (seen is None)
+        recording, note = ask_recorders(tmp_path / "0.sock")
+    numbers = None if recording is None else [entry.collective_seq for entry in recording.entries]
+    assert numbers == expected
+    assert ("status" in note) == (expected is None)
 
 
 def test_a_server_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
-    found, note = ask_recorders(tmp_path / "missing.sock")
-    assert found is None
+    recording, note = ask_recorders(tmp_path / "missing.sock")
+    assert recording is None
     assert note == "its flight recorder did not answer: no such file"
 
 

@@ -22,9 +22,9 @@ def test_a_bad_answer_is_an_error_in_bounded_time_and_memory(junk: str, tmp_path
 
 def test_a_socket_that_nobody_serves_any_more_is_an_error_in_bounded_time(tmp_path: Path) -> None:
     """A forked child keeps the socket of a rank that is gone: it connects and never answers."""
-    with socket.socket(socket.AF_UNIX) as kept:
-        kept.bind(str(tmp_path / "0.sock"))
-        kept.listen(1)
+    with socket.socket(socket.AF_UNIX) as bound_socket:
+        bound_socket.bind(str(tmp_path / "0.sock"))
+        bound_socket.listen(1)
         for _ in range(4):  # the last ones find the queue full
             with pytest.raises((OSError, ValueError)):
                 server.ask(tmp_path / "0.sock", "fr_trace_json", seconds=0.1)

@@ -20,10 +20,10 @@ PATIENCE = 60.0
 def test_a_deep_stack_keeps_whole_frames_and_says_that_it_goes_on() -> None:
     frames = [{"name": f"call_{n}", "short_filename": "loop.py", "line": n} for n in range(60)]
     body = json.dumps([{"thread_name": "MainThread", "frames": frames}]).encode()
-    found = stack.parse(body).text.split(" < ")
-    assert found[-1] == "..." and len(" < ".join(found)) <= 512
-    assert found[:-1] == [f"call_{n} loop.py:{n}" for n in range(len(found) - 1)]
-    assert len(found) > 20
+    kept_frames = stack.parse(body).text.split(" < ")
+    assert kept_frames[-1] == "..." and len(" < ".join(kept_frames)) <= 512
+    assert kept_frames[:-1] == [f"call_{n} loop.py:{n}" for n in range(len(kept_frames) - 1)]
+    assert len(kept_frames) > 20
     short = json.dumps([{"thread_name": "MainThread", "frames": frames[:2]}]).encode()
     assert stack.parse(short).text == "call_0 loop.py:0 < call_1 loop.py:1"
 
@@ -31,19 +31,19 @@ def test_a_deep_stack_keeps_whole_frames_and_says_that_it_goes_on() -> None:
 @needs_py_spy
 def test_the_line_of_a_process_that_holds_its_lock(tmp_path: Path) -> None:
     with running(tmp_path, HELD) as child:
-        found = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
-    assert (found.function, found.line, found.owner) == ("load_shard", "train.py:5", True)
-    assert found.text.endswith("<module> train.py:6")
+        dumped = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
+    assert (dumped.function, dumped.line, dumped.owner) == ("load_shard", "train.py:5", True)
+    assert dumped.text.endswith("<module> train.py:6")
 
 
 @needs_py_spy
 def test_the_line_of_a_stopped_process(tmp_path: Path) -> None:
     with running(tmp_path, STOPPED) as child:
         child.send_signal(signal.SIGSTOP)
-        found = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
+        dumped = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
         child.send_signal(signal.SIGCONT)
-    assert found.function == "wait_here"
-    assert found.line in ("train.py:4", "train.py:5"), "it may not have left the print"
+    assert dumped.function == "wait_here"
+    assert dumped.line in ("train.py:4", "train.py:5"), "it may not have left the print"
 
 
 def test_why_there_is_no_stack_is_said_in_words(tmp_path: Path) -> None:
@@ -60,5 +60,5 @@ def test_why_there_is_no_stack_is_said_in_words(tmp_path: Path) -> None:
 
 @given(JSON | st.lists(st.fixed_dictionaries({"frames": st.lists(JSON, max_size=3)})))
 def test_any_stack_is_read_or_refused(document: object) -> None:
-    found = stack.parse(json.dumps(document).encode())
-    assert (found.owner is None) == bool(found.note)
+    parsed = stack.parse(json.dumps(document).encode())
+    assert (parsed.owner is None) == bool(parsed.note)

@@ -51,7 +51,7 @@ def _endless(out: socket.socket, head: bytes, part: bytes, pause: float = 0.0) -
 @contextmanager
 def listening(path: Path, answer: Callable[[socket.socket], object]) -> Iterator[None]:
     """Answer each request by `answer`, whatever was asked."""
-    with serving(path, lambda _asked, out: answer(out)):
+    with serving(path, lambda _request, out: answer(out)):
         yield
 
 
@@ -59,10 +59,10 @@ def listening(path: Path, answer: Callable[[socket.socket], object]) -> Iterator
 def answering(path: Path, answers: dict[str, bytes]) -> Iterator[None]:
     """Answer requests by how they begin; one that is not expected gets no answer."""
 
-    def answer(asked: bytes, out: socket.socket) -> None:
-        for begins, given in answers.items():
-            if asked.startswith(begins.encode()):
-                out.sendall(given)
+    def answer(request: bytes, out: socket.socket) -> None:
+        for begins, reply in answers.items():
+            if request.startswith(begins.encode()):
+                out.sendall(reply)
 
     with serving(path, answer):
         yield
@@ -80,12 +80,12 @@ def serving(path: Path, answer: Callable[[bytes, socket.socket], object]) -> Ite
     def serve() -> None:
         while True:
             try:
-                taken, _ = opened.accept()
+                accepted, _ = opened.accept()
             except OSError:
                 return
-            with taken:
+            with accepted:
                 try:
-                    answer(taken.recv(65536), taken)
+                    answer(accepted.recv(65536), accepted)
                 except OSError:
                     continue
 

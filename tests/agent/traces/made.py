@@ -50,13 +50,13 @@ def traced(*flushes: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
 
 def rows(kind: Kind, *records: Mapping[str, Any]) -> Rows:
     """Records of `kind`; fields that are not given are 0, a loss and a gradient norm NaN."""
-    made = np.zeros(len(records), dtype=DTYPES[kind])
-    for row, record in zip(made, records, strict=True):
+    table = np.zeros(len(records), dtype=DTYPES[kind])
+    for row, record in zip(table, records, strict=True):
         if kind is Kind.STEP:
             row["loss"] = row["grad_norm"] = np.nan
         for name, value in record.items():
             row[name] = value
-    return made
+    return table
 
 
 def step(number: int, rank: int = 0, *, ms: int = 10, flags: int = 0, **fields: Any) -> Any:
@@ -86,5 +86,5 @@ def named(spans: list[Span], name: str) -> list[Span]:
 def reasons_of(spans: list[Span]) -> list[tuple[Value, Value, Value]]:
     """(rank, step, reasons) of each traced step."""
     names = (traces.RANK, traces.STEP, traces.REASONS)
-    found = [[span.attributes[name] for name in names] for span in named(spans, "step")]
-    return [(rank, number, reasons) for rank, number, reasons in found]
+    reasons_by_step = [[span.attributes[name] for name in names] for span in named(spans, "step")]
+    return [(rank, number, reasons) for rank, number, reasons in reasons_by_step]

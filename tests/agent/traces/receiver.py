@@ -79,12 +79,12 @@ class Receiver:
 @contextmanager
 def receiver(*moods: Mood) -> Iterator[Receiver]:
     """A receiver that listens until the block ends."""
-    made = Receiver(list(moods))
+    new_receiver = Receiver(list(moods))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            status, answer = made.answer(self.path, body)
+            status, answer = new_receiver.answer(self.path, body)
             self.send_response(status)
             self.send_header("content-type", "application/x-protobuf")
             self.send_header("content-length", str(len(answer)))
@@ -97,11 +97,11 @@ def receiver(*moods: Mood) -> Iterator[Receiver]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    made.url = f"http://127.0.0.1:{server.server_port}"
+    new_receiver.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield made
+        yield new_receiver
     finally:
-        made.hold.set()
+        new_receiver.hold.set()
         server.shutdown()
         server.server_close()
         thread.join()

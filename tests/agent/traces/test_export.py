@@ -29,13 +29,13 @@ from .test_spans import BEGIN, STALLED, full_step, saved
 RESOURCE = {"service.name": "job"}
 
 
-def check_received(found: Receiver, spans: list[Span]) -> None:
+def check_received(endpoint: Receiver, spans: list[Span]) -> None:
     """What came out of the wire is what went in, once."""
-    assert found.paths == {"/v1/traces"}
+    assert endpoint.paths == {"/v1/traces"}
     sent = {(span.trace_id.to_bytes(16, "big"), span.span_id.to_bytes(8, "big")): span
             for span in spans}  # fmt: skip
-    assert sorted(item.key for item in found.taken) == sorted(sent)
-    for item in found.taken:
+    assert sorted(item.key for item in endpoint.taken) == sorted(sent)
+    for item in endpoint.taken:
         span = sent[item.key]
         assert item.span.name == span.name
         assert item.span.parent_span_id == (
@@ -51,16 +51,16 @@ def check_received(found: Receiver, spans: list[Span]) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1/traces"])
 def test_spans_arrive_as_they_were_made(suffix: str) -> None:
-    with receiver() as found:
-        exporter = Exporter(found.url + suffix)
+    with receiver() as endpoint:
+        exporter = Exporter(endpoint.url + suffix)
         tracer = Tracer(NODE, exporter)
         flushes = [full_step(), saved(BEGIN), saved(STALLED)]
         for tables in flushes:
             tracer.trace(KEY, CLOCK, tables)
         tracer.close()
-    check_received(found, traced(*flushes))
-    assert exporter.exported == len(found.taken)
-    assert {tuple(sorted(item.resource.items())) for item in found.taken} == {
+    check_received(endpoint, traced(*flushes))
+    assert exporter.exported == len(endpoint.taken)
+    assert {tuple(sorted(item.resource.items())) for item in endpoint.taken} == {
         (
             ("host.name", "node-1"),
             ("service.name", "job"),
@@ -74,59 +74,59 @@ def test_spans_arrive_as_they_were_made(suffix: str) -> None:
 def test_a_batch_that_was_not_taken_is_sent_again_with_the_same_ids() -> None:
     spans = traced(full_step())
     # 500 is no status that the exporter itself tries again at.
-    with receiver((500, b""), (500, b"")) as found:
-        exporter = Exporter(found.url, first_delay=0.01)
+    with receiver((500, b""), (500, b"")) as endpoint:
+        exporter = Exporter(endpoint.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
         until("spans to be exported", lambda: exporter.exported > 0)
         exporter.close()
-    check_received(found, spans)
-    assert (found.requests, exporter.dropped) == (3, 0)
+    check_received(endpoint, spans)
+    assert (endpoint.requests, exporter.dropped) == (3, 0)
 
 
 def test_a_batch_is_given_up_after_some_tries_and_the_next_one_goes_through(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     spans = traced(full_step())
-    with receiver(*[(500, b"")] * TRIES) as found:
-        exporter = Exporter(found.url, first_delay=0.01)
+    with receiver(*[(500, b"")] * TRIES) as endpoint:
+        exporter = Exporter(endpoint.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
         until("spans to be dropped", lambda: exporter.dropped > 0)
         exporter.put(RESOURCE, spans)
         exporter.close()
-    check_received(found, spans)
+    check_received(endpoint, spans)
     assert (exporter.dropped, exporter.exported) == (len(spans), len(spans))
-    assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) == 1
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
 
 
 def test_what_is_refused_is_not_sent_again() -> None:
     spans = traced(full_step())
-    with receiver((400, b"bad"), partly_refused(3)) as found:
-        exporter = Exporter(found.url, first_delay=0.01)
+    with receiver((400, b"bad"), partly_refused(3)) as endpoint:
+        exporter = Exporter(endpoint.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
         until("spans to be dropped", lambda: exporter.dropped > 0)
         exporter.put(RESOURCE, spans)
         exporter.close()
-    assert (found.requests, exporter.dropped, exporter.rejected) == (2, len(spans), 3)
+    assert (endpoint.requests, exporter.dropped, exporter.rejected) == (2, len(spans), 3)
 
 
 def test_a_receiver_that_answers_nonsense_is_taken_at_its_status() -> None:
-    with receiver((200, b"<html>\xff")) as found:
-        exporter = Exporter(found.url, first_delay=0.01)
+    with receiver((200, b"<html>\xff")) as endpoint:
+        exporter = Exporter(endpoint.url, first_delay=0.01)
         exporter.put(RESOURCE, traced(full_step()))
         exporter.close()
-    assert (exporter.dropped, exporter.rejected, found.requests) == (0, 0, 1)
+    assert (exporter.dropped, exporter.rejected, endpoint.requests) == (0, 0, 1)
 
 
 def test_a_full_queue_drops_and_counts_and_never_waits() -> None:
     spans = traced(full_step())
-    with receiver() as found:
-        found.hold.clear()  # the first request is held until the end
-        exporter = Exporter(found.url, queue_spans=5)
+    with receiver() as endpoint:
+        endpoint.hold.clear()  # the first request is held until the end
+        exporter = Exporter(endpoint.url, queue_spans=5)
         for _ in range(10):
             exporter.put(RESOURCE, spans)
         assert exporter.dropped >= 10 * len(spans) - 5 - 512
         assert exporter.dropped > 0
-        found.hold.set()
+        endpoint.hold.set()
         exporter.close()
     assert exporter.dropped + exporter.exported == 10 * len(spans)
 
@@ -152,14 +152,14 @@ def test_the_counts_are_metrics_and_absent_without_traces(
     make_agent: Callable[..., Agent], tmp_path: Path
 ) -> None:
     Rank(tmp_path / "rings").steps(2)
-    with receiver() as found:
-        agent = make_agent(traces=TraceOptions(found.url, every=1))
+    with receiver() as endpoint:
+        agent = make_agent(traces=TraceOptions(endpoint.url, every=1))
         round_of(agent)
         sink = agent.tracer.sink if agent.tracer else None
         until("spans to be exported", lambda: sink is not None and sink.exported > 0)
         text = generate_latest(agent.registry).decode()
         agent.close()
-    count = len(found.taken)
+    count = len(endpoint.taken)
     assert f'stepwatch_agent_spans_total{{node="n1",outcome="exported"}} {count}.0' in text
     assert "stepwatch_agent_spans_total" not in generate_latest(
         make_agent().registry

@@ -36,8 +36,10 @@ def test_a_step_is_traced_for_a_reason(record: Any, reasons: tuple[str, ...] | N
 def test_a_step_is_slow_beside_the_median_of_its_own_rank() -> None:
     history = steps(*(step(number, rank, ms=10 * (rank + 1)) for rank in (0, 1)
                       for number in range(1, 20)))  # fmt: skip
-    late = steps(step(20, 0, ms=21), step(20, 1, ms=39), step(21, 0, ms=19), step(21, 1, ms=41))
-    assert reasons_of(traced(history, late)) == [(0, 20, ("slow",)), (1, 21, ("slow",))]
+    later_steps = steps(
+        step(20, 0, ms=21), step(20, 1, ms=39), step(21, 0, ms=19), step(21, 1, ms=41)
+    )
+    assert reasons_of(traced(history, later_steps)) == [(0, 20, ("slow",)), (1, 21, ("slow",))]
 
 
 def test_nothing_is_slow_before_a_median_is_known() -> None:

@@ -54,11 +54,11 @@ def seconds(span: Span) -> float:
 def check_tree(spans: list[Span]) -> None:
     """Ids differ, parents are there and of the same trace, nothing ends before it begins."""
     assert len({(span.trace_id, span.span_id) for span in spans}) == len(spans)
-    known = {span.span_id: span for span in spans}
+    spans_by_id = {span.span_id: span for span in spans}
     for span in spans:
         assert span.start_ns <= span.end_ns
         if span.parent_id:
-            assert known[span.parent_id].trace_id == span.trace_id
+            assert spans_by_id[span.parent_id].trace_id == span.trace_id
 
 
 def test_a_step_is_a_tree_of_phases_and_collectives() -> None:
@@ -88,8 +88,8 @@ def test_a_step_is_a_tree_of_phases_and_collectives() -> None:
 
 def test_phases_tile_the_step_and_the_first_arrival_is_where_it_was() -> None:
     spans = traced(full_step())
-    root, *rest = spans
-    parts = [span for span in rest if span.parent_id == root.span_id]
+    root, *children = spans
+    parts = [span for span in children if span.parent_id == root.span_id]
     edges = [parts[0].start_ns, *(span.end_ns for span in parts)]
     assert edges == [root.start_ns, *(span.start_ns for span in parts[1:]), root.end_ns]
     (moment,) = named(spans, "all_reduce")[0].moments
@@ -106,9 +106,9 @@ def test_the_same_records_make_the_same_spans() -> None:
 
 
 def test_collectives_of_an_earlier_pack_belong_to_their_step() -> None:
-    whole = full_step()
-    split = [{Kind.COLLECTIVE: whole[Kind.COLLECTIVE]}, {}, {Kind.STEP: whole[Kind.STEP]}]
-    assert traced(*split) == traced(whole)
+    tables = full_step()
+    split = [{Kind.COLLECTIVE: tables[Kind.COLLECTIVE]}, {}, {Kind.STEP: tables[Kind.STEP]}]
+    assert traced(*split) == traced(tables)
 
 
 def test_collectives_that_overlapped_all_work_still_have_a_parent() -> None:

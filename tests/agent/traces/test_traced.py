@@ -39,24 +39,24 @@ def test_steps_and_their_lengths_are_counted_once() -> None:
     flush = steps(
         step(16, ms=10), step(32, ms=20), step(33), step(40, ms=30, flags=StepFlag.UNFINISHED)
     )
-    found = traced_of(flush, flush)
-    assert found.steps == 3
-    assert found.seconds == pytest.approx(0.06)
+    traced_job = traced_of(flush, flush)
+    assert traced_job.steps == 3
+    assert traced_job.seconds == pytest.approx(0.06)
 
 
 def test_the_example_is_the_newest_trace_with_its_rank_and_length() -> None:
-    found = traced_of(steps(step(16, 3, ms=10)), steps(step(32, 5, ms=20))).example
-    assert found is not None
-    assert (found.trace_id, found.rank, found.unusual) == (trace_of(32), 5, False)
-    assert found.seconds == pytest.approx(0.02)
+    example = traced_of(steps(step(16, 3, ms=10)), steps(step(32, 5, ms=20))).example
+    assert example is not None
+    assert (example.trace_id, example.rank, example.unusual) == (trace_of(32), 5, False)
+    assert example.seconds == pytest.approx(0.02)
     # Step 32 ends at 32 s of the monotonic clock, which is 22 s after the clock pair.
-    assert found.at_s == pytest.approx(WALL / 1e9 + 22)
+    assert example.at_s == pytest.approx(WALL / 1e9 + 22)
 
 
 def test_an_unusual_step_stays_while_it_is_new() -> None:
     unusual = steps(step(20, flags=StepFlag.UNFINISHED))
-    kept = traced_of(unusual, steps(step(32))).example
-    assert kept is not None and kept.trace_id == trace_of(20)
+    example = traced_of(unusual, steps(step(32))).example
+    assert example is not None and example.trace_id == trace_of(20)
     newer = traced_of(unusual, steps(step(30, flags=StepFlag.UNFINISHED)), steps(step(32))).example
     assert newer is not None and newer.trace_id == trace_of(30)
     later = (20 + int(PREFERRED_SECONDS)) // FEW * FEW + FEW
@@ -65,8 +65,8 @@ def test_an_unusual_step_stays_while_it_is_new() -> None:
 
 
 def test_a_late_record_is_no_news() -> None:
-    found = traced_of(steps(step(32)), steps(step(16))).example
-    assert found is not None and found.trace_id == trace_of(32)
+    example = traced_of(steps(step(32)), steps(step(16))).example
+    assert example is not None and example.trace_id == trace_of(32)
 
 
 def test_jobs_are_bounded_and_the_one_longest_without_a_trace_goes_first() -> None:
@@ -75,8 +75,8 @@ def test_jobs_are_bounded_and_the_one_longest_without_a_trace_goes_first() -> No
     for job, number in [(job, 16) for job in jobs] + [(jobs[0], 32), ("another", 16)]:
         tracer.trace(AttemptKey(job, 0), CLOCK, steps(step(number)))
     tracer.trace(AttemptKey("untraced", 0), CLOCK, usual(1, 2))
-    found = [job for job, _ in tracer.traced]
-    assert found == [*jobs[2:], jobs[0], "another"]
+    jobs_traced = [job for job, _ in tracer.traced]
+    assert jobs_traced == [*jobs[2:], jobs[0], "another"]
 
 
 def test_a_scraper_that_asks_for_openmetrics_gets_the_exemplar(
@@ -86,9 +86,9 @@ def test_a_scraper_that_asks_for_openmetrics_gets_the_exemplar(
     agent.tracer = Tracer(NODE, Kept(), FEW)
     agent.tracer.trace(KEY, CLOCK, steps(step(16, 1, ms=250)))
     # Neither function has types.
-    made: bytes = generate_latest(agent.registry)  # type: ignore[no-untyped-call]
-    read = text_string_to_metric_families(made.decode())  # type: ignore[no-untyped-call]
-    families = {each.name: each for each in read}
+    exposition: bytes = generate_latest(agent.registry)  # type: ignore[no-untyped-call]
+    read = text_string_to_metric_families(exposition.decode())  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in read}
     metric = names.AGENT_TRACED_STEP_SECONDS
     (sample,) = families[metric.name.removesuffix("_total")].samples
     assert set(sample.labels) == set(metric.labels)

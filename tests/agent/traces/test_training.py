@@ -108,13 +108,13 @@ def train(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
-def wait_for(found: Receiver, what: str, count: int) -> None:
+def wait_for(endpoint: Receiver, name: str, count: int) -> None:
     """Wait until `count` spans of that name came."""
 
     def arrived() -> bool:
-        return len([item for item in list(found.taken) if item.span.name == what]) >= count
+        return len([item for item in list(endpoint.taken) if item.span.name == name]) >= count
 
-    until(f"{count} spans {what!r}", arrived)
+    until(f"{count} spans {name!r}", arrived)
 
 
 def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path
         wait_for(second, "checkpoint.verified", 1)
         wait_for(second, "step", RANKS * 4)
     check_trees(second.taken)
-    again = {item.key: item for item in second.taken}
+    second_by_key = {item.key: item for item in second.taken}
     sure = [item for item in first.taken if is_sure(item)]
     assert len(sure) > 20
     for item in sure:
-        assert again[item.key].span.name == item.span.name
-        assert again[item.key].seconds == item.seconds
+        assert second_by_key[item.key].span.name == item.span.name
+        assert second_by_key[item.key].seconds == item.seconds
 
 
 def is_sure(item: Received) -> bool:
@@ -144,16 +144,16 @@ def is_sure(item: Received) -> bool:
     return number % EVERY == 0 or (number, item.attributes[traces.RANK]) == (INFINITE, 1)
 
 
-def check_trees(taken: list[Received]) -> None:
+def check_trees(received: list[Received]) -> None:
     """Ids are single, parents came, and every id is the one that anybody can compute."""
-    known = {item.key: item for item in taken}
-    assert len(known) == len(taken)
-    for item in taken:
+    by_key = {item.key: item for item in received}
+    assert len(by_key) == len(received)
+    for item in received:
         number, rank = item.attributes[traces.STEP], item.attributes[traces.RANK]
         trace = traces.trace_id("traced", 0, number).to_bytes(16, "big")
         assert item.span.trace_id == trace
         if item.span.parent_span_id:
-            parent = known[trace, item.span.parent_span_id]
+            parent = by_key[trace, item.span.parent_span_id]
             assert parent.attributes[traces.RANK] == rank
         if item.span.name == "step":
             root = traces.span_id("traced", 0, number, rank, "step").to_bytes(8, "big")
@@ -162,9 +162,9 @@ def check_trees(taken: list[Received]) -> None:
         assert (item.resource["host.name"], item.resource["stepwatch.attempt"]) == ("node-1", 0)
 
 
-def check_choice(taken: list[Received]) -> None:
+def check_choice(received: list[Received]) -> None:
     """Anomalous steps and sampled ones are there on the ranks that they are anomalous on."""
-    roots = [item.attributes for item in taken if item.span.name == "step"]
+    roots = [item.attributes for item in received if item.span.name == "step"]
     reasons = {(root[traces.STEP], root[traces.RANK]): root[traces.REASONS] for root in roots}
     for rank in range(RANKS):
         assert "first" in reasons[0, rank]
@@ -173,39 +173,41 @@ def check_choice(taken: list[Received]) -> None:
             assert "sampled" in reasons[number, rank]
     assert "non-finite" in reasons[INFINITE, 1]
     assert "non-finite" not in reasons.get((INFINITE, 0), ())
-    names = [item.span.name for item in taken]
+    names = [item.span.name for item in received]
     assert names.count("startup") == RANKS
     for name in ("checkpoint", "checkpoint.durable", "checkpoint.verified"):
         assert names.count(name) == 1, name
 
 
-def check_lengths(taken: list[Received], rings: Path) -> None:
+def check_lengths(received: list[Received], rings: Path) -> None:
     """Spans last as long as the ranks' own records say, and lie where the clock says."""
     for path in find_rings(rings):
         reader = RingReader(path)
         rank, rows = reader.identity.rank, reader.read().rows
         reader.close()
         steps = {int(row["step"]): row for row in rows[Kind.STEP]}
-        mine = [item for item in taken if item.attributes[traces.RANK] == rank]
-        for root in (item for item in mine if item.span.name == "step"):
+        rank_spans = [item for item in received if item.attributes[traces.RANK] == rank]
+        for root in (item for item in rank_spans if item.span.name == "step"):
             row = steps[root.attributes[traces.STEP]]
             below = {
                 item.span.name: item.seconds
-                for item in mine
+                for item in rank_spans
                 if item.span.parent_span_id == root.span.span_id
             }
             assert root.seconds == pytest.approx(row["duration_ns"] / 1e9, abs=1e-6)
             assert sum(below.values()) == pytest.approx(root.seconds, abs=1e-6)
             for name, field in (("forward", "forward_ns"), ("collectives", "collective_ns")):
                 assert below[name] == pytest.approx(row[field] / 1e9, abs=1e-6)
-        check_reductions(mine, rows[Kind.COLLECTIVE])
+        check_reductions(rank_spans, rows[Kind.COLLECTIVE])
 
 
-def check_reductions(mine: list[Received], rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> None:
+def check_reductions(
+    rank_spans: list[Received], rows: np.ndarray[tuple[int], np.dtype[np.void]]
+) -> None:
     """Each step's all-reduces are one span below the time that the rank was blocked."""
     by_step = {int(row["step"]): row for row in rows}
-    spans = [item for item in mine if item.span.name == "all_reduce"]
-    assert len(spans) == sum(item.span.name == "step" for item in mine)
+    spans = [item for item in rank_spans if item.span.name == "all_reduce"]
+    assert len(spans) == sum(item.span.name == "step" for item in rank_spans)
     for item in spans:
         row = by_step[item.attributes[traces.STEP]]
         assert item.attributes[traces.COUNT] == row["count"] == 2

@@ -43,7 +43,7 @@ print(without)
 
 
 def test_without_a_descriptor_it_waits_and_then_answers() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True
     )
-    assert 1 <= int(done.stdout) < 100
+    assert 1 <= int(process.stdout) < 100

@@ -50,15 +50,15 @@ class Node:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with collector(tmp_path_factory.mktemp("collector") / "store.db") as found:
-        yield found
+    with collector(tmp_path_factory.mktemp("collector") / "store.db") as collector_url:
+        yield collector_url
 
 
 @pytest.fixture
 def node(tmp_path: Path, url: str) -> Iterator[Node]:
-    made = Node(tmp_path, url)
-    yield made
-    made.agent.close()
+    new_node = Node(tmp_path, url)
+    yield new_node
+    new_node.agent.close()
 
 
 def test_a_loop_that_never_began_or_stalls_is_not_alive(node: Node) -> None:
@@ -170,8 +170,8 @@ def test_a_disk_that_does_not_answer_is_unknown(
 
 def test_metrics_need_the_token_and_the_health_does_not(node: Node) -> None:
     node.turn()
-    for given in ({}, {"authorization": f"Bearer {TOKEN}x"}, {"authorization": TOKEN}):
-        answer = node.get("/metrics", **given)
+    for headers in ({}, {"authorization": f"Bearer {TOKEN}x"}, {"authorization": TOKEN}):
+        answer = node.get("/metrics", **headers)
         assert (answer.status_code, answer.text) == (401, "present the bearer token\n")
     shown = node.get("/metrics", authorization=f"Bearer {TOKEN}")
     assert shown.status_code == 200 and "stepwatch_agent_records_total{" in shown.text
@@ -183,10 +183,12 @@ def test_a_name_that_was_given_this_address_reads_no_metrics(tmp_path: Path, url
     """A page of another site under such a name sends it as `Host`, and has no token here."""
     agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1"), probes=[])
     try:
-        here = f"http://127.0.0.1:{agent.port}/metrics"
-        assert httpx.get(here, headers={"host": "evil.example"}).status_code == 421
-        assert httpx.get(here).status_code == 200
-        assert httpx.get(here, headers={"host": f"localhost:{agent.port}"}).status_code == 200
+        metrics_url = f"http://127.0.0.1:{agent.port}/metrics"
+        assert httpx.get(metrics_url, headers={"host": "evil.example"}).status_code == 421
+        assert httpx.get(metrics_url).status_code == 200
+        assert (
+            httpx.get(metrics_url, headers={"host": f"localhost:{agent.port}"}).status_code == 200
+        )
     finally:
         agent.close()
 
@@ -208,8 +210,8 @@ def clients(node: Node, count: int, sent: bytes) -> Iterator[list[socket.socket]
             opened[-1].sendall(sent)
         yield opened
     finally:
-        for each in opened:
-            each.close()
+        for client in opened:
+            client.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /metrics HTTP/1.1\r\nX: "])

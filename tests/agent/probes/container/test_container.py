@@ -43,7 +43,7 @@ class Node:
         (self.group / "cpu.stat").write_text(cpu)
         (self.group / "memory.events").write_text(f"low 0\nhigh {high}\nmax 0\noom {oom}\n")
 
-    def found(self, seconds: float = 5.0) -> list[Sighting]:
+    def facts_after(self, seconds: float = 5.0) -> list[Sighting]:
         self.clock.now += round(seconds * 1e9)
         self.probe.read()
         return self.probe.facts()
@@ -51,41 +51,41 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    made = Node(tmp_path)
-    assert made.found() == []
-    return made
+    new_node = Node(tmp_path)
+    assert new_node.facts_after() == []
+    return new_node
 
 
 def test_a_group_that_uses_up_its_cpu_time_is_throttled(node: Node) -> None:
     node.count(periods=50, throttled=20)
-    (found,) = node.found()
-    assert (found.fact, found.subject) == (
+    (sighting,) = node.facts_after()
+    assert (sighting.fact, sighting.subject) == (
         NodeFact.CONTAINER_THROTTLED,
         "/kubepods/pod-1/trainer",
     )
-    assert found.text == "it used up its CPU time in 20 of 50 periods" and found.pid == 0
-    assert node.found(WINDOW_SECONDS / 4) == [found]
+    assert sighting.text == "it used up its CPU time in 20 of 50 periods" and sighting.pid == 0
+    assert node.facts_after(WINDOW_SECONDS / 4) == [sighting]
     node.count(periods=100, throttled=24)
-    assert node.found() == [], "less than a tenth"
+    assert node.facts_after() == [], "less than a tenth"
     node.count(periods=110, throttled=34)
-    assert node.found() == [], "ten periods are no share"
+    assert node.facts_after() == [], "ten periods are no share"
 
 
 def test_a_group_of_one_rank_names_it(node: Node) -> None:
     node.pids.discard(41)
     node.count(periods=50, throttled=20)
-    (found,) = node.found()
-    assert found.pid == 42
+    (sighting,) = node.facts_after()
+    assert sighting.pid == 42
 
 
 def test_memory_at_its_limit(node: Node) -> None:
     node.count(high=9, oom=1)
-    (found,) = node.found()
-    assert found.fact is NodeFact.CONTAINER_MEMORY
-    assert found.text == "its memory reached its limit: high 9 times, oom 1 times"
-    assert node.found() == []
+    (sighting,) = node.facts_after()
+    assert sighting.fact is NodeFact.CONTAINER_MEMORY
+    assert sighting.text == "its memory reached its limit: high 9 times, oom 1 times"
+    assert node.facts_after() == []
     node.count()
-    assert node.found() == [], "made anew"
+    assert node.facts_after() == [], "made anew"
 
 
 def test_version_1_has_a_path_for_each_controller(tmp_path: Path) -> None:
@@ -95,10 +95,12 @@ def test_version_1_has_a_path_for_each_controller(tmp_path: Path) -> None:
     memory, cpu = node.root / "memory/job/memory.failcnt", node.root / "cpu/job/cpu.stat"
     memory.write_text("5\n")
     cpu.write_text("nr_periods 10\nnr_throttled 0\n")
-    assert node.found() == []
+    assert node.facts_after() == []
     memory.write_text("8\n")
     cpu.write_text("nr_periods 60\nnr_throttled 30\n")
-    assert [(each.fact.name, each.subject, each.text) for each in node.found()] == [
+    assert [
+        (sighting.fact.name, sighting.subject, sighting.text) for sighting in node.facts_after()
+    ] == [
         ("CONTAINER_THROTTLED", "/job", "it used up its CPU time in 30 of 50 periods"),
         ("CONTAINER_MEMORY", "/job", "its memory reached its limit: failcnt 3 times"),
     ]
@@ -111,7 +113,7 @@ def test_a_process_that_ended_or_lies_is_left_out(tmp_path: Path) -> None:
     node.join(51, "nonsense")
     node.join(52, "4:memory:/none")
     for _ in range(3):
-        assert node.found() == []
+        assert node.facts_after() == []
 
 
 @pytest.fixture
@@ -126,11 +128,11 @@ def test_a_real_quota_throttles(quota: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program]) as busy:
         probe = ContainerProbe(SystemClock(), lambda: {busy.pid, os.getpid()})
 
-        def found() -> list[Sighting]:
+        def throttled() -> list[Sighting]:
             probe.read()
-            return [each for each in probe.facts() if each.pid == busy.pid]
+            return [fact for fact in probe.facts() if fact.pid == busy.pid]
 
-        (sighting,) = until("it is throttled", found)
+        (sighting,) = until("it is throttled", throttled)
         busy.kill()
     assert sighting.fact is NodeFact.CONTAINER_THROTTLED
     assert sighting.subject == f"/{quota.name}"

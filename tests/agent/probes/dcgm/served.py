@@ -65,13 +65,13 @@ class Served:
 @contextmanager
 def served() -> Iterator[Served]:
     """A server on a loopback port; it answers what is said meanwhile."""
-    said = Served()
+    served = Served()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            said.requests += 1
-            if said.silent:
-                said.stopping.wait()
+            served.requests += 1
+            if served.silent:
+                served.stopping.wait()
                 return
             try:
                 self._answer()
@@ -79,25 +79,25 @@ def served() -> Iterator[Served]:
                 return
 
         def _answer(self) -> None:
-            self.send_response(said.status)
-            for name, value in said.headers.items():
+            self.send_response(served.status)
+            for name, value in served.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(said.body)
-            while said.drip and not said.stopping.wait(0.05):
-                self.wfile.write(said.drip)
+            self.wfile.write(served.body)
+            while served.drip and not served.stopping.wait(0.05):
+                self.wfile.write(served.drip)
 
         def log_message(self, format: str, *args: object) -> None:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    said.url = f"http://127.0.0.1:{server.server_port}/metrics"
+    served.url = f"http://127.0.0.1:{server.server_port}/metrics"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield said
+        yield served
     finally:
-        said.stopping.set()
+        served.stopping.set()
         server.shutdown()
         thread.join(10)
         server.server_close()

@@ -25,9 +25,9 @@ from tests.waiting import until
 
 @pytest.fixture
 def exporter() -> Iterator[Served]:
-    with served() as said:
-        said.body = page({0: HEALTHY, 1: HEALTHY})
-        yield said
+    with served() as endpoint:
+        endpoint.body = page({0: HEALTHY, 1: HEALTHY})
+        yield endpoint
 
 
 @pytest.fixture
@@ -37,15 +37,15 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def probe(exporter: Served, clock: HandClock) -> Iterator[DcgmProbe]:
-    made = DcgmProbe(clock, exporter.url)
-    yield made
-    made.close()
+    dcgm_probe = DcgmProbe(clock, exporter.url)
+    yield dcgm_probe
+    dcgm_probe.close()
 
 
-def found(exporter: Served, probe: DcgmProbe, **values: float) -> list[Sighting]:
+def sightings_of(exporter: Served, probe: DcgmProbe, **values: float) -> list[Sighting]:
     """What the probe finds once device 1 has these values."""
-    one = {**HEALTHY, **{f"DCGM_FI_DEV_{name}": value for name, value in values.items()}}
-    exporter.body = page({0: HEALTHY, 1: one})
+    device_page = {**HEALTHY, **{f"DCGM_FI_DEV_{name}": value for name, value in values.items()}}
+    exporter.body = page({0: HEALTHY, 1: device_page})
     probe.read()
     return list(probe.facts())
 
@@ -103,29 +103,31 @@ def test_values_of_instances_are_not_those_of_the_device(
 
 
 def test_an_xid_is_news_when_the_gauge_changes(exporter: Served, probe: DcgmProbe) -> None:
-    assert found(exporter, probe, XID_ERRORS=79) == [], "who knows when that was"
-    assert found(exporter, probe, XID_ERRORS=79, GPU_TEMP=62) == [], "the gauge keeps its value"
-    (seen,) = found(exporter, probe, XID_ERRORS=48)
-    assert (seen.fact, seen.subject, seen.code) == (NodeFact.XID, "0000:3c:00", 48)
-    assert (seen.happened, seen.text) == (1, "DCGM reports XID 48")
+    assert sightings_of(exporter, probe, XID_ERRORS=79) == [], "who knows when that was"
+    assert sightings_of(exporter, probe, XID_ERRORS=79, GPU_TEMP=62) == [], (
+        "the gauge keeps its value"
+    )
+    (sighting,) = sightings_of(exporter, probe, XID_ERRORS=48)
+    assert (sighting.fact, sighting.subject, sighting.code) == (NodeFact.XID, "0000:3c:00", 48)
+    assert (sighting.happened, sighting.text) == (1, "DCGM reports XID 48")
     probe.read()
     assert probe.facts() == [], "the same page is no second error"
-    assert found(exporter, probe, XID_ERRORS=0) == [], "the exporter was started anew"
-    assert [each.code for each in found(exporter, probe, XID_ERRORS=48)] == [48]
+    assert sightings_of(exporter, probe, XID_ERRORS=0) == [], "the exporter was started anew"
+    assert [sighting.code for sighting in sightings_of(exporter, probe, XID_ERRORS=48)] == [48]
 
 
 def test_an_exporter_that_makes_the_series_at_the_first_error(
     exporter: Served, probe: DcgmProbe
 ) -> None:
-    none = {name: value for name, value in HEALTHY.items() if "XID" not in name}
-    exporter.body = page({0: none, 1: none})
+    without_xid = {name: value for name, value in HEALTHY.items() if "XID" not in name}
+    exporter.body = page({0: without_xid, 1: without_xid})
     probe.read()
-    exporter.body = page({0: none, 1: {**none, "DCGM_FI_DEV_XID_ERRORS": 31}})
+    exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_XID_ERRORS": 31}})
     probe.read()
-    assert [(each.subject, each.code) for each in probe.facts()] == [("0000:3c:00", 31)]
-    exporter.body = page({0: none, 1: {**none, "DCGM_FI_DEV_GPU_TEMP": 62}})
+    assert [(fact.subject, fact.code) for fact in probe.facts()] == [("0000:3c:00", 31)]
+    exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_GPU_TEMP": 62}})
     probe.read()
-    exporter.body = page({0: none, 1: {**none, "DCGM_FI_DEV_XID_ERRORS": 31}})
+    exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_XID_ERRORS": 31}})
     probe.read()
     assert probe.facts() == [], "gone for a scrape, and the same again"
 
@@ -137,21 +139,21 @@ def test_a_first_value_that_comes_with_its_time_is_news_of_then(
     text = page({0: {"DCGM_FI_DEV_XID_ERRORS": 79}}).decode().rstrip("\n")
     exporter.body = f"{text} {before_ms}\n".encode()
     probe.read()
-    (seen,) = probe.facts()
-    assert seen.code == 79 and seen.at_ns == pytest.approx(995e9, abs=2e6)
+    (sighting,) = probe.facts()
+    assert sighting.code == 79 and sighting.at_ns == pytest.approx(995e9, abs=2e6)
 
 
 def test_states_are_facts_while_they_last(exporter: Served, probe: DcgmProbe) -> None:
-    assert found(exporter, probe) == []
+    assert sightings_of(exporter, probe) == []
     hot = {"CLOCKS_EVENT_REASONS": float(Throttle.HARDWARE_POWER_BRAKE), "ROW_REMAP_FAILURE": 1.0}
     facts = {NodeFact.POWER_BRAKE, NodeFact.ROW_REMAP_FAILED}
-    seen = found(exporter, probe, **hot)
-    assert {each.fact for each in seen} == facts
-    assert {each.text for each in seen} >= {"to 1900 MHz: power brake"}
+    sightings = sightings_of(exporter, probe, **hot)
+    assert {sighting.fact for sighting in sightings} == facts
+    assert {sighting.text for sighting in sightings} >= {"to 1900 MHz: power brake"}
     probe.read()
-    assert {each.fact for each in probe.facts()} == facts, "the same page: they last"
-    assert found(exporter, probe) == []
-    (ecc,) = found(exporter, probe, ECC_DBE_VOL_TOTAL=2)
+    assert {fact.fact for fact in probe.facts()} == facts, "the same page: they last"
+    assert sightings_of(exporter, probe) == []
+    (ecc,) = sightings_of(exporter, probe, ECC_DBE_VOL_TOTAL=2)
     assert (ecc.fact, ecc.happened) == (NodeFact.ECC_UNCORRECTED, 2)
 
 
@@ -212,8 +214,8 @@ def test_what_is_no_page_of_metrics_is_unknown(
 
 
 def test_an_exporter_that_is_not_there_is_unknown(clock: HandClock) -> None:
-    with served() as said:
-        url = said.url
+    with served() as endpoint:
+        url = endpoint.url
     probe = DcgmProbe(clock, url)
     with pytest.raises(OSError, match="does not answer"):
         probe.read()
@@ -254,7 +256,7 @@ def test_what_is_no_url_is_refused_and_no_password_shown(url: str) -> None:
     assert "u:p" not in str(refused.value) and "--dcgm" in str(refused.value)
 
 
-def devices_of(agent: Agent, holds: Callable[[Rows], bool], what: str) -> Rows:
+def devices_of(agent: Agent, holds: Callable[[Rows], bool], description: str) -> Rows:
     """The DEVICE rows of the first segment in which that holds."""
 
     def tables() -> dict[Kind, Rows] | None:
@@ -262,7 +264,7 @@ def devices_of(agent: Agent, holds: Callable[[Rows], bool], what: str) -> Rows:
         newest = spooled(agent)[-1]
         return newest if Kind.DEVICE in newest and holds(newest[Kind.DEVICE]) else None
 
-    return until(what, tables)[Kind.DEVICE]
+    return until(description, tables)[Kind.DEVICE]
 
 
 def test_what_nvml_reports_wins_and_the_rest_is_filled_in(
@@ -273,8 +275,8 @@ def test_what_nvml_reports_wins_and_the_rest_is_filled_in(
         device |= {"pci_bus": 0x3C + number, "temperature": 40}
         del device["power"]
     driver.write()
-    other = {**HEALTHY, "DCGM_FI_DEV_ROW_REMAP_FAILURE": 1.0}
-    exporter.body = page({0: other, 1: other})
+    degraded = {**HEALTHY, "DCGM_FI_DEV_ROW_REMAP_FAILURE": 1.0}
+    exporter.body = page({0: degraded, 1: degraded})
     rank = Rank(tmp_path / "rings")
     rank.steps(3)
     agent = make_agent(dcgm=exporter.url)
@@ -292,7 +294,7 @@ def test_what_nvml_reports_wins_and_the_rest_is_filled_in(
     def failed() -> list[str]:
         round_of(agent)
         present = agent.readings.facts.present()
-        return [each.key.subject for each in present if each.name == "row-remap-failed"]
+        return [fact.key.subject for fact in present if fact.name == "row-remap-failed"]
 
     assert until("the fault of the device that nvml does not read", failed) == ["0000:3b:00"]
     text = generate_latest(agent.registry).decode()
@@ -324,4 +326,4 @@ def test_without_a_driver_the_exporter_alone_is_read(
 
 
 def test_without_a_url_there_is_no_probe(make_agent: Callable[..., Agent]) -> None:
-    assert "dcgm" not in [each.name for each in make_agent().readings.probes]
+    assert "dcgm" not in [probe.name for probe in make_agent().readings.probes]

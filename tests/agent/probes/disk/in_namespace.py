@@ -28,8 +28,8 @@ def main(folder: Path) -> None:
 
     def say() -> None:
         probe.read()
-        found = [each for each in probe.facts() if each.subject == str(place)]
-        print(json.dumps([(each.fact.name, each.text) for each in found]), flush=True)
+        facts = [fact for fact in probe.facts() if fact.subject == str(place)]
+        print(json.dumps([(fact.fact.name, fact.text) for fact in facts]), flush=True)
 
     say()
     with open(place / "filler", "wb") as filler:

@@ -53,8 +53,8 @@ def test_mounts_are_file_systems_with_files_of_users_each_once() -> None:
 
 @given(st.text(max_size=300))
 def test_nonsense_hides_no_mount_that_follows(text: str) -> None:
-    known = parse_mounts(f"22 1 259:1 / /x rw - ext4 {text}\n{text}\n{MOUNTS}")
-    assert {"/", "/dev/shm", "/data"} <= {mount.path for mount in known} | {"/"}
+    mounts = parse_mounts(f"22 1 259:1 / /x rw - ext4 {text}\n{text}\n{MOUNTS}")
+    assert {"/", "/dev/shm", "/data"} <= {mount.path for mount in mounts} | {"/"}
     server = "device a:/b mounted on /mnt with fstype nfs4\n\tper-op statistics\n"
     calls = parse_calls(f"{text}\n{server}\tREAD: 7 7 0 1 1 1 1 9 0\n")
     assert calls["/mnt"].ended == 7
@@ -65,19 +65,21 @@ def test_nonsense_hides_no_mount_that_follows(text: str) -> None:
     reason="mounting needs root, mkfs.ext4 and unshare",
 )
 def test_a_real_file_system(tmp_path: Path) -> None:
-    said = subprocess.run(
+    process = subprocess.run(
         ["unshare", "--mount", sys.executable, "-m", IN_NAMESPACE, str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    if "failed to setup loop device" in said.stderr:
+    if "failed to setup loop device" in process.stderr:
         pytest.skip("no loop device can be had here")
-    assert said.returncode == 0, said.stderr
-    healthy, full, freed, no_inodes, read_only, again = map(json.loads, said.stdout.splitlines())
+    assert process.returncode == 0, process.stderr
+    healthy, full, freed, no_inodes, read_only, remounted = map(
+        json.loads, process.stdout.splitlines()
+    )
     place = tmp_path / "with blank"
-    assert healthy == freed == again == []
+    assert healthy == freed == remounted == []
     assert full == [["DISK_FULL", f"0.0 % of the bytes of {place} are free"]]
     assert no_inodes == [["DISK_FULL", f"0.0 % of the inodes of {place} are free"]]
     assert read_only == [["READ_ONLY", f"ext4 at {place} was writable and is mounted read-only"]]
@@ -124,19 +126,19 @@ def test_a_file_server_that_does_not_answer_holds_up_no_other_mount(tmp_path: Pa
     server = Server(clock)
     probe = DiskProbe(clock, proc.folder, server)
 
-    def found(seconds: float) -> list[tuple[str, str, str]]:
+    def facts_after(seconds: float) -> list[tuple[str, str, str]]:
         clock.now += round(seconds * S)
         probe.read()
-        return [(each.fact.name, each.subject, each.text) for each in probe.facts()]
+        return [(fact.fact.name, fact.subject, fact.text) for fact in probe.facts()]
 
-    assert found(0.0) == []
+    assert facts_after(0.0) == []
     server.released.clear()
     try:
-        assert found(1.0) == [], "it was asked just now"
-        assert found(1.5) == [
+        assert facts_after(1.0) == [], "it was asked just now"
+        assert facts_after(1.5) == [
             ("FILE_SERVER_SLOW", "/data", "nfs4 from fs:/export: one answer takes 1.5 s")
         ]
-        assert found(9.0) == [
+        assert facts_after(9.0) == [
             ("FILE_SERVER_SILENT", "/data", "nfs4 from fs:/export: no answer for 10 s")
         ]
         assert server.asked.count("/data") == 2 and server.asked.count("/") == 4
@@ -144,10 +146,10 @@ def test_a_file_server_that_does_not_answer_holds_up_no_other_mount(tmp_path: Pa
         server.released.set()
 
     def answered() -> bool:
-        return [name for name, *_ in found(0.0)] == ["FILE_SERVER_SLOW"]
+        return [name for name, *_ in facts_after(0.0)] == ["FILE_SERVER_SLOW"]
 
     until("the late answer counts as slow", answered)
-    until("the server answers", lambda: not found(0.0))
+    until("the server answers", lambda: not facts_after(0.0))
 
 
 DISK = " 259 0 nvme0n1 {reads} 0 8 {read_ms} {writes} 0 8 {write_ms} {waiting} 0 0 0 0 0 0"
@@ -163,10 +165,10 @@ def test_a_disk_is_slow_while_its_requests_take_a_second() -> None:
     latency = DiskLatency()
     assert latency.find(disk(1000, 5000), 10 * S) == []
     assert latency.find(disk(2000, 9000), 15 * S) == [], "4 ms each"
-    (found,) = latency.find(disk(2010, 34_000), 20 * S)
-    assert (found.fact, found.subject) == (NodeFact.DISK_SLOW, "nvme0n1")
-    assert found.text == "10 requests took 2.5 s each"
-    assert latency.find(disk(2011, 40_000), 21 * S) == [found], "within the window it stays"
+    (sighting,) = latency.find(disk(2010, 34_000), 20 * S)
+    assert (sighting.fact, sighting.subject) == (NodeFact.DISK_SLOW, "nvme0n1")
+    assert sighting.text == "10 requests took 2.5 s each"
+    assert latency.find(disk(2011, 40_000), 21 * S) == [sighting], "within the window it stays"
     assert latency.find(disk(2012, 50_000), 25 * S) == [], "two requests are no average"
     assert latency.find(disk(50, 10), 30 * S) == [], "counters that were reset say nothing"
 
@@ -175,8 +177,8 @@ def test_a_disk_hangs_while_requests_wait_and_none_ends() -> None:
     latency = DiskLatency()
     for second in range(10, 15):
         assert latency.find(disk(1000, 5000, waiting=3), second * S) == []
-    (found,) = latency.find(disk(1000, 5000, waiting=3), 15 * S)
-    assert found.text == "3 requests wait, and none ended for 5 s"
+    (sighting,) = latency.find(disk(1000, 5000, waiting=3), 15 * S)
+    assert sighting.text == "3 requests wait, and none ended for 5 s"
     assert latency.find(disk(1001, 15_000, waiting=2), 16 * S) == []
 
 
@@ -194,7 +196,9 @@ def test_a_file_server_is_slow_by_its_calls_or_by_what_is_sent_again() -> None:
 
     def find(ended: int, sent: int, milliseconds: int, second: int) -> list[str]:
         text = CALLS.format(ended=ended, sent=sent, milliseconds=milliseconds)
-        return [f"{each.subject}: {each.text}" for each in latency.find(text, second * S)]
+        return [
+            f"{sighting.subject}: {sighting.text}" for sighting in latency.find(text, second * S)
+        ]
 
     assert find(100, 100, 200, 10) == []
     assert find(200, 200, 500, 15) == []

@@ -30,7 +30,7 @@ METRICS = {
     pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC: 30.0,
     pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC: 40.0,
 }
-HOPPER = {"gpm": 1, **{f"gpm{number}": round(1000 * each) for number, each in METRICS.items()}}
+HOPPER = {"gpm": 1, **{f"gpm{number}": round(1000 * value) for number, value in METRICS.items()}}
 VALUES = {
     "sm_active_ratio": 0.915,
     "tensor_active_ratio": 0.42,
@@ -53,13 +53,13 @@ def probe(driver: Driver, clock: HandClock) -> Iterator[GpmProbe]:
     for device in driver.devices:
         device |= HOPPER
     driver.write()
-    made = GpmProbe(clock)
-    yield made
-    made.close()
+    gpm_probe = GpmProbe(clock)
+    yield gpm_probe
+    gpm_probe.close()
 
 
 @pytest.fixture
-def held(library: Path) -> Callable[[], int]:
+def live_samples(library: Path) -> Callable[[], int]:
     """How many samples the driver holds."""
     count: Callable[[], int] = ctypes.CDLL(str(library)).stepwatch_samples
     return count
@@ -111,7 +111,7 @@ def test_what_cannot_be_measured_has_its_reason(
     driver: Driver,
     probe: GpmProbe,
     clock: HandClock,
-    held: Callable[[], int],
+    live_samples: Callable[[], int],
     values: dict[str, int],
     reason: Activity,
 ) -> None:
@@ -122,44 +122,46 @@ def test_what_cannot_be_measured_has_its_reason(
     rows = later(probe, clock)
     assert activities(rows) == [reason, Activity.GPM]
     assert all(math.isnan(rows[0][name]) for name in VALUES)
-    assert held() == 1, "of the other device"
+    assert live_samples() == 1, "of the other device"
     driver.devices[0] = healthy
     driver.write()
     assert activities(later(probe, clock)) == [Activity.UNKNOWN, Activity.GPM], "it begins anew"
     assert activities(later(probe, clock)) == [Activity.GPM] * 2
 
 
-def test_samples_are_freed(probe: GpmProbe, clock: HandClock, held: Callable[[], int]) -> None:
+def test_samples_are_freed(
+    probe: GpmProbe, clock: HandClock, live_samples: Callable[[], int]
+) -> None:
     for _ in range(50):
         later(probe, clock)
-    assert held() == 2, "one for each device"
+    assert live_samples() == 2, "one for each device"
     probe.close()
-    assert held() == 0
+    assert live_samples() == 0
 
 
 def test_a_driver_that_is_reloaded_begins_anew(
-    driver: Driver, probe: GpmProbe, clock: HandClock, held: Callable[[], int]
+    driver: Driver, probe: GpmProbe, clock: HandClock, live_samples: Callable[[], int]
 ) -> None:
     probe.read()
     assert activities(later(probe, clock)) == [Activity.GPM] * 2
     driver.generation += 1
     driver.write()
     assert activities(later(probe, clock)) == [Activity.UNKNOWN] * 2
-    assert held() == 2, "those of the old session are freed"
+    assert live_samples() == 2, "those of the old session are freed"
     assert activities(later(probe, clock)) == [Activity.GPM] * 2
 
 
 def test_two_samples_too_close_are_no_value(
-    probe: GpmProbe, clock: HandClock, held: Callable[[], int]
+    probe: GpmProbe, clock: HandClock, live_samples: Callable[[], int]
 ) -> None:
     probe.read()
     assert activities(later(probe, clock, 0.05)) == [Activity.UNKNOWN] * 2
     assert activities(later(probe, clock, 0.06)) == [Activity.GPM] * 2
-    assert held() == 2
+    assert live_samples() == 2
 
 
 def test_a_driver_that_is_gone_is_unknown(
-    driver: Driver, probe: GpmProbe, tmp_path: Path, held: Callable[[], int]
+    driver: Driver, probe: GpmProbe, tmp_path: Path, live_samples: Callable[[], int]
 ) -> None:
     probe.read()
     driver.generation += 1
@@ -167,7 +169,7 @@ def test_a_driver_that_is_gone_is_unknown(
     assert not probe.supported()
     with pytest.raises(OSError, match="driver"):
         probe.read()
-    assert held() == 0
+    assert live_samples() == 0
 
 
 def test_activity_goes_into_the_row_of_its_device(

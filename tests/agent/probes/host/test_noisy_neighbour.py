@@ -59,17 +59,17 @@ def has_used(pid: int, seconds: float) -> bool:
 def test_a_busy_process_is_a_neighbour_unless_it_is_a_rank(busy: int) -> None:
     clock = LateClock()
     ranks: set[int] = set()
-    mine = NoisyNeighbour(clock, lambda: ranks, Path("/proc"))
-    assert mine.busiest().pid == 0 and math.isnan(mine.busiest().cpu_ratio)
-    before = mine._processes[busy].ticks
-    assert has_used(busy, before / os.sysconf("SC_CLK_TCK") + 0.3)
+    probe = NoisyNeighbour(clock, lambda: ranks, Path("/proc"))
+    assert probe.busiest().pid == 0 and math.isnan(probe.busiest().cpu_ratio)
+    ticks_before = probe._processes[busy].ticks
+    assert has_used(busy, ticks_before / os.sysconf("SC_CLK_TCK") + 0.3)
     clock.ahead = round(EVERY_SECONDS * 1e9)
-    ranks |= set(mine._processes) - {busy, os.getpid()}
-    found = mine.busiest()
-    assert found.pid == busy and found.cpu_ratio > 0 and found.name.startswith("python")
+    ranks |= set(probe._processes) - {busy, os.getpid()}
+    busiest = probe.busiest()
+    assert busiest.pid == busy and busiest.cpu_ratio > 0 and busiest.name.startswith("python")
     ranks |= {busy}
     clock.ahead *= 2
-    assert mine.busiest().pid != busy
+    assert probe.busiest().pid != busy
 
 
 def test_neighbours_are_found_in_any_proc(tmp_path: Path) -> None:
@@ -79,23 +79,23 @@ def test_neighbours_are_found_in_any_proc(tmp_path: Path) -> None:
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}")
 
     clock = StandingClock()
-    mine = NoisyNeighbour(clock, lambda: {10}, tmp_path)
+    probe = NoisyNeighbour(clock, lambda: {10}, tmp_path)
     for pid, name, parent in ((10, "rank", 1), (11, "loader", 10), (12, "my (job)", 1)):
         process(pid, name, parent, 100)
     process(13, "reused", 1, 100)
     (tmp_path / "14").mkdir()
     (tmp_path / "14" / "stat").write_text("garbage")
-    mine.busiest()
+    probe.busiest()
     clock.ahead += round(EVERY_SECONDS * 1e9)
     process(10, "rank", 1, 900)
     process(11, "loader", 10, 900)
     process(12, "my (job)", 1, 300)
     process(13, "reused", 1, 9000, started=6)
-    found = mine.busiest()
-    assert (found.name, found.pid) == ("my (job)", 12)
-    assert found.cpu_ratio == pytest.approx(200 / os.sysconf("SC_CLK_TCK") / EVERY_SECONDS, 0.1)
+    busiest = probe.busiest()
+    assert (busiest.name, busiest.pid) == ("my (job)", 12)
+    assert busiest.cpu_ratio == pytest.approx(200 / os.sysconf("SC_CLK_TCK") / EVERY_SECONDS, 0.1)
     clock.ahead += round(EVERY_SECONDS * 1e9)
-    assert mine.busiest().pid == 0, "nobody used anything"
+    assert probe.busiest().pid == 0, "nobody used anything"
     (tmp_path / "stat").write_text("cpu  1 0 0 1\n")
     for name in ("meminfo", "vmstat", "loadavg"):
         (tmp_path / name).write_text("")

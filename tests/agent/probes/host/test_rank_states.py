@@ -26,10 +26,10 @@ class Followed:
         self.pids, self.clock = set(pids), HandClock()
         self.states = RankStates(lambda: self.pids, PROC)
 
-    def found(self, seconds: float = 0.0) -> list[tuple[str, str, str]]:
+    def facts_after(self, seconds: float = 0.0) -> list[tuple[str, str, str]]:
         self.clock.now += round(seconds * 1e9)
-        found = self.states.find(self.clock.now)
-        return [(each.fact.name, each.subject, each.text) for each in found]
+        sightings = self.states.find(self.clock.now)
+        return [(sighting.fact.name, sighting.subject, sighting.text) for sighting in sightings]
 
 
 def state(pid: int) -> str:
@@ -37,8 +37,8 @@ def state(pid: int) -> str:
 
 
 def child_of(pid: int) -> int:
-    found = (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
-    return int(found[0]) if found else 0
+    children = (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
+    return int(children[0]) if children else 0
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def blocked(tmp_path: Path) -> Iterator[tuple[int, int]]:
 def test_a_rank_that_the_kernel_blocks(blocked: tuple[int, int]) -> None:
     pid, _ = blocked
     ranks = Followed(pid, os.getpid())
-    assert ranks.found() == ranks.found(9.0) == [], "not yet for long"
-    ((fact, subject, text),) = ranks.found(25.0)
+    assert ranks.facts_after() == ranks.facts_after(9.0) == [], "not yet for long"
+    ((fact, subject, text),) = ranks.facts_after(25.0)
     assert (fact, subject) == ("RANK_BLOCKED", f"process {pid}")
     assert text.startswith("blocked for 34 s") and "None" not in text
     ranks.pids.clear()
-    assert ranks.found(1.0) == [], "it is no rank"
+    assert ranks.facts_after(1.0) == [], "it is no rank"
 
 
 def test_one_that_runs_now_and_then_is_not_blocked(tmp_path: Path) -> None:
@@ -74,16 +74,18 @@ def test_one_that_runs_now_and_then_is_not_blocked(tmp_path: Path) -> None:
     clock = HandClock()
     states = RankStates(lambda: {41}, tmp_path)
 
-    def found(switches: int) -> list[str]:
+    def texts_after(switches: int) -> list[str]:
         (folder / "stat").write_text(f"41 (a) b) D {'0 ' * 18}99 0\n")
         (folder / "status").write_text(f"voluntary_ctxt_switches:\t{switches}\n")
         clock.now += 10**10
-        return [each.text for each in states.find(clock.now)]
+        return [sighting.text for sighting in states.find(clock.now)]
 
-    assert found(1) == found(2) == found(3) == [], "it waits for a disk again and again"
-    assert found(3) == ["blocked for 10 s"]
+    assert texts_after(1) == texts_after(2) == texts_after(3) == [], (
+        "it waits for a disk again and again"
+    )
+    assert texts_after(3) == ["blocked for 10 s"]
     (folder / "wchan").write_text("nfs_wait_bit_killable")
-    assert found(3) == ["blocked for 20 s in nfs_wait_bit_killable"]
+    assert texts_after(3) == ["blocked for 20 s in nfs_wait_bit_killable"]
     (folder / "status").write_text("damaged")
     (folder / "stat").write_text("damaged")
     assert list(states.find(clock.now)) == []
@@ -93,9 +95,9 @@ def test_a_rank_that_ended_and_that_nobody_waits_for() -> None:
     process = subprocess.Popen(["true"])
     ranks = Followed(process.pid)
     until("it has ended", lambda: state(process.pid) == "Z")
-    assert ranks.found() == []
+    assert ranks.facts_after() == []
     ranks.pids.clear()
-    assert ranks.found(31.0) == [
+    assert ranks.facts_after(31.0) == [
         (
             "RANK_ZOMBIE",
             f"process {process.pid}",
@@ -103,4 +105,4 @@ def test_a_rank_that_ended_and_that_nobody_waits_for() -> None:
         )
     ], "whoever else forgets it"
     process.wait()
-    assert ranks.found(1.0) == []
+    assert ranks.facts_after(1.0) == []

@@ -27,26 +27,28 @@ PATTERNS: list[dict[str, Any]] = tomllib.loads(
 LOG = Path("/dev/kmsg")
 
 
-def said(text: str, priority: int = 3) -> Sighting | None:
+def parsed_sighting(text: str, priority: int = 3) -> Sighting | None:
     message = parse(f"{priority},339,5140900,-;{text}".encode())
     assert message is not None
     return sighting_of(message)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each["example"][:40])
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern["example"][:40])
 def test_each_message_is_the_fact_that_it_shows(pattern: dict[str, Any]) -> None:
-    found = said(pattern["example"])
-    assert found is not None and found.text == pattern["example"]
-    assert found.fact.name == pattern["fact"].upper().replace("-", "_")
-    assert [found.subject, found.pid, found.code] == pattern["found"]
-    assert found.over == pattern.get("over", False) and found.at_ns == 5140900_000
+    sighting = parsed_sighting(pattern["example"])
+    assert sighting is not None and sighting.text == pattern["example"]
+    assert sighting.fact.name == pattern["fact"].upper().replace("-", "_")
+    assert [sighting.subject, sighting.pid, sighting.code] == pattern["found"]
+    assert sighting.over == pattern.get("over", False) and sighting.at_ns == 5140900_000
 
 
 def test_other_forms_of_a_message() -> None:
     for pattern in PATTERNS:
         for text, *expected in pattern.get("others", ()):
-            found = said(text)
-            assert found is not None and [found.subject, found.pid, found.code] == expected, text
+            sighting = parsed_sighting(text)
+            assert (
+                sighting is not None and [sighting.subject, sighting.pid, sighting.code] == expected
+            ), text
 
 
 @pytest.mark.parametrize(
@@ -66,12 +68,14 @@ def test_other_forms_of_a_message() -> None:
     ],
 )
 def test_other_messages_are_no_facts(text: str) -> None:
-    assert said(text) is None
+    assert parsed_sighting(text) is None
 
 
 def test_what_a_process_wrote_is_said_to_be() -> None:
-    found = said("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", priority=12)
-    assert found is not None and found.text.startswith("written by a process: NVRM")
+    sighting = parsed_sighting(
+        "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", priority=12
+    )
+    assert sighting is not None and sighting.text.startswith("written by a process: NVRM")
 
 
 @given(st.binary(max_size=400))
@@ -89,8 +93,8 @@ def test_a_message_that_is_cut_or_longer_raises_nothing(
 ) -> None:
     text = pattern["example"]
     cut = data.draw(st.integers(0, len(text)))
-    said(text[:cut])
-    said(text[:cut] + data.draw(st.characters(codec="utf-8")) * 2000 + text[cut:])
+    parsed_sighting(text[:cut])
+    parsed_sighting(text[:cut] + data.draw(st.characters(codec="utf-8")) * 2000 + text[cut:])
 
 
 def test_a_message_beyond_all_bounds_is_looked_at_in_no_time() -> None:
@@ -98,24 +102,24 @@ def test_a_message_beyond_all_bounds_is_looked_at_in_no_time() -> None:
     awkward = [pattern.needle + " (" * 200 + "1:" * 200 for pattern in patterns()]
     for _ in range(20):
         for text in awkward:
-            said(text)
+            parsed_sighting(text)
 
 
 def test_a_storm_is_one_fact_with_a_count(tmp_path: Path) -> None:
     log = tmp_path / "kmsg"
     line = "6,{},{},-;NVRM: Xid (PCI:0000:3b:00): 45, pid={}, Ch 00000008\n SUBSYSTEM=pci\n"
-    log.write_text("".join(line.format(at, at, at) for at in range(1, 673)))
+    log.write_text("".join(line.format(second, second, second) for second in range(1, 673)))
     probe = KernelLogProbe(log)
     assert probe.supported() and len(probe.read()) == 0
     while not probe.facts():
         probe.read()
-    total = sum(each.happened for each in probe.facts())
+    total = sum(fact.happened for fact in probe.facts())
     (newest,) = probe.facts()
     while True:
         probe.read()
         if not probe.facts():
             break
-        total += sum(each.happened for each in probe.facts())
+        total += sum(fact.happened for fact in probe.facts())
     assert total == 672 and newest.code == 45
     probe.close()
 
@@ -147,16 +151,16 @@ def test_the_real_log() -> None:
     Other agents on this machine read it, too: so it is of a fact that explains nothing.
     """
     probe = KernelLogProbe()
-    before, bank = time.monotonic_ns(), f"mc{random.randrange(100, 1000)}"
+    begin_ns, bank = time.monotonic_ns(), f"mc{random.randrange(100, 1000)}"
     LOG.write_text(f"<3>EDAC {bank.upper()}: 1 CE memory scrubbing error on a test\n")
 
-    def found() -> list[Sighting]:
+    def bank_facts() -> list[Sighting]:
         probe.read()
-        return [each for each in probe.facts() if each.subject == bank]
+        return [fact for fact in probe.facts() if fact.subject == bank]
 
-    (sighting,) = until("the message is read", found)
+    (sighting,) = until("the message is read", bank_facts)
     assert sighting.fact is NodeFact.HARDWARE_ERRORS and sighting.happened == 1
     assert sighting.text.startswith(f"written by a process: EDAC {bank.upper()}: 1 CE memory")
     # The log's clock starts with the kernel, as the monotonic one; it is not the very same.
-    assert abs(sighting.at_ns - before) < 60e9
+    assert abs(sighting.at_ns - begin_ns) < 60e9
     probe.close()

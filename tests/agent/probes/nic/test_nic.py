@@ -65,12 +65,16 @@ def test_what_the_kernel_does_not_tell_is_unknown(node: Path) -> None:
 def test_metrics_hold_what_is_known_of_each_interface(node: Path) -> None:
     (node / "sys/class/net/eth1/carrier_changes").write_text("garbage")
     nic = probe(node)
-    found = {(each.metric.name, *each.labels): each.value for each in nic.gauges(nic.read())}
-    assert found["stepwatch_node_network_bytes_total", "eth0", "received"] == 100
-    assert found["stepwatch_node_network_bytes_total", "eth1", "sent"] == 200
-    assert found["stepwatch_node_network_faults_total", "eth0", "drops"] == 11
-    assert math.isnan(found["stepwatch_node_network_faults_total", "eth1", "carrier-changes"])
-    assert found[("stepwatch_node_tcp_retransmits_total",)] == 25
+    values_by_gauge = {
+        (gauge.metric.name, *gauge.labels): gauge.value for gauge in nic.gauges(nic.read())
+    }
+    assert values_by_gauge["stepwatch_node_network_bytes_total", "eth0", "received"] == 100
+    assert values_by_gauge["stepwatch_node_network_bytes_total", "eth1", "sent"] == 200
+    assert values_by_gauge["stepwatch_node_network_faults_total", "eth0", "drops"] == 11
+    assert math.isnan(
+        values_by_gauge["stepwatch_node_network_faults_total", "eth1", "carrier-changes"]
+    )
+    assert values_by_gauge[("stepwatch_node_tcp_retransmits_total",)] == 25
 
 
 @pytest.mark.parametrize("text", ["", "Tcp:", "Tcp: A\nTcp: 1 2\n", "Tcp: A\nTcp: x\n", "\0"])
@@ -80,8 +84,8 @@ def test_garbage_in_snmp_holds_no_counter(text: str) -> None:
 
 def test_this_node_counts_segments_that_are_sent() -> None:
     real = NicProbe(SystemClock())
-    before = real.read()[-1]["tcp_sent_segments"]
-    if math.isnan(before):
+    sent_before = real.read()[-1]["tcp_sent_segments"]
+    if math.isnan(sent_before):
         pytest.skip("this kernel shows no /proc/net/snmp")
     server = socket.create_server(("127.0.0.1", 0))
     with server, socket.create_connection(server.getsockname()) as sender:
@@ -89,4 +93,4 @@ def test_this_node_counts_segments_that_are_sent() -> None:
         with receiver:
             sender.sendall(b"x" * 1000)
             receiver.recv(1000)
-    assert real.read()[-1]["tcp_sent_segments"] > before
+    assert real.read()[-1]["tcp_sent_segments"] > sent_before

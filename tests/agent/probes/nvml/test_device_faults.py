@@ -24,16 +24,18 @@ def clock() -> HandClock:
 @pytest.fixture
 def probe(driver: Driver, clock: HandClock) -> Iterator[NvmlProbe]:
     """Of a driver with four devices, of which each has an address."""
-    driver.devices = [{**HEALTHY, "pci_bus": 0x3B + at, "pid": 42 + at} for at in range(4)]
+    driver.devices = [
+        {**HEALTHY, "pci_bus": 0x3B + number, "pid": 42 + number} for number in range(4)
+    ]
     driver.write()
-    made = NvmlProbe(clock)
-    made.read()
-    assert made.facts() == []
-    yield made
-    made.close()
+    new_probe = NvmlProbe(clock)
+    new_probe.read()
+    assert new_probe.facts() == []
+    yield new_probe
+    new_probe.close()
 
 
-def found(driver: Driver, probe: NvmlProbe, **values: int) -> list[Sighting]:
+def sightings_of(driver: Driver, probe: NvmlProbe, **values: int) -> list[Sighting]:
     """What the probe finds once device 1 reports these values."""
     driver.devices[1] |= values
     driver.write()
@@ -80,12 +82,12 @@ STATES: dict[str, tuple[dict[str, int], NodeFact, str]] = {
 @pytest.mark.parametrize("name", STATES)
 def test_a_state_is_a_fact_while_it_lasts(driver: Driver, probe: NvmlProbe, name: str) -> None:
     values, fact, text = STATES[name]
-    before = dict(driver.devices[1])
-    (seen,) = found(driver, probe, **values)
-    assert (seen.fact, seen.text, seen.pid) == (fact, text, 43)
-    assert seen.subject == ("0000:3c:00 link 1" if name == "link" else "0000:3c:00")
-    driver.devices[1] = before
-    assert found(driver, probe) == []
+    healthy = dict(driver.devices[1])
+    (sighting,) = sightings_of(driver, probe, **values)
+    assert (sighting.fact, sighting.text, sighting.pid) == (fact, text, 43)
+    assert sighting.subject == ("0000:3c:00 link 1" if name == "link" else "0000:3c:00")
+    driver.devices[1] = healthy
+    assert sightings_of(driver, probe) == []
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_a_state_is_a_fact_while_it_lasts(driver: Driver, probe: NvmlProbe, name
 def test_what_healthy_devices_report_is_no_fact(
     driver: Driver, probe: NvmlProbe, values: dict[str, int]
 ) -> None:
-    assert found(driver, probe, **values) == []
+    assert sightings_of(driver, probe, **values) == []
 
 
 def test_a_link_that_its_peers_have_up_is_down_from_the_beginning(
@@ -117,9 +119,9 @@ def test_a_link_that_its_peers_have_up_is_down_from_the_beginning(
     driver.write()
     probe = NvmlProbe(clock)
     probe.read()
-    (seen,) = probe.facts()
-    assert (seen.fact, seen.subject) == (NodeFact.NVLINK_DOWN, "device 2 link 7")
-    assert seen.text == "it is up on 3 of the 3 other devices that have it"
+    (sighting,) = probe.facts()
+    assert (sighting.fact, sighting.subject) == (NodeFact.NVLINK_DOWN, "device 2 link 7")
+    assert sighting.text == "it is up on 3 of the 3 other devices that have it"
     probe.close()
 
 
@@ -127,9 +129,9 @@ def test_errors_of_a_link_that_rise_are_its_own(
     driver: Driver, probe: NvmlProbe, clock: HandClock
 ) -> None:
     clock.advance(10)
-    (seen,) = found(driver, probe, link1_errors0=4)
-    assert (seen.fact, seen.subject) == (NodeFact.NVLINK_ERRORS, "0000:3c:00 link 1")
-    assert (seen.text, seen.pid) == ("nvlink_replays_a_minute: 3 in 10 s", 43)
+    (sighting,) = sightings_of(driver, probe, link1_errors0=4)
+    assert (sighting.fact, sighting.subject) == (NodeFact.NVLINK_ERRORS, "0000:3c:00 link 1")
+    assert (sighting.text, sighting.pid) == ("nvlink_replays_a_minute: 3 in 10 s", 43)
     clock.advance(61)
     probe.read()
     clock.advance(1)
@@ -140,36 +142,38 @@ def test_errors_of_a_link_that_rise_are_its_own(
 def test_uncorrected_memory_errors_are_counted_as_they_come(
     driver: Driver, probe: NvmlProbe
 ) -> None:
-    (seen,) = found(driver, probe, ecc_uncorrected=3)
-    assert (seen.fact, seen.happened) == (NodeFact.ECC_UNCORRECTED, 3)
-    assert found(driver, probe) == [], "those that are known are no news"
-    assert found(driver, probe, ecc_uncorrected=0) == [], "the driver was loaded anew"
-    assert [each.happened for each in found(driver, probe, ecc_uncorrected=1)] == [1]
+    (sighting,) = sightings_of(driver, probe, ecc_uncorrected=3)
+    assert (sighting.fact, sighting.happened) == (NodeFact.ECC_UNCORRECTED, 3)
+    assert sightings_of(driver, probe) == [], "those that are known are no news"
+    assert sightings_of(driver, probe, ecc_uncorrected=0) == [], "the driver was loaded anew"
+    assert [sighting.happened for sighting in sightings_of(driver, probe, ecc_uncorrected=1)] == [1]
 
 
 def test_many_replays_on_pcie_in_a_minute(
     driver: Driver, probe: NvmlProbe, clock: HandClock
 ) -> None:
     clock.advance(30)
-    (seen,) = found(driver, probe, pcie_replays=11)
-    assert (seen.fact, seen.subject) == (NodeFact.PCIE_REPLAYS, "0000:3c:00")
+    (sighting,) = sightings_of(driver, probe, pcie_replays=11)
+    assert (sighting.fact, sighting.subject) == (NodeFact.PCIE_REPLAYS, "0000:3c:00")
 
 
 def test_a_hardware_slowdown_that_lasts_is_no_change_of_clocks(
     driver: Driver, probe: NvmlProbe
 ) -> None:
-    facts = [[each.fact for each in found(driver, probe, throttle=SLOW)] for _ in range(4)]
+    facts = [
+        [sighting.fact for sighting in sightings_of(driver, probe, throttle=SLOW)] for _ in range(4)
+    ]
     assert facts == [[], [], [NodeFact.HARDWARE_SLOWDOWN], [NodeFact.HARDWARE_SLOWDOWN]]
-    assert found(driver, probe, throttle=0) == []
-    assert found(driver, probe, throttle=SLOW) == []
+    assert sightings_of(driver, probe, throttle=0) == []
+    assert sightings_of(driver, probe, throttle=SLOW) == []
 
 
 def test_a_divided_device_is_unknown_with_its_reason(driver: Driver, probe: NvmlProbe) -> None:
     for name in ("busy", "nvlink"):
         del driver.devices[1][name]
-    (seen,) = found(driver, probe, mig=1)
-    assert seen.fact is NodeFact.MIG_MODE
-    assert seen.text == "MIG is on; not reported of the whole device: busy_ratio, nvlink_errors"
+    (sighting,) = sightings_of(driver, probe, mig=1)
+    assert sighting.fact is NodeFact.MIG_MODE
+    assert sighting.text == "MIG is on; not reported of the whole device: busy_ratio, nvlink_errors"
     rows: Any = probe.read()
     assert rows["mig"].tolist() == [-1, 1, -1, -1] and rows["lost"].tolist() == [0] * 4
     assert rows["address"].tolist() == [b"0000:3b:00", b"0000:3c:00", b"0000:3d:00", b"0000:3e:00"]
@@ -178,5 +182,5 @@ def test_a_divided_device_is_unknown_with_its_reason(driver: Driver, probe: Nvml
 def test_a_lost_device_has_no_other_fault_and_keeps_its_name(
     driver: Driver, probe: NvmlProbe
 ) -> None:
-    (seen,) = found(driver, probe, lost=1, slows_at=1, throttle=SLOW)
-    assert (seen.fact, seen.subject) == (NodeFact.DEVICE_LOST, "0000:3c:00")
+    (sighting,) = sightings_of(driver, probe, lost=1, slows_at=1, throttle=SLOW)
+    assert (sighting.fact, sighting.subject) == (NodeFact.DEVICE_LOST, "0000:3c:00")

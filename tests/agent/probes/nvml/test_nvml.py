@@ -26,9 +26,9 @@ pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
 @pytest.fixture
 def probe(driver: Driver) -> Iterator[NvmlProbe]:
-    made = NvmlProbe(SystemClock())
-    yield made
-    made.close()
+    new_probe = NvmlProbe(SystemClock())
+    yield new_probe
+    new_probe.close()
 
 
 def test_a_healthy_device_in_base_units(driver: Driver, probe: NvmlProbe) -> None:
@@ -202,8 +202,13 @@ def test_each_fault_names_its_device_and_who_computes_on_it(
     driver.devices[1] |= values
     driver.write()
     probe.read()
-    (found,) = probe.facts()
-    assert (found.fact, found.subject, found.text, found.pid) == (fact, "0000:3c:00", text, 43)
+    (sighting,) = probe.facts()
+    assert (sighting.fact, sighting.subject, sighting.text, sighting.pid) == (
+        fact,
+        "0000:3c:00",
+        text,
+        43,
+    )
     driver.devices[1] = healthy
     driver.write()
     probe.read()
@@ -215,25 +220,25 @@ def test_every_xid_of_a_read_is_found(driver: Driver, probe: NvmlProbe) -> None:
     driver.events = ["1 xid 48", "1 xid 63", "1 xid 48"]
     driver.write()
     probe.read()
-    found = [(each.subject, each.code, each.happened, each.pid) for each in probe.facts()]
-    assert found == [("0000:3c:00", code, 1, 43) for code in (48, 63, 48)]
+    facts = [(fact.subject, fact.code, fact.happened, fact.pid) for fact in probe.facts()]
+    assert facts == [("0000:3c:00", code, 1, 43) for code in (48, 63, 48)]
     probe.read()
     assert probe.facts() == []
 
 
 def test_a_device_that_only_the_bus_shows_is_missing(driver: Driver, tmp_path: Path) -> None:
     kinds = [("0x10de", "0x030200"), ("0x10de", "0x030000"), ("0x10de", "0x030200")]
-    others = [("0x10de", "0x068000"), ("0x8086", "0x030000")]  # a switch, a graphics chip
-    for number, (vendor, kind) in enumerate([*kinds, *others]):
+    other_functions = [("0x10de", "0x068000"), ("0x8086", "0x030000")]  # a switch, a graphics chip
+    for number, (vendor, kind) in enumerate([*kinds, *other_functions]):
         folder = tmp_path / "sys/bus/pci/devices" / f"0000:{number:02x}:00.0"
         folder.mkdir(parents=True)
         (folder / "vendor").write_text(f"{vendor}\n")
         (folder / "class").write_text(f"{kind}\n")
     probe = NvmlProbe(SystemClock(), sys=tmp_path / "sys")
     probe.read()
-    (found,) = probe.facts()
-    assert found.fact is NodeFact.DEVICE_MISSING
-    assert found.text == "3 on the PCI bus, 2 known to the driver"
+    (sighting,) = probe.facts()
+    assert sighting.fact is NodeFact.DEVICE_MISSING
+    assert sighting.text == "3 on the PCI bus, 2 known to the driver"
     probe.close()
 
 
@@ -273,7 +278,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
         return {"nvml", "gpm"} <= agent.readings.unknown.keys()
 
     until("gpm's read is late, too", both_hang)
-    present = [known.key.subject for known in agent.readings.facts.present()]
+    present = [fact.key.subject for fact in agent.readings.facts.present()]
     assert "nvml" in present and "gpm" not in present, "one driver that hangs is one fault"
     del driver.devices[0]["hang"]
     driver.write()
@@ -285,7 +290,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
 def test_a_shared_device_belongs_to_no_rank(driver: Driver, probe: NvmlProbe) -> None:
     rows: Rows = probe.read()
     ranks = {10: 0, 11: 1}
-    both, other, none = frozenset({10, 11}), frozenset({99}), frozenset[int]()
-    assert assigned(rows, [both, other], ranks)["rank"].tolist() == [-1, -1]
-    assert assigned(rows, [frozenset({11, 99}), none], ranks)["rank"].tolist() == [1, -1]
+    both_ranks, other_process, no_process = frozenset({10, 11}), frozenset({99}), frozenset[int]()
+    assert assigned(rows, [both_ranks, other_process], ranks)["rank"].tolist() == [-1, -1]
+    assert assigned(rows, [frozenset({11, 99}), no_process], ranks)["rank"].tolist() == [1, -1]
     assert np.array_equal(rows["rank"], [-1, -1])

@@ -20,11 +20,11 @@ def test_the_driver_of_this_node_is_asked_in_a_child(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
-    (found,) = answers("libraries", (), 60.0)
-    assert (found["driver"], found["driver_cuda"]) == ("535.104.05", "12.2")
-    assert found["driver_devices"] == len(driver.devices)
+    (answer,) = answers("libraries", (), 60.0)
+    assert (answer["driver"], answer["driver_cuda"]) == ("535.104.05", "12.2")
+    assert answer["driver_devices"] == len(driver.devices)
     around = Surroundings({}, sys=Machine(tmp_path / "sys").sys)
-    by_name = {each.check: each for each in libraries.check(around)}
+    by_name = {result.check: result for result in libraries.check(around)}
     assert by_name["driver"].text == "NVIDIA 535.104.05, CUDA up to 12.2"
     assert by_name["versions"].outcome is Outcome.PASS
 
@@ -36,5 +36,5 @@ def test_a_driver_that_hangs_is_unknown(
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
     monkeypatch.setattr(libraries, "CHILD_SECONDS", 0.2)
-    (_, found) = libraries.check(Surroundings({}))
-    assert found.outcome is Outcome.UNKNOWN and "no answer within" in found.text
+    (_, result) = libraries.check(Surroundings({}))
+    assert result.outcome is Outcome.UNKNOWN and "no answer within" in result.text

@@ -26,13 +26,13 @@ def test_a_segment_holds_the_ranks_of_its_attempt_only(
     for count, rank in enumerate(ranks):
         rank.steps(count + 1)
     round_of(agent)
-    found = {}
+    ranks_by_attempt = {}
     for _, data in agent.spool.oldest(10):
         segment = wire.decode(data)
         rows = segment.tables[Kind.RANK_STATE]
-        found[AttemptKey(segment.key.job, segment.key.attempt)] = rows["rank"].tolist()
+        ranks_by_attempt[AttemptKey(segment.key.job, segment.key.attempt)] = rows["rank"].tolist()
         assert (rows["seq"] == [rank.step for rank in ranks if rank.job == segment.key.job]).all()
-    assert found == {AttemptKey("a", 0): [0, 1], AttemptKey("b", 0): [0, 1]}
+    assert ranks_by_attempt == {AttemptKey("a", 0): [0, 1], AttemptKey("b", 0): [0, 1]}
     page = generate_latest(agent.registry).decode()
     assert 'stepwatch_node_ranks{job_name="a",node="n1"} 2.0' in page
     for rank in ranks:

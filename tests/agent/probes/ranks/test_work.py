@@ -70,8 +70,8 @@ def grown(
 
     def signs() -> Signs | None:
         feed()
-        found = reader.read(frozenset({pid}), next(polls) * 5 * NANOSECONDS)[pid]
-        return found if enough(found) else None
+        work_signs = reader.read(frozenset({pid}), next(polls) * 5 * NANOSECONDS)[pid]
+        return work_signs if enough(work_signs) else None
 
     return until("signs of work", signs)
 
@@ -90,7 +90,9 @@ def test_cpu_time_of_children_counts_and_not_its_own() -> None:
         assert grown(pid, lambda signs: signs.children_cpu_seconds > 0.3).tcp_bytes == 0.0
     with process(SPINS) as pid:
         reader = WorkReader(PROC, KernelFiles())
-        signs = [reader.read(frozenset({pid}), at * 5 * NANOSECONDS)[pid] for at in range(5)]
+        signs = [
+            reader.read(frozenset({pid}), number * 5 * NANOSECONDS)[pid] for number in range(5)
+        ]
         assert signs[-1].children_cpu_seconds == 0.0
 
 

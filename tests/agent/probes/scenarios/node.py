@@ -118,8 +118,8 @@ class FaultyNode:
     def room(self, free: int) -> None:
         """Let so many of the disk's 1,000 blocks be free; the file server is half full."""
         real = os.statvfs("/")
-        for mount, left in (("/", free), ("/data", 500)):
-            blocks = (1000, left, left, 1000, left, left)
+        for mount, free_blocks in (("/", free), ("/data", 500)):
+            blocks = (1000, free_blocks, free_blocks, 1000, free_blocks, free_blocks)
             self._room[mount] = os.statvfs_result((*real[:2], *blocks, *real[8:]))
 
     def device(self, **values: int) -> None:
@@ -163,9 +163,9 @@ class FaultyNode:
         self.book.settle(now)
         ranks = {pid: rank for rank, pid in enumerate(PIDS)}
         self._send({Kind.NODE_FACT: self.book.rows(now, ranks)})
-        known = self.attempt.tracker(NodeFaults).known({"node-0": now / NANOSECONDS})
-        faults = [each for each in known if each.present]
-        return Seen(faults, detect([Fault(each, 0, 0.0) for each in faults], nodes=4))
+        node_faults = self.attempt.tracker(NodeFaults).known({"node-0": now / NANOSECONDS})
+        faults = [fault for fault in node_faults if fault.present]
+        return Seen(faults, detect([Fault(fault, 0, 0.0) for fault in faults], nodes=4))
 
     def close(self) -> None:
         """Close the probes."""
@@ -197,5 +197,5 @@ class FaultyNode:
 
     def _send(self, tables: dict[Kind, object]) -> None:
         self._sent += 1
-        at = self.clock.now / NANOSECONDS
-        self.attempt.apply(segment(self._sent, tables), Received(at, at))  # type: ignore[arg-type]
+        time_s = self.clock.now / NANOSECONDS
+        self.attempt.apply(segment(self._sent, tables), Received(time_s, time_s))  # type: ignore[arg-type]

@@ -23,28 +23,28 @@ LOOKS = 8
 
 @pytest.fixture
 def node(tmp_path: Path, driver: Driver) -> Iterator[FaultyNode]:
-    made = FaultyNode(tmp_path, driver)
+    faulty_node = FaultyNode(tmp_path, driver)
     for _ in range(3):
-        assert made.look(11.0).faults == [], "a healthy node"
-    yield made
-    made.close()
+        assert faulty_node.look(11.0).faults == [], "a healthy node"
+    yield faulty_node
+    faulty_node.close()
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len({each.name for each in SCENARIOS}) == len(SCENARIOS) >= 40
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS) >= 40
 
 
 def test_every_fact_of_the_catalogue_has_a_scenario() -> None:
     elsewhere = {"probe-hangs", "source-unread", "device-missing"}
     """Of the agent itself, and of the PCI bus: tests/agent/isolation and probes/nvml have them."""
-    shown = {each.fact for each in SCENARIOS} | elsewhere
+    shown = {scenario.fact for scenario in SCENARIOS} | elsewhere
     assert {kind.name for kind in CATALOGUE.values()} == shown
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_fault_is_found_and_is_over(scenario: Scenario, node: FaultyNode) -> None:
     scenario.begins(node)
-    fault, findings = _found(node, scenario)
+    fault, findings = find_fault(node, scenario)
     assert (fault.subject, fault.code, fault.rank) == (
         scenario.subject,
         scenario.code,
@@ -63,22 +63,24 @@ def test_a_fault_is_found_and_is_over(scenario: Scenario, node: FaultyNode) -> N
     quiet = CATALOGUE[fault.fact].quiet_seconds
     assert scenario.over_at_once or node.look(1.0).faults, "not over before its quiet time"
     for _ in range(3):
-        seen = node.look(quiet / 2 + 6.0)
-    assert seen == ([], []), "over"
+        observation = node.look(quiet / 2 + 6.0)
+    assert observation == ([], []), "over"
 
 
-def _found(node: FaultyNode, scenario: Scenario) -> tuple[NodeFault, list[Finding]]:
+def find_fault(node: FaultyNode, scenario: Scenario) -> tuple[NodeFault, list[Finding]]:
     for _ in range(LOOKS):
-        seen = node.look(6.0)
-        if seen.faults:
-            (fault,) = seen.faults
+        observation = node.look(6.0)
+        if observation.faults:
+            (fault,) = observation.faults
             assert CATALOGUE[fault.fact].name == scenario.fact
-            return fault, seen.findings
+            return fault, observation.findings
     raise AssertionError(f"{scenario.name} was not found")
 
 
 def _assert_says(finding: Finding, scenario: Scenario) -> None:
-    evidence = " ".join(f"{each.name} {each.text} {each.against}" for each in finding.evidence)
+    evidence = " ".join(
+        f"{evidence.name} {evidence.text} {evidence.against}" for evidence in finding.evidence
+    )
     assert scenario.words in finding.summary and scenario.subject in finding.summary
     assert f"{scenario.severity}, {scenario.action}" in evidence
     assert scenario.authority in evidence
@@ -91,5 +93,5 @@ def _assert_says(finding: Finding, scenario: Scenario) -> None:
 
 def _authorities(fault: NodeFault) -> str:
     if fault.fact is NodeFact.XID:
-        return " ".join(each.text for each in detector.advice(fault))
+        return " ".join(advice.text for advice in detector.advice(fault))
     return CATALOGUE[fault.fact].source

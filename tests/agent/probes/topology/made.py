@@ -72,8 +72,8 @@ class Process:
 
     def runs_on(self, cpus: str, gibibytes: float = 0.0) -> None:
         """Say where it may run."""
-        own = round(gibibytes * (1 << 20))
+        rss_kb = round(gibibytes * (1 << 20))
         (self.folder / "status").write_text(
-            f"Name:\tpython3\nRssAnon:\t{own} kB\nRssShmem:\t0 kB\nCpus_allowed_list:\t{cpus}\n"
+            f"Name:\tpython3\nRssAnon:\t{rss_kb} kB\nRssShmem:\t0 kB\nCpus_allowed_list:\t{cpus}\n"
             "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
         )

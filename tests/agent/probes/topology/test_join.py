@@ -31,9 +31,9 @@ BUS = 0x3B
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
-    made = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
-    yield made
-    for process in made:
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
+    yield children
+    for process in children:
         process.kill()
         process.wait()
 
@@ -57,7 +57,7 @@ def tables(
     agent = make_agent()
     sys = Machine(tmp_path / "sys").sys
     use_probe(agent, TopologyProbe(agent.clock, agent.readings.ranks, sys=sys))
-    found: Tables = {}
+    merged: Tables = {}
 
     def complete() -> bool:
         for rank in ranks:
@@ -65,11 +65,11 @@ def tables(
         round_of(agent)
         for sent in spooled(agent):
             if Kind.RANK_STATE in sent:  # the job's, not the node's own
-                found.update(sent)
-        return {Kind.TOPOLOGY, Kind.NODE_FACT} <= found.keys()
+                merged.update(sent)
+        return {Kind.TOPOLOGY, Kind.NODE_FACT} <= merged.keys()
 
     until("the join is sent", complete)
-    yield found
+    yield merged
     for rank in ranks:
         rank.ring.close()
 
@@ -90,7 +90,7 @@ def test_the_join_reaches_the_collector(
     attempt = Attempt(0)
     attempt.apply(segment(1, tables), Received(1.0, 1.0))
     down = NodeFault("node-0", NodeFact.PORT_DOWN, "mlx5_1/1", -1, -1, 1, True, "", 0.5, 1.0)
-    one, other = (
+    unrelated, affected = (
         build_finding(
             kind=FindingKind.RANK_FAILED,
             cause=Cause.PROCESS_GONE,
@@ -100,8 +100,8 @@ def test_the_join_reaches_the_collector(
         )
         for rank in (0, 1)
     )
-    kept, explained = attributed(attempt, [one, other], [down])
-    assert kept.cause is Cause.PROCESS_GONE, "its device uses the other card"
+    unexplained, explained = attributed(attempt, [unrelated, affected], [down])
+    assert unexplained.cause is Cause.PROCESS_GONE, "its device uses the other card"
     assert explained.cause is Cause.NETWORK_FAULT and explained.summary == (
         "rank 1 failed, because a network port of its node is down "
         "(mlx5_1/1, nearest to its device 0000:3c:00: PIX)"

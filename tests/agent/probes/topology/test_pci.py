@@ -19,26 +19,29 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def device(machine: Machine, number: int) -> Function:
-    found = function_at(machine.sys, DEVICES[number])
-    assert found is not None
-    return found
+    pci_function = function_at(machine.sys, DEVICES[number])
+    assert pci_function is not None
+    return pci_function
 
 
 def test_where_a_function_hangs(machine: Machine) -> None:
-    found = device(machine, 1)
-    assert found.address == "0000:3c:00.0" and (found.node, found.cpus) == (1, "8-15")
-    assert found.path == (*SWITCHES[1].split("/"), "0000:32:00.0", "0000:3c:00.0")
+    pci_function = device(machine, 1)
+    assert pci_function.address == "0000:3c:00.0" and (pci_function.node, pci_function.cpus) == (
+        1,
+        "8-15",
+    )
+    assert pci_function.path == (*SWITCHES[1].split("/"), "0000:32:00.0", "0000:3c:00.0")
     assert function_at(machine.sys, "0000:99:00") is None, "there is none"
     assert function_at(machine.sys, "../../etc") is None
-    assert read_function(machine.sys / "class/infiniband/mlx5_1/device") != found
+    assert read_function(machine.sys / "class/infiniband/mlx5_1/device") != pci_function
     assert read_function(machine.sys / "class/net") is None, "on no PCI bus"
 
 
 def test_folders_below_a_function_are_left_out(machine: Machine) -> None:
     place = machine.function("pci0000:00/0000:00:03.0", -1)
     (place / "virtio2").mkdir()
-    found = read_function(place / "virtio2")
-    assert found == Function("0000:00:03.0", ("pci0000:00", "0000:00:03.0"), -1, "0-15")
+    pci_function = read_function(place / "virtio2")
+    assert pci_function == Function("0000:00:03.0", ("pci0000:00", "0000:00:03.0"), -1, "0-15")
 
 
 SWITCH = SWITCHES[0]
@@ -59,10 +62,10 @@ WAYS = {
 @pytest.mark.parametrize("name", WAYS)
 def test_what_lies_between(name: str, machine: Machine) -> None:
     path, node, way = WAYS[name]
-    other = read_function(machine.function(path, node))
-    assert other is not None
-    mine = device(machine, 0)
-    assert nearness(mine, other) is nearness(other, mine) is way
+    other_function = read_function(machine.function(path, node))
+    assert other_function is not None
+    own_function = device(machine, 0)
+    assert nearness(own_function, other_function) is nearness(other_function, own_function) is way
 
 
 def test_the_nearest_card(machine: Machine) -> None:
@@ -107,9 +110,9 @@ def test_ethernet_counts_where_there_is_nothing_faster(machine: Machine) -> None
 
 
 def test_links_that_go_round_are_no_function(machine: Machine) -> None:
-    for name, other in (("a", "b"), ("b", "a")):
+    for name, target in (("a", "b"), ("b", "a")):
         (machine.sys / "class/infiniband" / name).mkdir()
         (machine.sys / "class/infiniband" / name / "device").symlink_to(
-            machine.sys / "class/infiniband" / other / "device"
+            machine.sys / "class/infiniband" / target / "device"
         )
     assert len(read_cards(machine.sys)) == 2

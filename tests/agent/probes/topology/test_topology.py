@@ -28,7 +28,7 @@ class Node:
         self.machine = Machine(folder / "sys")
         self.clock, self.ranks = HandClock(), RankProcesses()
         self.ranks.pids = frozenset(PIDS)
-        self.ranks.devices = {pid: (DEVICES[at],) for at, pid in enumerate(PIDS)}
+        self.ranks.devices = {pid: (DEVICES[index],) for index, pid in enumerate(PIDS)}
         self.processes = [
             Process(folder / "proc", pid, cpus, 8.0)
             for pid, cpus in zip(PIDS, ("0-7", "8-15"), strict=True)
@@ -42,7 +42,7 @@ class Node:
     def locate(self, pid: int, addresses: Sequence[int]) -> list[int]:
         self.asked += 1
         nodes = self.pages[pid]
-        return [nodes[at % len(nodes)] for at in range(len(addresses))]
+        return [nodes[index % len(nodes)] for index in range(len(addresses))]
 
     def rows(self, seconds: float = 1.0) -> list[tuple[object, ...]]:
         self.clock.now += round(seconds * 1e9)
@@ -50,16 +50,16 @@ class Node:
         names = ("address", "nearness", "port", "interface", "card")
         return [tuple(row[name].item() for name in names) for row in rows]
 
-    def found(self, seconds: float = 61.0) -> list[tuple[str, int, str]]:
+    def facts_after(self, seconds: float = 61.0) -> list[tuple[str, int, str]]:
         self.rows(seconds)
-        return [(each.subject, each.pid, each.text) for each in self.probe.facts()]
+        return [(fact.subject, fact.pid, fact.text) for fact in self.probe.facts()]
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    made = Node(tmp_path)
-    assert made.found() == [], "everything is where it belongs"
-    return made
+    new_node = Node(tmp_path)
+    assert new_node.facts_after() == [], "everything is where it belongs"
+    return new_node
 
 
 def test_a_row_for_each_device_and_the_cards_nearest_to_it(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_row_for_each_device_and_the_cards_nearest_to_it(tmp_path: Path) -> No
 
 def test_a_rank_that_may_run_on_the_other_node_alone(node: Node) -> None:
     node.processes[1].runs_on("0-3")
-    assert node.found(1.0) == [
+    assert node.facts_after(1.0) == [
         (
             "0000:3c:00",
             42,
@@ -87,13 +87,13 @@ def test_a_rank_that_may_run_on_the_other_node_alone(node: Node) -> None:
         )
     ]
     node.processes[1].runs_on("0-15")
-    assert node.found(1.0) == [], "it may run near its device: the kernel chooses"
+    assert node.facts_after(1.0) == [], "it may run near its device: the kernel chooses"
 
 
 def test_memory_most_of_which_is_on_the_other_node(node: Node) -> None:
     node.pages[41] = [1, 1, 1, 0]
-    assert node.found(1.0) == [], "it is looked at once a minute"
-    assert node.found() == [
+    assert node.facts_after(1.0) == [], "it is looked at once a minute"
+    assert node.facts_after() == [
         (
             "0000:3b:00",
             41,
@@ -101,31 +101,31 @@ def test_memory_most_of_which_is_on_the_other_node(node: Node) -> None:
         )
     ]
     node.pages[41] = [0, 0, 1]
-    assert node.found() == []
+    assert node.facts_after() == []
     node.pages[41] = [1]
     node.processes[0].runs_on("0-7", 0.5)
-    assert node.found() == [], "half a gibibyte is interpreter and libraries"
+    assert node.facts_after() == [], "half a gibibyte is interpreter and libraries"
 
 
 def test_pages_that_are_not_there_say_nothing(node: Node) -> None:
     node.pages[41] = [1, *[-2] * 63]
-    assert node.found() == [], "sixteen pages of 1024 are too few"
+    assert node.facts_after() == [], "sixteen pages of 1024 are too few"
     node.pages[41] = [1, -2]
-    assert len(node.found()) == 1
+    assert len(node.facts_after()) == 1
 
 
 def test_parts_of_one_socket_are_near_enough(node: Node) -> None:
     node.processes[1].runs_on("0-3")
     node.machine.node(0, distance="10 12")
-    assert node.found() == []
+    assert node.facts_after() == []
     node.machine.node(0, distance="damaged")
-    assert len(node.found()) == 1, "what the firmware does not say is as far as usual"
+    assert len(node.facts_after()) == 1, "what the firmware does not say is as far as usual"
 
 
 def test_where_the_node_of_the_device_is_not_known_nothing_is_said(node: Node) -> None:
     node.processes[1].runs_on("0-3")
     (node.machine.sys / "bus/pci/devices/0000:3c:00.0/numa_node").write_text("-1\n")
-    assert node.found() == []
+    assert node.facts_after() == []
 
 
 def test_memory_of_a_device_is_no_node_of_ranks(node: Node) -> None:
@@ -133,7 +133,7 @@ def test_memory_of_a_device_is_no_node_of_ranks(node: Node) -> None:
     node.machine.node(1, distance="21 10 80")
     node.machine.node(2, cpulist="", distance="80 80 10")
     node.pages[41] = [2]
-    assert node.found() == [], "pages that lie on the device itself"
+    assert node.facts_after() == [], "pages that lie on the device itself"
 
 
 def test_whose_device_it_is() -> None:
@@ -142,8 +142,8 @@ def test_whose_device_it_is() -> None:
         DEVICES[0]: frozenset({41}),
         DEVICES[1]: frozenset({42}),
     }, "rank 1 has a context on the device of rank 0, too"
-    both = {41: DEVICES, 42: DEVICES}
-    assert users_of(both, frozenset(PIDS)) == {}
+    shared_devices = {41: DEVICES, 42: DEVICES}
+    assert users_of(shared_devices, frozenset(PIDS)) == {}
     assert users_of({41: DEVICES[:1]}, frozenset()) == {}, "it is no rank"
 
 
@@ -178,11 +178,11 @@ def test_the_pages_of_a_process() -> None:
             located(child.pid, [0])
         except OSError:
             pytest.skip("this kernel, or its sandbox, does not say where pages are")
-        found = memory_by_node(child.pid, Path("/proc"))
+        memory_bytes = memory_by_node(child.pid, Path("/proc"))
         child.kill()
     nodes = read_nodes(Path("/sys"))
-    assert found is not None
-    assert set(found) <= set(nodes.cpus or {0}) and 64 <= found.total() <= SAMPLES
+    assert memory_bytes is not None
+    assert set(memory_bytes) <= set(nodes.cpus or {0}) and 64 <= memory_bytes.total() <= SAMPLES
 
 
 def test_a_process_that_is_gone_has_no_memory(tmp_path: Path) -> None:
