@@ -73,10 +73,10 @@ def test_the_ring_of_a_job_that_ended_is_found_in_the_spool(
         assert main(["blackbox", *words, "--spool", str(spool)]) == 0
         return capsys.readouterr().out
 
-    for asked, ranks in (("ended", 2), ("ended/2", 2), ("ended/2/1", 1)):
-        assert len(json.loads(shown(asked, "--json"))["rings"]) == ranks
-    alone = shown()
-    assert "runs, attempt 2" in alone and "2 rings of ended ranks are kept in" in alone
+    for selection, ranks in (("ended", 2), ("ended/2", 2), ("ended/2/1", 1)):
+        assert len(json.loads(shown(selection, "--json"))["rings"]) == ranks
+    listing = shown()
+    assert "runs, attempt 2" in listing and "2 rings of ended ranks are kept in" in listing
     assert main(["blackbox", "neither", "--spool", str(spool)]) == 2
     assert f"nor a copy of one below {spool / FOLDER}" in capsys.readouterr().err
 

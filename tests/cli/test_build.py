@@ -42,15 +42,15 @@ def test_it_writes_everything_and_prints_each_path(
 
 
 @pytest.mark.parametrize(
-    ("what", "files"),
+    ("part", "files"),
     [
         ("dashboards", BOARDS),
         ("alerts", FILES - BOARDS),
         ("all", FILES),
     ],
 )
-def test_it_writes_what_was_asked_for(tmp_path: Path, what: str, files: set[str]) -> None:
-    assert main(["build", what, "--out", str(tmp_path)]) == OK
+def test_it_writes_what_was_asked_for(tmp_path: Path, part: str, files: set[str]) -> None:
+    assert main(["build", part, "--out", str(tmp_path)]) == OK
     assert {path.name for path in tmp_path.iterdir()} == files
 
 

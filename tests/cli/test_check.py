@@ -193,8 +193,8 @@ def test_a_broken_name_is_named(
     root: Path, problems: Check, path: str, right: str, wrong: str, complaint: str
 ) -> None:
     replace(root / path, right, wrong)
-    found = problems()
-    assert any(complaint in problem for problem in found), found
+    found_problems = problems()
+    assert any(complaint in problem for problem in found_problems), found_problems
 
 
 @pytest.mark.parametrize("path", [RULES, TESTS, DASHBOARD])
@@ -228,16 +228,16 @@ def test_a_file_that_no_build_writes_is_named(root: Path, problems: Check) -> No
 
 def test_a_missing_runbook_is_named(root: Path, problems: Check) -> None:
     (root / PAGE).unlink()
-    found = problems()
-    assert f"{RULES}: alert TrainingHang has no runbook; write {PAGE}" in found
-    assert any(problem.startswith(DASHBOARD) for problem in found)
+    found_problems = problems()
+    assert f"{RULES}: alert TrainingHang has no runbook; write {PAGE}" in found_problems
+    assert any(problem.startswith(DASHBOARD) for problem in found_problems)
 
 
 def test_a_runbook_without_alert_is_named(root: Path, problems: Check) -> None:
     page = (root / PAGE).read_text().replace("# TrainingHang", "# TrainingNap")
     (root / "runbooks/pages/TrainingNap.md").write_text(page)
-    found = problems()
-    assert found == [
+    found_problems = problems()
+    assert found_problems == [
         "runbooks/pages/TrainingNap.md: no alert is named TrainingNap; did you mean 'TrainingHang'?"
     ]
 
@@ -254,8 +254,8 @@ def test_a_metric_that_nothing_reads_is_named(root: Path, problems: Check) -> No
     dashboard = root / "dashboards/generated/stepwatch.json"
     replace(dashboard, "stepwatch_agent_spool_segments", "stepwatch_agent_spool_bytes")
     assert any(
-        "names: nothing reads stepwatch_agent_spool_segments; show it" in each
-        for each in problems()
+        "names: nothing reads stepwatch_agent_spool_segments; show it" in problem
+        for problem in problems()
     )
 
 
@@ -269,8 +269,8 @@ def test_an_alert_whose_drill_nobody_wrote_is_named(
     page = root / PAGE
     text = page.read_text()
     page.write_text(f"{text[: text.index('## Last drill')]}## Last drill\n{drill}")
-    (found,) = problems()
-    assert found.startswith(f"{PAGE}:") and found.endswith(f"section 'Last drill' {complaint}")
+    (problem,) = problems()
+    assert problem.startswith(f"{PAGE}:") and problem.endswith(f"section 'Last drill' {complaint}")
 
 
 def test_every_problem_is_one_line_that_ends_in_a_count(

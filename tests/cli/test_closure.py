@@ -15,8 +15,8 @@ WORDS = closure.Vocabulary(METRICS, ALERT_OF, VERBS)
 
 def test_a_finding_without_alert_is_named() -> None:
     words = closure.Vocabulary([], {}, VERBS)
-    found = closure.problems(closure.Tree({}, {}, {}), words, {})
-    assert [str(problem) for problem in found] == [
+    found_problems = closure.problems(closure.Tree({}, {}, {}), words, {})
+    assert [str(problem) for problem in found_problems] == [
         f"{closure.NAMES}: finding {kind.value!r} has no alert; add it to ALERT_OF"
         for kind in FindingKind
     ]
@@ -30,6 +30,6 @@ def test_no_text_crashes_it_and_each_problem_is_one_line(
     tree = closure.Tree(
         {"r.yaml": rules}, {"d.json": dashboard}, {"p.md": Page("p", "p.md", markdown)}
     )
-    found = closure.problems(tree, WORDS, {})
-    assert found
-    assert all("\n" not in str(problem) for problem in found)
+    found_problems = closure.problems(tree, WORDS, {})
+    assert found_problems
+    assert all("\n" not in str(problem) for problem in found_problems)

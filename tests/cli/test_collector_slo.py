@@ -106,10 +106,10 @@ def test_a_defect_while_reading_again_ends_no_collector(
 
     store = Store.sqlite(tmp_path / "store.db")
     service = Service(store)
-    asked = service.objectives
+    objectives = service.objectives
     monkeypatch.setattr("stepwatch.collector.slo.asked.site.read_objectives", fails)
     read_again(service, None, None, None)
-    assert service.objectives is asked and service.objectives_unreadable
+    assert service.objectives is objectives and service.objectives_unreadable
     assert "stays in force" in caplog.text
     store.close()
 

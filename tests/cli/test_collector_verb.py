@@ -27,16 +27,16 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.fixture(autouse=True)
 def handlers() -> object:
     """The verb takes SIGTERM over; give it back."""
-    before = signal.getsignal(signal.SIGTERM)
+    handler_before = signal.getsignal(signal.SIGTERM)
     yield
-    signal.signal(signal.SIGTERM, before)
+    signal.signal(signal.SIGTERM, handler_before)
 
 
 def test_a_port_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
         line = refused(capsys, "--port", port, "--store", str(tmp_path / "s.db"))
     assert port in line and "in use" in line and "--port" in line
     assert not (tmp_path / "s.db").exists()
@@ -90,14 +90,14 @@ def test_interrupted_is_130(collector: Process) -> None:
 
 def test_a_store_removed_under_it_is_503_and_then_works_again(collector: Process) -> None:
     """The agent spools on; nothing is acknowledged that is not stored."""
-    other = sqlite3.connect(collector.store)
-    other.execute("alter table segment rename to away")
-    other.commit()
+    database = sqlite3.connect(collector.store)
+    database.execute("alter table segment rename to away")
+    database.commit()
     refusal = collector.send(body(run_segments(5)))
     assert refusal.status_code == 503 and int(refusal.headers["retry-after"]) > 0
-    other.execute("alter table away rename to segment")
-    other.commit()
-    other.close()
+    database.execute("alter table away rename to segment")
+    database.commit()
+    database.close()
     assert collector.send(body(run_segments(5))).json()["verdicts"][0]["verdict"] == "accepted"
     job = httpx.get(f"{collector.url}/v1/jobs/{JOB}").json()
     assert job["step"] == 4

@@ -11,9 +11,9 @@ from stepwatch.cli.fleet import Choice, chosen, fleet_text, last_seen, left_out_
 NOW = 1_000_000.0
 
 
-def job(name: str, state: str, age: float = 3.0, **others: Any) -> dict[str, Any]:
+def job(name: str, state: str, age: float = 3.0, **fields: Any) -> dict[str, Any]:
     """A job as the API lists it."""
-    known = {
+    job_fields = {
         "attempt": 0,
         "reason": None,
         "since": None,
@@ -27,7 +27,7 @@ def job(name: str, state: str, age: float = 3.0, **others: Any) -> dict[str, Any
             {"name": "checkpoint-freshness", "state": "ok"},
         ],
     }
-    return {"job": name, "state": state, **known, **others}
+    return {"job": name, "state": state, **job_fields, **fields}
 
 
 JOBS = [
@@ -44,7 +44,7 @@ JOBS = [
 
 def names(choice: Choice) -> tuple[list[str], int]:
     shown, left_out = chosen(JOBS, choice, NOW)
-    return [each["job"] for each in shown], left_out
+    return [job_line["job"] for job_line in shown], left_out
 
 
 def test_a_job_of_which_only_old_things_are_known_says_how_old() -> None:
@@ -58,7 +58,7 @@ def test_a_job_of_which_only_old_things_are_known_says_how_old() -> None:
 
 def test_ended_jobs_are_hidden_unless_they_need_somebody() -> None:
     assert names(Choice()) == (["llama-7b", "vit-hang", "lost", "bad"], 4)
-    assert names(Choice(all=True)) == ([each["job"] for each in JOBS], 0)
+    assert names(Choice(all=True)) == ([job_line["job"] for job_line in JOBS], 0)
 
 
 def test_jobs_are_chosen_by_name_and_by_state() -> None:

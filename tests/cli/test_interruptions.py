@@ -33,7 +33,7 @@ def test_no_signal_ends_a_command_while_it_cleans_up(first: signal.Signals) -> N
 
 
 def test_handlers_are_as_before_where_nobody_interrupted() -> None:
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    handlers_before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with terminable():
-        assert signal.getsignal(signal.SIGTERM) is not before[0]
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+        assert signal.getsignal(signal.SIGTERM) is not handlers_before[0]
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handlers_before

@@ -87,7 +87,9 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "simulate",
         "doctor",
     ]
-    given = argparse.Namespace(store=None, collector="http://head:9000", token_file=None, ca=None)
-    assert source_words(given) == "", "a command printed for this shell needs no option"
+    arguments = argparse.Namespace(
+        store=None, collector="http://head:9000", token_file=None, ca=None
+    )
+    assert source_words(arguments) == "", "a command printed for this shell needs no option"
     monkeypatch.delenv("STEPWATCH_COLLECTOR")
-    assert source_words(given) == "--collector http://head:9000"
+    assert source_words(arguments) == "--collector http://head:9000"

@@ -26,20 +26,20 @@ def stored(folder: Path, *segments: Segment) -> str:
     place = folder / "store.db"
     store = Store.sqlite(place)
     verdicts = Service(store).receive(body(segments))
-    assert {each.verdict for each in verdicts} == {"accepted"}
+    assert {verdict.verdict for verdict in verdicts} == {"accepted"}
     store.close()
     return str(place)
 
 
 def offending(node: str) -> list[Segment]:
     """Two faults within a week, and one that lasts."""
-    found = []
+    sightings = []
     for spool, day in ((1, 3), (2, 5)):
         began = {**XID_79, "since": day * DAY + 60.0}
-        found.append(just_now(node, began, ago=day * DAY + 30.0, spool=spool))
+        sightings.append(just_now(node, began, ago=day * DAY + 30.0, spool=spool))
         over = {**began, "present": 0}
-        found.append(just_now(node, over, ago=day * DAY, spool=spool, sequence=2))
-    return [*found, just_now(node, {**XID_79, "since": 300.0})]
+        sightings.append(just_now(node, over, ago=day * DAY, spool=spool, sequence=2))
+    return [*sightings, just_now(node, {**XID_79, "since": 300.0})]
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ def _small(kind: Any) -> Any:
     """Makes what is asked for no more than one node."""
     original = kind.__new__
 
-    def made(cls: Any, states: Any, after: str, limit: int) -> Any:
+    def one_per_page(cls: Any, states: Any, after: str, limit: int) -> Any:
         return original(cls, states, after, 1)
 
-    return made
+    return one_per_page
 
 
 def test_wrong_use_is_one_line(place: str, capsys: Capture) -> None:

@@ -45,8 +45,12 @@ class Server:
         """Status and body that answer a GET."""
         if path.startswith("/api/folders"):
             return 200, self.folders
-        found = self.dashboards.get(path.removeprefix("/api/dashboards/uid/"))
-        return (200, found) if found else (404, {"message": "Dashboard not found"})
+        stored_dashboard = self.dashboards.get(path.removeprefix("/api/dashboards/uid/"))
+        return (
+            (200, stored_dashboard)
+            if stored_dashboard
+            else (404, {"message": "Dashboard not found"})
+        )
 
     def write(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         """Status and body that answer a POST."""
@@ -57,8 +61,11 @@ class Server:
             self.folders.append({"uid": f"f{self.writes}", "title": body["title"]})
             return 200, self.folders[-1]
         uid = body["dashboard"]["uid"]
-        kept = {**body["dashboard"], "id": 7, "version": self.writes}
-        self.dashboards[uid] = {"dashboard": kept, "meta": {"folderUid": body["folderUid"]}}
+        new_dashboard = {**body["dashboard"], "id": 7, "version": self.writes}
+        self.dashboards[uid] = {
+            "dashboard": new_dashboard,
+            "meta": {"folderUid": body["folderUid"]},
+        }
         return 200, {"uid": uid, "status": "success"}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -72,19 +79,19 @@ class Server:
             def do_POST(self) -> None:
                 """Write something."""
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if self._known():
+                if self._is_authorized():
                     self._answer(*server.write(self.path, json.loads(body)))
                 else:
                     self._answer(401, {"message": "Unauthorized"})
 
-            def _known(self) -> bool:
+            def _is_authorized(self) -> bool:
                 return self.headers["authorization"] == f"Bearer {TOKEN}"
 
             def _answer(self, status: int, body: Any) -> None:
-                known = self._known()
-                self.send_response(status if known else 401)
+                is_authorized = self._is_authorized()
+                self.send_response(status if is_authorized else 401)
                 self.end_headers()
-                self.wfile.write(json.dumps(body if known else {"message": "no"}).encode())
+                self.wfile.write(json.dumps(body if is_authorized else {"message": "no"}).encode())
 
             def log_message(self, *words: Any) -> None:
                 """Quiet."""

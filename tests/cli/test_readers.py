@@ -141,7 +141,7 @@ def without_moment(document: Any) -> Any:
     """The document without `as_of`: two collectors are not asked at one moment."""
     if isinstance(document, dict):
         return {key: value for key, value in document.items() if key != "as_of"}
-    return [without_moment(each) for each in document]
+    return [without_moment(part) for part in document]
 
 
 def test_json_is_json_and_the_same(run: Run, served: Process) -> None:
@@ -150,8 +150,8 @@ def test_json_is_json_and_the_same(run: Run, served: Process) -> None:
             run(*words, "--json", *source).out
             for source in (["--store", str(served.store)], ["--collector", served.url])
         ]
-        one, other = (without_moment(json.loads(each)) for each in texts)
-        assert one == other and one
+        first, second = (without_moment(json.loads(text)) for text in texts)
+        assert first == second and first
     job = json.loads(run("status", JOB, "--json", "--store", str(served.store)).out)
     assert job["step"] == 59 and job["slos"][0]["state"] == "too-early"
 
@@ -171,8 +171,8 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
         "--collector",
         served.url,
     ]
-    page, other = run(*words), run(*words, *source)
-    assert page.code == OK and page.out == other.out
+    page, second_page = run(*words), run(*words, *source)
+    assert page.code == OK and page.out == second_page.out
     assert JOB in page.out and incident["id"] in page.out and "{" + "rank}" not in page.out
     assert json.loads(run(*words, "--json").out)["text"].strip() == page.out.strip()
     assert run("incidents", "--state", "resolved", *source) == Answer(OK, "no incidents\n", "")
@@ -207,11 +207,14 @@ def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
 
 
 def test_only_an_open_incident_costs_something_now() -> None:
-    known: dict[str, object] = {"throughput_lost_ratio": 0.5, "throughput_lost_ratio_now": 0.4}
-    known |= {"device_seconds_lost": 90.0}
-    assert "(now 40%)" in impact({**known, "state": "open"})
+    incident_fields: dict[str, object] = {
+        "throughput_lost_ratio": 0.5,
+        "throughput_lost_ratio_now": 0.4,
+    }
+    incident_fields |= {"device_seconds_lost": 90.0}
+    assert "(now 40%)" in impact({**incident_fields, "state": "open"})
     for state in ("resolved", "ended", "merged"):
-        assert "now" not in impact({**known, "state": state})
+        assert "now" not in impact({**incident_fields, "state": state})
 
 
 def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
@@ -229,8 +232,10 @@ def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
 
 
 def test_a_gain_is_said_as_people_say_it() -> None:
-    found = [{"scenario": "a", "faster_ratio": ratio} for ratio in (None, 0.001, 0.12, 3.33, 500)]
-    assert what_if_lines(found) == [
+    scenarios = [
+        {"scenario": "a", "faster_ratio": ratio} for ratio in (None, 0.001, 0.12, 3.33, 500)
+    ]
+    assert what_if_lines(scenarios) == [
         "a: unknown",
         "a: 12% faster",
         "a: 4.3x as fast",
@@ -272,11 +277,11 @@ def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
 
 
 def test_reading_writes_nothing(run: Run, straggling: Path) -> None:
-    before = {path: path.read_bytes() for path in straggling.parent.iterdir()}
+    files_before = {path: path.read_bytes() for path in straggling.parent.iterdir()}
     for words in (["status"], ["status", JOB], ["incidents"]):
         answer = run(*words, "--store", str(straggling))
         assert JOB in answer.out and answer.err == ""
-    assert {path: path.read_bytes() for path in straggling.parent.iterdir()} == before
+    assert {path: path.read_bytes() for path in straggling.parent.iterdir()} == files_before
 
 
 @pytest.mark.parametrize("verb", ["status", "incidents"])
@@ -325,10 +330,10 @@ def test_help(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         assert all(f"  {verb} " in answer.out for verb in VERBS)
     assert run().code == USAGE
     for verb in VERBS:
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main([verb, "--help"])
         shown = capsys.readouterr().out
-        assert left.value.code == 0
+        assert exit_info.value.code == 0
         assert f"example: {load_verb(verb).EXAMPLE}" in shown
         assert load_verb(verb).EXAMPLE.split()[:2] == ["stepwatch", verb]
 

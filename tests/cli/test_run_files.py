@@ -38,29 +38,29 @@ def checkpoint(root: Path, step: int) -> Path:
 
 
 def of_data(folder: Path) -> Result:
-    (found,) = run_files.check(Surroundings({}, data=folder))
-    return found
+    (result,) = run_files.check(Surroundings({}, data=folder))
+    return result
 
 
 def newest(root: Path) -> Result:
-    (found,) = run_files.check(Surroundings({}, checkpoints=root))
-    return found
+    (result,) = run_files.check(Surroundings({}, checkpoints=root))
+    return result
 
 
 def test_data_that_is_as_its_manifest_says(data: Path) -> None:
-    found = of_data(data)
-    assert found.outcome is PASS
-    assert found.text.endswith("3 files, 0.0025 MB, all read back") and "manifest " in found.text
+    result = of_data(data)
+    assert result.outcome is PASS
+    assert result.text.endswith("3 files, 0.0025 MB, all read back") and "manifest " in result.text
 
 
 def test_data_that_is_not(data: Path) -> None:
     shard = sorted(data.glob("shard-*"))[1]
-    whole = shard.read_bytes()
-    shard.write_bytes(b"W" + whole[1:])
-    found = of_data(data)
-    assert found.outcome is FAIL and found.text.endswith("does not match its digest")
-    assert "--bad-shard quarantine" in found.remedy
-    shard.write_bytes(whole[:-1])
+    shard_bytes = shard.read_bytes()
+    shard.write_bytes(b"W" + shard_bytes[1:])
+    result = of_data(data)
+    assert result.outcome is FAIL and result.text.endswith("does not match its digest")
+    assert "--bad-shard quarantine" in result.remedy
+    shard.write_bytes(shard_bytes[:-1])
     assert of_data(data).text.endswith(f"{shard.name} has 999 bytes instead of 1000")
     shard.unlink()
     assert of_data(data).text.endswith(f"{shard.name}: No such file or directory")
@@ -77,8 +77,8 @@ def test_when_the_time_is_up_sizes_are_what_is_left(
 
 
 def test_the_newest_checkpoint(tmp_path: Path) -> None:
-    found = newest(tmp_path)
-    assert found.outcome is PASS and found.text.endswith("a job begins at step 0")
+    result = newest(tmp_path)
+    assert result.outcome is PASS and result.text.endswith("a job begins at step 0")
     checkpoint(tmp_path, 20)
     checkpoint(tmp_path, 40)
     assert newest(tmp_path).outcome is PASS and "step 40 is good: 3 files" in newest(tmp_path).text
@@ -87,14 +87,14 @@ def test_the_newest_checkpoint(tmp_path: Path) -> None:
 def test_a_checkpoint_that_is_bad_stays_where_it_is(tmp_path: Path) -> None:
     older, newer = checkpoint(tmp_path, 20), checkpoint(tmp_path, 40)
     (newer / "__1_0.distcp").write_bytes(b"__1_0.distcp oF 40" * 100)
-    before = sorted(tmp_path.rglob("*"))
-    found = newest(tmp_path)
-    assert found.outcome is WARN and found.remedy.startswith("a job resumes from step 20")
-    assert "step 40 is bad: __1_0.distcp does not match its digest; " in found.text
-    assert sorted(tmp_path.rglob("*")) == before, "nothing is moved to the quarantine"
+    files_before = sorted(tmp_path.rglob("*"))
+    result = newest(tmp_path)
+    assert result.outcome is WARN and result.remedy.startswith("a job resumes from step 20")
+    assert "step 40 is bad: __1_0.distcp does not match its digest; " in result.text
+    assert sorted(tmp_path.rglob("*")) == files_before, "nothing is moved to the quarantine"
     (older / "manifest.json").unlink()
-    found = newest(tmp_path)
-    assert found.outcome is FAIL and "its manifest cannot be read" in found.text
+    result = newest(tmp_path)
+    assert result.outcome is FAIL and "its manifest cannot be read" in result.text
 
 
 def test_names_with_a_folder_in_them_are_refused(tmp_path: Path) -> None:
@@ -112,6 +112,6 @@ def test_both_may_stand_in_the_environment(
     monkeypatch.setenv(places.ENV_CHECKPOINTS, str(tmp_path))
     parser = argparse.ArgumentParser()
     doctor.add_arguments(parser)
-    found = parser.parse_args([])
-    assert (found.data, found.checkpoints) == (data, tmp_path)
+    parsed = parser.parse_args([])
+    assert (parsed.data, parsed.checkpoints) == (data, tmp_path)
     assert list(run_files.check(Surroundings({}))) == [], "nothing was named"

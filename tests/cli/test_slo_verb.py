@@ -34,21 +34,21 @@ def test_budgets_of_jobs(worked: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert shown.splitlines()[0].split()[:3] == ["job", "SLO", "state"]
     assert f"{JOB}  goodput  too early" in shown
     assert main(["slo", "--store", str(worked), "--json"]) == OK
-    (one,) = json.loads(capsys.readouterr().out)
-    assert (one["job"], one["name"], one["state"]) == (JOB, "goodput", "too-early")
+    (line,) = json.loads(capsys.readouterr().out)
+    assert (line["job"], line["name"], line["state"]) == (JOB, "goodput", "too-early")
 
 
 def test_one_job_with_its_slis(worked: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["slo", JOB, "--store", str(worked)]) == OK
     shown = capsys.readouterr().out
     assert f"{JOB}  goodput  too early" in shown
-    known, unknown = shown.split("not known")
-    assert "step-time-p50" in known and "200 ms" in known
+    known_part, unknown = shown.split("not known")
+    assert "step-time-p50" in known_part and "200 ms" in known_part
     assert "job-success" in unknown and "it has not ended" in unknown
     assert main(["slo", JOB, "--store", str(worked), "--json"]) == OK
-    found = json.loads(capsys.readouterr().out)
-    assert (found["job"], found["slos"][0]["state"]) == (JOB, "too-early")
-    by_name = {sli["name"]: sli for sli in found["slis"]}
+    document = json.loads(capsys.readouterr().out)
+    assert (document["job"], document["slos"][0]["state"]) == (JOB, "too-early")
+    by_name = {sli["name"]: sli for sli in document["slis"]}
     assert by_name["step-time-p50"]["value"] == pytest.approx(0.2)
     assert by_name["mfu"]["value"] is None and by_name["mfu"]["unknown"]
 

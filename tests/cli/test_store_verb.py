@@ -60,8 +60,8 @@ def test_prune_removes_what_its_dry_run_says(
     would = json.loads(capsys.readouterr().out)
     assert [(item["job"], item["rows"]) for item in would["removed"]] == [(JOB, 6), (OTHER, 6)]
     assert main(words) == 0
-    done = json.loads(capsys.readouterr().out)
-    assert done == {**would, "dry_run": False}
+    removed = json.loads(capsys.readouterr().out)
+    assert removed == {**would, "dry_run": False}
     store = Store.sqlite(place)
     assert positions(store) == []
     store.close()
@@ -89,19 +89,19 @@ def test_migrate_says_what_it_did(
     error = capsys.readouterr().err
     assert error.endswith("from schema 1 to 2: this stepwatch knows 1\n")
     install(monkeypatch, tmp_path / "migrations")
-    for more, said in (
+    for more, text in (
         (["2", "--dry-run"], "would move the store from schema 1 to 2"),
         (["1"], "the store has schema 1 already"),
         (["2"], "moved the store from schema 1 to 2"),
     ):
         assert main([*words, *more]) == 0
-        assert said in capsys.readouterr().out
+        assert text in capsys.readouterr().out
     assert main([*words, "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["found"] == "2"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["backup"], "file"),
         (["size", "s.db"], "s.db"),
@@ -114,11 +114,11 @@ def test_migrate_says_what_it_did(
     ],
 )
 def test_wrong_usage_is_one_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["store", *words]) == 2
     error = capsys.readouterr().err.strip()
-    assert said in error and "\n" not in error
+    assert message in error and "\n" not in error
 
 
 def test_a_file_that_fails_is_named_with_its_reason_in_words(
@@ -129,8 +129,8 @@ def test_a_file_that_fails_is_named_with_its_reason_in_words(
 
     monkeypatch.setitem(ACTIONS, "verify", ACTIONS["verify"]._replace(act=full))
     assert main(["store", "verify", "--store", str(place)]) != 0
-    said = capsys.readouterr().err
-    assert said == "stepwatch: cannot verify the store: /backups/a.db: no space left\n"
+    error = capsys.readouterr().err
+    assert error == "stepwatch: cannot verify the store: /backups/a.db: no space left\n"
 
 
 def test_help_has_an_example_for_each_action(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,11 +47,15 @@ def test_a_state_is_coloured_and_data_is_not(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_data_with_marks_colours_no_other_word(monkeypatch: pytest.MonkeyPatch) -> None:
     opened(monkeypatch)
-    before, after = MARKS
-    assert shown(f"{before}root{after}") == "root"
-    for each in (f"{before}\x1b[2J{after}", f"{before}ok", f"{after}ok{before}"):
-        assert not set(shown(each)) & {*MARKS, "\x1b"}, each
-    assert text.table(["a"], [[f"{before}ok{after}"]]).count(before) == 0
+    begin_mark, end_mark = MARKS
+    assert shown(f"{begin_mark}root{end_mark}") == "root"
+    for marked_text in (
+        f"{begin_mark}\x1b[2J{end_mark}",
+        f"{begin_mark}ok",
+        f"{end_mark}ok{begin_mark}",
+    ):
+        assert not set(shown(marked_text)) & {*MARKS, "\x1b"}, marked_text
+    assert text.table(["a"], [[f"{begin_mark}ok{end_mark}"]]).count(begin_mark) == 0
 
 
 def test_what_is_no_terminal_gets_no_colour(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,11 +65,11 @@ def test_what_is_no_terminal_gets_no_colour(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_streams_are_as_before_afterwards_and_guarded_once() -> None:
-    before = sys.stdout, sys.stderr
+    streams_before = sys.stdout, sys.stderr
     with guarded(for_good=False), guarded(for_good=False):
         assert isinstance(sys.stdout, Guarded) and not isinstance(sys.stdout.behind, Guarded)
         assert not hasattr(sys.stdout, "buffer"), "there is no way around"
-    assert (sys.stdout, sys.stderr) == before
+    assert (sys.stdout, sys.stderr) == streams_before
 
 
 def test_a_redrawn_line_stays_one_line_without_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,50 +96,52 @@ def test_every_error_and_traceback_of_a_process_passes(tmp_path: Path) -> None:
         f"sys.argv = ['stepwatch', {HOSTILE!r}]\n"
         "m.main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode == 1 and b"ValueError: " in done.stderr
-    assert not set(done.stderr) & {0x1B, 0x07, 0x0D} and b"\xc2\x9b" not in done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert process.returncode == 1 and b"ValueError: " in process.stderr
+    assert not set(process.stderr) & {0x1B, 0x07, 0x0D} and b"\xc2\x9b" not in process.stderr
 
 
 def test_a_real_terminal_sees_no_command(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+    ours, terminal_end = pty.openpty()
     words = [sys.executable, "-m", "stepwatch.cli", "status", "--store", f"{tmp_path}/{HOSTILE}"]
     environ = {**os.environ, "TERM": "xterm"}
-    done = subprocess.run(words, stdout=theirs, stderr=theirs, env=environ, check=False)
-    os.close(theirs)
-    seen = os.read(ours, 65_536)
+    process = subprocess.run(
+        words, stdout=terminal_end, stderr=terminal_end, env=environ, check=False
+    )
+    os.close(terminal_end)
+    output = os.read(ours, 65_536)
     os.close(ours)
-    assert done.returncode == 2 and b"there is no store" in seen
-    assert b"\x1b" not in seen and b"\x07" not in seen and b"\xc2\x9b" not in seen
+    assert process.returncode == 2 and b"there is no store" in output
+    assert b"\x1b" not in output and b"\x07" not in output and b"\xc2\x9b" not in output
 
 
 def test_no_part_of_the_command_line_goes_around(capsys: pytest.CaptureFixture[str]) -> None:
     around = ("sys.stdout.buffer", "sys.__stdout__", "sys.__stderr__", "os.write(1", "os.write(2")
     for path in (ROOT / "collector/stepwatch/cli").rglob("*.py"):
         source = path.read_text(encoding="utf-8")
-        assert [each for each in around if each in source] == [], path
+        assert [name for name in around if name in source] == [], path
         if path != Path(terminal.__file__):
             assert "\\x1b" not in source and "logging.basicConfig" not in source, path
     assert main(["--version"]) == 0 and capsys.readouterr().out.startswith("stepwatch ")
 
 
 def test_the_log_of_a_collector_on_a_terminal_is_text(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+    ours, terminal_end = pty.openpty()
     port = free_port()
     words = [sys.executable, "-m", "stepwatch.cli", "collector", "--port", str(port)]
     words += ["--store", str(tmp_path / "store.db")]
-    process = subprocess.Popen(words, stdout=theirs, stderr=theirs)
-    os.close(theirs)
+    process = subprocess.Popen(words, stdout=terminal_end, stderr=terminal_end)
+    os.close(terminal_end)
     try:
         until("the collector to listen", lambda: answers(port))
-        seen = os.read(ours, 65_536)
-        while b"Invalid HTTP request" not in seen:
-            seen += os.read(ours, 65_536)
+        output = os.read(ours, 65_536)
+        while b"Invalid HTTP request" not in output:
+            output += os.read(ours, 65_536)
     finally:
         process.kill()
         process.wait()
         os.close(ours)
-    assert b"listening on" in seen and b"\x1b" not in seen and b"\xef\xbf\xbd" not in seen
+    assert b"listening on" in output and b"\x1b" not in output and b"\xef\xbf\xbd" not in output
 
 
 def answers(port: int) -> bool:

@@ -49,7 +49,7 @@ class Running:
 
     def children(self) -> dict[str, int]:
         """Verb and process id of what it started."""
-        found = {}
+        children_by_rank = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 words = (folder / "cmdline").read_bytes().decode().split("\0")
@@ -57,8 +57,8 @@ class Running:
             except (OSError, ValueError):
                 continue
             if parent == self.process.pid:
-                found[words[3]] = int(folder.name)
-        return found
+                children_by_rank[words[3]] = int(folder.name)
+        return children_by_rank
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_it_becomes_ready_survives_a_crash_and_leaves_nothing_running(
     ready = up.printed("Ctrl-C stops everything")
     page = next(line.split()[1] for line in ready.splitlines() if line.startswith("  page"))
     assert httpx.get(page, timeout=60.0).status_code == 200
-    known = presence.read(up.rings)
-    assert known is not None and (known.page, known.link) == (page, CONNECTED)
+    announced = presence.read(up.rings)
+    assert announced is not None and (announced.page, announced.link) == (page, CONNECTED)
     children = up.children()
-    assert sorted(children) == ["agent", "collector"] and known.pid == children["agent"]
+    assert sorted(children) == ["agent", "collector"] and announced.pid == children["agent"]
     identity = environment(children["agent"])[MARK]
     os.kill(children["collector"], signal.SIGKILL)
     up.printed("the collector ended (exit code -9)")
@@ -129,10 +129,10 @@ def test_what_is_in_use_is_named_with_the_option_to_pass(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = ("--dir", str(tmp_path / "data"), "--ring-dir", str(tmp_path / "rings"))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
         line = refused(capsys, "--port", port, *words)
         assert f"port {port} for the collector" in line and "pass another --port" in line
         line = refused(capsys, "--port", "0", "--agent-port", port, *words)
@@ -140,8 +140,8 @@ def test_what_is_in_use_is_named_with_the_option_to_pass(
     assert "no such port" in refused(capsys, "--port", "99999", *words)
     free = ("--port", "0", "--agent-port", "0")
     assert "pass --dir DIR" in refused(capsys, *free, *words[2:], "--dir", "/proc/none")
-    mine = Presence(os.getpid(), "", "http://here", CONNECTED, time.monotonic_ns(), {})
-    presence.write(tmp_path / "rings", mine)
+    own_presence = Presence(os.getpid(), "", "http://here", CONNECTED, time.monotonic_ns(), {})
+    presence.write(tmp_path / "rings", own_presence)
     line = refused(capsys, *free, *words)
     assert f"pid {os.getpid()}" in line and "http://here" in line and "--ring-dir" in line
 
@@ -149,12 +149,12 @@ def test_what_is_in_use_is_named_with_the_option_to_pass(
 def test_an_agent_that_was_killed_a_moment_ago_is_in_nobodys_way(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait(30)
-    gone = Presence(ended.pid, "", "", CONNECTED, time.monotonic_ns(), {})
-    presence.write(tmp_path / "rings", gone)
-    given = argparse.Namespace(
+    ended_presence = Presence(ended.pid, "", "", CONNECTED, time.monotonic_ns(), {})
+    presence.write(tmp_path / "rings", ended_presence)
+    arguments = argparse.Namespace(
         port=0, agent_port=0, dir=tmp_path / "data", ring_dir=tmp_path / "rings"
     )
-    assert make_plan(given).rings == tmp_path / "rings"
+    assert make_plan(arguments).rings == tmp_path / "rings"
 
 
 def test_its_words_fit_a_narrow_terminal_and_hold_a_scrape_configuration() -> None:
@@ -166,10 +166,10 @@ def test_its_words_fit_a_narrow_terminal_and_hold_a_scrape_configuration() -> No
     (config,) = yaml.safe_load(block)["scrape_configs"]
     assert config["static_configs"] == [{"targets": ["127.0.0.1:8480", "127.0.0.1:8481"]}]
     assert "\n  stepwatch run -- python train.py" in words
-    other = Plan(1, 2, Path("/d"), Path("/tmp/r"))
-    assert "STEPWATCH_RING_DIR=/tmp/r stepwatch run" in ready_text(other)
-    assert "STEPWATCH_COLLECTOR=http://127.0.0.1:1 stepwatch status" in ready_text(other)
-    assert "--store /d/store.db" in stopped_text(other)
+    other_plan = Plan(1, 2, Path("/d"), Path("/tmp/r"))
+    assert "STEPWATCH_RING_DIR=/tmp/r stepwatch run" in ready_text(other_plan)
+    assert "STEPWATCH_COLLECTOR=http://127.0.0.1:1 stepwatch status" in ready_text(other_plan)
+    assert "--store /d/store.db" in stopped_text(other_plan)
 
 
 def test_a_crash_is_repaired_at_once_the_next_later_and_a_habit_not_at_all() -> None:
@@ -224,5 +224,5 @@ def test_the_feed_says_why_a_job_is_no_longer_evaluated() -> None:
 def test_a_line_is_cut_to_the_terminal_and_whole_in_a_pipe() -> None:
     (cut,) = stamped(["x" * 200], 0.0, 79)
     assert len(cut) == 79 and cut.endswith("...")
-    (whole,) = stamped(["a\n b"], 0.0, None)
-    assert whole[8:] == " a b" and whole[2] == whole[5] == ":"
+    (stamped_line,) = stamped(["a\n b"], 0.0, None)
+    assert stamped_line[8:] == " a b" and stamped_line[2] == stamped_line[5] == ":"

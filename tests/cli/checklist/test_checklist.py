@@ -26,18 +26,22 @@ def states(shown: str) -> dict[str, str]:
 def test_an_open_incident_fails_and_no_node_is_unknown(place: str, capsys: Capture) -> None:
     assert main(["checklist", "production-readiness", "--json", "--store", place]) == PROBLEM
     shown = capsys.readouterr().out
-    found = states(shown)
-    assert (found["incidents"], found["nodes"], found["asked"]) == ("FAIL", "UNKNOWN", "ASK")
+    states_by_check = states(shown)
+    assert (states_by_check["incidents"], states_by_check["nodes"], states_by_check["asked"]) == (
+        "FAIL",
+        "UNKNOWN",
+        "ASK",
+    )
     assert "straggler" in shown
 
 
 def test_an_empty_store_is_unknown_and_never_healthy(tmp_path: Path, capsys: Capture) -> None:
     Store.sqlite(tmp_path / "empty.db").close()
-    asked = ["checklist", "production-readiness", "--json", "--store", str(tmp_path / "empty.db")]
-    assert main(asked) == PROBLEM
-    found = states(capsys.readouterr().out)
-    assert found.pop("silences") == "PASS", "that none is in force is known"
-    assert set(found.values()) == {"UNKNOWN", "ASK"}
+    words = ["checklist", "production-readiness", "--json", "--store", str(tmp_path / "empty.db")]
+    assert main(words) == PROBLEM
+    states_by_check = states(capsys.readouterr().out)
+    assert states_by_check.pop("silences") == "PASS", "that none is in force is known"
+    assert set(states_by_check.values()) == {"UNKNOWN", "ASK"}
 
 
 def test_no_collector_is_unknown(capsys: Capture) -> None:
@@ -59,8 +63,8 @@ def listed(capsys: Capture, *words: str) -> dict[str, dict[str, str]]:
     """Items of a list by their check."""
     capsys.readouterr()
     main(["checklist", *words, "--json"])
-    found = json.loads(capsys.readouterr().out)["items"]
-    return {item["check"]: item for item in found if "check" in item}
+    listed_items = json.loads(capsys.readouterr().out)["items"]
+    return {item["check"]: item for item in listed_items if "check" in item}
 
 
 def test_an_incident_needs_somebody_who_has_it(place: str, capsys: Capture) -> None:
@@ -81,24 +85,26 @@ def test_a_silence_is_named(place: str, capsys: Capture) -> None:
     assert listed(capsys, *words)["silences"]["state"] == "PASS"
     main(["silence", "hang", "--for", "2h", "--why", "x", "--by", "ada", "--store", place])
     capsys.readouterr()
-    found = listed(capsys, *words)["silences"]
-    assert found["state"] == "WARN" and "of hang by ada, 2h left" in found["evidence"]
+    silences_item = listed(capsys, *words)["silences"]
+    assert (
+        silences_item["state"] == "WARN" and "of hang by ada, 2h left" in silences_item["evidence"]
+    )
 
 
-def _answer(made: Any, query: dict[str, str]) -> Any:
-    return made(**query) if callable(made) else made
+def _answer(answer: Any, query: dict[str, str]) -> Any:
+    return answer(**query) if callable(answer) else answer
 
 
 def outcome(name: str, job: str = "", **answers: Any) -> tuple[str, str]:
     """What a check says of a collector's answers, by the end of their path."""
-    found = CHECKS[name](
+    result = CHECKS[name](
         lambda path, **query: _answer(answers[path.rpartition("/")[2]], query), job
     )
-    return found.state, found.evidence
+    return result.state, result.evidence
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "state", "said"),
+    ("checkpoints", "state", "message"),
     [
         ([], "UNKNOWN", "a: has no checkpoint, now at step 9"),
         ([{"step": 4, "verified": True}], "PASS", "that of step 4 verified"),
@@ -107,13 +113,13 @@ def outcome(name: str, job: str = "", **answers: Any) -> tuple[str, str]:
     ],
 )
 def test_the_newest_checkpoint_counts(
-    checkpoints: list[dict[str, Any]], state: str, said: str
+    checkpoints: list[dict[str, Any]], state: str, message: str
 ) -> None:
     line = {"job": "a", "state": "running"}
     of_job = {"step": 9, "checkpoints": checkpoints}
     answers: dict[str, Any] = {"jobs": {"jobs": [line]}, "a": of_job}
-    found = outcome("checkpoints", **answers)
-    assert found[0] == state and said in found[1]
+    result = outcome("checkpoints", **answers)
+    assert result[0] == state and message in result[1]
 
 
 def test_what_is_not_looked_for_fails_and_an_old_answer_is_unknown() -> None:
@@ -138,8 +144,8 @@ def test_nodes_that_fail_again_and_incidents_that_nobody_had_warn() -> None:
         "": {"nodes": nodes[1:], **last, "next": "b"},
         "b": {"nodes": nodes[:1], **last},
     }
-    found = outcome("offenders", nodes=lambda after="": {**pages[after]})
-    assert found == ("WARN", "gpu-03"), "it is on the second page"
+    result = outcome("offenders", nodes=lambda after="": {**pages[after]})
+    assert result == ("WARN", "gpu-03"), "it is on the second page"
     over = {"id": "x", "state": "resolved", "job": "a", "response": {"owner": ""}}
     assert outcome("owners", incidents={"incidents": [over]}) == ("WARN", "1 of 1 have none: x")
     owned = {**over, "response": {"owner": "ada"}}
@@ -153,8 +159,8 @@ def test_jobs_that_are_not_asked_for_are_unknown_and_few_are_named() -> None:
         f"job-{number}": {"job": f"job-{number}", **good} for number in range(60)
     }
     for name in ("detectors", "checkpoints"):
-        state, said = outcome(name, jobs=jobs, **answers)
-        assert state == "UNKNOWN" and "10 further jobs were not asked for" in said
+        state, evidence = outcome(name, jobs=jobs, **answers)
+        assert state == "UNKNOWN" and "10 further jobs were not asked for" in evidence
     assert outcome("jobs", jobs=jobs)[1].endswith("job-4 is running and 55 more")
 
 
@@ -163,12 +169,12 @@ def test_open_incidents_are_asked_for_by_their_state() -> None:
     old = {"id": "x", "kind": "hang", "job": "a", "state": "open", "severity": "page"}
     newest = [{**old, "id": f"{number}", "state": "resolved"} for number in range(1000)]
     answers = {"": newest, "open": [old]}
-    asked: dict[str, Any] = {
+    stub_answers: dict[str, Any] = {
         "jobs": jobs,
         "incidents": lambda state="": {"incidents": answers[state]},
     }
-    assert outcome("incidents", **asked) == ("FAIL", "x (hang, a)")
-    assert outcome("responders", **asked)[0] == "FAIL"
+    assert outcome("incidents", **stub_answers) == ("FAIL", "x (hang, a)")
+    assert outcome("responders", **stub_answers)[0] == "FAIL"
 
 
 def test_what_a_person_must_answer_says_where_to_look() -> None:

@@ -60,10 +60,10 @@ def compared(store: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tu
 
 
 def test_runs_that_are_alike_pass(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = compared(store, capsys, "base", "same")
-    assert (code, found["verdict"]) == (OK, "no regression")
-    assert found["ratio"]["value"] == pytest.approx(1.0) and found["changes"] == []
-    assert found["quantity"] == "tokens/s per device"
+    code, document = compared(store, capsys, "base", "same")
+    assert (code, document["verdict"]) == (OK, "no regression")
+    assert document["ratio"]["value"] == pytest.approx(1.0) and document["changes"] == []
+    assert document["quantity"] == "tokens/s per device"
     assert main(["compare", "base", "same", "--store", str(store)]) == OK
     assert "what changed: nothing that is recorded" in capsys.readouterr().out
 
@@ -71,14 +71,14 @@ def test_runs_that_are_alike_pass(store: Path, capsys: pytest.CaptureFixture[str
 def test_a_slower_run_is_a_regression_beyond_the_bound(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = compared(store, capsys, "base", "slow")
-    assert (code, found["verdict"]) == (PROBLEM, "regression")
-    assert found["ratio"]["value"] == pytest.approx(1 / 1.1)
-    assert found["changes"] == [
+    code, document = compared(store, capsys, "base", "slow")
+    assert (code, document["verdict"]) == (PROBLEM, "regression")
+    assert document["ratio"]["value"] == pytest.approx(1 / 1.1)
+    assert document["changes"] == [
         {"name": "code.commit", "before": "abc", "after": None},
         {"name": "data.set", "before": None, "after": "b"},
     ]
-    assert found["phases"][0]["after"] > found["phases"][0]["before"]
+    assert document["phases"][0]["after"] > document["phases"][0]["before"]
     assert compared(store, capsys, "base", "slow", "--bound", "20%")[0] == OK
     assert compared(store, capsys, "slow", "base")[0] == OK, "faster is none"
     assert main(["compare", "base", "slow", "--store", str(store)]) == PROBLEM
@@ -90,8 +90,10 @@ def test_a_slower_run_is_a_regression_beyond_the_bound(
 def test_too_few_steps_are_unclear_and_do_not_pass(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = compared(store, capsys, "base", "short")
-    assert (code, found["verdict"]) == (PROBLEM, "unclear") and "too few steps" in found["why"]
+    code, document = compared(store, capsys, "base", "short")
+    assert (code, document["verdict"]) == (PROBLEM, "unclear") and "too few steps" in document[
+        "why"
+    ]
     main(["compare", "base", "short", "--store", str(store)])
     assert "what changed: unknown" in capsys.readouterr().out
 
@@ -115,14 +117,14 @@ def test_money_counts_where_there_is_a_rate_card(
     main(["compare", "same", "--save", str(dear), "--store", str(store)])
     dear.write_text(json.dumps(json.loads(dear.read_text()) | {"job_class": "fast"}))
     capsys.readouterr()
-    code, found = compared(store, capsys, "base", str(dear), "--rates", str(rates))
-    assert (code, found["quantity"]) == (PROBLEM, "tokens per USD")
-    assert found["ratio"]["value"] == pytest.approx(0.5)
-    before, after = found["runs"]
-    assert before["tokens_per_money"] == pytest.approx(2 * after["tokens_per_money"])
+    code, document = compared(store, capsys, "base", str(dear), "--rates", str(rates))
+    assert (code, document["quantity"]) == (PROBLEM, "tokens per USD")
+    assert document["ratio"]["value"] == pytest.approx(0.5)
+    base_run, new_run = document["runs"]
+    assert base_run["tokens_per_money"] == pytest.approx(2 * new_run["tokens_per_money"])
     rates.write_text(RATES.replace("1970", "2999"))
-    code, found = compared(store, capsys, "base", "same", "--rates", str(rates))
-    assert (code, found["why"]) == (PROBLEM, "the rate card has no rate for one of the runs")
+    code, document = compared(store, capsys, "base", "same", "--rates", str(rates))
+    assert (code, document["why"]) == (PROBLEM, "the rate card has no rate for one of the runs")
 
 
 @pytest.mark.parametrize(
@@ -199,8 +201,8 @@ def test_wrong_use_is_refused(
 def saved(store: Path, folder: Path) -> Saved:
     path = folder / "saved.json"
     assert main(["compare", "base", "--save", str(path), "--store", str(store)]) == OK
-    found: Saved = json.loads(path.read_text())
-    return found
+    saved_run: Saved = json.loads(path.read_text())
+    return saved_run
 
 
 @pytest.fixture(scope="module")
@@ -221,15 +223,15 @@ def test_whatever_stands_in_a_run_is_compared_or_refused_in_a_line(
     saved_run: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
-    found = json.loads(saved_run.read_text())
+    document = json.loads(saved_run.read_text())
     for _ in range(data.draw(st.integers(1, 3))):
-        place, key = found, data.draw(st.sampled_from(sorted(found)))
+        place, key = document, data.draw(st.sampled_from(sorted(document)))
         while isinstance(place[key], dict) and place[key] and data.draw(st.booleans()):
             place = place[key]
             key = data.draw(st.sampled_from(sorted(place)))
         place[key] = data.draw(ODD)
     odd, rates = folder / "odd.json", folder / "rates.toml"
-    odd.write_text(json.dumps(found))
+    odd.write_text(json.dumps(document))
     rates.write_text(RATES)
     words = ["compare", str(odd), str(saved_run), "--rates", str(rates)]
     assert main(words) in (OK, PROBLEM, USAGE)
@@ -244,27 +246,27 @@ def test_a_file_nested_without_end_is_refused(tmp_path: Path) -> None:
 def test_steps_of_other_sizes_and_clocks_say_nothing(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, other = saved(store, tmp_path), tmp_path / "other.json"
+    run, other_file = saved(store, tmp_path), tmp_path / "other.json"
     for change, why in (
         (
-            {"world_size": 8, "blocks": [{**each, "tokens": 0} for each in run["blocks"]]},
+            {"world_size": 8, "blocks": [{**block, "tokens": 0} for block in run["blocks"]]},
             "pass tok",
         ),
         ({"clock": "device"}, "different clocks: host and device"),
     ):
-        other.write_text(json.dumps(run | change))
+        other_file.write_text(json.dumps(run | change))
         capsys.readouterr()
-        words = ["compare", str(tmp_path / "saved.json"), str(other), "--json"]
+        words = ["compare", str(tmp_path / "saved.json"), str(other_file), "--json"]
         assert main(words) == PROBLEM
-        found = json.loads(capsys.readouterr().out)
-        assert found["verdict"] == "unclear" and why in found["why"]
+        document = json.loads(capsys.readouterr().out)
+        assert document["verdict"] == "unclear" and why in document["why"]
 
 
 def test_a_baseline_is_replaced_whole_or_not_at_all(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved(store, tmp_path)
-    before = (tmp_path / "saved.json").read_text()
+    text_before = (tmp_path / "saved.json").read_text()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -272,8 +274,8 @@ def test_a_baseline_is_replaced_whole_or_not_at_all(
     monkeypatch.setattr(os, "fsync", full)
     words = ["compare", "slow", "--save", str(tmp_path / "saved.json"), "--store", str(store)]
     assert main(words) == USAGE
-    assert (tmp_path / "saved.json").read_text() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["saved.json"]
+    assert (tmp_path / "saved.json").read_text() == text_before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["saved.json"]
 
 
 def test_phases_are_those_of_usual_steps_whatever_the_first_one_took(tmp_path: Path) -> None:
@@ -283,7 +285,7 @@ def test_phases_are_those_of_usual_steps_whatever_the_first_one_took(tmp_path: P
     rows = first["step"] == 0
     for name in ("duration_ns", "forward_ns"):
         first[name][rows] += np.uint64(100 * 10**9)
-    found = []
+    phase_seconds = []
     for name, segments in runs.items():
         store = Store.sqlite(tmp_path / f"{name}.db")
         service = Service(store, HandClock(300.0))
@@ -291,7 +293,9 @@ def test_phases_are_those_of_usual_steps_whatever_the_first_one_took(tmp_path: P
         service.evaluate()
         answer = service.job(JOB)
         assert answer is not None
-        found.append(job_run(*answer, service.now())["phase_seconds"])
+        phase_seconds.append(job_run(*answer, service.now())["phase_seconds"])
         store.close()
-    assert found[0] == found[1] and found[0]["steps"] == 64
-    assert found[0]["seconds"]["forward"] == pytest.approx(SHARES["forward"] * 0.2, rel=0.02)
+    assert phase_seconds[0] == phase_seconds[1] and phase_seconds[0]["steps"] == 64
+    assert phase_seconds[0]["seconds"]["forward"] == pytest.approx(
+        SHARES["forward"] * 0.2, rel=0.02
+    )

@@ -17,7 +17,9 @@ _DOCUMENT |= {"svg", "g", "rect", "text", "line", "path"}
 
 def obeyed(text: str) -> set[str]:
     """The characters that a terminal obeys, or that nobody sees, but for newline and tab."""
-    unseen = {each for each in text if unicodedata.category(each) in ("Cc", "Cf", "Cs")}
+    unseen = {
+        character for character in text if unicodedata.category(character) in ("Cc", "Cf", "Cs")
+    }
     return (unseen | (set(text) & {"\ufdd0", "\ufdd1"})) - {"\n", "\t"}
 
 
@@ -47,14 +49,18 @@ class Elements(HTMLParser):
         """Elements and attributes that a text has made, if it made any."""
         placeholders = {name.replace("_", "") for name in NAMES} | set(NAMES)
         unknown = self.names - _HARMLESS - _DOCUMENT - placeholders
-        away = {each for each in self.addresses if each.startswith(("javascript:", "x", "data:a"))}
-        made = {
+        away = {
+            address
+            for address in self.addresses
+            if address.startswith(("javascript:", "x", "data:a"))
+        }
+        made_elements = {
             words
             for where, words in self.texts
             if (where in ("h1", "h2") and words.strip() == "heading")
             or (where == "code" and words == "b")
         }
-        return unknown | away | made | set(self.scripted)
+        return unknown | away | made_elements | set(self.scripted)
 
 
 def markdown_elements(text: str) -> Elements:
@@ -64,12 +70,12 @@ def markdown_elements(text: str) -> Elements:
 
 def cells(markdown: str) -> set[tuple[int, int]]:
     """For each table row of Markdown: how many cells its table has, and how many it has."""
-    found, head = set(), 0
+    pairs, head = set(), 0
     for line in markdown.splitlines():
         if not line.startswith("|"):
             head = 0
             continue
         count = line.replace("\\\\", "").replace("\\|", "").count("|")
         head = head or count
-        found.add((head, count))
-    return {each for each in found if each[0] != each[1]}
+        pairs.add((head, count))
+    return {pair for pair in pairs if pair[0] != pair[1]}

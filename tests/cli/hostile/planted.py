@@ -84,29 +84,29 @@ TOGETHER = ("all-0", "all-5")
 def payload(name: str, tag: str, size: int = 48) -> str:
     """The tag and a payload, in at most `size` bytes."""
     if name in PAYLOADS:
-        whole = f"{tag}{PAYLOADS[name]}"
-        return whole if len(whole.encode()) <= size else f"{tag}{_SHORT[name]}"
-    whole, names = tag, list(PAYLOADS)
+        text = f"{tag}{PAYLOADS[name]}"
+        return text if len(text.encode()) <= size else f"{tag}{_SHORT[name]}"
+    text, names = tag, list(PAYLOADS)
     first = ord(tag[1]) + int(name.partition("-")[2])
-    for at in range(len(names)):
-        more = names[(first + at) % len(names)]
-        shorter = (each for each in (PAYLOADS[more], _SHORT.get(more, "")))
-        whole += next((each for each in shorter if len((whole + each).encode()) <= size), "")
-    return whole
+    for offset in range(len(names)):
+        more = names[(first + offset) % len(names)]
+        shorter = (piece for piece in (PAYLOADS[more], _SHORT.get(more, "")))
+        text += next((piece for piece in shorter if len((text + piece).encode()) <= size), "")
+    return text
 
 
-def rows(kind: Kind, name: str, at: float, step: int) -> Rows:
+def rows(kind: Kind, name: str, time_s: float, step: int) -> Rows:
     """A row of rank 0 with hostile texts."""
-    made = np.zeros(1, dtype=DTYPES[kind])
-    made["time_ns"], made["step"] = round(at * NANOSECONDS), step
+    table = np.zeros(1, dtype=DTYPES[kind])
+    table["time_ns"], table["step"] = round(time_s * NANOSECONDS), step
     for field, value in _VALUES.get(kind, {}).items():
-        made[field] = value
-    if "began_ns" in (made.dtype.names or ()):
-        made["began_ns"] = made["time_ns"]
-    for (of, field), tag in FIELDS.items():
-        if of is kind:
-            made[field] = payload(name, tag, made.dtype[field].itemsize).encode()
-    return made
+        table[field] = value
+    if "began_ns" in (table.dtype.names or ()):
+        table["began_ns"] = table["time_ns"]
+    for (field_kind, field), tag in FIELDS.items():
+        if field_kind is kind:
+            table[field] = payload(name, tag, table.dtype[field].itemsize).encode()
+    return table
 
 
 def plant(place: Path, name: str) -> None:
@@ -134,14 +134,14 @@ def plant(place: Path, name: str) -> None:
 def stored_incidents(place: Path) -> list[dict[str, Any]]:
     """Every incident as it is stored."""
     store = Store.sqlite(place)
-    found = list(store.incidents())
+    incidents = list(store.incidents())
     store.close()
-    return found
+    return incidents
 
 
 def incidents(place: Path) -> list[tuple[str, str]]:
     """Id and runbook of each."""
-    return [(each["id"], each["runbook"]) for each in stored_incidents(place)]
+    return [(incident["id"], incident["runbook"]) for incident in stored_incidents(place)]
 
 
 def _run(site: Site, name: str) -> None:
@@ -150,14 +150,22 @@ def _run(site: Site, name: str) -> None:
     site.run(20)
     node = segment(1, _of_node(name, site.clock.monotonic), job=NODE_STREAM)
     site.service.receive(body([node]))
-    early = (Kind.HOST, Kind.NIC, Kind.DEVICE, Kind.TOPOLOGY, Kind.GAP, Kind.AGENT, Kind.NODE_FACT)
-    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in early})
+    first_kinds = (
+        Kind.HOST,
+        Kind.NIC,
+        Kind.DEVICE,
+        Kind.TOPOLOGY,
+        Kind.GAP,
+        Kind.AGENT,
+        Kind.NODE_FACT,
+    )
+    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in first_kinds})
     site.run(12, excess=SLOW)
-    late = (Kind.CHECKPOINT, Kind.NUMERICS, Kind.DIAGNOSIS, Kind.FLIGHT)
-    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in late})
+    later_kinds = (Kind.CHECKPOINT, Kind.NUMERICS, Kind.DIAGNOSIS, Kind.FLIGHT)
+    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in later_kinds})
     site.run(10, moved_ago=9.0)
-    asked = (Kind.DIAGNOSIS, Kind.FLIGHT)
-    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in asked})
+    diagnosis_kinds = (Kind.DIAGNOSIS, Kind.FLIGHT)
+    site.send({kind: rows(kind, name, site.clock.monotonic, site.step) for kind in diagnosis_kinds})
     site.run(5, moved_ago=20.0)
     last = (Kind.LAST_LINE, Kind.LIFECYCLE, Kind.GROUP, Kind.RANK_STATE)
     tables = {kind: rows(kind, name, site.clock.monotonic, site.step) for kind in last}
@@ -167,8 +175,8 @@ def _run(site: Site, name: str) -> None:
     site.service.evaluate()
 
 
-def _of_node(name: str, at: float) -> dict[Kind, Rows]:
-    return {kind: rows(kind, name, at, 0) for kind in (Kind.NODE_FACT, Kind.AGENT)}
+def _of_node(name: str, time_s: float) -> dict[Kind, Rows]:
+    return {kind: rows(kind, name, time_s, 0) for kind in (Kind.NODE_FACT, Kind.AGENT)}
 
 
 def _described(name: str) -> list[Rows]:

@@ -24,13 +24,13 @@ def url() -> str:
 RECEIVERS = [kind("oncall", url, LINKS) for kind in (Alertmanager, PagerDuty, Slack)]
 
 
-def texts(found: Any) -> Iterator[str]:
+def texts(document: Any) -> Iterator[str]:
     """Every text of a JSON document."""
-    if isinstance(found, str):
-        yield found
-    elif isinstance(found, dict | list):
-        for each in found.values() if isinstance(found, dict) else found:
-            yield from texts(each)
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, dict | list):
+        for child in document.values() if isinstance(document, dict) else document:
+            yield from texts(child)
 
 
 @pytest.mark.parametrize("receiver", RECEIVERS, ids=lambda receiver: type(receiver).__name__)

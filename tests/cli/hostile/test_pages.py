@@ -65,7 +65,10 @@ def check(visitor: Visitor, url: str, runbooks: dict[str, str]) -> None:
         f"/jobs/{JOB}": ".incident",
         "/nodes": "tbody tr",
         "/nodes/node-0": "tbody tr",
-        **{f"/runbooks/{book}?incident={each}": "#page h1" for each, book in runbooks.items()},
+        **{
+            f"/runbooks/{book}?incident={identity}": "#page h1"
+            for identity, book in runbooks.items()
+        },
     }
     texts = {}
     for path, until in pages.items():

@@ -31,8 +31,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def printed(*words: str) -> str:
         main(list(words))
-        found = capsys.readouterr()
-        return found.out + found.err
+        output = capsys.readouterr()
+        return output.out + output.err
 
     return printed
 
@@ -57,9 +57,11 @@ def test_a_terminal_obeys_nothing_that_any_verb_prints(
     printed = {tuple(words): run(*words, "--store", str(place)) for words in screens(place)}
     assert {words: obeyed(text) for words, text in printed.items() if obeyed(text)} == {}
     assert all("\n# heading" not in text for text in printed.values()), "it makes no line"
-    whole = "\n".join(printed.values())
-    seen = {tag for tag in (*FIELDS.values(), *WORDS.values()) if tag in whole}
-    assert len(seen) >= 15, f"of the texts only {seen} are on any screen: this shows nothing"
+    output = "\n".join(printed.values())
+    seen_tags = {tag for tag in (*FIELDS.values(), *WORDS.values()) if tag in output}
+    assert len(seen_tags) >= 15, (
+        f"of the texts only {seen_tags} are on any screen: this shows nothing"
+    )
 
 
 @EACH
@@ -69,9 +71,9 @@ def test_json_stays_json_and_keeps_the_texts(name: str, planted: Planted, run: R
         text = run(*words, "--store", str(place), "--json")
         assert obeyed(text) == set(), words
         json.loads(text)
-    found = json.loads(run("incidents", "--store", str(place), "--json"))
+    document = json.loads(run("incidents", "--store", str(place), "--json"))
     planted_text = payload(name, FIELDS[Kind.LIFECYCLE, "text"], 56)
-    assert any(planted_text in each["summary"] for each in found)
+    assert any(planted_text in incident["summary"] for incident in document)
 
 
 @EACH
@@ -105,10 +107,10 @@ def test_a_run_that_somebody_sends_is_no_more_than_text(
 ) -> None:
     file, store = tmp_path / "run.json", str(planted(name))
     run("compare", JOB, "--save", str(file), "--store", store)
-    made = json.loads(file.read_text(encoding="utf-8"))
-    made["job"] = made["job_class"] = made["state"] = payload(name, "Zj")
-    made["facts"] = {f"config.{payload(name, 'Yn')}": payload(name, "Yw")}
-    file.write_text(json.dumps(made), encoding="utf-8")
+    saved_run = json.loads(file.read_text(encoding="utf-8"))
+    saved_run["job"] = saved_run["job_class"] = saved_run["state"] = payload(name, "Zj")
+    saved_run["facts"] = {f"config.{payload(name, 'Yn')}": payload(name, "Yw")}
+    file.write_text(json.dumps(saved_run), encoding="utf-8")
     text = run("compare", str(file), JOB, "--store", store)
     assert [tag for tag in ("Zj", "Yn", "Yw") if tag not in text] == []
     assert obeyed(text) == set() and "\n# heading" not in text

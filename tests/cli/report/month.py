@@ -22,12 +22,13 @@ _SHARES = (80.0, 1, 2, 4, 2, 4, 1, 1, 2, 1.5, 1, 0.5)
 def month(jobs: int, classes: Sequence[str], days: int = 30) -> Iterator[AccountDay]:
     """So many jobs, each a class and a project in turn, 64 devices all day long."""
     random = np.random.default_rng(26)
-    whole = _DEVICES * DAY_SECONDS * 1_000_000
+    allocated_us = _DEVICES * DAY_SECONDS * 1_000_000
     for job in range(jobs):
         for day in range(days):
             shares = random.dirichlet(_SHARES)
             spent = {
-                str(cause): int(share * whole) for cause, share in zip(CAUSES, shares, strict=True)
+                str(cause): int(share * allocated_us)
+                for cause, share in zip(CAUSES, shares, strict=True)
             }
             document: dict[str, Any] = {**spent, "tokens": 5_000_000_000, "steps": 8_000}
             document["owner"] = {"project": PROJECTS[job % len(PROJECTS)]}

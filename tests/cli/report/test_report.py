@@ -53,25 +53,25 @@ def test_all_of_the_allocation_is_in_the_report(
     worked: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
-    found = json.loads(capsys.readouterr().out)
-    total = found["total"]
-    assert tuple(found["causes"]) == CAUSES
+    document = json.loads(capsys.readouterr().out)
+    total = document["total"]
+    assert tuple(document["causes"]) == CAUSES
     assert sum(total["seconds"].values()) == pytest.approx(total["allocated_seconds"], abs=1e-5)
-    assert (total["steps"], [job["job"] for job in found["jobs"]]) == (60, [JOB])
+    assert (total["steps"], [job["job"] for job in document["jobs"]]) == (60, [JOB])
     share = total["seconds"]["productive"] / total["allocated_seconds"]
     assert total["productive_ratio"] == pytest.approx(share)
-    assert [each["kind"] for each in found["incidents"]] == ["straggler"]
-    assert "cost" not in found["jobs"][0]
+    assert [incident["kind"] for incident in document["incidents"]] == ["straggler"]
+    assert "cost" not in document["jobs"][0]
 
 
 def test_slos_stand_in_the_report_by_class_with_their_trend(
     worked: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["slo", JOB, "--store", str(worked), "--json"]) == OK
-    slos = {each["name"]: each for each in json.loads(capsys.readouterr().out)["slos"]}
+    slos = {line["name"]: line for line in json.loads(capsys.readouterr().out)["slos"]}
     assert main(["report", "--store", str(worked), "--since", "14d", "--json"]) == OK
-    lines = {each["slo"]: each for each in json.loads(capsys.readouterr().out)["slos"]}
-    assert set(lines) == {name for name, each in slos.items() if each["target"]}
+    lines = {line["slo"]: line for line in json.loads(capsys.readouterr().out)["slos"]}
+    assert set(lines) == {name for name, line in slos.items() if line["target"]}
     for name, line in lines.items():
         assert line["good_ratio"] == pytest.approx(slos[name]["ratio"], abs=1e-6)
         assert line["lost_device_seconds"] == slos[name]["lost_device_seconds"]
@@ -103,11 +103,11 @@ def test_who_jobs_belong_to_comes_from_the_run_or_the_site_file(
     for part in ("## Projects", "| llama ", "## Teams", "| pretraining ", "## Cost centres"):
         assert part in shown
     # What an earlier collector stored is taken up with its owner, and nothing is written again.
-    again = Service(Store.sqlite(tmp_path / "store.db"), HandClock(30.0))
-    again.evaluate()
-    (day,) = again.store.account_days(0, 1 << 40, JOB)
+    restarted = Service(Store.sqlite(tmp_path / "store.db"), HandClock(30.0))
+    restarted.evaluate()
+    (day,) = restarted.store.account_days(0, 1 << 40, JOB)
     assert day.document["owner"]["project"] == "llama"
-    again.store.close()
+    restarted.store.close()
 
 
 def test_an_attempt_that_has_not_said_whose_it_is_takes_nobodys_days(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_an_attempt_that_has_not_said_whose_it_is_takes_nobodys_days(tmp_path: P
     store.close()
 
 
-def began_rows(at: float) -> Rows:
-    return lifecycle_rows(LifecycleEvent.START, range(4), 4, at)
+def began_rows(time_s: float) -> Rows:
+    return lifecycle_rows(LifecycleEvent.START, range(4), 4, time_s)
 
 
 def test_a_site_file_that_names_an_owner_counts_at_once(tmp_path: Path) -> None:
@@ -149,7 +149,11 @@ def test_status_shows_what_device_time_went_to(
     worked: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["status", JOB, "--store", str(worked)])
-    (line,) = [each for each in capsys.readouterr().out.splitlines() if "device-time" in each]
+    (line,) = [
+        output_line
+        for output_line in capsys.readouterr().out.splitlines()
+        if "device-time" in output_line
+    ]
     assert "straggling" in line and "productive" in line and "%" in line
     main(["status", JOB, "--store", str(worked), "--json"])
     seconds = json.loads(capsys.readouterr().out)["device_seconds"]
@@ -161,15 +165,15 @@ def test_tokens_that_a_job_does_not_count_are_unknown(
     worked: Path, capsys: pytest.CaptureFixture[str], tokens: int | None
 ) -> None:
     assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
-    found = json.loads(capsys.readouterr().out)
-    job = found["jobs"][0]
+    document = json.loads(capsys.readouterr().out)
+    job = document["jobs"][0]
     assert (
         "those of 1 job unknown"
-        in sections({**found, "jobs": [job, {**job, "tokens": tokens}]})[0].lines[0]
+        in sections({**document, "jobs": [job, {**job, "tokens": tokens}]})[0].lines[0]
     )
-    for each in (found["total"], *found["jobs"], *found["days"], *found["classes"]):
-        each["tokens"] = tokens
-    shown = sections(found)
+    for part in (document["total"], *document["jobs"], *document["days"], *document["classes"]):
+        part["tokens"] = tokens
+    shown = sections(document)
     assert "60 steps kept, tokens unknown." in shown[0].lines[0]
     tables = {section.title: section.table for section in shown}
     for title in ("Jobs", "Days"):
@@ -236,13 +240,13 @@ def test_a_hang_counts_while_it_lasts_and_once_however_often_the_collector_resta
     site = Site(store, clock)
     site.run(60)
     site.run(300, moved_ago=1.0)
-    found = seconds_of(store)
+    by_cause = seconds_of(store)
     # Four ranks stand; the last look was at most a minute ago.
-    assert 4 * (300 - EVERY_SECONDS - 5) <= found["stall"] <= 4 * 305
-    again = Service(store, clock)
-    again.evaluate()
-    assert seconds_of(store)["stall"] == pytest.approx(found["stall"], rel=0.3)
-    assert seconds_of(store)["stall"] >= found["stall"]
+    assert 4 * (300 - EVERY_SECONDS - 5) <= by_cause["stall"] <= 4 * 305
+    restarted = Service(store, clock)
+    restarted.evaluate()
+    assert seconds_of(store)["stall"] == pytest.approx(by_cause["stall"], rel=0.3)
+    assert seconds_of(store)["stall"] >= by_cause["stall"]
     store.close()
 
 
@@ -250,15 +254,15 @@ def test_a_restart_turns_redone_steps_into_waste_backwards(tmp_path: Path) -> No
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
     site = Site(store, clock)
     site.run(60)
-    before = seconds_of(store)
-    assert "redone-after-restart" not in before
+    earlier = seconds_of(store)
+    assert "redone-after-restart" not in earlier
     resume = lifecycle_rows(LifecycleEvent.RESUME, range(4), 40, clock.monotonic)
     site.send({Kind.LIFECYCLE: resume}, attempt=1)
     site.step = 40
     site.run(70, attempt=1)
-    after = seconds_of(store)
+    later = seconds_of(store)
     # Steps 40 to 59 of four ranks, a second each.
-    assert after["redone-after-restart"] == pytest.approx(80.0, abs=1.0)
+    assert later["redone-after-restart"] == pytest.approx(80.0, abs=1.0)
     store.close()
 
 
@@ -266,13 +270,13 @@ def test_what_a_log_no_longer_holds_stays_in_the_accounts(tmp_path: Path) -> Non
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
     site = Site(store, clock)
     site.run(130)
-    before = seconds_of(store)
+    earlier = seconds_of(store)
     with store.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM segment WHERE position < 60")
         connection.exec_driver_sql("DELETE FROM snapshot")
-    again = Service(store, clock)
-    again.evaluate()
-    assert seconds_of(store) == before
+    restarted = Service(store, clock)
+    restarted.evaluate()
+    assert seconds_of(store) == earlier
     store.close()
 
 
@@ -282,16 +286,16 @@ def test_nodes_at_fault_stand_in_the_report_with_their_history(
     """One that no incident names is there only as a repeat offender, and only in the whole."""
     store = Store.sqlite(worked)
     service = Service(store, HandClock(1000.0))
-    for spool, at in enumerate((10.0, 900.0)):
-        fact = {**DISK_SLOW, "began": at}
+    for spool, began_s in enumerate((10.0, 900.0)):
+        fact = {**DISK_SLOW, "began": began_s}
         over = {**fact, "present": 0}
-        sent = [node_report(at, fact, spool=spool, node="gpu-9")]
-        sent += [node_report(at + 5, over, spool=spool, node="gpu-9")]
-        assert {each.verdict for each in service.receive(body(sent))} == {"accepted"}
+        sent = [node_report(began_s, fact, spool=spool, node="gpu-9")]
+        sent += [node_report(began_s + 5, over, spool=spool, node="gpu-9")]
+        assert {verdict.verdict for verdict in service.receive(body(sent))} == {"accepted"}
     service.receive(body([node_report(1000.0, node="node-0")]))
     store.close()
     assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
-    nodes = {each["node"]: each for each in json.loads(capsys.readouterr().out)["nodes"]}
+    nodes = {node["node"]: node for node in json.loads(capsys.readouterr().out)["nodes"]}
     assert (nodes["gpu-9"]["incidents"], nodes["gpu-9"]["repeat_offender"]) == (0, True)
     assert nodes["node-0"]["incidents"] == 1 and nodes["node-0"]["faults_30d"] == 0
     assert main(["report", "--store", str(worked), "--since", "30d"]) == OK

@@ -53,9 +53,9 @@ def running(
     with open(folder / "alertmanager.log", "ab") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log)
     try:
-        found = Alertmanager(f"http://{address}")
-        until("Alertmanager to answer", found.answers, 60.0)
-        yield found
+        alertmanager = Alertmanager(f"http://{address}")
+        until("Alertmanager to answer", alertmanager.answers, 60.0)
+        yield alertmanager
     finally:
         process.kill()
         process.wait(20)

@@ -15,8 +15,8 @@ Capture = pytest.CaptureFixture[str]
 def only(place: str, capsys: Capture) -> str:
     """Id of the only incident."""
     assert main(["incidents", "--json", "--store", place]) == PROBLEM
-    (found,) = json.loads(capsys.readouterr().out)
-    return str(found["id"])
+    (incident,) = json.loads(capsys.readouterr().out)
+    return str(incident["id"])
 
 
 def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Capture) -> None:
@@ -28,8 +28,8 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
         ["mitigate", identity, "drained"],
     ):
         assert main(["incidents", *words, "--by", "ada", "--store", place]) == OK
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"incident {identity}: open, acknowledged by ada" in said and "owner bob" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"incident {identity}: open, acknowledged by ada" in output and "owner bob" in output
     assert main(["incidents", "--store", place]) == PROBLEM, "it still happens"
     listed = capsys.readouterr().out
     assert "acknowledged by ada" in listed and "OPEN" in listed
@@ -45,7 +45,7 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["ack"], USAGE, "name the incident: stepwatch incidents ack ID"),
         (["ack", "../etc"], USAGE, "incident '../etc' must be"),
@@ -57,8 +57,8 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
     ],
 )
 def test_wrong_use_is_one_line(
-    place: str, words: list[str], code: int, said: str, capsys: Capture
+    place: str, words: list[str], code: int, message: str, capsys: Capture
 ) -> None:
     assert main(["incidents", *words, "--store", place]) == code
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert message in error and error.count("\n") == 1

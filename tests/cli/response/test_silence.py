@@ -20,38 +20,43 @@ WORDS = ["--for", "2h", "--why", "new firmware", "--by", "ada"]
 
 def silences(place: str) -> list[Any]:
     store = Store(f"sqlite:///{place}")
-    found = store.silences.between(0.0, 9e9)
+    stored_silences = store.silences.between(0.0, 9e9)
     store.close()
-    return found
+    return stored_silences
 
 
 def test_a_silence_is_begun_listed_and_expired(place: str, capsys: Capture) -> None:
     assert main(["silence", JOB, *WORDS, "--store", place]) == OK
-    said = capsys.readouterr().out
-    (made,) = silences(place)
-    assert said.startswith(f"silence {made.id} of job {JOB}: no pages until ")
-    assert (made.job, made.why, made.by, made.until - made.since) == (JOB, WORDS[3], "ada", 7200.0)
+    output = capsys.readouterr().out
+    (stored,) = silences(place)
+    assert output.startswith(f"silence {stored.id} of job {JOB}: no pages until ")
+    assert (stored.job, stored.why, stored.by, stored.until - stored.since) == (
+        JOB,
+        WORDS[3],
+        "ada",
+        7200.0,
+    )
     assert main(["silence", "--list", "--store", place]) == OK
     table = capsys.readouterr().out.splitlines()
-    assert table[1].split() == [made.id, "job", JOB, "2h", "ada", "new", "firmware"]
+    assert table[1].split() == [stored.id, "job", JOB, "2h", "ada", "new", "firmware"]
     assert max(map(len, table)) <= 80
-    assert main(["silence", "--expire", made.id, "--by", "bob", "--store", place]) == OK
+    assert main(["silence", "--expire", stored.id, "--by", "bob", "--store", place]) == OK
     assert capsys.readouterr().out.rstrip().endswith("by bob")
-    assert [each.expired_by for each in silences(place)] == ["bob"]
+    assert [silence.expired_by for silence in silences(place)] == ["bob"]
     assert main(["silence", "--list", "--store", place]) == OK
     assert capsys.readouterr().out == "no silence is in force\n"
 
 
 def test_a_kind_is_known_by_its_name_and_programs_read_json(place: str, capsys: Capture) -> None:
     assert main(["silence", "hang", *WORDS, "--json", "--store", place]) == OK
-    made = json.loads(capsys.readouterr().out)
-    assert (made["job"], made["node"], made["kind"]) == ("", "", "hang")
+    silence = json.loads(capsys.readouterr().out)
+    assert (silence["job"], silence["node"], silence["kind"]) == ("", "", "hang")
     assert main(["silence", "--list", "--json", "--store", place]) == OK
-    assert json.loads(capsys.readouterr().out) == [made]
+    assert json.loads(capsys.readouterr().out) == [silence]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["nobody", *WORDS], "neither a job, a node nor a kind here; pass --job, --node"),
         ([JOB, "--for", "2h"], "needs --for TIME and --why TEXT"),
@@ -62,10 +67,10 @@ def test_a_kind_is_known_by_its_name_and_programs_read_json(place: str, capsys: 
         (["--list", "--expire", "x"], "name a job, node or kind, or pass --list"),
     ],
 )
-def test_wrong_use_is_one_line(place: str, words: list[str], said: str, capsys: Capture) -> None:
+def test_wrong_use_is_one_line(place: str, words: list[str], message: str, capsys: Capture) -> None:
     assert main(["silence", *words, "--store", place]) == USAGE
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert message in error and error.count("\n") == 1
     assert silences(place) == []
 
 
@@ -73,8 +78,8 @@ def test_what_the_collector_refuses_is_one_line(place: str, capsys: Capture) -> 
     assert main(["silence", JOB, *WORDS, "--for", "90d", "--store", place]) == PROBLEM
     assert "a silence lasts from one second to 30 days" in capsys.readouterr().err
     assert main(["silence", "--expire", "nobody", "--store", place]) == PROBLEM
-    said = capsys.readouterr().err
-    assert said.startswith("stepwatch: silences/nobody: no such silence; ") and "--list" in said
+    error = capsys.readouterr().err
+    assert error.startswith("stepwatch: silences/nobody: no such silence; ") and "--list" in error
 
 
 def test_a_node_is_known_by_an_incident_on_it(place: str, capsys: Capture) -> None:
@@ -96,48 +101,48 @@ def test_one_that_is_ended_here_alone_is_said_to_be_left_there(
     place: str, tmp_path: Path, capsys: Capture
 ) -> None:
     with alertmanager.running(tmp_path) as real:
-        to = ["--alertmanager", real.url, "--store", place]
-        assert main(["silence", "--node", "gpu-01", *WORDS, *to]) == OK
+        options = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--node", "gpu-01", *WORDS, *options]) == OK
         assert "name no node: there, silence the job, too" in capsys.readouterr().out
-        (made,) = silences(place)
-        assert main(["silence", "--expire", made.id, "--store", place]) == OK
-        said = capsys.readouterr().out
-        assert f"it is still in Alertmanager, as {made.alertmanager}" in said
-        assert f"stepwatch silence --expire {made.id} --alertmanager URL" in said
-        assert main(["silence", "--expire", made.id, *to]) == OK
+        (stored,) = silences(place)
+        assert main(["silence", "--expire", stored.id, "--store", place]) == OK
+        output = capsys.readouterr().out
+        assert f"it is still in Alertmanager, as {stored.alertmanager}" in output
+        assert f"stepwatch silence --expire {stored.id} --alertmanager URL" in output
+        assert main(["silence", "--expire", stored.id, *options]) == OK
         assert "still in Alertmanager" not in capsys.readouterr().out
-        assert [each["status"]["state"] for each in real.get("silences")] == ["expired"]
+        assert [entry["status"]["state"] for entry in real.get("silences")] == ["expired"]
 
 
 def test_it_is_written_to_alertmanager_and_ended_there(
     place: str, tmp_path: Path, capsys: Capture
 ) -> None:
     with alertmanager.running(tmp_path) as real:
-        to = ["--alertmanager", real.url, "--store", place]
-        assert main(["silence", "--job", JOB, "--kind", "straggler", *WORDS, *to]) == OK
+        options = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--job", JOB, "--kind", "straggler", *WORDS, *options]) == OK
         assert "no pages here and in Alertmanager until" in capsys.readouterr().out
-        (made,) = silences(place)
-        (there,) = real.get("silences")
-        assert there["id"] == made.alertmanager and there["status"]["state"] == "active"
-        assert (there["createdBy"], there["comment"]) == ("ada", "new firmware")
-        matchers = {each["name"]: each["value"] for each in there["matchers"]}
+        (stored,) = silences(place)
+        (posted,) = real.get("silences")
+        assert posted["id"] == stored.alertmanager and posted["status"]["state"] == "active"
+        assert (posted["createdBy"], posted["comment"]) == ("ada", "new firmware")
+        matchers = {matcher["name"]: matcher["value"] for matcher in posted["matchers"]}
         assert matchers == {"job_name": JOB, "alertname": "TrainingStraggler"}
-        assert main(["silence", "--expire", made.id, *to]) == OK
+        assert main(["silence", "--expire", stored.id, *options]) == OK
         assert real.get("silences")[0]["status"]["state"] == "expired"
-        assert main(["silence", "--expire", made.id, *to]) == OK, "once more changes nothing"
+        assert main(["silence", "--expire", stored.id, *options]) == OK, "once more changes nothing"
 
 
 def test_what_the_collector_refuses_is_not_left_in_alertmanager(place: str, tmp_path: Path) -> None:
     with alertmanager.running(tmp_path) as real:
-        to = ["--alertmanager", real.url, "--store", place]
-        assert main(["silence", "--job", JOB, *WORDS, "--for", "90d", *to]) == PROBLEM
-        assert [each["status"]["state"] for each in real.get("silences")] == ["expired"]
+        options = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--job", JOB, *WORDS, "--for", "90d", *options]) == PROBLEM
+        assert [entry["status"]["state"] for entry in real.get("silences")] == ["expired"]
     assert silences(place) == []
 
 
 def test_without_alertmanager_nothing_is_begun(place: str, capsys: Capture) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
-    to = ["--alertmanager", nowhere, "--store", place]
-    assert main(["silence", "--job", JOB, *WORDS, *to]) == PROBLEM
+    options = ["--alertmanager", nowhere, "--store", place]
+    assert main(["silence", "--job", JOB, *WORDS, *options]) == PROBLEM
     assert f"no Alertmanager answers at {nowhere}" in capsys.readouterr().err
     assert silences(place) == []

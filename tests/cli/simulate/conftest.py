@@ -26,12 +26,12 @@ def sent(plan: Plan, nodes_at_once: int = 64) -> Iterator[Segment]:
 
 def rows_of(segments: list[Segment], kind: Kind) -> Rows:
     """All rows of one kind."""
-    found = [segment.tables[kind] for segment in segments if kind in segment.tables]
-    return np.concatenate(found)
+    tables = [segment.tables[kind] for segment in segments if kind in segment.tables]
+    return np.concatenate(tables)
 
 
 def plan_with(*faults: str, **values: Any) -> Plan:
     """A plan of 16 ranks on 4 nodes, unless `values` say otherwise."""
-    found = tuple(fault for fault in map(parse, faults) if fault is not None)
+    parsed_faults = tuple(fault for fault in map(parse, faults) if fault is not None)
     sizes = {"ranks": 16, "nodes": 4, "steps": 12, **values}
-    return Plan(**sizes, faults=found)
+    return Plan(**sizes, faults=parsed_faults)

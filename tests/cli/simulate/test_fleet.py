@@ -24,14 +24,14 @@ SLOWING = sorted(set(FAULTS) - set(ENDLESS))
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    nodes, each = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    nodes, ranks_per_node = draw(st.integers(1, 6)), draw(st.integers(1, 4))
     steps = draw(st.integers(2, 14))
     fault = draw(st.sampled_from(["none", *SLOWING]))
-    rank, step = draw(st.integers(0, nodes * each - 1)), draw(st.integers(0, steps - 1))
+    rank, step = draw(st.integers(0, nodes * ranks_per_node - 1)), draw(st.integers(0, steps - 1))
     words = fault if fault == "none" else f"{fault}:rank={rank},step={step}"
     return plan_with(
         words,
-        ranks=nodes * each,
+        ranks=nodes * ranks_per_node,
         nodes=nodes,
         steps=steps,
         step_seconds=draw(st.sampled_from([0.05, 0.7, 1.0, 9.0])),
@@ -53,8 +53,8 @@ def test_every_rank_sends_every_step_once_and_its_parts_add_up(plan: Plan, at_on
     assert min(part.min() for part in parts) >= 0
     assert len(collectives) == plan.collectives * len(steps)
     waited = np.zeros(plan.ranks * count, dtype=np.int64)
-    at = collectives["rank"].astype(np.int64) * count + collectives["step"]
-    np.add.at(waited, at, collectives["exposed_ns"].astype(np.int64))
+    cells = collectives["rank"].astype(np.int64) * count + collectives["step"]
+    np.add.at(waited, cells, collectives["exposed_ns"].astype(np.int64))
     assert np.array_equal(waited[pairs], steps["collective_ns"].astype(np.int64))
 
 
@@ -88,9 +88,9 @@ def test_clocks_and_counters_of_a_node_never_go_back(plan: Plan, at_once: int) -
                 assert (rows["time_ns"] <= segment.clock.monotonic_ns).all()
         states = rows_of(segments, Kind.RANK_STATE)
         for rank in np.unique(states["rank"]).tolist():
-            own = states[states["rank"] == rank]
+            own_rows = states[states["rank"] == rank]
             for name in ("time_ns", "step", "since_ns", "cpu_seconds", "seq"):
-                assert (np.diff(own[name].astype(np.float64)) >= 0).all(), name
+                assert (np.diff(own_rows[name].astype(np.float64)) >= 0).all(), name
 
 
 @settings(max_examples=15)
@@ -100,17 +100,21 @@ def test_a_step_lasts_from_one_end_to_the_next_on_the_clock_of_its_node(
 ) -> None:
     steps = rows_of([*sent(plan, at_once)], Kind.STEP)
     for rank in range(plan.ranks):
-        own = np.sort(steps[steps["rank"] == rank], order="step")
-        passed = np.diff(own["time_ns"].astype(np.int64))
-        lasted = own["duration_ns"].astype(np.int64)[1:]
+        own_rows = np.sort(steps[steps["rank"] == rank], order="step")
+        passed = np.diff(own_rows["time_ns"].astype(np.int64))
+        lasted = own_rows["duration_ns"].astype(np.int64)[1:]
         assert (np.abs(passed - lasted) <= 1e-4 * lasted + 2).all()  # clocks drift by ppm
 
 
 def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:
-    first, again, other = ([*sent(plan_with(seed=seed))] for seed in (3, 3, 4))
-    same = rows_of(first, Kind.STEP), rows_of(again, Kind.STEP), rows_of(other, Kind.STEP)
-    assert np.array_equal(same[0], same[1])
-    assert not np.array_equal(same[0]["duration_ns"], same[2]["duration_ns"])
+    first, repeated, different = ([*sent(plan_with(seed=seed))] for seed in (3, 3, 4))
+    step_tables = (
+        rows_of(first, Kind.STEP),
+        rows_of(repeated, Kind.STEP),
+        rows_of(different, Kind.STEP),
+    )
+    assert np.array_equal(step_tables[0], step_tables[1])
+    assert not np.array_equal(step_tables[0]["duration_ns"], step_tables[2]["duration_ns"])
 
 
 def test_a_healthy_run_takes_about_as_long_as_planned() -> None:
@@ -121,9 +125,9 @@ def test_a_healthy_run_takes_about_as_long_as_planned() -> None:
 def test_nodes_differ_in_their_clocks_by_milliseconds_and_ppm() -> None:
     segments = [*sent(plan_with(ranks=64, nodes=64, steps=60))]
     first, last = segments[:64], segments[-64:]
-    offsets = np.array([each.clock.wall_ns - segments[0].clock.wall_ns for each in first])
+    offsets = np.array([segment.clock.wall_ns - segments[0].clock.wall_ns for segment in first])
     assert 1e6 < np.ptp(offsets) < 20e6
-    begun, ended = ([each.clock.monotonic_ns for each in part] for part in (first, last))
+    begun, ended = ([segment.clock.monotonic_ns for segment in part] for part in (first, last))
     rates = np.subtract(ended, begun)
     assert 5e-6 < np.ptp(rates) / np.mean(rates) < 100e-6
 
@@ -153,34 +157,34 @@ def test_who_is_killed_is_gone_first_and_the_launcher_ends_the_others() -> None:
     assert (last["process_state"] == ProcessState.GONE).all()
     assert last["exit_code"].tolist() == [137 if rank == 5 else 143 for rank in last["rank"]]
     states = rows_of(segments, Kind.RANK_STATE)
-    gone = states[states["process_state"] == ProcessState.GONE]
-    assert gone["rank"][0] == 5
+    exit_rows = states[states["process_state"] == ProcessState.GONE]
+    assert exit_rows["rank"][0] == 5
 
 
 @pytest.mark.parametrize(("fault", "slowed"), [("slow-compute", {5}), ("node-slow", {4, 5, 6, 7})])
 def test_a_slow_rank_works_longer_and_the_others_wait_for_it(fault: str, slowed: set[int]) -> None:
     steps = rows_of([*sent(plan_with(f"{fault}:rank=5,step=6", steps=12))], Kind.STEP)
     slow = np.isin(steps["rank"], [*slowed])
-    late = steps["step"] >= 6
+    later_rows = steps["step"] >= 6
     usual = np.median(steps["backward_ns"][~slow])
-    assert np.median(steps["backward_ns"][slow & late]) > 1.8 * usual
-    assert np.median(steps["backward_ns"][slow & ~late & (steps["step"] > 0)]) < 1.2 * usual
-    waited = np.median(steps["collective_ns"][~slow & late])
-    assert waited > 3 * np.median(steps["collective_ns"][slow & late])
+    assert np.median(steps["backward_ns"][slow & later_rows]) > 1.8 * usual
+    assert np.median(steps["backward_ns"][slow & ~later_rows & (steps["step"] > 0)]) < 1.2 * usual
+    waited = np.median(steps["collective_ns"][~slow & later_rows])
+    assert waited > 3 * np.median(steps["collective_ns"][slow & later_rows])
 
 
 def test_a_slow_link_lengthens_the_transfers_of_all_and_its_node_sends_again() -> None:
     segments = [*sent(plan_with("slow-link:rank=5,step=10", steps=30))]
     rows = rows_of(segments, Kind.COLLECTIVE)
     world = rows[rows["op"] == rows["op"][0]]
-    before = world["exposed_ns"][world["step"] < 10].min()
-    after = world["exposed_ns"][world["step"] >= 10].min()
-    assert after > 3 * before
-    again = {}
+    wait_before = world["exposed_ns"][world["step"] < 10].min()
+    wait_after = world["exposed_ns"][world["step"] >= 10].min()
+    assert wait_after > 3 * wait_before
+    retransmits = {}
     for segment in segments:
-        again[segment.key.node] = float(segment.tables[Kind.NIC]["tcp_retransmits"][0])
-    assert max(again, key=lambda node: again[node]) == "sim-00001"
-    assert again["sim-00001"] > 10 * again["sim-00002"]
+        retransmits[segment.key.node] = float(segment.tables[Kind.NIC]["tcp_retransmits"][0])
+    assert max(retransmits, key=lambda node: retransmits[node]) == "sim-00001"
+    assert retransmits["sim-00001"] > 10 * retransmits["sim-00002"]
 
 
 def test_nodes_flush_less_often_while_they_are_asked_and_lose_nothing() -> None:
@@ -190,8 +194,10 @@ def test_nodes_flush_less_often_while_they_are_asked_and_lose_nothing() -> None:
     segments = [wire.decode(data) for flush in fleet.flushes() for data in flush.segments]
     steps = rows_of(segments, Kind.STEP)
     assert len({(row["rank"], row["step"]) for row in steps}) == len(steps) == 16 * 60
-    own = [segment for segment in segments if segment.key.node == "sim-00003"]
-    said = [float(segment.tables[Kind.AGENT]["flush_seconds"][0]) for segment in own]
-    assert said[:4] == [4.0, 7.0, 7.0, 7.0]
-    gaps = np.diff([segment.clock.monotonic_ns for segment in own])[:-1] / NANOSECONDS
-    assert np.allclose(gaps, said[1:-1], rtol=1e-3)
+    node_segments = [segment for segment in segments if segment.key.node == "sim-00003"]
+    flush_seconds = [
+        float(segment.tables[Kind.AGENT]["flush_seconds"][0]) for segment in node_segments
+    ]
+    assert flush_seconds[:4] == [4.0, 7.0, 7.0, 7.0]
+    gaps = np.diff([segment.clock.monotonic_ns for segment in node_segments])[:-1] / NANOSECONDS
+    assert np.allclose(gaps, flush_seconds[1:-1], rtol=1e-3)

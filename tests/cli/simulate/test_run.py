@@ -35,8 +35,8 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def simulate(collector: Process, folder: Path, job: str, *words: str) -> dict[str, Any]:
     """Run the command at full speed, which must succeed; its report."""
     file = folder / "report.json"
-    given = ["simulate", "--collector", collector.url, "--job", job, "--json", str(file)]
-    assert main([*given, "--speed", "0", *words]) == OK
+    options = ["simulate", "--collector", collector.url, "--job", job, "--json", str(file)]
+    assert main([*options, "--speed", "0", *words]) == OK
     report: dict[str, Any] = json.loads(file.read_text())
     return report
 
@@ -48,7 +48,7 @@ def stored_pairs(collector: Process, job: str) -> list[tuple[int, int]]:
         tables = [wire.decode(payload).tables for payload, *_ in store.segments(job)]
     finally:
         store.close()
-    rows = np.concatenate([found[Kind.STEP] for found in tables if Kind.STEP in found])
+    rows = np.concatenate([table[Kind.STEP] for table in tables if Kind.STEP in table])
     return sorted(zip(rows["rank"].tolist(), rows["step"].tolist(), strict=True))
 
 
@@ -85,13 +85,16 @@ def test_the_injected_fault_and_no_other_is_named(
     begins = 120 if fault == "slow-link" else 50
     words = ["--steps", str(begins + 30), "--fault", f"{fault}:rank=37,step={begins}"]
     report = simulate(collector, tmp_path, fault, *words)
-    *begun, incident = sorted(report["incidents"], key=lambda each: each["kind"] == kind)
-    assert [each["kind"] for each in begun] in ([], ["pause"]), "a hang begins as a pause"
+    *begun, incident = sorted(report["incidents"], key=lambda item: item["kind"] == kind)
+    assert [incident["kind"] for incident in begun] in ([], ["pause"]), "a hang begins as a pause"
     assert (incident["kind"], incident["cause"]) == (kind, cause)
     assert incident["rank"] in (rank if isinstance(rank, range) else [rank])
     assert incident["since_step"] == begins
-    found = httpx.get(f"{collector.url}/v1/incidents/{incident['id']}").json()
-    assert "sim-00004" in (found["node"], *found["summary"].replace("'s", "").split())
+    incident_document = httpx.get(f"{collector.url}/v1/incidents/{incident['id']}").json()
+    assert "sim-00004" in (
+        incident_document["node"],
+        *incident_document["summary"].replace("'s", "").split(),
+    )
     assert report["faults"][0]["fault"].startswith(f"{fault}:rank=37,step={begins}")
 
 
