@@ -54,16 +54,16 @@ def only_ring(root: Path) -> RingReader:
 def rows_in(root: Path, kind: Kind) -> Rows:
     """Records of one kind in the one ring below `root`."""
     reader = only_ring(root)
-    found = reader.read().rows
+    rows_by_kind = reader.read().rows
     reader.close()
-    return found.get(kind, np.zeros(0, dtype=[(name, code) for name, code in BODIES[kind]]))
+    return rows_by_kind.get(kind, np.zeros(0, dtype=[(name, code) for name, code in BODIES[kind]]))
 
 
 def life_in(root: Path) -> Rows:
     """LIFECYCLE records in the one ring below `root`, without those of what the run is made of."""
     rows = rows_in(root, Kind.LIFECYCLE)
-    found: Rows = rows[rows["event"] != LifecycleEvent.FACT]
-    return found
+    life_rows: Rows = rows[rows["event"] != LifecycleEvent.FACT]
+    return life_rows
 
 
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
@@ -71,13 +71,13 @@ Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 
 def tables_in(root: Path) -> Tables:
     """Records of each rank below `root`, all of whose hooks met no error."""
-    found = {}
+    tables_by_rank = {}
     for path in find_rings(root):
         reader = RingReader(path)
         assert reader.hook_errors == 0
-        found[reader.identity.rank] = reader.read().rows
+        tables_by_rank[reader.identity.rank] = reader.read().rows
         reader.close()
-    return found
+    return tables_by_rank
 
 
 RunRanks = Callable[..., list[Any]]
@@ -90,8 +90,8 @@ def results_of_ranks(forked_ranks: ForkedRanks, tmp_path: Path, rings: Path) -> 
     def run(program: Path, world: int, **environ: str) -> list[Any]:
         out = tmp_path / "out"
         outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
-        given = {**outer, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
-        ended = forked_ranks.run([str(program)], world, out, given)
+        environment = {**outer, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
+        ended = forked_ranks.run([str(program)], world, out, environment)
         assert not any(ended.codes), f"{ended.codes}\n{ended.printed[-3000:]}"
         return [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
 

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="models and optimizers are torch's")
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path) -> Iterator[None]:
+def single_rank_group(tmp_path: Path) -> Iterator[None]:
     """A process group of this process alone."""
     import torch.distributed as dist
 
@@ -51,14 +51,14 @@ class Trainer:
 
     def attributes(self) -> list[Any]:
         """All that a hook could be put on."""
-        found: list[Any] = [list(vars(self.optimizer))]
+        names: list[Any] = [list(vars(self.optimizer))]
         for module in self.model.modules():
-            found += [list(module._forward_hooks), list(module._forward_pre_hooks)]
+            names += [list(module._forward_hooks), list(module._forward_pre_hooks)]
         for parameter in self.model.parameters():
-            found.append(list(parameter._post_accumulate_grad_hooks or ()))
+            names.append(list(parameter._post_accumulate_grad_hooks or ()))
         for group in self.groups():
-            found += [list(vars(group)), group._reduce_scatter_comm, group._all_gather_comm]
-        return found
+            names += [list(vars(group)), group._reduce_scatter_comm, group._all_gather_comm]
+        return names
 
     def groups(self) -> list[Any]:
         """Parameter groups of FSDP2."""
@@ -95,13 +95,13 @@ WAYS = pytest.mark.parametrize("way", ["ddp", "fsdp"])
 @WAYS
 def test_closing_leaves_every_object_as_it_was(rings: Path, way: str) -> None:
     trainer = Trainer(way)
-    before = trainer.attributes()
+    attributes_before = trainer.attributes()
     watch = Watch.from_env(job="first")
     watch.attach(model=trainer.model, optimizer=trainer.optimizer)
-    assert trainer.attributes() != before
+    assert trainer.attributes() != attributes_before
     trainer.step(watch)
     watch.close()
-    assert trainer.attributes() == before
+    assert trainer.attributes() == attributes_before
     assert watch.guard.errors == 0
 
 
@@ -153,16 +153,16 @@ def test_an_object_set_between_two_attaches_is_timed_once_and_stays(rings: Path)
     watch = Watch.from_env(job="custom")
     watch.attach(model=trainer.model)
     (group,) = trainer.groups()
-    own = Around(group._reduce_scatter_comm)
-    trainer.model.set_custom_reduce_scatter(own)
+    own_wrapper = Around(group._reduce_scatter_comm)
+    trainer.model.set_custom_reduce_scatter(own_wrapper)
     watch.attach(model=trainer.model)
     watched = group._reduce_scatter_comm
-    assert watched is not own
+    assert watched is not own_wrapper
     with watch.step():
         reduced = reduce(watched)
     watch.close()
-    assert group._reduce_scatter_comm is own
-    assert own.calls == 1
+    assert group._reduce_scatter_comm is own_wrapper
+    assert own_wrapper.calls == 1
     assert torch.equal(reduced, torch.ones(4))
     rows = rows_of(rings, "custom", Kind.COLLECTIVE)
     assert rows["count"][rows["op"] == Op.REDUCE_SCATTER].tolist() == [1]

@@ -107,16 +107,18 @@ def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
     check_rings(rings)
     tables = tables_in(rings)
     assert sorted(tables) == list(range(WORLD))
-    for rank, seen in tables.items():
-        check_steps(seen[Kind.STEP], results[rank]["walls"])
-        check_collectives(seen)
-        check_schedule(seen[Kind.LIFECYCLE])
-        check_microbatches(seen, stage=rank // 2)
+    for rank, rank_tables in tables.items():
+        check_steps(rank_tables[Kind.STEP], results[rank]["walls"])
+        check_collectives(rank_tables)
+        check_schedule(rank_tables[Kind.LIFECYCLE])
+        check_microbatches(rank_tables, stage=rank // 2)
     # The middle step: a busy machine may make any rank late in some.
     slow = [float(np.median(tables[rank][Kind.STEP]["forward_ns"][1:])) for rank in range(WORLD)]
-    others = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
+    other_waits = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
     assert slow[SLOW_RANK] >= MICROBATCHES * SLOW_SECONDS * 1e9
-    assert slow[SLOW_RANK] > 2 * max(others), "waiting for the slow rank is not the others' work"
+    assert slow[SLOW_RANK] > 2 * max(other_waits), (
+        "waiting for the slow rank is not the others' work"
+    )
     assert [rank["plain"] for rank in results] == [rank["losses"] for rank in results]
 
 
@@ -126,9 +128,11 @@ def check_schedule(events: np.ndarray[Any, np.dtype[np.void]]) -> None:
     assert (event["value"], event["text"]) == (200_000, b"Schedule1F1B, 2 stages, 4 microbatches")
 
 
-def check_microbatches(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], stage: int) -> None:
+def check_microbatches(
+    rank_tables: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], stage: int
+) -> None:
     """One step is sampled: every chunk, in the order of 1F1B, with the time of the step."""
-    rows = seen[Kind.MICROBATCH]
+    rows = rank_tables[Kind.MICROBATCH]
     assert rows["step"].tolist() == [EARLY] * (2 * MICROBATCHES + 1)
     assert rows["index"].tolist() == list(range(2 * MICROBATCHES + 1))
     chunks, call = rows[:-1], rows[-1]
@@ -147,11 +151,11 @@ def check_microbatches(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], sta
     assert call["began_ns"] <= borders[0] and borders[-1] <= call["time_ns"]
     spent = chunks["time_ns"] - chunks["began_ns"]
     assert (chunks["blocked_ns"] <= spent).all()
-    (step,) = seen[Kind.STEP][seen[Kind.STEP]["step"] == EARLY]
+    (step,) = rank_tables[Kind.STEP][rank_tables[Kind.STEP]["step"] == EARLY]
     for name, phase in (("forward_ns", Phase.FORWARD), ("backward_ns", Phase.BACKWARD)):
-        own = (spent - chunks["blocked_ns"])[chunks["phase"] == phase].sum()
+        self_ns = (spent - chunks["blocked_ns"])[chunks["phase"] == phase].sum()
         # Less where a collective was re-booked after its chunk had ended.
-        assert step[name] <= own
+        assert step[name] <= self_ns
 
 
 def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> None:
@@ -160,8 +164,8 @@ def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> 
     assert steps["microbatches"].tolist() == [MICROBATCHES] * STEPS
     names = [name for name in steps.dtype.names or () if name.endswith("_ns")]
     parts = [name for name in names if name not in ("time_ns", "duration_ns")]
-    own = np.sum([steps[name] for name in parts], axis=0)
-    assert own.tolist() == steps["duration_ns"].tolist()
+    self_ns = np.sum([steps[name] for name in parts], axis=0)
+    assert self_ns.tolist() == steps["duration_ns"].tolist()
     for name in ("forward_ns", "backward_ns", "optimizer_ns", "pipeline_wait_ns"):
         assert (steps[name] > 0).all(), name
     # A busy machine may stop a rank between its own look at the clock and that of the hooks.
@@ -169,10 +173,10 @@ def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> 
     assert np.median(apart - 0.2 * np.array(walls[1:])) <= 5e6
 
 
-def check_collectives(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]]) -> None:
+def check_collectives(rank_tables: dict[Kind, np.ndarray[Any, np.dtype[np.void]]]) -> None:
     """Each step's all-gathers and reduce-scatters, in the step that they ran in."""
-    rows = seen[Kind.COLLECTIVE]
-    assert set(rows["group"].tolist()) <= set(seen[Kind.GROUP]["group"].tolist())
+    rows = rank_tables[Kind.COLLECTIVE]
+    assert set(rows["group"].tolist()) <= set(rank_tables[Kind.GROUP]["group"].tolist())
     for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER):
         chosen = rows[rows["op"] == op]
         assert sorted(set(chosen["step"].tolist())) == list(range(STEPS)), op.name
@@ -180,5 +184,5 @@ def check_collectives(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]]) -> N
         assert (chosen["longest_ns"] <= chosen["exposed_ns"]).all()
     reduces = rows[rows["op"] == Op.ALL_REDUCE]
     assert 2 in reduces["step"].tolist(), "what the trainer itself reduced"
-    text = {bytes(row["text"]) for row in seen[Kind.GROUP]}
+    text = {bytes(row["text"]) for row in rank_tables[Kind.GROUP]}
     assert text & {b"0,1", b"2,3"}

@@ -151,11 +151,11 @@ def test_workers_of_a_data_loader_are_no_ranks(
     as_script = f"runpy.run_path({str(program)!r}, run_name='__main__')"
     ended = run(f"import runpy, sys\nsys.argv = ['x', {method!r}]\n{as_script}")
     assert ended.returncode == 0, ended.stderr[-3000:]
-    rank, errors, seen = json.loads(ended.stdout)
+    rank, errors, open_rings = json.loads(ended.stdout)
     assert errors == 0, ended.stderr
-    assert len(seen) == 4
-    assert rank not in {pid for pid, *_ in seen}
-    assert [facts for _, *facts in seen] == [[False, False, 0, False]] * 4
+    assert len(open_rings) == 4
+    assert rank not in {pid for pid, *_ in open_rings}
+    assert [facts for _, *facts in open_rings] == [[False, False, 0, False]] * 4
     assert len(list(find_rings(rings))) == 1
     assert only_ring(rings).identity.pid == rank
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1, 2, 3]

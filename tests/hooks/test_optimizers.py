@@ -33,7 +33,7 @@ class Slow(torch.optim.SGD):  # type: ignore[misc,name-defined]
         return super().step(closure)
 
 
-def made(rate: float = 0.1) -> Any:
+def new_optimizer(rate: float = 0.1) -> Any:
     """An optimizer of one parameter that has a gradient."""
     parameter = torch.nn.Parameter(torch.ones(2))
     parameter.grad = torch.ones(2)
@@ -41,23 +41,23 @@ def made(rate: float = 0.1) -> Any:
 
 
 def test_an_unmarked_step_counts_as_the_phase_optimizer(watch: Watch, rings: Path) -> None:
-    one, other = made(), made()
-    watch.attach(optimizer=[one, other])
-    watch.attach(optimizer=one)
+    first_optimizer, second_optimizer = new_optimizer(), new_optimizer()
+    watch.attach(optimizer=[first_optimizer, second_optimizer])
+    watch.attach(optimizer=first_optimizer)
     with watch.step() as step, step.phase("other"):
-        one.step()
-        other.step()
+        first_optimizer.step()
+        second_optimizer.step()
     with watch.step() as step, step.phase("optimizer"):
-        one.step()
+        first_optimizer.step()
     rows = rows_in(rings, Kind.STEP)
     assert rows["optimizer_ns"][0] >= 2 * SLEEP_NS
     assert rows["optimizer_ns"][1] >= SLEEP_NS
-    assert one.param_groups[0]["params"][0].tolist() == pytest.approx([0.8, 0.8])
+    assert first_optimizer.param_groups[0]["params"][0].tolist() == pytest.approx([0.8, 0.8])
     assert watch.guard.errors == 0
 
 
 def test_a_step_that_fails_leaves_the_clock_right(watch: Watch, rings: Path) -> None:
-    optimizer = made(rate=0.1)
+    optimizer = new_optimizer(rate=0.1)
     watch.attach(optimizer=optimizer)
     optimizer.param_groups[0]["lr"] = -1.0
     with watch.step(), pytest.raises(ArithmeticError):
@@ -72,7 +72,7 @@ def test_a_step_that_fails_leaves_the_clock_right(watch: Watch, rings: Path) -> 
 
 @pytest.mark.parametrize("attach_first", [True, False])
 def test_a_learning_rate_schedule_works_as_without_hooks(watch: Watch, attach_first: bool) -> None:
-    optimizer = made()
+    optimizer = new_optimizer()
     if attach_first:
         watch.attach(optimizer=optimizer)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
@@ -85,21 +85,21 @@ def test_a_learning_rate_schedule_works_as_without_hooks(watch: Watch, attach_fi
 
 
 def test_a_gradient_scaler_finds_the_same_arguments(watch: Watch) -> None:
-    optimizer = made()
-    before = str(inspect.signature(optimizer.step))
+    optimizer = new_optimizer()
+    signature_before = str(inspect.signature(optimizer.step))
     watch.attach(optimizer=optimizer)
-    assert str(inspect.signature(optimizer.step)) == before
+    assert str(inspect.signature(optimizer.step)) == signature_before
 
 
 def test_a_copy_and_a_state_hold_nothing_of_the_hooks(watch: Watch) -> None:
-    optimizer = made()
+    optimizer = new_optimizer()
     watch.attach(optimizer=optimizer)
     assert "step" not in vars(copy.deepcopy(optimizer))
     assert set(optimizer.state_dict()) == {"state", "param_groups"}
 
 
 def test_after_close_a_step_is_only_a_step(watch: Watch, rings: Path) -> None:
-    optimizer = made()
+    optimizer = new_optimizer()
     watch.attach(optimizer=optimizer)
     with watch.step():
         pass

@@ -193,8 +193,8 @@ threading.Thread.start = refuse
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_rank_0_says_since_when_its_devices_are_held(run: Run, rings: Path, rank: int) -> None:
-    held = "import os\nos.environ |= {'SLURM_JOB_START_TIME': '1795000000', "
-    run(f"{held}'RANK': '{rank}', 'WORLD_SIZE': '2'}}\n{BEGIN}")
+    allocation = "import os\nos.environ |= {'SLURM_JOB_START_TIME': '1795000000', "
+    run(f"{allocation}'RANK': '{rank}', 'WORLD_SIZE': '2'}}\n{BEGIN}")
     rows = life_in(rings)
-    said = rows[rows["event"] == LifecycleEvent.ALLOCATION]["value"].tolist()
-    assert said == ([1_795_000_000] if rank == 0 else [])
+    allocation_values = rows[rows["event"] == LifecycleEvent.ALLOCATION]["value"].tolist()
+    assert allocation_values == ([1_795_000_000] if rank == 0 else [])

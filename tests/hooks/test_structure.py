@@ -14,11 +14,11 @@ HOOKS = "stepwatch.hooks"
 
 def modules() -> dict[str, Path]:
     """Every module below `stepwatch`, by its dotted name."""
-    found = {}
+    paths_by_module = {}
     for path in sorted(ROOT.glob("*/stepwatch/**/*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts[1:]
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths_by_module[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths_by_module
 
 
 def imported(name: str, path: Path) -> Iterator[str]:
@@ -34,14 +34,15 @@ def imported(name: str, path: Path) -> Iterator[str]:
                 yield f"{source}.{alias.name}"
 
 
-def import_graph(known: dict[str, Path]) -> dict[str, set[str]]:
+def import_graph(paths_by_module: dict[str, Path]) -> dict[str, set[str]]:
     """For each module the modules that it imports; `from a import b` is `a.b` if that is one."""
     graph: dict[str, set[str]] = {}
-    for name, path in known.items():
+    for name, path in paths_by_module.items():
         targets = (
-            full if full in known else full.rpartition(".")[0] for full in imported(name, path)
+            full if full in paths_by_module else full.rpartition(".")[0]
+            for full in imported(name, path)
         )
-        graph[name] = {target for target in targets if target in known}
+        graph[name] = {target for target in targets if target in paths_by_module}
     return graph
 
 
@@ -50,7 +51,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    cycles: list[list[str]] = []
 
     def visit(name: str) -> None:
         order[name] = low[name] = len(order)
@@ -62,16 +63,16 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
             elif target in stack:
                 low[name] = min(low[name], order[target])
         if low[name] == order[name]:
-            at = stack.index(name)
-            circle = stack[at:]
-            del stack[at:]
+            position = stack.index(name)
+            circle = stack[position:]
+            del stack[position:]
             if len(circle) > 1 or name in graph[name]:
-                found.append(sorted(circle))
+                cycles.append(sorted(circle))
 
     for name in graph:
         if name not in order:
             visit(name)
-    return found
+    return cycles
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +89,13 @@ def test_a_circle_is_found_through_any_kind_of_import(tmp_path: Path) -> None:
         "a.d": "from a.b import other\nimport sys",
         "a.e": "from .d import more",
     }
-    known = {}
+    paths_by_module = {}
     for name, text in texts.items():
         path = tmp_path / (name.replace(".", "/") + ".py")
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        known[name.removesuffix(".__init__")] = path
-    assert circles(import_graph(known)) == [["a.b", "a.c", "a.d"]]
+        paths_by_module[name.removesuffix(".__init__")] = path
+    assert circles(import_graph(paths_by_module)) == [["a.b", "a.c", "a.d"]]
 
 
 @pytest.mark.parametrize("part", ["stepwatch.hooks", "stepwatch.faults", "stepwatch.signals"])
@@ -120,11 +121,11 @@ def test_only_what_wraps_a_whole_framework_holds_a_watch(graph: dict[str, set[st
 
 def test_the_recorder_knows_no_part_that_records(graph: dict[str, set[str]]) -> None:
     below = {HOOKS + ".recorder", HOOKS + ".guard", "stepwatch.signals"}
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [f"{HOOKS}.recorder.recorder"]
     while waiting:
         name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             waiting.extend(graph[name])
-    assert {name for name in seen if not name.startswith(tuple(below))} == set()
+    assert {name for name in visited if not name.startswith(tuple(below))} == set()

@@ -39,8 +39,8 @@ def test_a_step_is_recorded_with_its_phases(watch: Watch, rings: Path) -> None:
     assert (rows["loss"] == 1.5).all() and (rows["grad_norm"] == 2).all()
     parts = [name for name in rows.dtype.names or () if name.endswith("_ns")]
     parts = [name for name in parts if name not in ("time_ns", "duration_ns")]
-    own = np.sum([rows[name] for name in parts], axis=0)
-    assert own.tolist() == rows["duration_ns"].tolist()
+    self_ns = np.sum([rows[name] for name in parts], axis=0)
+    assert self_ns.tolist() == rows["duration_ns"].tolist()
 
 
 def test_an_exception_passes_through_and_leaves_the_clock_right(watch: Watch, rings: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_bad_environment_disables_with_one_line(
 ) -> None:
     for key, value in environ.items():
         monkeypatch.setenv(key, value)
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     watch = Watch.from_env(job="job")
     with watch.step() as step, step.phase("forward"):
         step.record(loss=1.0)
@@ -203,7 +203,7 @@ def test_a_bad_environment_disables_with_one_line(
     assert watch.guard.errors == 1
     (record,) = caplog.records
     assert reason in record.getMessage() and "\n" not in record.getMessage()
-    assert set(threading.enumerate()) <= before
+    assert set(threading.enumerate()) <= threads_before
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_switched_off_it_leaves_no_trace(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv(places.ENV_DISABLE, "1")
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     watch = Watch.from_env(job="job")
     for _ in watch.batches([1]):
         with watch.step() as step, step.phase("forward"), watch.collective("all_reduce"):
@@ -259,7 +259,7 @@ def test_switched_off_it_leaves_no_trace(
     watch.attach(model=object())
     watch.close()
     assert (watch.guard.errors, caplog.records, rings.exists()) == (0, [], False)
-    assert set(threading.enumerate()) <= before
+    assert set(threading.enumerate()) <= threads_before
 
 
 def test_a_second_watch_does_nothing_and_the_first_goes_on(
@@ -302,10 +302,10 @@ def test_a_ring_of_an_earlier_process_is_replaced(watch: Watch, rings: Path) -> 
         pass
     first = only_ring(rings).identity.ring_id
     watch.close()
-    again = Watch.from_env(job="job")
+    reopened = Watch.from_env(job="job")
     assert only_ring(rings).identity.ring_id != first
     assert len(rows_in(rings, Kind.STEP)) == 0
-    again.close()
+    reopened.close()
 
 
 def test_checkpoint_facts_come_from_any_thread(watch: Watch, rings: Path) -> None:
@@ -345,10 +345,10 @@ def test_the_heart_beats_and_stops_with_the_watch(watch: Watch, rings: Path) -> 
     reader = only_ring(rings)
     first = reader.heartbeat_ns
     until("a beat", lambda: reader.heartbeat_ns > first)
-    hearts = [one for one in threading.enumerate() if one.name == "stepwatch-heartbeat"]
+    hearts = [thread for thread in threading.enumerate() if thread.name == "stepwatch-heartbeat"]
     assert hearts
     watch.close()
-    until("the heart to stop", lambda: not any(one.is_alive() for one in hearts))
+    until("the heart to stop", lambda: not any(heart.is_alive() for heart in hearts))
     assert reader.closed
 
 

@@ -22,11 +22,11 @@ dist: Any = torch.distributed
 def watch(tmp_path: Path, rings: Path) -> Iterator[Watch]:
     """A Watch with nothing attached, in a process group of this process alone."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    made = Watch.from_env(job="own")
-    made.attach()
-    yield made
-    assert made.guard.errors == 0
-    made.close()
+    new_watch = Watch.from_env(job="own")
+    new_watch.attach()
+    yield new_watch
+    assert new_watch.guard.errors == 0
+    new_watch.close()
     dist.destroy_process_group()
 
 
@@ -81,9 +81,9 @@ def test_groups_of_the_same_ranks_have_numbers_and_names_of_their_own(
 def test_calls_of_other_threads_are_no_collectives_of_the_step(watch: Watch, rings: Path) -> None:
     tensor = torch.ones(8)
     with watch.step():
-        other = threading.Thread(target=dist.all_reduce, args=(tensor,))
-        other.start()
-        other.join()
+        other_thread = threading.Thread(target=dist.all_reduce, args=(tensor,))
+        other_thread.start()
+        other_thread.join()
         dist.all_reduce(tensor)
     assert calls_in(rings)["count"].tolist() == [1]
 
@@ -121,8 +121,8 @@ def test_a_compiled_function_reduces_as_one_that_is_not_watched(watch: Watch) ->
         return out + 1
 
     with watch.step():
-        found = torch.compile(doubled, backend="eager")(torch.ones(4))
-    assert found.tolist() == doubled(torch.ones(4)).tolist() == [3.0] * 4
+        reduced = torch.compile(doubled, backend="eager")(torch.ones(4))
+    assert reduced.tolist() == doubled(torch.ones(4)).tolist() == [3.0] * 4
 
 
 def test_a_watch_that_is_closed_counts_nothing_more(watch: Watch, rings: Path) -> None:

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", reason="the module is torch's")
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[None]:
+def single_rank_group(tmp_path: Path) -> Iterator[None]:
     """A process group of this process alone."""
     import torch.distributed as dist
 
@@ -35,7 +35,7 @@ def attached(watch: Watch) -> Any:
     return model
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_watched_module_can_be_copied_and_saved(rings: Path) -> None:
     watch = Watch.from_env(job="copies")
     model = attached(watch)
@@ -43,18 +43,18 @@ def test_a_watched_module_can_be_copied_and_saved(rings: Path) -> None:
     torch.save(model, saved)
     assert b"stepwatch" not in saved.getvalue(), "a checkpoint is read where stepwatch is not"
     saved.seek(0)
-    for other in (copy.deepcopy(model), torch.load(saved, weights_only=False)):
-        assert torch.equal(other(torch.ones(2, 4)), model(torch.ones(2, 4)))
+    for copied in (copy.deepcopy(model), torch.load(saved, weights_only=False)):
+        assert torch.equal(copied(torch.ones(2, 4)), model(torch.ones(2, 4)))
     assert watch.guard.errors == 0
     watch.close()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_module_whose_backward_comes_later_keeps_its_wait(rings: Path) -> None:
     watch = Watch.from_env(job="two")
-    one, two = attached(watch), attached(watch)
+    first_model, two = attached(watch), attached(watch)
     with watch.step():
-        first, second = one(torch.ones(2, 4)).sum(), two(torch.ones(2, 4)).sum()
+        first, second = first_model(torch.ones(2, 4)).sum(), two(torch.ones(2, 4)).sum()
         second.backward()
         (first * math.inf).backward()
     assert watch.guard.errors == 0

@@ -42,10 +42,10 @@ class ScriptedEvent:
             raise RuntimeError("device lost")
         return self.at is not None and self.at <= self._device.now
 
-    def elapsed_time(self, other: ScriptedEvent) -> float:
-        assert self.at is not None and other.at is not None
-        assert self.query() and other.query()
-        return float(np.float32((other.at - self.at) * self._device.rate / 1e6))
+    def elapsed_time(self, end: ScriptedEvent) -> float:
+        assert self.at is not None and end.at is not None
+        assert self.query() and end.query()
+        return float(np.float32((end.at - self.at) * self._device.rate / 1e6))
 
 
 class ScriptedDevice:

@@ -34,13 +34,13 @@ def test_the_true_offset_lies_within_the_bounds_while_the_clocks_drift(
     """Each event: device ns after the one before, how long it waited, how late it was seen."""
     anchor = Anchor()
     device = 0
-    for after, waited, late in events:
-        device += after
+    for advance_ns, waited, delay_ns in events:
+        device += advance_ns
         true = offset + round(device * rate)
         host = true + device
-        anchor.move_to(host + late)
+        anchor.move_to(host + delay_ns)
         anchor.enqueued(host - waited - device)
-        anchor.observe(host + late - device)
+        anchor.observe(host + delay_ns - device)
         assert anchor.error is not None
         slack = 2 + round(10**8 * DRIFT)  # an event is read up to 0.1 s after it was passed
         assert anchor.offset - slack <= true <= anchor.offset + anchor.error + slack

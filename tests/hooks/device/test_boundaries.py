@@ -123,12 +123,12 @@ def test_a_device_that_never_waits_needs_few_marks_inside_a_phase(
     rank: Rank, ahead: int, marked: int
 ) -> None:
     rank.marks.ahead = ahead
-    made = []
+    mark_counts = []
     for step in range(2 * LOOK_EVERY):
         rank.device.host(CLOSEST_NS)
         rank.marks.inside(rank.device.now, OTHER)
-        made.append(len(rank.end(step).boundaries.events) - 2)
-    assert sum(made) == marked
+        mark_counts.append(len(rank.end(step).boundaries.events) - 2)
+    assert sum(mark_counts) == marked
 
 
 def test_the_model_tells_the_phase_only_where_the_trainer_names_none(rank: Rank) -> None:
@@ -187,7 +187,7 @@ def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
 def test_marks_of_collectives_cost_a_thousandth_of_the_steps_however_slow_the_driver(
     record_ns: int, timed: list[int]
 ) -> None:
-    rank, found = Rank(record_ns=record_ns), []
+    rank, incomplete_steps = Rank(record_ns=record_ns), []
     for step in range(5):
         for _ in range(200):
             rank.marks.enter_collective(rank.device.now, (1, 1))
@@ -195,9 +195,9 @@ def test_marks_of_collectives_cost_a_thousandth_of_the_steps_however_slow_the_dr
             rank.marks.leave_collective(rank.device.now, OTHER)
             rank.device.host(10**5)
         closed = rank.end(step, duration=2 * 10**9)
-        found += [] if closed.flags & DeviceFlag.INCOMPLETE else [step]
+        incomplete_steps += [] if closed.flags & DeviceFlag.INCOMPLETE else [step]
         rank.marks.pool.free += closed.boundaries.events[:-1]
-    assert found == timed
+    assert incomplete_steps == timed
 
 
 def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:
@@ -214,10 +214,10 @@ def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:
 def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
     rank = Rank(most=RESERVED + 1)
     closed = [rank.end(step) for step in range(RESERVED)]
-    assert all(one.complete for one in closed)
+    assert all(step.complete for step in closed)
     lost = rank.end()
     assert (lost.complete, lost.ended) == (False, False)
-    rank.marks.pool.free.extend(one.boundaries.events[0] for one in closed)
+    rank.marks.pool.free.extend(step.boundaries.events[0] for step in closed)
     rank.device.host(10)
     rank.marks.mark(rank.device.now, FORWARD)
     assert [rank.end().complete, rank.end().complete] == [False, True]
@@ -226,11 +226,11 @@ def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
 
 def test_nothing_is_recorded_while_a_graph_is_captured(rank: Rank) -> None:
     rank.device.capturing = True
-    before = rank.device.recorded
+    recorded_before = rank.device.recorded
     rank.marks.mark(rank.device.now, FORWARD)
     rank.marks.back_to(rank.device.now, OTHER)
     rank.device.capturing = False
-    assert rank.device.recorded == before
+    assert rank.device.recorded == recorded_before
     assert rank.end().flags == DeviceFlag.CAPTURED
 
 
@@ -258,7 +258,7 @@ def test_a_step_that_ends_inside_a_capture_keeps_its_stream(rank: Rank) -> None:
 
 def test_an_event_that_is_taken_in_between_is_made_anew(rank: Rank) -> None:
     class Raced(list[object]):
-        def pop(self, *_at: object) -> object:
+        def pop(self, *_index: object) -> object:
             raise IndexError("pop from empty list")
 
     rank.marks.pool.free = Raced([object()])  # type: ignore[assignment]

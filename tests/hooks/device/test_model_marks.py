@@ -70,9 +70,9 @@ def device() -> ScriptedDevice:
 @pytest.fixture
 def marks(watch: Watch, device: ScriptedDevice) -> DeviceMarks:
     pool = EventPool(device.backend.new_event)
-    found = DeviceMarks(device.backend, pool, ignore, device.clock)
-    found.begin(device.now, OTHER)
-    return found
+    device_marks = DeviceMarks(device.backend, pool, ignore, device.clock)
+    device_marks.begin(device.now, OTHER)
+    return device_marks
 
 
 def hooked(watch: Watch, marks: DeviceMarks, device: ScriptedDevice, root: Any) -> Any:
@@ -83,11 +83,11 @@ def hooked(watch: Watch, marks: DeviceMarks, device: ScriptedDevice, root: Any) 
 
 def phases(marks: DeviceMarks) -> list[int]:
     """Buckets without repetitions."""
-    found: list[int] = []
+    buckets: list[int] = []
     for bucket in marks.open.buckets:
-        if not found or found[-1] != bucket:
-            found.append(bucket)
-    return found
+        if not buckets or buckets[-1] != bucket:
+            buckets.append(bucket)
+    return buckets
 
 
 def test_a_module_without_hooks_of_its_own_gets_none(
@@ -99,9 +99,9 @@ def test_a_module_without_hooks_of_its_own_gets_none(
     for root in (plain, ManagedList(torch.nn.Linear(8, 8), layer)):
         hooked(watch, marks, device, root)
         assert not any(
-            one._forward_hooks or one._forward_pre_hooks
-            for one in root.modules()
-            if not isinstance(one, Managed)
+            module._forward_hooks or module._forward_pre_hooks
+            for module in root.modules()
+            if not isinstance(module, Managed)
         )
 
 
@@ -154,7 +154,7 @@ def test_gradients_are_the_same_bits(
     for model in (plain, watched):
         model(torch.ones(2, 4)).sum().backward()
     pairs = zip(plain.parameters(), watched.parameters(), strict=True)
-    assert all(torch.equal(one.grad, other.grad) for one, other in pairs)
+    assert all(torch.equal(first.grad, second.grad) for first, second in pairs)
 
 
 def test_a_copy_or_a_file_of_the_model_carries_no_hooks_that_act(
@@ -164,10 +164,10 @@ def test_a_copy_or_a_file_of_the_model_carries_no_hooks_that_act(
     file = io.BytesIO()
     torch.save(model, file)
     file.seek(0)
-    before = len(marks.open.events)
-    for one in (copy.deepcopy(model), torch.load(file, weights_only=False)):
-        one(torch.ones(2, 4)).sum().backward()
-    assert len(marks.open.events) == before
+    event_count = len(marks.open.events)
+    for copied in (copy.deepcopy(model), torch.load(file, weights_only=False)):
+        copied(torch.ones(2, 4)).sum().backward()
+    assert len(marks.open.events) == event_count
 
 
 def test_a_compiled_model_is_one_graph(
@@ -193,7 +193,7 @@ def test_a_compiled_backward_is_one_graph_with_the_same_bits(
         with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
             loss.backward()
     pairs = zip(plain.parameters(), watched.parameters(), strict=True)
-    assert all(torch.equal(one.grad, other.grad) for one, other in pairs)
+    assert all(torch.equal(first.grad, second.grad) for first, second in pairs)
     assert BACKWARD not in marks.open.buckets
 
 
@@ -202,8 +202,8 @@ def test_blocks_are_few_and_evenly_spaced(count: int) -> None:
     root = torch.nn.Module()
     root.short = torch.nn.Sequential(torch.nn.Identity())
     root.blocks = torch.nn.ModuleList(torch.nn.Identity() for _ in range(count))
-    found = blocks_of(root)
-    assert len(found) <= MOST_BLOCKS
+    blocks = blocks_of(root)
+    assert len(blocks) <= MOST_BLOCKS
     if count > 1:
-        assert found[0] is root.blocks[0]
-        assert len(found) >= min(count, MOST_BLOCKS) / 2 + 1
+        assert blocks[0] is root.blocks[0]
+        assert len(blocks) >= min(count, MOST_BLOCKS) / 2 + 1

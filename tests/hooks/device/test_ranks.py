@@ -56,10 +56,10 @@ def waits_in_the_fastest_step(rows: list[Any]) -> list[float]:
 
     A host that is late makes the other rank wait, the slow one too: such a step takes longer.
     """
-    common = sorted(set.intersection(*(set(one["step"].tolist()) for one in rows)) - {0, 1})
-    of_steps = [[one[one["step"] == step][0] for one in rows] for step in common]
-    fastest = min(of_steps, key=lambda ranks: max(one["duration_seconds"] for one in ranks))
-    return [float(one["collective_seconds"]) for one in fastest]
+    common = sorted(set.intersection(*(set(table["step"].tolist()) for table in rows)) - {0, 1})
+    of_steps = [[table[table["step"] == step][0] for table in rows] for step in common]
+    fastest = min(of_steps, key=lambda ranks: max(row["duration_seconds"] for row in ranks))
+    return [float(row["collective_seconds"]) for row in fastest]
 
 
 @pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.matrix)])
@@ -72,12 +72,12 @@ def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     tables = tables_in(tmp_path / "on" / "rings")
     rows: list[Any] = [tables[rank][Kind.DEVICE_STEP] for rank in range(2)]
     for name in ("forward", "backward", "optimizer"):
-        fast, slow = (busy(one, name) for one in rows)
+        fast, slow = (busy(table, name) for table in rows)
         assert slow == pytest.approx(SLOWER * fast, rel=0.1), name
     assert len(rows[0]) >= STEPS - 2
     fast, slow = waits_in_the_fastest_step(rows)
     assert fast > slow
     host = [tables[rank][Kind.STEP] for rank in range(2)]
-    assert all((one["forward_ns"] > 0).all() for one in host)
+    assert all((table["forward_ns"] > 0).all() for table in host)
     expected = {Op.ALL_REDUCE} if kind == "ddp" else {Op.ALL_GATHER, Op.REDUCE_SCATTER}
     assert set(tables[0][Kind.DEVICE_COLLECTIVE]["op"].tolist()) == expected

@@ -54,7 +54,7 @@ class Rank:
         """Rows so far by field, `step` and `time_ns` among them."""
         self.resolver.resolve(self.device.now, most=10**6)
         names = ["step", "time_ns", *(name for name, _ in BODIES[kind])]
-        rows = [row for found, row in self.resolver.rows if found == kind]
+        rows = [row for row_kind, row in self.resolver.rows if row_kind == kind]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -86,8 +86,8 @@ def test_a_step_waits_for_its_device_and_for_nothing_else(rank: Rank) -> None:
 
 def test_steps_in_a_row_in_which_the_device_never_waited_are_counted(rank: Rank) -> None:
     counted = []
-    for late in (1, 0, 0, 0, 1):
-        rank.device.host(late * 400 * MS)
+    for wait_count in (1, 0, 0, 0, 1):
+        rank.device.host(wait_count * 400 * MS)
         rank.phase(FORWARD, 2 * MS, 25 * MS)
         rank.resolver.add(rank.marks.end_step(rank.device.now, 0, 10**8, OTHER))
     rank.device.synchronise()
@@ -118,11 +118,16 @@ def test_a_collective_is_the_time_for_which_the_stream_stands_there(rank: Rank) 
     rank.device.synchronise()
     (row,) = rank.rows()
     assert row["collective_seconds"] == seconds(40)
-    (found,) = rank.rows(Kind.DEVICE_COLLECTIVE)
-    assert (found["group"], found["op"], found["count"], found["timed"]) == (9, 1, 2, 2)
-    assert found["exposed_seconds"] == seconds(40)
-    assert found["longest_seconds"] == seconds(30)
-    assert found["first_arrival_ns"] == 10**12 + 5 * MS
+    (collective,) = rank.rows(Kind.DEVICE_COLLECTIVE)
+    assert (collective["group"], collective["op"], collective["count"], collective["timed"]) == (
+        9,
+        1,
+        2,
+        2,
+    )
+    assert collective["exposed_seconds"] == seconds(40)
+    assert collective["longest_seconds"] == seconds(30)
+    assert collective["first_arrival_ns"] == 10**12 + 5 * MS
 
 
 STEPS = st.lists(

@@ -69,7 +69,7 @@ def test_self_time_of_each_phase_is_what_the_device_was_told(ran: Ran) -> None:
         assert middle(rows[f"{name}_idle_seconds"]) == pytest.approx(0, abs=1e-4)
 
 
-@pytest.mark.parametrize("job", ["phases", "reads", "late", "unwaited", "captured"])
+@pytest.mark.parametrize("job", ["phases", "reads", "late_host", "unwaited", "captured"])
 def test_the_parts_add_up_to_the_step(ran: Ran, job: str) -> None:
     rows = ran.rows[job][Kind.DEVICE_STEP]
     parts = sum(rows[f"{name}_seconds"] for name in PHASE_NAMES)
@@ -90,7 +90,7 @@ def test_the_host_alone_would_have_named_another_phase(ran: Ran) -> None:
 
 
 def test_a_late_host_is_idle_time_of_the_device_in_that_phase(ran: Ran) -> None:
-    rows = ran.steps("late")
+    rows = ran.steps("late_host")
     assert middle(rows["forward_idle_seconds"]) >= 0.98 * LATE
     busy = rows["forward_seconds"] - rows["forward_idle_seconds"]
     assert middle(busy) <= COSTS["forward"] * 1.1
@@ -104,12 +104,12 @@ def test_the_stream_stands_where_the_trainer_waits_for_what_it_started(ran: Ran)
     forward = 2 * COSTS["forward"]
     expected = [forward, forward + LINK / 4, forward]
     assert rows["forward_seconds"].tolist() == pytest.approx(expected, rel=0.05)
-    found = ran.rows["collectives"][Kind.DEVICE_COLLECTIVE]
-    assert found["step"].tolist() == [0, 1, 2]
-    assert found["op"].tolist() == [Op.ALL_REDUCE, Op.ALL_REDUCE, Op.OTHER]
-    assert found["timed"].tolist() == [1, 1, 1]
+    collectives = ran.rows["collectives"][Kind.DEVICE_COLLECTIVE]
+    assert collectives["step"].tolist() == [0, 1, 2]
+    assert collectives["op"].tolist() == [Op.ALL_REDUCE, Op.ALL_REDUCE, Op.OTHER]
+    assert collectives["timed"].tolist() == [1, 1, 1]
     group = ran.rows["collectives"][Kind.GROUP]["group"]
-    assert set(found["group"].tolist()) == set(group.tolist())
+    assert set(collectives["group"].tolist()) == set(group.tolist())
 
 
 def test_the_hooks_never_wait_for_the_device(ran: Ran) -> None:

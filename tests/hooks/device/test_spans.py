@@ -30,15 +30,17 @@ BOUNDARIES = st.lists(
 def test_durations_add_up_and_idle_is_part_of_them(
     boundaries: list[tuple[int, int, int, tuple[int, int] | None]], begin: int, lead: int
 ) -> None:
-    buckets = [one[0] for one in boundaries]
-    moments = list(itertools.accumulate((one[1] for one in boundaries), initial=begin))
-    positions = list(itertools.accumulate((one[2] for one in boundaries), initial=0))
-    spans = spans_of(moments, positions, buckets, [one[3] for one in boundaries], begin + lead)
+    buckets = [boundary[0] for boundary in boundaries]
+    moments = list(itertools.accumulate((boundary[1] for boundary in boundaries), initial=begin))
+    positions = list(itertools.accumulate((boundary[2] for boundary in boundaries), initial=0))
+    spans = spans_of(
+        moments, positions, buckets, [boundary[3] for boundary in boundaries], begin + lead
+    )
     assert sum(spans.device) == positions[-1]
     pairs = zip(spans.idle, spans.device, strict=True)
     assert all(0 <= idle <= device for idle, device in pairs)
-    known = sum(one[1] for one in spans.collectives.values())
-    assert known <= spans.device[COLLECTIVE]
+    collective_seconds = sum(collective[1] for collective in spans.collectives.values())
+    assert collective_seconds <= spans.device[COLLECTIVE]
 
 
 @pytest.mark.parametrize(
@@ -54,10 +56,10 @@ def test_a_device_is_idle_where_nothing_was_enqueued_ahead(
 
 def test_a_loss_that_is_read_shows_a_slow_device_in_forward_and_not_as_idle() -> None:
     """ms: forward is launched in 2, the device works for 25, then `.item()` blocks for 23."""
-    forward, other = int(Phase.FORWARD), int(Phase.OTHER)
-    spans = spans_of([0, 2, 25], [0, 25, 25], [forward, other], [None, None], 0)
+    forward, other_phase = int(Phase.FORWARD), int(Phase.OTHER)
+    spans = spans_of([0, 2, 25], [0, 25, 25], [forward, other_phase], [None, None], 0)
     assert (spans.device[forward], spans.idle[forward]) == (25, 2)
-    assert (spans.device[other], spans.idle[other]) == (0, 0)
+    assert (spans.device[other_phase], spans.idle[other_phase]) == (0, 0)
 
 
 def test_collectives_are_summed_by_group_and_operation() -> None:

@@ -71,11 +71,11 @@ def test_each_step_has_a_row_on_the_device_beside_that_of_the_host(
         step(watch, device)
         device.host(MS)
     watch.close()
-    found, host = rows_in(rings, Kind.DEVICE_STEP), rows_in(rings, Kind.STEP)
-    assert found["step"].tolist() == host["step"].tolist() == [0, 1, 2]
-    assert found["forward_seconds"].tolist() == pytest.approx([0.025] * 3)
-    assert found["backward_seconds"].tolist() == pytest.approx([0.05] * 3)
-    assert found["collective_seconds"].tolist() == pytest.approx([0.005] * 3)
+    device_rows, host = rows_in(rings, Kind.DEVICE_STEP), rows_in(rings, Kind.STEP)
+    assert device_rows["step"].tolist() == host["step"].tolist() == [0, 1, 2]
+    assert device_rows["forward_seconds"].tolist() == pytest.approx([0.025] * 3)
+    assert device_rows["backward_seconds"].tolist() == pytest.approx([0.05] * 3)
+    assert device_rows["collective_seconds"].tolist() == pytest.approx([0.005] * 3)
     assert host["forward_ns"].tolist() == [2 * MS] * 3
     collectives = rows_in(rings, Kind.DEVICE_COLLECTIVE)
     assert collectives["op"].tolist() == [Op.ALL_REDUCE] * 3
@@ -89,16 +89,16 @@ def test_a_row_of_the_device_comes_after_that_of_the_host(
     for _ in range(4):
         step(watch, device)
     watch.close()
-    found, host = rows_in(rings, Kind.DEVICE_STEP), rows_in(rings, Kind.STEP)
-    assert (found["seq"] > host["seq"][: len(found)]).all()
+    device_rows, host = rows_in(rings, Kind.DEVICE_STEP), rows_in(rings, Kind.STEP)
+    assert (device_rows["seq"] > host["seq"][: len(device_rows)]).all()
 
 
 def test_closing_waits_for_no_device(watch: Watch, device: ScriptedDevice, rings: Path) -> None:
     for _ in range(3):
         step(watch, device, reads_loss=False)
-    before = device.now
+    device_time = device.now
     watch.close()
-    assert device.now == before
+    assert device.now == device_time
     assert len(rows_in(rings, Kind.STEP)) == 3
     assert len(rows_in(rings, Kind.DEVICE_STEP)) == 0
 
@@ -139,13 +139,13 @@ def test_no_event_is_asked_while_the_training_thread_captures_a_graph(
     for _ in range(40):  # more than wait for the side thread
         with watch.step():
             device.host(10**6)
-    asked: list[bool] = []
-    device.asked = lambda: asked.append(device.capturing)
+    captures: list[bool] = []
+    device.asked = lambda: captures.append(device.capturing)
     device.capturing = True
     with watch.step():
         device.host(10**6)
     watch.close()
-    assert not any(asked)
+    assert not any(captures)
 
 
 def test_a_rank_without_a_device_has_the_timeline_that_it_always_had(rings: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_rank_without_a_device_has_the_timeline_that_it_always_had(rings: Path
     with watch.step() as under_way, under_way.phase("forward"):
         pass
     assert type(watch.recorder.timeline) is Timeline
-    assert {type(one) for one in watch.recorder.timeline.buckets} == {Bucket}
+    assert {type(bucket) for bucket in watch.recorder.timeline.buckets} == {Bucket}
     watch.close()
     assert events(rings) == []
     assert len(rows_in(rings, Kind.DEVICE_STEP)) == 0
@@ -178,13 +178,13 @@ def test_a_forked_child_records_no_event(watch: Watch, device: ScriptedDevice) -
     pid = os.fork()
     if not pid:
         watch.recorder.disable()  # what the Watch that owns the ring does after a fork
-        before = device.recorded
+        recorded_before = device.recorded
         step(watch, device)
-        os._exit(0 if device.recorded == before else 1)
+        os._exit(0 if device.recorded == recorded_before else 1)
     assert os.waitpid(pid, 0)[1] == 0
-    before = device.recorded
+    recorded_before = device.recorded
     step(watch, device)
-    assert device.recorded > before
+    assert device.recorded > recorded_before
 
 
 def progress(watch: Watch, device: ScriptedDevice) -> Progress:
@@ -197,11 +197,11 @@ def progress(watch: Watch, device: ScriptedDevice) -> Progress:
 def test_the_line_shows_where_the_device_is_while_the_host_has_gone_on(
     watch: Watch, device: ScriptedDevice
 ) -> None:
-    seen = progress(watch, device)
+    device_progress = progress(watch, device)
     step(watch, device, reads_loss=False)
     step(watch, device, reads_loss=False)
     began = device.now = device.now + 14 * MS
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None
     assert line._replace(group=0) == DeviceLine(
         since_ns=began,
@@ -211,10 +211,10 @@ def test_the_line_shows_where_the_device_is_while_the_host_has_gone_on(
         op=Op.ALL_REDUCE,
     )
     device.host(2 * MS)
-    again = seen.look()
-    assert again == line
+    repeated_line = device_progress.look()
+    assert repeated_line == line
     device.host(5 * MS)
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None
     assert (line.state, line.phase, line.step) == (DeviceState.WORKING, Phase.BACKWARD, 0)
     assert line.since_ns == device.now
@@ -225,7 +225,7 @@ def test_a_step_that_ends_just_now_is_still_where_the_device_is(
 ) -> None:
     """The side thread looks when the step is closed, and not handed over yet."""
     step(watch, device)
-    seen, timing = progress(watch, device), watch.instruments.device
+    device_progress, timing = progress(watch, device), watch.instruments.device
     assert timing.marks is not None
     for _ in range(3):
         device.host(10**6)
@@ -233,7 +233,7 @@ def test_a_step_that_ends_just_now_is_still_where_the_device_is(
         device.work(10**9)
     watch.recorder.step_number += 1
     timing.marks.end_step(device.now, 1, 10**7, int(Phase.OTHER))
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None
     assert (line.step, line.phase, line.state) == (1, Phase.FORWARD, DeviceState.WORKING)
 
@@ -241,17 +241,17 @@ def test_a_step_that_ends_just_now_is_still_where_the_device_is(
 def test_a_device_that_has_passed_everything_is_idle_unless_its_stream_says_otherwise(
     watch: Watch, device: ScriptedDevice
 ) -> None:
-    seen = progress(watch, device)
+    device_progress = progress(watch, device)
     step(watch, device)
     device.stream.stuck = True
     device.host(MS)
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None and line.state is DeviceState.IDLE
     device.host(2 * SILENT_NS)
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None and line.state is DeviceState.WORKING
     device.stream.stream_id = 7  # may be captured: it is not asked
-    line = seen.look()
+    line = device_progress.look()
     assert line is not None and line.state is DeviceState.IDLE
 
 

@@ -62,8 +62,8 @@ def test_without_a_collector_the_line_has_the_command_that_starts_it() -> None:
     line = start_line(WHO, away, NOW, RINGS)
     assert "no collector answers at http://127.0.0.1:8480" in line
     assert line.endswith("start it: stepwatch collector --port 8480")
-    far = start_line(WHO, away._replace(collector="http://head:9000"), NOW, RINGS)
-    assert "--token-file FILE, on head" in far
+    remote_line = start_line(WHO, away._replace(collector="http://head:9000"), NOW, RINGS)
+    assert "--token-file FILE, on head" in remote_line
 
 
 def test_the_end_says_what_came_of_it() -> None:
@@ -71,8 +71,8 @@ def test_the_end_says_what_came_of_it() -> None:
         "job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 1; "
         "page: http://head:8480/jobs/llama-7b"
     )
-    again = end_line(WHO._replace(attempt=1), 1200, 612.0, AGENT)
-    assert "; incidents: 1 in attempt 1; page" in again
+    restarted_line = end_line(WHO._replace(attempt=1), 1200, 612.0, AGENT)
+    assert "; incidents: 1 in attempt 1; page" in restarted_line
     unknown = end_line(WHO, 1, 4.0, None)
     assert unknown == "job llama-7b: 1 step in 4 s, 0.25 steps/s; incidents: unknown"
     assert end_line(WHO, 0, 4.0, AGENT) == "job llama-7b: no step was completed"

@@ -43,10 +43,10 @@ class Config:
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
     """The config of an active run of a stand-in for W&B."""
-    made = Config()
-    run = SimpleNamespace(id="abc123", url=URL, config=made)
+    new_config = Config()
+    run = SimpleNamespace(id="abc123", url=URL, config=new_config)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(run=run))
-    yield made
+    yield new_config
 
 
 def links_in(rings: Path) -> list[str]:
@@ -84,11 +84,11 @@ def test_no_tracker_is_imported_and_none_that_fails_is_felt(
         raise ConnectionError("no server")
 
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(active_run=broken))
-    before = set(sys.modules)
+    modules_before = set(sys.modules)
     with watch.step():
         pass
     assert links_in(rings) == [] and watch.guard.errors == 1
-    fresh = {name.partition(".")[0] for name in set(sys.modules) - before}
+    fresh = {name.partition(".")[0] for name in set(sys.modules) - modules_before}
     assert not fresh & {"wandb", "mlflow", "tensorboard", "torch"}
 
 
@@ -134,14 +134,14 @@ def tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tensorboard")
 def test_a_closed_summary_writer_is_no_run_and_is_not_opened_again() -> None:
-    before, now = SummaryWriter("before"), SummaryWriter("now")
-    before.close()
+    closed_writer, now = SummaryWriter("before"), SummaryWriter("now")
+    closed_writer.close()
     (run,) = tensorboard_runs()
     assert run.run == "now"
     run.show({"job": "job"})
     now.close()
     run.show({"job": "job"})
-    assert (before.texts, now.texts) == ([], ["- job: job"])
+    assert (closed_writer.texts, now.texts) == ([], ["- job: job"])
 
 
 @pytest.mark.usefixtures("tensorboard")

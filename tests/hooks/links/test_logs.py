@@ -19,13 +19,13 @@ from stepwatch.signals import traces
 @pytest.fixture
 def handler() -> Iterator[logging.StreamHandler[io.StringIO]]:
     """A handler of the logger `mine` that stamps its lines."""
-    made = logging.StreamHandler(io.StringIO())
-    made.addFilter(LogStamp())
+    new_handler = logging.StreamHandler(io.StringIO())
+    new_handler.addFilter(LogStamp())
     logger = logging.getLogger("mine")
-    logger.addHandler(made)
+    logger.addHandler(new_handler)
     logger.setLevel(logging.INFO)
-    yield made
-    logger.removeHandler(made)
+    yield new_handler
+    logger.removeHandler(new_handler)
 
 
 def lines(handler: logging.StreamHandler[io.StringIO]) -> list[str]:
@@ -63,8 +63,10 @@ def test_what_the_line_says_itself_stays(
         raise KeyError("mine")
     except KeyError:
         logging.getLogger("mine").exception("failed with %s", object)
-    own, failed = map(json.loads, lines(handler))
-    assert (own["step"], own["job"]) == (77, "job") and "KeyError: 'mine'" in failed["exception"]
+    own_line, failed = map(json.loads, lines(handler))
+    assert (own_line["step"], own_line["job"]) == (77, "job") and "KeyError: 'mine'" in failed[
+        "exception"
+    ]
 
 
 def test_without_a_watch_the_fields_are_unknown(
@@ -83,10 +85,10 @@ def test_threads_log_whole_stamps(
     watch: Watch, handler: logging.StreamHandler[io.StringIO]
 ) -> None:
     handler.setFormatter(JsonLines())
-    done = threading.Event()
+    finished = threading.Event()
 
     def chatter() -> None:
-        while not done.is_set():
+        while not finished.is_set():
             logging.getLogger("mine").info("beside")
 
     threads = [threading.Thread(target=chatter) for _ in range(3)]
@@ -95,7 +97,7 @@ def test_threads_log_whole_stamps(
     for _ in range(200):
         with watch.step():
             pass
-    done.set()
+    finished.set()
     for thread in threads:
         thread.join()
     for line in map(json.loads, lines(handler)):

@@ -27,9 +27,9 @@ class Sleeps(torch.autograd.Function):
     """Passes on what it gets, and takes `PAUSE` seconds for it in either direction."""
 
     @staticmethod
-    def forward(context: Any, given: Any) -> Any:
+    def forward(context: Any, tensor: Any) -> Any:
         time.sleep(PAUSE)
-        return given.clone()
+        return tensor.clone()
 
     @staticmethod
     def backward(context: Any, gradient: Any) -> Any:
@@ -47,20 +47,20 @@ class Model(torch.nn.Module):
         super().__init__()
         self.layer, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
 
-    def forward(self, given: Any) -> Any:
+    def forward(self, tensor: Any) -> Any:
         """The output of two layers, late, or the error."""
         if self.error is not None:
             raise self.error
-        late: Any = Sleeps
-        return self.head(late.apply(self.layer(given)))
+        delayed_function: Any = Sleeps
+        return self.head(delayed_function.apply(self.layer(tensor)))
 
 
 @pytest.fixture
 def model(watch: Watch) -> Any:
     """A watched model."""
-    made = Model()
-    watch.attach(model=made)
-    return made
+    new_model = Model()
+    watch.attach(model=new_model)
+    return new_model
 
 
 def steps_of(watch: Watch, rings: Path) -> Rows:
@@ -131,9 +131,9 @@ def test_a_backward_that_raises_is_over(watch: Watch, model: Any, rings: Path) -
 
 
 def test_what_backward_computes_again_is_backward(watch: Watch, model: Any, rings: Path) -> None:
-    given = torch.ones(2, 4, requires_grad=True)
+    tensor = torch.ones(2, 4, requires_grad=True)
     with watch.step():
-        checkpoint(model, given, use_reentrant=False).sum().backward()
+        checkpoint(model, tensor, use_reentrant=False).sum().backward()
     rows = steps_of(watch, rings)
     assert rows["backward_ns"] >= 2 * PAUSE * 1e9
 

@@ -36,31 +36,31 @@ def checked_in_steps(
 ) -> list[set[int]]:
     """The reductions that are checked in each step, by their number in it."""
     numerics = watch.instruments.numerics
-    found: list[set[int]] = []
+    checked_numbers: list[set[int]] = []
     under_way = [0]
-    monkeypatch.setattr(numerics, "check", lambda *_: found[-1].add(under_way[0]))
+    monkeypatch.setattr(numerics, "check", lambda *_: checked_numbers[-1].add(under_way[0]))
     for _ in range(steps):
-        found.append(set())
+        checked_numbers.append(set())
         with watch.step():
             for number in range(reductions):
                 under_way[0] = number
                 numerics.check_reduction([OnDevice()], "all_reduce")
     watch.close()
-    return found
+    return checked_numbers
 
 
 def test_few_reductions_are_all_checked(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = checked_in_steps(watch, monkeypatch, 4, MOST_REDUCTIONS)
-    assert found == [set(range(MOST_REDUCTIONS))] * 4
+    checked = checked_in_steps(watch, monkeypatch, 4, MOST_REDUCTIONS)
+    assert checked == [set(range(MOST_REDUCTIONS))] * 4
 
 
 def test_of_many_reductions_all_have_their_turn_and_no_step_checks_more(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = 5 * MOST_REDUCTIONS
-    found = checked_in_steps(watch, monkeypatch, 10, many)[1:]
-    assert max(map(len, found)) <= MOST_REDUCTIONS
-    assert set.union(*found[:8]) == set(range(many))
+    checked = checked_in_steps(watch, monkeypatch, 10, many)[1:]
+    assert max(map(len, checked)) <= MOST_REDUCTIONS
+    assert set.union(*checked[:8]) == set(range(many))
 
 
 class Untouchable:
@@ -74,9 +74,9 @@ def test_during_a_capture_no_scalar_is_copied_and_none_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deferred_scalars, "is_capturing", lambda kind: kind == "meta")
-    found = deferred_scalars.scalar(torch.ones((), device="meta"))
-    assert isinstance(found, float)
-    assert math.isnan(found)
+    scalar = deferred_scalars.scalar(torch.ones((), device="meta"))
+    assert isinstance(scalar, float)
+    assert math.isnan(scalar)
     on_its_way = object.__new__(deferred_scalars.DeviceScalar)
     on_its_way._kind, on_its_way._event = "meta", Untouchable()
     assert not on_its_way.ready()

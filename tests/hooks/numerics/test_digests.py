@@ -19,22 +19,22 @@ def test_any_flipped_bit_changes_the_digest_wherever_the_piece_begins(
     start: int, size: int, data: st.DataObject
 ) -> None:
     octets = torch.arange(start + size, dtype=torch.int64).mul(37).to(torch.uint8)[start:]
-    before = int(digest_of_bytes(octets))
-    at, bit = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 7))
-    octets[at] ^= 1 << bit
-    assert int(digest_of_bytes(octets)) != before
+    digest_before = int(digest_of_bytes(octets))
+    position, bit = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 7))
+    octets[position] ^= 1 << bit
+    assert int(digest_of_bytes(octets)) != digest_before
 
 
 def test_large_pieces_are_read_where_they_lie_and_small_ones_count_too() -> None:
     large = [torch.zeros(COPIED_BYTES + 3, dtype=torch.uint8)[3:] for _ in range(2)]
     pieces = [torch.zeros(5, dtype=torch.uint8), *large, torch.zeros(9, dtype=torch.uint8)]
-    seen = {int(digest_of_pieces(pieces))}
+    digests = {int(digest_of_pieces(pieces))}
     for piece in pieces:
-        for at in (0, -1):
-            piece[at] = 1
-            seen.add(int(digest_of_pieces(pieces)))
-            piece[at] = 0
-    assert len(seen) == 1 + 2 * len(pieces), "each place weighs differently"
+        for index in (0, -1):
+            piece[index] = 1
+            digests.add(int(digest_of_pieces(pieces)))
+            piece[index] = 0
+    assert len(digests) == 1 + 2 * len(pieces), "each place weighs differently"
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def test_the_rank_whose_gradient_is_not_finite_says_so_first(launch: Launch, way
         first[rank] = int(rows["step"].min()) if len(rows) else None
         assert (rows["nonfinite"] >= 1).all()
     assert first[BAD_RANK] == BAD_STEP
-    others = [first[rank] for rank in range(WORLD) if rank != BAD_RANK]
-    assert all(step is not None and step > BAD_STEP for step in others), first
+    other_steps = [first[rank] for rank in range(WORLD) if rank != BAD_RANK]
+    assert all(step is not None and step > BAD_STEP for step in other_steps), first
     name = bytes(rows_of(tables, BAD_RANK, NumericsSource.COLLECTIVE_INPUT)["text"][0])
     assert name == {
         "fsdp2": b"last",
@@ -76,14 +76,16 @@ def test_a_flipped_bit_shows_in_the_digest_of_its_replica(launch: Launch, way: s
         assert rows["step"].tolist() == [7, 8, 15, 16, 23, 24]
         assert not len(rows_of(tables, rank, NumericsSource.COLLECTIVE_INPUT))
         for row in rows:
-            held = by_group.setdefault((int(row["step"]), int(row["digest_group"])), {})
-            held[rank] = int(row["digest"])
-    for (step, _group), held in by_group.items():
-        expected = 2 if step > FLIPPED_STEP and FLIPPED_RANK in held else 1
-        assert len(set(held.values())) == expected, (step, held)
+            digests_by_rank = by_group.setdefault((int(row["step"]), int(row["digest_group"])), {})
+            digests_by_rank[rank] = int(row["digest"])
+    for (step, _group), digests_by_rank in by_group.items():
+        expected = 2 if step > FLIPPED_STEP and FLIPPED_RANK in digests_by_rank else 1
+        assert len(set(digests_by_rank.values())) == expected, (step, digests_by_rank)
         if expected == 2 and way == "ddp":
-            others = {digest for rank, digest in held.items() if rank != FLIPPED_RANK}
-            assert len(others) == 1 and held[FLIPPED_RANK] not in others
+            other_digests = {
+                digest for rank, digest in digests_by_rank.items() if rank != FLIPPED_RANK
+            }
+            assert len(other_digests) == 1 and digests_by_rank[FLIPPED_RANK] not in other_digests
 
 
 @pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
@@ -109,11 +111,11 @@ def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
     assert calls[calls["op"] == op]["step"].tolist() == list(range(STEPS))
 
 
-def found(tables: Tables) -> list[int]:
+def bad_steps(tables: Tables) -> list[int]:
     """First steps of what the detector finds in these records, as a collector holds them."""
     rows = np.concatenate([table[Kind.NUMERICS] for table in tables.values()])
     rows = rows[rows["source"] != NumericsSource.PARAMETERS]
-    return [each.began_step for each in non_finite.detect(rows, 99, 99, non_finite.LIMITS)]
+    return [finding.began_step for finding in non_finite.detect(rows, 99, 99, non_finite.LIMITS)]
 
 
 def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(launch: Launch) -> None:
@@ -124,9 +126,9 @@ def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(launch: Launch) -> No
         assert set(bad["source"].tolist()) == {NumericsSource.COLLECTIVE_INPUT | LOSS_SCALED}
         assert len(bad) > non_finite.LIMITS.recovered_steps
         assert bad["step"].max() < 40 and losses[rank][0] != losses[rank][-1]
-    assert found(tables) == []
+    assert bad_steps(tables) == []
 
 
 def test_a_scaler_that_is_switched_off_excuses_nothing(launch: Launch) -> None:
     tables, _ = launch(world=2, WAY="ddp", BAD=f"1,{BAD_STEP}")
-    assert found(tables) == [BAD_STEP]
+    assert bad_steps(tables) == [BAD_STEP]

@@ -57,10 +57,10 @@ def test_each_launcher_is_understood(environ: dict[str, str], rank: tuple[int, i
 def test_torch_counts_before_a_framework_and_that_before_the_launcher(
     torch: SimpleNamespace,
 ) -> None:
-    given = RankInWorld(1, 2)
-    assert known_rank(TORCHRUN, given) == given
+    framework_rank = RankInWorld(1, 2)
+    assert known_rank(TORCHRUN, framework_rank) == framework_rank
     torch.distributed.is_initialized = lambda: True
-    assert known_rank(TORCHRUN, given) == (5, 8)
+    assert known_rank(TORCHRUN, framework_rank) == (5, 8)
 
 
 def test_a_number_that_is_none_is_refused() -> None:
@@ -101,7 +101,7 @@ def test_torchrun_alone_starts_a_rank_again() -> None:
 
 
 def test_where_nothing_names_the_launch_its_parent_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = launch_key({"SLURM_JOB_ID": "7"})
-    assert mine == launch_key({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"})
+    own_key = launch_key({"SLURM_JOB_ID": "7"})
+    assert own_key == launch_key({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"})
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    assert mine != launch_key({"SLURM_JOB_ID": "7"})
+    assert own_key != launch_key({"SLURM_JOB_ID": "7"})

@@ -15,8 +15,8 @@ from tests.hooks.conftest import only_ring
 
 
 def test_the_last_axis_changes_from_rank_to_rank() -> None:
-    found = [place_in("pp=2,dp=2", rank, 4).coordinates for rank in range(4)]
-    assert [(each["pp"], each["dp_replicate"]) for each in found] == [
+    coordinates = [place_in("pp=2,dp=2", rank, 4).coordinates for rank in range(4)]
+    assert [(place["pp"], place["dp_replicate"]) for place in coordinates] == [
         (0, 0),
         (0, 1),
         (1, 0),

@@ -25,11 +25,11 @@ from stepwatch.signals.processes import boot_number, pid_namespace, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.hooks.conftest import only_ring, rows_in
 
-Other = Callable[..., RingWriter]
+RingMaker = Callable[..., RingWriter]
 
 
 @pytest.fixture
-def other(rings: Path) -> Iterator[Other]:
+def write_ring(rings: Path) -> Iterator[RingMaker]:
     """Writes a ring of another launch, whose owner is this process, which lives."""
     opened: list[RingWriter] = []
 
@@ -53,33 +53,35 @@ def unnumbered(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
     """Nobody has numbered this process; torch knows what is put into the list."""
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
-    known: list[RankInWorld] = []
-    tell_of_torch(monkeypatch, known)
-    return known
+    torch_ranks: list[RankInWorld] = []
+    tell_of_torch(monkeypatch, torch_ranks)
+    return torch_ranks
 
 
 @pytest.fixture
 def by_torch(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
     """A launcher numbered the node, rank 0 of 1; torch knows what is put into the list."""
-    known: list[RankInWorld] = []
-    tell_of_torch(monkeypatch, known)
-    return known
+    torch_ranks: list[RankInWorld] = []
+    tell_of_torch(monkeypatch, torch_ranks)
+    return torch_ranks
 
 
-def tell_of_torch(monkeypatch: pytest.MonkeyPatch, known: list[RankInWorld]) -> None:
+def tell_of_torch(monkeypatch: pytest.MonkeyPatch, torch_ranks: list[RankInWorld]) -> None:
     """Have torch know the last of `known`, wherever it is asked."""
     for module in (launchers, placement):
-        monkeypatch.setattr(module, "rank_of_torch", lambda: known[-1] if known else None)
+        monkeypatch.setattr(
+            module, "rank_of_torch", lambda: torch_ranks[-1] if torch_ranks else None
+        )
 
 
 def jobs(rings: Path) -> dict[str, int]:
     """World of the ring of each job, attempt and rank, by its path."""
-    found = {}
+    world_by_path = {}
     for path in find_rings(rings):
         reader = RingReader(path)
-        found[str(path.relative_to(rings))] = reader.identity.world
+        world_by_path[str(path.relative_to(rings))] = reader.identity.world
         reader.close()
-    return found
+    return world_by_path
 
 
 def test_a_ring_waits_for_its_rank_and_keeps_what_was_recorded(
@@ -194,9 +196,9 @@ def test_a_frameworks_rank_counts_at_once(rings: Path, unnumbered: list[RankInWo
 
 
 def test_a_second_launch_of_a_name_has_its_own_and_says_so_once(
-    rings: Path, other: Other, caplog: pytest.LogCaptureFixture
+    rings: Path, write_ring: RingMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = other()
+    first = write_ring()
     watch = Watch.from_env(job="job")
     with watch.step():
         pass
@@ -209,9 +211,9 @@ def test_a_second_launch_of_a_name_has_its_own_and_says_so_once(
 
 
 def test_all_ranks_of_a_second_launch_take_the_same_name(
-    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+    rings: Path, write_ring: RingMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other(rank=0)
+    write_ring(rank=0)
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     watch = Watch.from_env(job="job")  # its own place is free, its name is not
@@ -220,9 +222,9 @@ def test_all_ranks_of_a_second_launch_take_the_same_name(
 
 
 def test_a_restart_goes_on_under_the_name_of_its_launch(
-    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+    rings: Path, write_ring: RingMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other(job="job-2", launch=launch_key(os.environ), pid=1, process_start=1)
+    write_ring(job="job-2", launch=launch_key(os.environ), pid=1, process_start=1)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     watch = Watch.from_env(job="job")
     assert "job-2/1/0" in jobs(rings)
@@ -230,9 +232,9 @@ def test_a_restart_goes_on_under_the_name_of_its_launch(
 
 
 def test_ranks_of_an_earlier_attempt_may_still_be_ending(
-    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+    rings: Path, write_ring: RingMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other(attempt=0)
+    write_ring(attempt=0)
     monkeypatch.setenv(places.ENV_ATTEMPT_BASE, "1")
     watch = Watch.from_env(job="job")
     assert "job/1/0" in jobs(rings)
@@ -244,7 +246,7 @@ ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
 
 
 @pytest.mark.parametrize(
-    ("fields", "beat_seconds_ago", "kept"),
+    ("fields", "beat_seconds_ago", "is_kept"),
     [
         (HERE, 0.0, False),  # the pid is another process's by now, however late the last beat was
         ({"pid": 1 << 30}, 0.0, False),  # killed a moment ago
@@ -255,21 +257,27 @@ ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
     ],
 )
 def test_a_place_is_kept_while_its_owner_lives(
-    rings: Path, other: Other, fields: dict[str, Any], beat_seconds_ago: float, kept: bool
+    rings: Path,
+    write_ring: RingMaker,
+    fields: dict[str, Any],
+    beat_seconds_ago: float,
+    is_kept: bool,
 ) -> None:
-    ring = other(**fields)
+    ring = write_ring(**fields)
     ring.set_heartbeat(time.monotonic_ns() - int(beat_seconds_ago * 1e9))
     watch = Watch.from_env(job="job")
     reader = RingReader(rings / "job/0/0")
-    assert (reader.identity.ring_id == 1000) is kept
+    assert (reader.identity.ring_id == 1000) is is_kept
     reader.close()
     watch.close()
 
 
-def test_a_ring_of_another_node_keeps_its_place_and_its_file(rings: Path, other: Other) -> None:
+def test_a_ring_of_another_node_keeps_its_place_and_its_file(
+    rings: Path, write_ring: RingMaker
+) -> None:
     fields = {"pid": 1 << 30, "node": "another-node", "boot": boot_number() + 1}
-    other(**fields).set_heartbeat(1)
-    hidden = RingWriter(rings / ".1.1", other(job="hidden", **fields).identity)
+    write_ring(**fields).set_heartbeat(1)
+    hidden = RingWriter(rings / ".1.1", write_ring(job="hidden", **fields).identity)
     watch = Watch.from_env(job="job")
     assert set(jobs(rings)) == {"job/0/0", "job-2/0/0", "hidden/0/0"}
     assert (rings / ".1.1").exists(), "no node tells which processes of another one live"
@@ -277,17 +285,19 @@ def test_a_ring_of_another_node_keeps_its_place_and_its_file(rings: Path, other:
     hidden.close()
 
 
-def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:
-    other().words[CLOSED_AT // 8] = 1
+def test_a_closed_ring_gives_its_place_away(rings: Path, write_ring: RingMaker) -> None:
+    write_ring().words[CLOSED_AT // 8] = 1
     watch = Watch.from_env(job="job")
     assert set(jobs(rings)) == {"job/0/0"}
     watch.close()
 
 
-def test_a_record_that_another_rank_has_ended_is_not_replaced(rings: Path, other: Other) -> None:
+def test_a_record_that_another_rank_has_ended_is_not_replaced(
+    rings: Path, write_ring: RingMaker
+) -> None:
     pid = os.getppid()  # a process that lives
-    mine = launch_key(os.environ)
-    other(pid=pid, process_start=start_ticks(pid), launch=mine).words[CLOSED_AT // 8] = 1
+    own_launch = launch_key(os.environ)
+    write_ring(pid=pid, process_start=start_ticks(pid), launch=own_launch).words[CLOSED_AT // 8] = 1
     watch = Watch.from_env(job="job")
     assert set(jobs(rings)) == {"job/0/0", "job-2/0/0"}
     watch.close()
@@ -324,12 +334,12 @@ def test_a_ring_that_others_can_see_has_a_heartbeat(
 def test_a_child_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
     with alone_in(tmp_path):
         handles = list(Path("/proc/self/fd").iterdir())
-        (lock,) = (each.name for each in handles if os.path.realpath(each) == str(tmp_path))
-        held = os.dup(int(lock))  # what a fork does to it
-    other = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(other)
-    os.close(held)
+        (lock,) = (handle.name for handle in handles if os.path.realpath(handle) == str(tmp_path))
+        duplicate = os.dup(int(lock))  # what a fork does to it
+    folder_handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder_handle)
+    os.close(duplicate)
 
 
 def test_a_socket_stays_beside_a_ring_that_cannot_move(
@@ -361,9 +371,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run([sys.executable, "-c", program], env=environ, timeout=60, check=False)
-    (left,) = rings.glob(".*")
+    (unplaced_ring,) = rings.glob(".*")
     watch = Watch.from_env(job="job")
-    assert not left.exists() and len(list(rings.glob(".*"))) == 1
+    assert not unplaced_ring.exists() and len(list(rings.glob(".*"))) == 1
     watch.close()
 
 

@@ -41,9 +41,9 @@ def network() -> Any:
 @pytest.fixture
 def model(watch: Watch) -> Any:
     """A model that the Watch knows."""
-    made = network()
-    watch.attach(model=made)
-    return made
+    new_model = network()
+    watch.attach(model=new_model)
+    return new_model
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_a_teacher_an_average_and_a_frozen_part_are_no_evaluation(
     with torch.no_grad():
         for _ in range(3):
             teacher(torch.ones(2, 8))
-            for mine, its in zip(model.parameters(), teacher.parameters(), strict=True):
-                its.lerp_(mine, 0.1)
+            for parameter, its in zip(model.parameters(), teacher.parameters(), strict=True):
+                its.lerp_(parameter, 0.1)
     assert live() == "other"
 
 
@@ -280,9 +280,9 @@ def test_batches_of_a_wrapped_model_called_without_gradients_only(
 
 
 def test_a_compiled_function_switches_the_model_within_one_graph(watch: Watch, model: Any) -> None:
-    def evaluated(given: Any) -> Any:
+    def evaluated(batch: Any) -> Any:
         model.eval()
-        answer = model(given)
+        answer = model(batch)
         model.train()
         return answer
 

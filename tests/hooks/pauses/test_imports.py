@@ -53,21 +53,21 @@ def test_a_save_of_a_package_is_recognised_in_any_order_of_imports(
     from safetensors.torch import save_file  # type: ignore[import-not-found,unused-ignore]
 
     watch.attach()
-    seen: list[str] = []
-    vars(saver).update(live=live, seen=seen)
+    reports: list[str] = []
+    vars(saver).update(live=live, seen=reports)
     save_file("good", tmp_path / "a")
     with pytest.raises(OSError, match="disk"):
         save_file("bad", tmp_path / "b")
-    assert seen == ["checkpoint"] * 2
+    assert reports == ["checkpoint"] * 2
     assert live() == "other"
     assert rows_in(rings, Kind.CHECKPOINT)["event"].tolist() == [1, 1, 1, 4]
     assert watch.guard.errors == 0
     watch.close()
     assert not hasattr(saver.serialize_file, "__wrapped__")
-    before = len(rows_in(rings, Kind.CHECKPOINT))
+    count_before = len(rows_in(rings, Kind.CHECKPOINT))
     save_file("good", tmp_path / "c")
     assert (tmp_path / "c").read_text() == "good"
-    assert len(rows_in(rings, Kind.CHECKPOINT)) == before
+    assert len(rows_in(rings, Kind.CHECKPOINT)) == count_before
 
 
 def test_a_closed_watch_waits_for_no_import(watch: Watch, package: Path) -> None:

@@ -46,14 +46,14 @@ def test_a_save_is_shown_while_it_lasts_and_recorded(
 ) -> None:
     with watch.step():
         pass
-    seen = Seen(live)
-    torch.save({"one": seen}, tmp_path / "a.pt")
-    assert seen.phases == ["checkpoint"]
+    reporter = Seen(live)
+    torch.save({"one": reporter}, tmp_path / "a.pt")
+    assert reporter.phases == ["checkpoint"]
     assert live() == "other"
     torch.serialization.save({"one": 1}, f=str(tmp_path / "b.pt"))
     assert events(rings) == [(1, BEGIN, False), (1, BEGIN, True)] * 2
-    _, first, _, both = rows_in(rings, Kind.CHECKPOINT)["stall_ns"]
-    assert both > first, "two files of one checkpoint"
+    _, first, _, total_ns = rows_in(rings, Kind.CHECKPOINT)["stall_ns"]
+    assert total_ns > first, "two files of one checkpoint"
     assert torch.load(tmp_path / "b.pt") == {"one": 1}
 
 
@@ -70,9 +70,9 @@ def test_a_save_that_fails_is_recorded_and_raises_as_before(
 
 def test_a_save_into_memory_is_no_checkpoint(watch: Watch, rings: Path, live: Live) -> None:
     watch.attach()
-    seen = Seen(live)
-    torch.save(seen, io.BytesIO())
-    assert seen.phases == ["checkpoint"]
+    reporter = Seen(live)
+    torch.save(reporter, io.BytesIO())
+    assert reporter.phases == ["checkpoint"]
     assert events(rings) == []
 
 
@@ -116,13 +116,13 @@ def test_a_distributed_save_and_what_fails_behind_an_async_one(
 
 
 def test_everything_is_as_before_once_the_watch_is_closed(watch: Watch, tmp_path: Path) -> None:
-    before = torch.save, torch.serialization.save, torch.nn.Module.train
+    originals = torch.save, torch.serialization.save, torch.nn.Module.train
     watch.attach()
     watch.attach()
     during = torch.save, torch.serialization.save, torch.nn.Module.train
-    assert all(new.__wrapped__ is old for new, old in zip(during, before, strict=True))
+    assert all(new.__wrapped__ is old for new, old in zip(during, originals, strict=True))
     watch.close()
-    assert (torch.save, torch.serialization.save, torch.nn.Module.train) == before
+    assert (torch.save, torch.serialization.save, torch.nn.Module.train) == originals
 
 
 def test_what_somebody_else_replaced_since_stays_and_passes_through(
@@ -131,9 +131,9 @@ def test_what_somebody_else_replaced_since_stays_and_passes_through(
     watch.attach()
     ours = torch.save
     monkeypatch.setattr(torch, "save", lambda *args: ours(*args))
-    theirs = torch.save
+    replacement = torch.save
     watch.close()
-    assert torch.save is theirs
+    assert torch.save is replacement
     torch.save({}, tmp_path / "a.pt")
     assert torch.load(tmp_path / "a.pt") == {}
     assert events(rings) == []

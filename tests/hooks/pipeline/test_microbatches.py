@@ -31,7 +31,7 @@ FORWARD = Work(0, int(Phase.FORWARD), 0)
 
 
 @pytest.fixture
-def alone() -> Iterator[None]:
+def single_rank_group() -> Iterator[None]:
     """A process group of one rank."""
     from torch._C._distributed_c10d import HashStore
 
@@ -64,7 +64,7 @@ def play(samples: MicrobatchSamples, steps: range, chunks: int) -> list[int]:
     return sampled
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_sampled_step_holds_each_call_and_no_evaluation(watch: Watch, rings: Path) -> None:
     schedule = made_schedule(watch)
     data = torch.ones(6, 2)
@@ -85,7 +85,7 @@ def test_a_sampled_step_holds_each_call_and_no_evaluation(watch: Watch, rings: P
     assert set(rows["step"].tolist()) == {EARLY}
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_failing_step_fails_as_without_hooks_and_later_ones_are_sampled(
     watch: Watch, rings: Path
 ) -> None:
@@ -108,9 +108,9 @@ def test_the_first_step_is_never_sampled_and_the_average_is_bounded(
     first: int, chunks: int
 ) -> None:
     samples = MicrobatchSamples(Recorder(None, Guard()))
-    early, *later = play(samples, range(first, first + 3 * STEPS_PER_ROW * 2048), chunks)
-    assert early == first + EARLY
-    gaps = {after - before for before, after in itertools.pairwise(later)}
+    first_sample, *later = play(samples, range(first, first + 3 * STEPS_PER_ROW * 2048), chunks)
+    assert first_sample == first + EARLY
+    gaps = {later_step - earlier_step for earlier_step, later_step in itertools.pairwise(later)}
     assert len(gaps) <= 1
     for gap in gaps:
         assert gap >= LEAST_PERIOD and gap & (gap - 1) == 0

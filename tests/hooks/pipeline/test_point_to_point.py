@@ -28,17 +28,17 @@ def watch(rings: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     monkeypatch.delattr("torch._C._distributed_c10d.FakeWork.wait")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    made = Watch.from_env(job="own")
-    made.attach()
-    yield made
-    assert made.guard.errors == 0
-    made.close()
+    new_watch = Watch.from_env(job="own")
+    new_watch.attach()
+    yield new_watch
+    assert new_watch.guard.errors == 0
+    new_watch.close()
     dist.destroy_process_group()
 
 
 def batched(tensor: Any) -> None:
-    one = [dist.P2POp(dist.isend, tensor, PEER), dist.P2POp(dist.irecv, tensor, PEER)]
-    for work in dist.batch_isend_irecv(one):
+    operations = [dist.P2POp(dist.isend, tensor, PEER), dist.P2POp(dist.irecv, tensor, PEER)]
+    for work in dist.batch_isend_irecv(operations):
         work.wait()
 
 

@@ -30,17 +30,17 @@ def _one_f_one_b(ranks: int, count: int) -> dict[int, list[Work]]:
 
 @pytest.mark.parametrize(("ranks", "count"), [(2, 4), (4, 4), (4, 16), (8, 8)])
 def test_1f1b_gives_the_known_formula(ranks: int, count: int) -> None:
-    found = simulated_bubble(_one_f_one_b(ranks, count))
-    assert found == pytest.approx(ideal_bubble("1f1b", ranks, count))
+    bubble = simulated_bubble(_one_f_one_b(ranks, count))
+    assert bubble == pytest.approx(ideal_bubble("1f1b", ranks, count))
 
 
 def test_weight_gradients_fill_the_bubble() -> None:
-    whole = {0: [Work("F", 0, 0), Work("B", 0, 0)], 1: [Work("F", 1, 0), Work("B", 1, 0)]}
+    orders = {0: [Work("F", 0, 0), Work("B", 0, 0)], 1: [Work("F", 1, 0), Work("B", 1, 0)]}
     split = {
         0: [Work("F", 0, 0), Work("I", 0, 0), Work("W", 0, 0)],
         1: [Work("F", 1, 0), Work("I", 1, 0), Work("W", 1, 0)],
     }
-    assert simulated_bubble(whole) == pytest.approx(0.5)
+    assert simulated_bubble(orders) == pytest.approx(0.5)
     assert simulated_bubble(split) == pytest.approx(1 - 6 / 10)
 
 
@@ -50,14 +50,14 @@ def test_an_order_that_never_ends_is_an_error() -> None:
 
 
 @pytest.fixture
-def alone() -> Iterator[None]:
+def single_rank_group() -> Iterator[None]:
     """A process group of one rank."""
     dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 @pytest.mark.parametrize("kind", [Schedule1F1B, ScheduleGPipe])
 def test_the_order_that_torch_tells_can_be_played(kind: type[PipelineScheduleSingle]) -> None:
     stage = PipelineStage(torch.nn.Linear(2, 2), 0, 1, torch.device("cpu"))

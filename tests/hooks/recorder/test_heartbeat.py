@@ -19,9 +19,11 @@ from tests.waiting import until
 def steps(root: Path) -> list[int]:
     (path,) = find_rings(root)
     reader = RingReader(path)
-    found = reader.read().rows
+    rows_by_kind = reader.read().rows
     reader.close()
-    return [int(step) for step in found[Kind.STEP]["step"]] if Kind.STEP in found else []
+    return (
+        [int(step) for step in rows_by_kind[Kind.STEP]["step"]] if Kind.STEP in rows_by_kind else []
+    )
 
 
 def test_a_ring_directory_that_is_removed_comes_back_with_all_records(

@@ -46,7 +46,9 @@ TREES = st.recursive(
 )
 
 
-def play(timeline: Timeline, hands: Hands, tree: Tree, own: list[int], moved: list[int]) -> None:
+def play(
+    timeline: Timeline, hands: Hands, tree: Tree, self_ns: list[int], moved: list[int]
+) -> None:
     """Enter, spend time, visit children, leave; `own` collects the self time of each bucket."""
     bucket, spent, inner = tree
     arrived = 0
@@ -56,10 +58,10 @@ def play(timeline: Timeline, hands: Hands, tree: Tree, own: list[int], moved: li
         timeline.enter(bucket)
     for child in inner:
         hands.now += spent
-        own[bucket] += spent
-        play(timeline, hands, child, own, moved)
+        self_ns[bucket] += spent
+        play(timeline, hands, child, self_ns, moved)
     hands.now += spent
-    own[bucket] += spent
+    self_ns[bucket] += spent
     if bucket == COLLECTIVE:
         timeline.leave_collective(9, int(Op.ALL_REDUCE), 8, arrived)
         moved[0] += 1
@@ -76,13 +78,13 @@ def test_self_times_are_exact_and_add_up(
     timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
     for trees in steps:
-        began, own, moved = hands.now, [0] * BUCKETS, [0]
+        began, self_ns, moved = hands.now, [0] * BUCKETS, [0]
         for tree in trees:
             hands.now += gap
-            own[Phase.OTHER] += gap
-            play(timeline, hands, tree, own, moved)
+            self_ns[Phase.OTHER] += gap
+            play(timeline, hands, tree, self_ns, moved)
         end, duration, totals = timeline.end_step()
-        assert totals == own
+        assert totals == self_ns
         assert (end, duration) == (hands.now, hands.now - began)
         assert sum(totals) == duration
         counted = timeline.collectives.pop((9, int(Op.ALL_REDUCE)), None)

@@ -52,7 +52,7 @@ class GroupHooksOfLaterTorch:
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[None]:
+def single_rank_group(tmp_path: Path) -> Iterator[None]:
     """A process group of this process alone."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     yield
@@ -65,7 +65,7 @@ def on_another_thread(work: Callable[[], object]) -> None:
         pool.submit(work).result()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_collective_of_another_thread_is_not_booked_into_the_step(
     monkeypatch: pytest.MonkeyPatch, watch: Watch, rings: Path
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_collective_of_another_thread_is_not_booked_into_the_step(
     assert (rows["step"].tolist(), rows["bytes"].tolist()) == ([1], [32])
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_the_collective_line_shows_the_training_threads_collective_only(
     monkeypatch: pytest.MonkeyPatch, watch: Watch, rings: Path
 ) -> None:
@@ -112,7 +112,7 @@ class NoCommunication:
         output_tensor.copy_(input_tensor)
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_fsdp2_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings: Path) -> None:
     from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
 
@@ -125,7 +125,7 @@ def test_fsdp2_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings
     assert watch.guard.errors == 0
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_fsdp2_finds_its_own_objects_where_the_hooks_stand(watch: Watch) -> None:
     """Its setters assert that nobody has put another object there."""
     from torch.distributed.fsdp import fully_shard
@@ -138,7 +138,7 @@ def test_fsdp2_finds_its_own_objects_where_the_hooks_stand(watch: Watch) -> None
     assert watch.guard.errors == 0
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("single_rank_group")
 def test_a_reducer_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings: Path) -> None:
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
     watch.attach(model=model)

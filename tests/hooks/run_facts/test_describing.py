@@ -51,14 +51,14 @@ def test_settings_are_written_after_the_first_step_and_versions_without_being_as
     for _ in range(2):
         with watch.step():
             pass
-    found = facts_in(rings)
-    assert found["config.lr"] == "0.1" and found["config.model.layers"] == "2"
-    assert found["data.set"] == "pile" and found["code.commit"] == "abc123"
-    assert found["environment.NCCL_ALGO"] == "Ring"
-    assert found["environment.python"] == ".".join(map(str, sys.version_info[:3]))
+    facts = facts_in(rings)
+    assert facts["config.lr"] == "0.1" and facts["config.model.layers"] == "2"
+    assert facts["data.set"] == "pile" and facts["code.commit"] == "abc123"
+    assert facts["environment.NCCL_ALGO"] == "Ring"
+    assert facts["environment.python"] == ".".join(map(str, sys.version_info[:3]))
     watch.describe(config={"lr": 0.2}, model={"flops_per_token": 6e9, "api_token": "abc"})
     fresh = {"model.flops_per_token": "6000000000.0", "model.api_token": WITHHELD}
-    assert facts_in(rings) == {**found, "config.lr": "0.2", **fresh}
+    assert facts_in(rings) == {**facts, "config.lr": "0.2", **fresh}
     assert watch.guard.errors == 0
 
 
@@ -90,9 +90,9 @@ def test_nothing_that_is_described_hurts_the_trainer(watch: Watch, rings: Path) 
     watch.describe(config={str(number): number for number in range(10 * MOST_FACTS)})
     with watch.step():
         pass
-    found = facts_in(rings)
-    assert (found["config"], found["data.set"], found["data.size"]) == (*[UNREADABLE] * 2, "3")
-    assert 0 < sum(name.startswith("config.") for name in found) <= MOST_FACTS + 1
+    facts = facts_in(rings)
+    assert (facts["config"], facts["data.set"], facts["data.size"]) == (*[UNREADABLE] * 2, "3")
+    assert 0 < sum(name.startswith("config.") for name in facts) <= MOST_FACTS + 1
     watch.close()
     watch.describe(config={"lr": 1})
 
@@ -228,8 +228,8 @@ def test_a_tensor_on_a_device_is_not_waited_for() -> None:
 
 def test_types_of_torch_say_what_they_are() -> None:
     torch = pytest.importorskip("torch")
-    found = dict(flatten({"dtype": torch.bfloat16, "device": torch.device("cpu")}, "model"))
-    assert found == {"model.dtype": "torch.bfloat16", "model.device": "cpu"}
+    facts = dict(flatten({"dtype": torch.bfloat16, "device": torch.device("cpu")}, "model"))
+    assert facts == {"model.dtype": "torch.bfloat16", "model.device": "cpu"}
 
 
 class Counted(list[int]):
@@ -238,9 +238,9 @@ class Counted(list[int]):
     reads = 0
 
     def __getitem__(self, place: Any) -> Any:
-        found = super().__getitem__(place)
-        Counted.reads += len(found) if isinstance(place, slice) else 1
-        return found
+        values = super().__getitem__(place)
+        Counted.reads += len(values) if isinstance(place, slice) else 1
+        return values
 
     def __iter__(self) -> Any:
         raise AssertionError("all of it is read")
@@ -250,8 +250,8 @@ def test_of_a_long_list_little_is_read() -> None:
     ((_, text),) = flatten({"seeds": Counted(range(100_000))}, "data")
     assert Counted.reads <= 256
     assert "sha256" in text
-    ((_, other),) = flatten({"seeds": Counted(range(100_001))}, "data")
-    assert other != text, "its length is in the digest"
+    ((_, digest_text),) = flatten({"seeds": Counted(range(100_001))}, "data")
+    assert digest_text != text, "its length is in the digest"
 
 
 def test_a_set_too_large_to_sort_is_its_type() -> None:
@@ -261,15 +261,15 @@ def test_a_set_too_large_to_sort_is_its_type() -> None:
 def test_a_long_text_is_looked_at_at_both_ends() -> None:
     long = "a" * 50_000
     texts = [long, "b" + long[1:], long[:-1] + "b", long + "a"]
-    shown = {text for each in texts for _, text in flatten({"prompt": each}, "data")}
+    shown = {text for text_value in texts for _, text in flatten({"prompt": text_value}, "data")}
     assert len(shown) == 4
 
 
 def test_a_list_in_itself_costs_one_setting() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    found = dict(flatten({"before": 1, "loop": loop, "after": 2}, "config"))
-    assert (found["config.before"], found["config.after"]) == ("1", "2")
+    facts = dict(flatten({"before": 1, "loop": loop, "after": 2}, "config"))
+    assert (facts["config.before"], facts["config.after"]) == ("1", "2")
 
 
 def test_what_is_found_costs_nobody_what_was_described(
@@ -280,16 +280,16 @@ def test_what_is_found_costs_nobody_what_was_described(
         raise RuntimeError("no device")
 
     monkeypatch.setitem(FINDERS, "environment", fails)
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    removed_folder = tmp_path / "gone"
+    removed_folder.mkdir()
+    monkeypatch.chdir(removed_folder)
+    removed_folder.rmdir()
     watch.describe(config={"lr": 0.1}, owner={"team": "vision"})
     with watch.step():
         pass
-    found = facts_in(rings)
-    assert (found["config.lr"], found["owner.team"]) == ("0.1", "vision")
-    assert "code.script" in found and "environment.python" not in found
+    facts = facts_in(rings)
+    assert (facts["config.lr"], facts["owner.team"]) == ("0.1", "vision")
+    assert "code.script" in facts and "environment.python" not in facts
     assert watch.guard.errors == 1
 
 
@@ -313,35 +313,38 @@ def test_a_fact_of_any_alphabet_keeps_its_digest() -> None:
 
 
 def test_a_long_text_shows_that_it_changed_at_its_end() -> None:
-    ((_, one),) = flatten({"prompt": "x" * 5000}, "config")
-    ((_, other),) = flatten({"prompt": "x" * 4999 + "y"}, "config")
-    assert one != other and max(len(one), len(other)) <= flattening._VALUE_SIZE
+    ((_, first_value),) = flatten({"prompt": "x" * 5000}, "config")
+    ((_, second_value),) = flatten({"prompt": "x" * 4999 + "y"}, "config")
+    assert (
+        first_value != second_value
+        and max(len(first_value), len(second_value)) <= flattening._VALUE_SIZE
+    )
 
 
 @given(st.text(max_size=80), st.text(max_size=120))
 def test_a_fact_survives_its_pieces(name: str, value: str) -> None:
     texts = piece_texts((name, value))
-    found = read_fact(texts)
+    fact = read_fact(texts)
     assert all(len(text.encode("utf-8", "replace")) <= 56 for text in texts)
     expected = Fact(name.replace("\t", " "), value.replace("\t", " "))
     if len(texts) < 8:
-        assert found == expected
+        assert fact == expected
     else:
-        assert "\t".join(expected).startswith("\t".join(found))
+        assert "\t".join(expected).startswith("\t".join(fact))
 
 
 def git(folder: Path, *words: str) -> str:
     """What Git prints."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", str(folder), *settings, *words],
         env=clean,
         check=True,
         capture_output=True,
         text=True,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_the_commit_is_read_as_git_would(tmp_path: Path) -> None:
@@ -358,8 +361,8 @@ def test_the_commit_is_read_as_git_would(tmp_path: Path) -> None:
     assert commit_of(inside) == head
     git(main, "worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
     git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "two")
-    other = git(tmp_path / "other", "rev-parse", "HEAD")
-    assert commit_of(tmp_path / "other") == other != head
+    other_head = git(tmp_path / "other", "rev-parse", "HEAD")
+    assert commit_of(tmp_path / "other") == other_head != head
     git(main, "checkout", "-q", "--detach")
     assert commit_of(inside) == head
     (main / ".git" / "HEAD").write_bytes(b"\xff not a head")
@@ -373,5 +376,5 @@ def test_only_settings_of_libraries_are_taken_from_the_environment() -> None:
         "AWS_SECRET_ACCESS_KEY": "x",
         "HOME": "/h",
     }
-    found = dict(environment(environ))
-    assert found["NCCL_DEBUG"] == "INFO" and not {*environ} - {"NCCL_DEBUG"} & {*found}
+    settings = dict(environment(environ))
+    assert settings["NCCL_DEBUG"] == "INFO" and not {*environ} - {"NCCL_DEBUG"} & {*settings}

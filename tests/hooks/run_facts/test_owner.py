@@ -25,12 +25,12 @@ def test_schedulers_are_asked_where_nobody_says_it(outside: Path) -> None:
     outside.write_text("team-vision\n")
     slurm = {"SLURM_JOB_ACCOUNT": "acc-17"}
     assert dict(finders.owner(slurm)) == {"project": "team-vision", "cost_centre": "acc-17"}
-    said = {
+    declared = {
         "STEPWATCH_PROJECT": "llama",
         "STEPWATCH_TEAM": "pretraining",
         "STEPWATCH_COST_CENTRE": "4711",
     }
-    assert dict(finders.owner({**slurm, **said})) == {
+    assert dict(finders.owner({**slurm, **declared})) == {
         "project": "llama",
         "team": "pretraining",
         "cost_centre": "4711",

@@ -55,7 +55,7 @@ def reads(watch: Watch) -> None:
     wait_passed()
 
 
-def late(watch: Watch) -> None:
+def late_host(watch: Watch) -> None:
     """The host is late with the work of forward, in each step."""
     loss = torch.ones((), device="sim")
     for _ in range(STEPS):
@@ -85,7 +85,9 @@ def unwaited(watch: Watch) -> object:
             loss = model(inputs).square().mean()
             loss.backward()
             watch.instruments.numerics.check(
-                [one.grad for one in model.parameters()], str, NumericsSource.COLLECTIVE_INPUT
+                [parameter.grad for parameter in model.parameters()],
+                str,
+                NumericsSource.COLLECTIVE_INPUT,
             )
             optimizer.step()
             optimizer.zero_grad()
@@ -186,7 +188,7 @@ def collectives(watch: Watch) -> None:
 SCENARIOS: tuple[Scenario, ...] = (
     phases,
     reads,
-    late,
+    late_host,
     unwaited,
     collectives,
     captured,
@@ -198,12 +200,12 @@ SCENARIOS: tuple[Scenario, ...] = (
 def main() -> None:
     """Run every scenario under a Watch of its own."""
     device.load()
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for scenario in SCENARIOS:
         watch = Watch.from_env(job=scenario.__name__)
-        found[scenario.__name__] = scenario(watch)
+        results[scenario.__name__] = scenario(watch)
         watch.close()
-    Path(sys.argv[1]).write_text(json.dumps(found))
+    Path(sys.argv[1]).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":
