@@ -23,9 +23,9 @@ from tests.collector.store.next_schema import BEFORE, NEXT
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     """Other connections to the same database, each closed after its use."""
-    made = sa.create_engine(url, poolclass=sa.NullPool)
-    yield made
-    made.dispose()
+    new_engine = sa.create_engine(url, poolclass=sa.NullPool)
+    yield new_engine
+    new_engine.dispose()
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_store_is_moved_forward_when_it_is_opened_and_back_when_asked(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    before = tables_of(engine)
+    original_tables = tables_of(engine)
     with caplog.at_level(logging.INFO):
         store = Store(url)
     (line,) = caplog.messages
@@ -81,7 +81,7 @@ def test_a_store_is_moved_forward_when_it_is_opened_and_back_when_asked(
     store.close()
     assert "ticket" in {column["name"] for column in sa.inspect(engine).get_columns("silence")}
     assert moving.move(url, BEFORE)[:2] == (NEXT, BEFORE)
-    assert tables_of(engine) == before
+    assert tables_of(engine) == original_tables
     monkeypatch.undo()
     store = Store(url)
     assert [item.payload for item in store.segments(JOB)] == payloads
@@ -112,10 +112,10 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
 ) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE silence ADD COLUMN ticket INTEGER")
-    before = tables_of(engine)
+    original_tables = tables_of(engine)
     with pytest.raises(StoreError, match="ticket"):
         Store(url)
-    assert tables_of(engine) == before and schema(engine) == BEFORE
+    assert tables_of(engine) == original_tables and schema(engine) == BEFORE
 
 
 @pytest.mark.parametrize("number", ["0", "7", "99"])
@@ -133,8 +133,8 @@ def test_an_unknown_schema_is_refused_in_one_line(url: str, engine: sa.Engine, n
 
 def test_every_schema_has_its_migration() -> None:
     files = Path(versions.__file__).parent.glob("schema_*.py")
-    found = sorted(file.stem.removeprefix("schema_") for file in files)
-    assert found == sorted(migrations.SCHEMAS)
+    schema_names = sorted(file.stem.removeprefix("schema_") for file in files)
+    assert schema_names == sorted(migrations.SCHEMAS)
 
 
 def test_an_empty_database_is_not_moved(url: str) -> None:

@@ -53,7 +53,7 @@ def test_a_directory_has_one_url_however_it_is_written(tmp_path: Path, text: str
     written = str(folder) if "://" not in text else folder.as_uri().removeprefix("file://")
     url = checked_url(text.format(written).replace("%20", "%20" if "://" in text else " "))
     objects.Directory().put(f"{url}/one", b"1")
-    assert [each.url for each in objects.Directory().listed(url)] == [f"{url}/one"]
+    assert [entry.url for entry in objects.Directory().listed(url)] == [f"{url}/one"]
     assert url == folder.as_uri()
 
 
@@ -85,28 +85,28 @@ def compact(store: Store, payloads: Payloads | None) -> making.BundleTotals:
 
 
 def read(store: Store) -> list[tuple[int, bytes]]:
-    return [(each.position, each.payload) for each in store.segments(JOB)]
+    return [(segment.position, segment.payload) for segment in store.segments(JOB)]
 
 
 def test_what_is_read_out_of_objects_is_the_same(filled: Store, place: str, tmp_path: Path) -> None:
-    before, payloads = read(filled), Payloads(filled.engine, place)
+    original, payloads = read(filled), Payloads(filled.engine, place)
     assert compact(filled, payloads).bundles == 3
     assert len(payloads.objects.listed(payloads.base())) == 3
     with filled.engine.connect() as connection:
-        kept = connection.execute(sa.select(schema.bundle.c.payload)).scalars().all()
-    assert kept == [None] * 3
-    assert read(filled) == before and list(problems(filled.engine)) == []
-    assert [each.position for each in filled.segments(JOB, after_position=12, limit=3)] == [
+        payload_columns = connection.execute(sa.select(schema.bundle.c.payload)).scalars().all()
+    assert payload_columns == [None] * 3
+    assert read(filled) == original and list(problems(filled.engine)) == []
+    assert [segment.position for segment in filled.segments(JOB, after_position=12, limit=3)] == [
         13,
         14,
         15,
     ]
     assert payloads.orphans(FAR) == []
     copies.back_up(filled.engine, tmp_path / "backup.db")
-    for each in payloads.objects.listed(payloads.base()):
-        payloads.objects.remove(each.url)
+    for entry in payloads.objects.listed(payloads.base()):
+        payloads.objects.remove(entry.url)
     backup = Store.sqlite(tmp_path / "backup.db")
-    assert read(backup) == before, "a backup needs nothing beside it"
+    assert read(backup) == original, "a backup needs nothing beside it"
     backup.close()
 
 
@@ -147,9 +147,9 @@ def test_stores_that_share_a_place_leave_each_other_alone(
     filled: Store, place: str, tmp_path: Path
 ) -> None:
     compact(filled, Payloads(filled.engine, place))
-    other = Store.sqlite(tmp_path / "other.db")
-    assert Payloads(other.engine, place).remove_orphans(FAR) == 0
-    other.close()
+    other_store = Store.sqlite(tmp_path / "other.db")
+    assert Payloads(other_store.engine, place).remove_orphans(FAR) == 0
+    other_store.close()
     assert len(read(filled)) == COUNT
 
 
@@ -172,30 +172,30 @@ def test_nothing_is_removed_while_another_collector_makes_bundles(
 
 
 def test_while_the_place_does_not_answer_segments_stay(filled: Store, tmp_path: Path) -> None:
-    before, at = read(filled), tmp_path / "objects"
-    payloads = Payloads(filled.engine, str(at))
-    at.write_text("no directory")
+    original, place_path = read(filled), tmp_path / "objects"
+    payloads = Payloads(filled.engine, str(place_path))
+    place_path.write_text("no directory")
     waits = iter([False, True])
     compactor = Compactor(filled.engine, lambda _: next(waits), filled.upkeep, payloads)
     compactor.run(Compaction(), HandClock(86400.0))
     assert filled.upkeep.object_failures == 1 and filled.upkeep.totals.bundles == 0
-    assert read(filled) == before
-    at.unlink()
+    assert read(filled) == original
+    place_path.unlink()
     compact(filled, payloads)
-    assert read(filled) == before
-    shutil.move(at, tmp_path / "away")
-    at.write_text("no directory")
+    assert read(filled) == original
+    shutil.move(place_path, tmp_path / "away")
+    place_path.write_text("no directory")
     with pytest.raises(ObjectsUnreachable, match="cannot read"):
         read(filled)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("url", "message"),
     [("nothing://x", "stepwatch\\[object-store\\]"), ("/" + "x" * 200, "more than 160 characters")],
 )
-def test_a_place_that_cannot_be_is_refused(given: str, said: str) -> None:
-    with pytest.raises(StoreError, match=said):
-        checked_url(given)
+def test_a_place_that_cannot_be_is_refused(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        checked_url(url)
 
 
 @pytest.mark.parametrize("reader", ["verify", "backup"])
