@@ -45,11 +45,11 @@ class Waits:
     """A wait that takes no time and remembers what was asked of it."""
 
     def __init__(self) -> None:
-        self.requests: list[float] = []
+        self.delays: list[float] = []
 
     def __call__(self, seconds: float) -> bool:
-        self.requests.append(seconds)
-        return len(self.requests) > 50
+        self.delays.append(seconds)
+        return len(self.delays) > 50
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_an_answer_that_acknowledges_nothing_loses_nothing(
         waits = Waits()
         agent.relay.drain(waits)
         assert agent.relay.failures == 1
-        assert len(waits.asked) == 1
-        assert at_least <= waits.asked[0] <= at_most
+        assert len(waits.delays) == 1
+        assert at_least <= waits.delays[0] <= at_most
         assert len(agent.spool) == 0
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
 
@@ -165,15 +165,15 @@ def test_the_delay_grows_and_is_forgotten_after_success(
         round_of(agent)
         waits = Waits()
         agent.relay.drain(waits)
-        assert waits.asked[0] <= 0.25
-        assert 7.5 <= waits.asked[-1] <= 15.0
+        assert waits.delays[0] <= 0.25
+        assert 7.5 <= waits.delays[-1] <= 15.0
         assert caplog.text.count("refuses segments or is away") == 1
         moods.append((500, {}, b""))
         rank.steps(1)
         round_of(agent)
         pauses = Waits()
         agent.relay.drain(pauses)
-        assert pauses.asked[0] <= 0.25
+        assert pauses.delays[0] <= 0.25
 
 
 def test_a_rejected_segment_is_counted_and_blocks_nothing(
@@ -261,11 +261,11 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
 class FailsOnce(Batches):
     """Raises the first time that it is asked."""
 
-    requests = 0
+    selections = 0
 
     def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
-        self.requests += 1
-        if self.requests == 1:
+        self.selections += 1
+        if self.selections == 1:
             raise RuntimeError("no batch today")
         return super().select(spool)
 
