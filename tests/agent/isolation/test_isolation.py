@@ -223,7 +223,7 @@ def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> No
         "ranks = RankProcesses()\n"
         f"readings = Readings([FileProbe(Path({str(file)!r}))], SystemClock(), ranks)\n"
         "readings.read()\n"
-        "print(said(readings, 'file')[1], flush=True)\n"
+        "print(sizes_of(readings, 'file')[1], flush=True)\n"
         "sys.stdin.readline()\n"
         "readings.close()\n"
         "print(living(os.getpid()), flush=True)\n"
