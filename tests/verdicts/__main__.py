@@ -33,44 +33,44 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.verdicts", description="Real runs of fixed cases."
     )
-    known = [name for each in MATRICES["all"] for name in (*each.FAULTY, *each.HEALTHY)]
+    names = [name for matrix in MATRICES["all"] for name in (*matrix.FAULTY, *matrix.HEALTHY)]
     parser.add_argument("--matrix", choices=MATRICES, default="host")
-    parser.add_argument("--only", action="append", choices=known, metavar="CASE")
+    parser.add_argument("--only", action="append", choices=names, metavar="CASE")
     matrices.add_arguments(parser, HALVES)
     parser.add_argument("--seed", type=int, action="append", help="only these seeds")
     parser.add_argument("--limit", type=int, help="at most so many runs")
     return parser.parse_args(words)
 
 
-def chosen(asked: argparse.Namespace) -> list[Case]:
+def chosen(options: argparse.Namespace) -> list[Case]:
     """The cases asked for."""
     fitting = (
         case
-        for each in MATRICES["all" if asked.only else asked.matrix]
-        for case in each.cases()
-        if (not asked.only or case.name in asked.only)
-        and (asked.half in ("all", case.half))
-        and (not asked.seed or case.seed in asked.seed)
+        for matrix in MATRICES["all" if options.only else options.matrix]
+        for case in matrix.cases()
+        if (not options.only or case.name in options.only)
+        and (options.half in ("all", case.half))
+        and (not options.seed or case.seed in options.seed)
     )
-    return list(islice(fitting, asked.limit))
+    return list(islice(fitting, options.limit))
 
 
 def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
     """Run the cases one after the other; Ctrl-C ends with those that are done."""
-    site, done = Site(folder, rings), list[Ran]()
+    site, runs = Site(folder, rings), list[Ran]()
     try:
         site.start()
         for number, case in enumerate(wanted, start=1):
             print(f"{number}/{len(wanted)} {case.name} {case.seed}", end="  ", flush=True)
-            done.append(run(case, site))
-            print(line(done[-1]), flush=True)
-            for earlier in done[-2:-1]:
+            runs.append(run(case, site))
+            print(line(runs[-1]), flush=True)
+            for earlier in runs[-2:-1]:
                 site.forget(earlier.case.plan.job)
     except KeyboardInterrupt:
         print(matrices.INTERRUPTED, file=sys.stderr)
     finally:
         site.close()
-    return done
+    return runs
 
 
 def main(words: Sequence[str]) -> int:
@@ -86,12 +86,12 @@ def main(words: Sequence[str]) -> int:
 
 def main_of_matrix(words: Sequence[str]) -> int:
     """Run; returns 1 if a run was not what its plan describes, else 0: a table is no verdict."""
-    asked = arguments(words)
-    wanted = chosen(asked)
-    with matrices.folders("verdicts", asked.keep) as (folder, rings):
-        done = run_all(wanted, folder, rings)
-    matrices.show(table(done), document(done, asked.half), asked.json)
-    return 1 if len(done) < len(wanted) or any(ran.problem for ran in done) else 0
+    options = arguments(words)
+    wanted = chosen(options)
+    with matrices.folders("verdicts", options.keep) as (folder, rings):
+        runs = run_all(wanted, folder, rings)
+    matrices.show(table(runs), document(runs, options.half), options.json)
+    return 1 if len(runs) < len(wanted) or any(ran.problem for ran in runs) else 0
 
 
 if __name__ == "__main__":

@@ -62,8 +62,8 @@ class Draw:
 
     def fault(self, name: str, **options: object) -> str:
         """The text of a fault at the chosen rank and step."""
-        given = {"rank": self.rank, "step": self.step, **options}
-        return f"{name}:" + ",".join(f"{key}={value}" for key, value in given.items())
+        fields = {"rank": self.rank, "step": self.step, **options}
+        return f"{name}:" + ",".join(f"{key}={value}" for key, value in fields.items())
 
 
 def truth(
@@ -85,8 +85,8 @@ def truth(
     )
 
 
-Made = tuple[Plan, Truth | None]
-Maker = Callable[[Draw], Made]
+PlannedRun = tuple[Plan, Truth | None]
+Maker = Callable[[Draw], PlannedRun]
 _TRAINER = ("--data-bytes", "1048576", "--length", "32")
 """The reference trainer with little to compute: its faults sleep."""
 ANY_RANK: frozenset[int] = frozenset()
@@ -110,14 +110,14 @@ def injected(
 ) -> Maker:
     """Makes runs of the loop with one fault at the drawn rank and step; `truth` tells the rest."""
 
-    def make(draw: Draw) -> Made:
+    def make(draw: Draw) -> PlannedRun:
         plan = draw.plan(draw.fault(fault, **options(draw)))
         return plan, truth(draw, kinds, phases, cause, ranks)
 
     return make
 
 
-def slow_data_everywhere(draw: Draw) -> Made:
+def slow_data_everywhere(draw: Draw) -> PlannedRun:
     seconds = draw.between(0.15, 0.4)
     faults = [draw.fault("slow-data", rank=rank, seconds=seconds) for rank in range(draw.world)]
     everyone = frozenset({NO_RANK})
@@ -126,7 +126,7 @@ def slow_data_everywhere(draw: Draw) -> Made:
     )
 
 
-def stage_imbalance(draw: Draw) -> Made:
+def stage_imbalance(draw: Draw) -> PlannedRun:
     rank = draw.rank % 4
     stage = frozenset({2, 3} if rank >= 2 else {0, 1}) | {NO_RANK}
     fault = draw.fault("stage-imbalance", rank=rank, seconds=draw.between(0.05, 0.1))
@@ -135,43 +135,43 @@ def stage_imbalance(draw: Draw) -> Made:
     return plan, truth(draw, FindingKind.PIPELINE_BUBBLE, phases, Cause.STAGE_IMBALANCE, stage)
 
 
-def checkpoint_stall(draw: Draw) -> Made:
+def checkpoint_stall(draw: Draw) -> PlannedRun:
     fault = draw.fault("checkpoint-stall", seconds=draw.between(2.5, 5.0))
     plan = draw.plan(fault, checkpoint_every=8)
     ranks = frozenset({draw.rank, NO_RANK})
     return plan, truth(draw, FindingKind.CHECKPOINT_STALL, "checkpoint", Cause.SLOW_STORAGE, ranks)
 
 
-def plain(draw: Draw) -> Made:
+def plain(draw: Draw) -> PlannedRun:
     return draw.plan(steps=60), None
 
 
-def long_first_step(draw: Draw) -> Made:
+def long_first_step(draw: Draw) -> PlannedRun:
     return draw.plan(steps=40, first_seconds=draw.between(2, 4)), None
 
 
-def evaluations(draw: Draw) -> Made:
+def evaluations(draw: Draw) -> PlannedRun:
     return draw.plan(steps=48, eval_every=12, eval_seconds=draw.between(0.6, 1.5)), None
 
 
-def epochs(draw: Draw) -> Made:
+def epochs(draw: Draw) -> PlannedRun:
     return draw.plan(steps=50, epoch_steps=14, epoch_seconds=draw.between(0.5, 1.2)), None
 
 
-def checkpoints(draw: Draw) -> Made:
+def checkpoints(draw: Draw) -> PlannedRun:
     seconds = draw.between(0.2, 0.6)
     return draw.plan(steps=50, checkpoint_every=9, checkpoint_seconds=seconds), None
 
 
-def noisy_neighbour(draw: Draw) -> Made:
+def noisy_neighbour(draw: Draw) -> PlannedRun:
     return draw.plan(steps=60, neighbours=2 + draw.seed % 2), None
 
 
-def rate_drop(draw: Draw) -> Made:
+def rate_drop(draw: Draw) -> PlannedRun:
     return draw.plan(steps=60, rate_drop_step=draw.step), None
 
 
-def pipeline(draw: Draw) -> Made:
+def pipeline(draw: Draw) -> PlannedRun:
     return draw.plan(workload="trainer", world=4, steps=24, flags=_TRAINER), None
 
 

@@ -74,10 +74,10 @@ class Loop:
             self.number, skew = number, self.inject.skew(number)
             with self.watch.step(tokens=int(TOKENS * skew)) as step:
                 self.inject.reach("step", number)
-                self.one(batch, step, skew)
+                self.train_step(batch, step, skew)
             self.between(number + 1)
 
-    def one(self, batch: tuple[Tensor, Tensor], step: StepContext, skew: float) -> None:
+    def train_step(self, batch: tuple[Tensor, Tensor], step: StepContext, skew: float) -> None:
         """One step of training."""
         plan, inputs = self.plan, batch[0]
         with step.phase("forward"):
@@ -90,13 +90,17 @@ class Loop:
             self.work(plan.backward_seconds * skew)
             loss.backward()  # type: ignore[no-untyped-call]
         with step.phase("optimizer"):
-            grads = [one.grad for one in self.model.parameters() if one.grad is not None]
+            grads = [
+                parameter.grad
+                for parameter in self.model.parameters()
+                if parameter.grad is not None
+            ]
             norm = torch.nn.utils.get_total_norm(grads)
-            seen = self.exchange(torch.stack((loss.detach(), norm)))
+            averages = self.exchange(torch.stack((loss.detach(), norm)))
             self.optimizer.step()
             self.optimizer.zero_grad()
         self.inject.transform("parameters", self.number, self.model.parameters())
-        step.record(loss=float(seen[0]), grad_norm=float(seen[1]))
+        step.record(loss=float(averages[0]), grad_norm=float(averages[1]))
 
     def exchange(self, figures: Tensor) -> Tensor:
         """Average the loss over ranks, and gather what each has seen, as loggers do."""
@@ -123,30 +127,30 @@ class Loop:
             dist.all_gather(parts, figures)
         return torch.stack(parts)
 
-    def between(self, done: int) -> None:
-        """What comes after `done` steps: checkpoint, evaluation, another learning rate."""
+    def between(self, step: int) -> None:
+        """What comes after `step` steps: checkpoint, evaluation, another learning rate."""
         plan = self.plan
-        if plan.checkpoint_every and done % plan.checkpoint_every == 0:
-            self.save(done)
-        if plan.eval_every and done % plan.eval_every == 0:
+        if plan.checkpoint_every and step % plan.checkpoint_every == 0:
+            self.save(step)
+        if plan.eval_every and step % plan.eval_every == 0:
             with self.watch.phase("eval"):
                 self.work(plan.eval_seconds)
                 dist.barrier()
-        if done == plan.rate_drop_step:
+        if step == plan.rate_drop_step:
             for group in self.optimizer.param_groups:
                 group["lr"] /= 10
 
-    def save(self, done: int) -> None:
+    def save(self, step: int) -> None:
         """Every rank writes its file; nobody goes on before all have."""
         path, began = Path(self.plan.folder, f"checkpoint-{self.rank}.pt"), time.monotonic()
-        with self.watch.checkpoint(done) as handle:
-            self.inject.reach("checkpoint:begin", done)
+        with self.watch.checkpoint(step) as handle:
+            self.inject.reach("checkpoint:begin", step)
             self.work(self.plan.checkpoint_seconds)
-            state = {"model": self.model.module.state_dict(), "step": done}
+            state = {"model": self.model.module.state_dict(), "step": step}
             torch.save(state, path)
             dist.barrier()
         handle.written(nbytes=path.stat().st_size, durable_seconds=time.monotonic() - began)
-        if torch.load(path, weights_only=True)["step"] == done:
+        if torch.load(path, weights_only=True)["step"] == step:
             handle.verified()
 
 

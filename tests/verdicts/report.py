@@ -23,16 +23,17 @@ def table(runs: Sequence[Ran]) -> str:
     scored = [(ran, score(ran.outcome)) for ran in runs if not ran.problem]
     names = dict.fromkeys(ran.case.name for ran, _ in scored)
     rows = [
-        _row(name, totals([one for ran, one in scored if ran.case.name == name])) for name in names
+        _row(name, totals([run_score for ran, run_score in scored if ran.case.name == name]))
+        for name in names
     ]
-    rows += [_row("all", totals([one for _, one in scored])), _GOAL]
+    rows += [_row("all", totals([run_score for _, run_score in scored])), _GOAL]
     return text.table(_HEADINGS, rows, "", left_columns=1)
 
 
 def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
     """One row per run, and the totals; what is not known is null."""
     scored = [(ran, score(ran.outcome)) for ran in runs]
-    sound = [one for ran, one in scored if not ran.problem]
+    sound = [run_score for ran, run_score in scored if not ran.problem]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "half": half,
@@ -40,26 +41,28 @@ def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
         "torch": version("torch"),
         "stepwatch": version("stepwatch"),
         "totals": _finite(totals(sound)._asdict()),
-        "runs": [_run(ran, one) for ran, one in scored],
+        "runs": [_run(ran, run_score) for ran, run_score in scored],
     }
 
 
 def line(ran: Ran) -> str:
     """What came of one run."""
-    one = score(ran.outcome)
+    run_score = score(ran.outcome)
     shown = "; ".join(
         f"{item.kind} rank {item.rank} {item.phase} {item.cause}" for item in ran.outcome.verdicts
     )
     if ran.problem:
         word = f"BROKEN ({ran.problem})"
-    elif one.found is None:
-        word = "false alarm" if one.false else "quiet"
+    elif run_score.found is None:
+        word = "false alarm" if run_score.false else "quiet"
     else:
-        wrong = [name for name in ("rank", "phase", "cause") if getattr(one, name) is False]
-        wrong += ["more than one"] if one.false else []
-        word = "MISSED" if not one.found else ("wrong " + ", ".join(wrong) if wrong else "right")
-    after = "" if math.isnan(one.seconds) else f" after {one.seconds:.1f} s"
-    return f"{word}{after}: {shown or 'no verdict'}  [{ran.wall_seconds:.0f} s]"
+        wrong = [name for name in ("rank", "phase", "cause") if getattr(run_score, name) is False]
+        wrong += ["more than one"] if run_score.false else []
+        word = (
+            "MISSED" if not run_score.found else ("wrong " + ", ".join(wrong) if wrong else "right")
+        )
+    latency = "" if math.isnan(run_score.seconds) else f" after {run_score.seconds:.1f} s"
+    return f"{word}{latency}: {shown or 'no verdict'}  [{ran.wall_seconds:.0f} s]"
 
 
 def _row(name: str, sums: Totals) -> list[str]:
@@ -73,7 +76,7 @@ def _row(name: str, sums: Totals) -> list[str]:
     ]
 
 
-def _run(ran: Ran, one: Score) -> dict[str, Any]:
+def _run(ran: Ran, run_score: Score) -> dict[str, Any]:
     truth = ran.outcome.truth
     fields = {} if truth is None else truth._asdict()
     return {
@@ -84,10 +87,10 @@ def _run(ran: Ran, one: Score) -> dict[str, Any]:
         "faults": ran.case.plan.described_faults(),
         "truth": {key: _plain(value) for key, value in fields.items()} or None,
         "verdicts": [item._asdict() for item in ran.outcome.verdicts],
-        "seconds": _finite(one.seconds),
+        "seconds": _finite(run_score.seconds),
         "step_seconds": _finite(ran.step_seconds),
         "problem": ran.problem,
-        **{name: getattr(one, name) for name in ("found", "rank", "phase", "cause", "false")},
+        **{name: getattr(run_score, name) for name in ("found", "rank", "phase", "cause", "false")},
     }
 
 

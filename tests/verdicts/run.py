@@ -67,14 +67,14 @@ def run(case: Case, site: Site, settle_seconds: float = SETTLE_SECONDS) -> Ran:
     try:
         with neighbours(plan):
             problem = _follow(case, site, pids, log, settle_seconds)
-        whole = case.truth is None or all(map(is_alive, pids))
-        seen, looked_at = site.incidents(plan.job), time.time()
+        all_alive = case.truth is None or all(map(is_alive, pids))
+        incidents, looked_at = site.incidents(plan.job), time.time()
         job = site.job(plan.job) or {}
     finally:
         kill(pids)
     step = (job.get("step_seconds") or {}).get("p50") or math.nan
-    verdicts = tuple(map(verdict, filter(stands_alone, seen)))
-    if plan.workload == "device" and whole and job.get("step_seconds_clock") != "device":
+    verdicts = tuple(map(verdict, filter(stands_alone, incidents)))
+    if plan.workload == "device" and all_alive and job.get("step_seconds_clock") != "device":
         problem = problem or "its steps were not timed on the devices"
     outcome = Outcome(case.truth, struck_at(log), verdicts)
     return Ran(case, outcome, step, time.monotonic() - began, problem, looked_at)
@@ -118,8 +118,8 @@ def _follow(case: Case, site: Site, pids: list[int], log: Path, settle_seconds: 
 
 
 def _finished(site: Site, job: str) -> bool:
-    known = site.job(job)
-    return known is not None and known["state"] == "finished"
+    job_state = site.job(job)
+    return job_state is not None and job_state["state"] == "finished"
 
 
 @contextmanager

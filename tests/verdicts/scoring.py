@@ -100,15 +100,18 @@ class Totals(NamedTuple):
 
 def totals(scores: Sequence[Score]) -> Totals:
     """Add up."""
-    true, false = sum(one.true for one in scores), sum(one.false for one in scores)
-    seconds = sorted(one.seconds for one in scores if not math.isnan(one.seconds))
+    true, false = (
+        sum(run_score.true for run_score in scores),
+        sum(run_score.false for run_score in scores),
+    )
+    seconds = sorted(run_score.seconds for run_score in scores if not math.isnan(run_score.seconds))
     return Totals(
         len(scores),
         true / (true + false) if true + false else math.nan,
-        share(one.found for one in scores),
-        share(one.rank for one in scores),
-        share(one.phase for one in scores),
-        share(one.cause for one in scores),
+        share(run_score.found for run_score in scores),
+        share(run_score.rank for run_score in scores),
+        share(run_score.phase for run_score in scores),
+        share(run_score.cause for run_score in scores),
         quantile(seconds, 0.5),
         quantile(seconds, 0.9),
         false,
@@ -117,8 +120,8 @@ def totals(scores: Sequence[Score]) -> Totals:
 
 def share(answers: Iterable[bool | None]) -> float:
     """Share of true among those that are not None; NaN without any."""
-    known = [answer for answer in answers if answer is not None]
-    return sum(known) / len(known) if known else math.nan
+    flags = [answer for answer in answers if answer is not None]
+    return sum(flags) / len(flags) if flags else math.nan
 
 
 def quantile(ordered: Sequence[float], ratio: float) -> float:

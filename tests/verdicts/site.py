@@ -46,7 +46,7 @@ class Site(Services):
                 cwd=ROOT,
                 text=True,
             )
-        self._said()
+        self._read_answer()
         super().start()
 
     def launch(self, plan: Plan) -> list[int]:
@@ -55,7 +55,7 @@ class Site(Services):
         assert self._server.stdin is not None
         self._server.stdin.write(plan.line())
         self._server.stdin.flush()
-        pids: list[int] = json.loads(self._said())
+        pids: list[int] = json.loads(self._read_answer())
         return pids
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Site(Services):
             self._server.communicate()
         super().close()
 
-    def _said(self) -> str:
+    def _read_answer(self) -> str:
         assert self._server is not None
         assert self._server.stdout is not None
         line = self._server.stdout.readline()

@@ -64,5 +64,5 @@ def test_healthy_runs_are_about_as_many_as_broken_ones() -> None:
 
 
 def test_a_choice_narrows_the_cases() -> None:
-    found = chosen(arguments(["--only", "hang", "--seed", "1", "--seed", "3", "--limit", "1"]))
-    assert [(case.name, case.seed) for case in found] == [("hang", 1)]
+    selection = chosen(arguments(["--only", "hang", "--seed", "1", "--seed", "3", "--limit", "1"]))
+    assert [(case.name, case.seed) for case in selection] == [("hang", 1)]

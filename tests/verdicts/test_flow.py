@@ -18,10 +18,10 @@ pytest.importorskip("torch", reason="the ranks need torch")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Collector and agent for the runs of this module."""
     folder = tmp_path_factory.mktemp("flow")
-    made = Site(folder, folder / "rings")
-    made.start()
-    yield made
-    made.close()
+    services = Site(folder, folder / "rings")
+    services.start()
+    yield services
+    services.close()
 
 
 @pytest.mark.matrix  # `make verdicts` runs them too
@@ -30,10 +30,10 @@ def test_the_fault_is_named_and_nothing_else_is(site: Site, name: str) -> None:
     draw = Draw(name, 0)
     ran = run(Case(name, draw.seed, *FAULTY[name](draw)), site)
     assert ran.problem == ""
-    found = score(ran.outcome)
-    assert (found.true, found.false) == (1, 0), ran.outcome.verdicts
-    assert (found.rank, found.cause) == (True, True), ran.outcome.verdicts
-    assert found.phase in (True, None), ran.outcome.verdicts
+    result = score(ran.outcome)
+    assert (result.true, result.false) == (1, 0), ran.outcome.verdicts
+    assert (result.rank, result.cause) == (True, True), ran.outcome.verdicts
+    assert result.phase in (True, None), ran.outcome.verdicts
 
 
 @pytest.mark.matrix

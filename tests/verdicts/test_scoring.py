@@ -78,7 +78,7 @@ def test_nothing_said_is_no_precision_and_nothing_broken_no_recall() -> None:
 def test_a_quantile_is_the_least_value_that_enough_do_not_exceed(
     values: list[float], ratio: float
 ) -> None:
-    found = quantile(sorted(values), ratio)
-    assert found in values
-    assert sum(value <= found for value in values) >= ratio * len(values) - 1e-9
-    assert sum(value < found for value in values) < ratio * len(values)
+    result = quantile(sorted(values), ratio)
+    assert result in values
+    assert sum(value <= result for value in values) >= ratio * len(values) - 1e-9
+    assert sum(value < result for value in values) < ratio * len(values)

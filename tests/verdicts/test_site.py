@@ -22,7 +22,7 @@ def test_a_stopped_rank_is_named_and_nothing_is_left_running(tmp_path: Path) -> 
     try:
         site.start()
         ran = run(case, site)
-        left = site.launch(Draw("left", 0).plan(folder=str(tmp_path)))
+        pids = site.launch(Draw("left", 0).plan(folder=str(tmp_path)))
     finally:
         site.close()
     assert ran.problem == ""
@@ -30,7 +30,7 @@ def test_a_stopped_rank_is_named_and_nothing_is_left_running(tmp_path: Path) -> 
     assert ran.outcome.verdicts[0].rank == Draw("stop", 0).rank
     assert ran.step_seconds > 0
     deadline = time.monotonic() + 30
-    while any(map(is_alive, left)):
+    while any(map(is_alive, pids)):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepwatch.signals.names import Cause, FindingKind
-from tests.verdicts.cases import ANY_RANK, Case, Draw, Made, Maker, cases_of, truth
+from tests.verdicts.cases import ANY_RANK, Case, Draw, Maker, PlannedRun, cases_of, truth
 from tests.verdicts.device.work import DeviceWork
 from tests.verdicts.plan import Plan
 
@@ -49,13 +49,13 @@ def on_device(draw: Draw, name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "rank": draw.rank, "step": draw.step, **fields}
 
 
-def slow_clock(draw: Draw) -> Made:
+def slow_clock(draw: Draw) -> PlannedRun:
     fault = on_device(draw, "slow-clock", factor=draw.between(1.5, 2.5))
     plan = device_plan(draw, faults=(fault,))
     return plan, truth(draw, FindingKind.STRAGGLER, "forward backward", Cause.SLOW_COMPUTE)
 
 
-def slow_kernel(draw: Draw) -> Made:
+def slow_kernel(draw: Draw) -> PlannedRun:
     fault = on_device(draw, "slow-kernel", seconds=draw.between(0.06, 0.2))
     plan = device_plan(draw, loop=draw.one_of(["item-each-step", "loss-never-read"]))
     plan = replace(plan, device=replace(plan.device, faults=(fault,)))
@@ -72,26 +72,26 @@ def late_host(draw: Draw, fault: str, calls: int, plan: Plan) -> Plan:
     return replace(plan, faults=(draw.fault(fault, seconds=seconds),))
 
 
-def launch_bound(draw: Draw) -> Made:
+def launch_bound(draw: Draw) -> PlannedRun:
     plan = device_plan(draw)
     plan = late_host(draw, "slow-compute", plan.device.microbatches, plan)
     return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.LAUNCH_BOUND)
 
 
-def launch_pauses(draw: Draw) -> Made:
+def launch_pauses(draw: Draw) -> PlannedRun:
     """The host of one rank pauses now and then, as for a collection of garbage."""
     fault = draw.fault("slow-compute", seconds=draw.between(0.3, 0.5), every=3 + draw.seed % 3)
     plan = device_plan(draw, fault, loop="item-each-step")
     return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.LAUNCH_BOUND)
 
 
-def slow_data(draw: Draw) -> Made:
+def slow_data(draw: Draw) -> PlannedRun:
     plan = late_host(draw, "slow-data", 1, device_plan(draw, read_data=True))
     kinds = (FindingKind.STRAGGLER, FindingKind.DATA_STALL)
     return plan, truth(draw, kinds, "data", Cause.SLOW_DATA)
 
 
-def slow_loader(draw: Draw) -> Made:
+def slow_loader(draw: Draw) -> PlannedRun:
     """Nobody watches the loader: what shows is a device that waits for its host between steps."""
     plan = late_host(draw, "slow-data", 1, device_plan(draw, marked=False))
     return plan, truth(draw, FindingKind.STRAGGLER, "other", Cause.LAUNCH_BOUND)
@@ -106,30 +106,30 @@ def slow_links_of(draw: Draw, ranks: Sequence[int]) -> Plan:
     return replace(plan, device=replace(plan.device, faults=faults))
 
 
-def slow_link(draw: Draw) -> Made:
+def slow_link(draw: Draw) -> PlannedRun:
     plan = slow_links_of(draw, [draw.rank])
     return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
 
 
-def slow_links(draw: Draw) -> Made:
+def slow_links(draw: Draw) -> PlannedRun:
     """The links of all ranks."""
     plan = slow_links_of(draw, range(draw.world))
     return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
 
 
-def stuck_kernel(draw: Draw) -> Made:
+def stuck_kernel(draw: Draw) -> PlannedRun:
     phase = draw.one_of(["forward", "backward"])
     plan = device_plan(draw, faults=(on_device(draw, "stuck-kernel", phase=phase),))
     return plan, truth(draw, FindingKind.HANG, phase, Cause.DEVICE_STUCK)
 
 
-def stuck_collective(draw: Draw) -> Made:
+def stuck_collective(draw: Draw) -> PlannedRun:
     """All devices wait in it; which one does not move data cannot be seen from their events."""
     plan = device_plan(draw, faults=(on_device(draw, "stuck-collective"),))
     return plan, truth(draw, FindingKind.HANG, "", Cause.DEVICE_STUCK, ANY_RANK)
 
 
-def killed(draw: Draw) -> Made:
+def killed(draw: Draw) -> PlannedRun:
     plan = device_plan(draw, draw.fault("kill"))
     return plan, truth(draw, FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE)
 
@@ -153,7 +153,7 @@ FAULTY: dict[str, Maker] = {
 def healthy(loop: str = "", **changed: Any) -> Maker:
     """Makes healthy runs of a loop; `changed` are fields of `Plan`."""
 
-    def make(draw: Draw) -> Made:
+    def make(draw: Draw) -> PlannedRun:
         return replace(device_plan(draw, loop=loop), steps=HEALTHY_STEPS, **changed), None
 
     return make
@@ -162,33 +162,33 @@ def healthy(loop: str = "", **changed: Any) -> Maker:
 def awkward(**drawn: Callable[[Draw], Any]) -> Maker:
     """Makes healthy runs of a drawn loop whose `drawn` fields of `DeviceWork` are not usual."""
 
-    def make(draw: Draw) -> Made:
+    def make(draw: Draw) -> PlannedRun:
         work = {name: choose(draw) for name, choose in drawn.items()}
         return replace(device_plan(draw, **work), steps=HEALTHY_STEPS), None
 
     return make
 
 
-def absorbed_pauses(draw: Draw) -> Made:
+def absorbed_pauses(draw: Draw) -> PlannedRun:
     """The host of one rank pauses now and then, but less than it runs ahead."""
     pauses = draw.fault("slow-compute", seconds=draw.between(0.06, 0.12), every=4 + draw.seed)
     plan = device_plan(draw, pauses, loop="loss-never-read")
     return replace(plan, steps=HEALTHY_STEPS), None
 
 
-def evaluations(draw: Draw) -> Made:
+def evaluations(draw: Draw) -> PlannedRun:
     seconds = draw.between(0.6, 1.5)
     plan = device_plan(draw)
     return replace(plan, steps=HEALTHY_STEPS, eval_every=15, eval_seconds=seconds), None
 
 
-def checkpoints(draw: Draw) -> Made:
+def checkpoints(draw: Draw) -> PlannedRun:
     seconds = draw.between(0.2, 0.6)
     plan = device_plan(draw)
     return replace(plan, steps=HEALTHY_STEPS, checkpoint_every=12, checkpoint_seconds=seconds), None
 
 
-def long_first_step(draw: Draw) -> Made:
+def long_first_step(draw: Draw) -> PlannedRun:
     return replace(device_plan(draw), steps=50, first_seconds=draw.between(2, 4)), None
 
 

@@ -66,19 +66,24 @@ def compared(case: Case, site: Site, scratch: Path) -> Compared:
     return Compared(ran, host, device)
 
 
-def rows(found: Compared) -> list[list[str]]:
+def rows(comparison: Compared) -> list[list[str]]:
     """Two lines of the table: the host's clock, then the devices'."""
-    case = found.ran.case
+    case = comparison.ran.case
     draw = Draw(case.name, case.seed)
-    on_host = [verdict(item) for item in found.host.incidents if stands_alone(item)]
+    on_host = [verdict(item) for item in comparison.host.incidents if stands_alone(item)]
     return [
         [
             f"{case.name}, rank {draw.rank}",
             "host",
             named(on_host),
-            *figures(found.host.window, draw),
+            *figures(comparison.host.window, draw),
         ],
-        ["", "device", named(found.ran.outcome.verdicts), *figures(found.device.window, draw)],
+        [
+            "",
+            "device",
+            named(comparison.ran.outcome.verdicts),
+            *figures(comparison.device.window, draw),
+        ],
     ]
 
 
@@ -97,21 +102,21 @@ def figures(window: Window, draw: Draw) -> list[str]:
 
 def milliseconds(seconds: Matrix | Vector) -> str:
     """The median of those that are known."""
-    known = seconds[~np.isnan(seconds)]
-    return f"{1e3 * np.median(known):.0f}" if known.size else "-"
+    finite = seconds[~np.isnan(seconds)]
+    return f"{1e3 * np.median(finite):.0f}" if finite.size else "-"
 
 
 def named(verdicts: Sequence[Verdict]) -> str:
     """The incidents in one line."""
     parts = [
-        " ".join(filter(None, (one.kind, _rank(one), one.phase, one.cause)))
-        for one in sorted(verdicts, key=lambda one: one.opened_at)
+        " ".join(filter(None, (entry.kind, _rank(entry), entry.phase, entry.cause)))
+        for entry in sorted(verdicts, key=lambda entry: entry.opened_at)
     ]
     return "; ".join(parts) or "nothing"
 
 
-def _rank(one: Verdict) -> str:
-    return f"rank {one.rank}" if one.rank >= 0 else ""
+def _rank(incident: Verdict) -> str:
+    return f"rank {incident.rank}" if incident.rank >= 0 else ""
 
 
 def main(words: Sequence[str]) -> int:
@@ -120,19 +125,26 @@ def main(words: Sequence[str]) -> int:
     makers = FAULTY | HEALTHY
     parser.add_argument("--only", action="append", choices=makers, metavar="CASE")
     parser.add_argument("--seed", type=int, action="append")
-    asked = parser.parse_args(words)
-    with tempfile.TemporaryDirectory(prefix="stepwatch-compare-") as made:
-        folder = Path(made)
-        site, done = Site(folder, folder / "rings"), list[Compared]()
+    options = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="stepwatch-compare-") as directory:
+        folder = Path(directory)
+        site, comparisons = Site(folder, folder / "rings"), list[Compared]()
         try:
             site.start()
-            for name, seed in product(asked.only or COMPARED, asked.seed or SEEDS):
+            for name, seed in product(options.only or COMPARED, options.seed or SEEDS):
                 case = Case(name, seed, *makers[name](Draw(name, seed)))
-                done.append(compared(case, site, folder))
+                comparisons.append(compared(case, site, folder))
         finally:
             site.close()
-    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left_columns=3))
-    return 1 if any(found.ran.problem for found in done) else 0
+    print(
+        text.table(
+            _HEADINGS,
+            [row for comparison in comparisons for row in rows(comparison)],
+            "",
+            left_columns=3,
+        )
+    )
+    return 1 if any(comparison.ran.problem for comparison in comparisons) else 0
 
 
 if __name__ == "__main__":

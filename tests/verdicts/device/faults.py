@@ -79,9 +79,9 @@ def injector(
     on_host: Sequence[str], on_device: Sequence[dict[str, Any]], rank: int, log: Path
 ) -> Injector:
     """Holds the faults of one rank, those of its host and those of its device."""
-    known = [fault for text in on_host if (fault := parse_fault(text)) is not None]
-    known += [device_fault(described) for described in on_device]
-    return Injector(known, rank=rank, attempt=0, log=log)
+    faults = [fault for text in on_host if (fault := parse_fault(text)) is not None]
+    faults += [device_fault(described) for described in on_device]
+    return Injector(faults, rank=rank, attempt=0, log=log)
 
 
 class DeviceFaults:

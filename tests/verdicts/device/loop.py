@@ -67,8 +67,8 @@ class DeviceLoop:
         """The kernels of one block; faults hit the second one."""
         share = self.work.blocks * self.work.microbatches
 
-        def seconds(phase: str, whole: float) -> float:
-            return self.about(whole / share) + (self.faults.longer(phase) if block == 1 else 0.0)
+        def seconds(phase: str, total: float) -> float:
+            return self.about(total / share) + (self.faults.longer(phase) if block == 1 else 0.0)
 
         return Kernels(
             lambda: seconds("forward", self.plan.forward_seconds),
@@ -101,11 +101,11 @@ class DeviceLoop:
             with self.watch.step(tokens=TOKENS) as step:
                 self.inject.reach("step", number)
                 self.faults.begin(number)
-                loss = self.one(batch, step)
+                loss = self.train_step(batch, step)
             self.between(number + 1)
         loss.item()
 
-    def one(self, batch: tuple[Tensor, Tensor], step: StepContext) -> Tensor:
+    def train_step(self, batch: tuple[Tensor, Tensor], step: StepContext) -> Tensor:
         """One step of training."""
         loss, count = torch.zeros(()), self.work.microbatches
         self.aside()
@@ -126,7 +126,7 @@ class DeviceLoop:
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
         """The loss of one batch."""
-        inputs, labels = (one.to(sim.NAME, non_blocking=True) for one in batch)
+        inputs, labels = (tensor.to(sim.NAME, non_blocking=True) for tensor in batch)
         return torch.nn.functional.cross_entropy(self.model(inputs), labels)
 
     def in_forward(self) -> None:
@@ -158,12 +158,12 @@ class DeviceLoop:
                 sim.kernel(_SIDE_SECONDS)
         self.graph.replay()
 
-    def between(self, done: int) -> None:
-        """What comes after `done` steps: a checkpoint, an evaluation."""
+    def between(self, step: int) -> None:
+        """What comes after `step` steps: a checkpoint, an evaluation."""
         plan = self.plan
-        if plan.checkpoint_every and done % plan.checkpoint_every == 0:
-            self.save(done)
-        if plan.eval_every and done % plan.eval_every == 0:
+        if plan.checkpoint_every and step % plan.checkpoint_every == 0:
+            self.save(step)
+        if plan.eval_every and step % plan.eval_every == 0:
             self.evaluate()
 
     def evaluate(self) -> None:
@@ -175,13 +175,13 @@ class DeviceLoop:
             dist.barrier()
             torch.accelerator.synchronize()
 
-    def save(self, done: int) -> None:
+    def save(self, step: int) -> None:
         """Every rank writes its file; nobody goes on before all have."""
         path = Path(self.plan.folder, f"checkpoint-{self.rank}.pt")
-        with self.watch.checkpoint(done) if self.work.marked else contextlib.nullcontext():
-            state = {name: one.cpu() for name, one in self.model.state_dict().items()}
+        with self.watch.checkpoint(step) if self.work.marked else contextlib.nullcontext():
+            state = {name: tensor.cpu() for name, tensor in self.model.state_dict().items()}
             time.sleep(self.about(self.plan.checkpoint_seconds))
-            torch.save({"model": state, "step": done}, path)
+            torch.save({"model": state, "step": step}, path)
             dist.barrier()
 
 

@@ -42,24 +42,24 @@ class Replayed(NamedTuple):
     window: Window
 
 
-def replay(stored: Path, job: str, made: Path, until_ns: int, *, devices: bool) -> Replayed:
+def replay(stored: Path, job: str, scratch: Path, until_ns: int, *, devices: bool) -> Replayed:
     """Evaluate `job` of the store at `stored` once a second of the time it was received in.
 
     Without `devices` the records are those of hooks that time the host only. What was received
-    after `until_ns` is left out. `made` is a file for the store of the replay.
+    after `until_ns` is left out. `scratch` is a file for the store of the replay.
     """
-    source, target, clock = Store.sqlite(stored), Store.sqlite(made), ReplayClock()
+    source, target, clock = Store.sqlite(stored), Store.sqlite(scratch), ReplayClock()
     try:
         service = Service(target, clock)
-        known = (one for one in source.segments(job) if one.received_ns <= until_ns)
-        for payload in known:
+        payloads = (payload for payload in source.segments(job) if payload.received_ns <= until_ns)
+        for payload in payloads:
             evaluate_until(service, clock, payload.received_ns)
             for segment in _shown(payload, devices=devices):
                 service.receive(wire.encode(segment))
         evaluate_until(service, clock, until_ns)
-        found = service.job(job)
-        assert found is not None, f"{stored} holds nothing of {job}"
-        return Replayed(target.incidents(job), found[0].current.window(WINDOW_STEPS))
+        entry = service.job(job)
+        assert entry is not None, f"{stored} holds nothing of {job}"
+        return Replayed(target.incidents(job), entry[0].current.window(WINDOW_STEPS))
     finally:
         source.close()
         target.close()

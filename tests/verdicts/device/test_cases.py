@@ -69,10 +69,10 @@ def test_a_matrix_is_chosen() -> None:
     chosen_names = {case.name for case in chosen(arguments(["--matrix", "device"]))}
     assert chosen_names == {*FAULTY, *HEALTHY}
     assert not {case.name for case in chosen(arguments([]))} & chosen_names
-    both = chosen(arguments(["--matrix", "all"]))
-    assert len(both) == len(ALL) + len(list(on_host()))
+    all_cases = chosen(arguments(["--matrix", "all"]))
+    assert len(all_cases) == len(ALL) + len(list(on_host()))
 
 
 def test_one_case_is_found_by_its_name_alone() -> None:
-    (found,) = chosen(arguments(["--only", "device-stuck-kernel", "--seed", "1"]))
-    assert (found.name, found.seed) == ("device-stuck-kernel", 1)
+    (case,) = chosen(arguments(["--only", "device-stuck-kernel", "--seed", "1"]))
+    assert (case.name, case.seed) == ("device-stuck-kernel", 1)

@@ -18,24 +18,24 @@ SLOW = Verdict("straggler", DRAW.rank, "forward", "slow-compute", 10.0)
 
 
 def test_figures_are_those_since_the_fault() -> None:
-    made = window(steps=2 * DRAW.step, ranks=4, first_step=0)
-    forward = made.planes["forward"]
+    steps = window(steps=2 * DRAW.step, ranks=4, first_step=0)
+    forward = steps.planes["forward"]
     forward[:] = 0.05
     forward[DRAW.step :, DRAW.rank] = 0.1
-    assert figures(made, DRAW)[SHOWN.index("forward")] == "100/50"
+    assert figures(steps, DRAW)[SHOWN.index("forward")] == "100/50"
     forward[:] = np.nan
-    assert figures(made, DRAW)[SHOWN.index("forward")] == "-/-"
+    assert figures(steps, DRAW)[SHOWN.index("forward")] == "-/-"
 
 
 def test_a_window_that_ends_before_the_fault_has_no_figures() -> None:
-    made = window(steps=DRAW.step, ranks=4, first_step=0)
-    assert figures(made, DRAW) == ["no step", *[""] * (len(SHOWN) - 1)]
+    steps = window(steps=DRAW.step, ranks=4, first_step=0)
+    assert figures(steps, DRAW) == ["no step", *[""] * (len(SHOWN) - 1)]
 
 
 def test_each_clock_has_a_line() -> None:
-    made = window(steps=40, ranks=4, first_step=0)
+    steps = window(steps=40, ranks=4, first_step=0)
     ran = Ran(CASE, Outcome(CASE.truth, 1.0, (SLOW,)), 0.1, 9.0, "")
-    host, device = rows(Compared(ran, Replayed([], made), Replayed([], made)))
+    host, device = rows(Compared(ran, Replayed([], steps), Replayed([], steps)))
     assert host[:3] == [f"{CASE.name}, rank {DRAW.rank}", "host", "nothing"]
     assert device[:3] == ["", "device", f"straggler rank {DRAW.rank} forward slow-compute"]
 

@@ -28,7 +28,7 @@ SLOW = 2
 
 def segments(clock: HandClock) -> list[Segment]:
     """One step a segment: the host runs ahead, and from step 20 on one device is slow."""
-    made = []
+    sequence = []
     for step in range(STEPS):
         clock.advance(0.2)
         excess = {(SLOW, "forward"): 0.2} if step >= 20 else {}
@@ -40,8 +40,8 @@ def segments(clock: HandClock) -> list[Segment]:
         if not step:
             tables[Kind.LIFECYCLE] = timing_rows(RANKS)
         tables[Kind.RANK_STATE]["device_state"] = DeviceState.WORKING
-        made.append(Segment(SegmentKey(JOB, 0, "n0", 1, step), ClockPair.now(clock), tables))
-    return made
+        sequence.append(Segment(SegmentKey(JOB, 0, "n0", 1, step), ClockPair.now(clock), tables))
+    return sequence
 
 
 def stored(folder: Path) -> tuple[Path, int]:
@@ -68,10 +68,10 @@ def test_only_the_devices_show_a_slow_device(tmp_path: Path) -> None:
 
 def test_what_came_later_is_left_out(tmp_path: Path) -> None:
     path, end = stored(tmp_path)
-    early = end - 40 * NANOSECONDS // 5
-    found = replay(path, JOB, tmp_path / "early.db", early, devices=True)
-    assert found.incidents == []
-    assert found.window.steps[-1] == STEPS - 41
+    cutoff_ns = end - 40 * NANOSECONDS // 5
+    replayed = replay(path, JOB, tmp_path / "early.db", cutoff_ns, devices=True)
+    assert replayed.incidents == []
+    assert replayed.window.steps[-1] == STEPS - 41
 
 
 def test_a_segment_without_devices_keeps_all_else() -> None:

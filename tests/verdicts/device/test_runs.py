@@ -23,39 +23,43 @@ RIGHT = Score(1, 0, True, True, True, True, 0.0)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Collector and agent for the runs of this module."""
     folder = tmp_path_factory.mktemp("device")
-    made = Site(folder, folder / "rings")
-    made.start()
-    yield made
-    made.close()
+    services = Site(folder, folder / "rings")
+    services.start()
+    yield services
+    services.close()
 
 
 def evaluated(site: Site, scratch: Path, name: str, seed: int) -> Compared:
     """A run that was what its plan describes, with its replays."""
-    found = compared(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
-    assert found.ran.problem == ""
-    assert found.device.window.clock == "device"
-    assert found.host.window.clock == "host"
-    return found
+    comparison = compared(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
+    assert comparison.ran.problem == ""
+    assert comparison.device.window.clock == "device"
+    assert comparison.host.window.clock == "host"
+    return comparison
 
 
-def right_on_host(found: Compared) -> bool:
+def right_on_host(comparison: Compared) -> bool:
     """Whether the host's clock alone names the rank, the phase and the cause too.
 
     An incident there is no mistake of the replay: a host that is held up in another phase, or on
     another rank, makes one. It must not be the truth.
     """
-    verdicts = [verdict(item) for item in found.host.incidents if stands_alone(item)]
-    scored = score(found.ran.outcome._replace(verdicts=tuple(verdicts)))
+    verdicts = [verdict(item) for item in comparison.host.incidents if stands_alone(item)]
+    scored = score(comparison.ran.outcome._replace(verdicts=tuple(verdicts)))
     return bool(scored.found and scored.rank and scored.phase and scored.cause)
 
 
 def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Path) -> None:
-    found = evaluated(site, tmp_path, "device-slow-clock", 0)
-    assert score(found.ran.outcome)._replace(seconds=0.0) == RIGHT, found.ran.outcome.verdicts
-    assert not right_on_host(found)
+    comparison = evaluated(site, tmp_path, "device-slow-clock", 0)
+    assert score(comparison.ran.outcome)._replace(seconds=0.0) == RIGHT, (
+        comparison.ran.outcome.verdicts
+    )
+    assert not right_on_host(comparison)
 
 
 def test_a_late_host_is_told_from_a_slow_device(site: Site, tmp_path: Path) -> None:
-    found = evaluated(site, tmp_path, "device-launch-bound", 0)
-    assert score(found.ran.outcome)._replace(seconds=0.0) == RIGHT, found.ran.outcome.verdicts
-    assert not right_on_host(found)
+    comparison = evaluated(site, tmp_path, "device-launch-bound", 0)
+    assert score(comparison.ran.outcome)._replace(seconds=0.0) == RIGHT, (
+        comparison.ran.outcome.verdicts
+    )
+    assert not right_on_host(comparison)

@@ -44,7 +44,7 @@ def compared(seed: int, way: Way | None, site: RealSite) -> dict[str, Any]:
         return {**document, "skipped": str(error)}
     real, replayed = match(wanted, ran.incidents), match(wanted, replay(scenario).incidents)
     slowing = [fault for fault in scenario.faults if fault.kind in SLOWING]
-    found: dict[str, Any] = json_value(
+    result: dict[str, Any] = json_value(
         {
             **document,
             "cost": ran.cost if slowing else None,
@@ -54,13 +54,13 @@ def compared(seed: int, way: Way | None, site: RealSite) -> dict[str, Any]:
             "differences": differences(real, replayed),
         }
     )
-    return found
+    return result
 
 
 def _document(matched: Matched) -> dict[str, Any]:
     return {
         "answers": [answer._asdict() for answer in matched.answers],
-        "false": [brief(each) for each in matched.false],
+        "false": [brief(incident) for incident in matched.false],
     }
 
 
@@ -81,21 +81,21 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def main(words: Sequence[str]) -> int:
     """Run what is not in the file yet; returns 0: a table is no verdict."""
-    asked = arguments(words)
-    done = results.read([asked.to])
-    missing = range(len(done), asked.real)
-    chosen = asked.seed or [seeds.report_seed() for _ in missing]
-    progress = Progress(len(done), len(done) + len(chosen), "real runs")
+    options = arguments(words)
+    documents = results.read([options.to])
+    missing = range(len(documents), options.real)
+    chosen = options.seed or [seeds.report_seed() for _ in missing]
+    progress = Progress(len(documents), len(documents) + len(chosen), "real runs")
     if chosen:
         try:
-            for one in run_all(chosen, asked.way):
-                done.append(one)
-                results.append(asked.to, one)
-                print(line(one), flush=True)
+            for document in run_all(chosen, options.way):
+                documents.append(document)
+                results.append(options.to, document)
+                print(line(document), flush=True)
                 progress.more(1)
         except KeyboardInterrupt:
             print(matrices.INTERRUPTED, file=sys.stderr)
-    print(f"\n{table(done)}")
+    print(f"\n{table(documents)}")
     return 0
 
 
@@ -112,19 +112,21 @@ def run_all(chosen: Sequence[int], way: Way | None) -> Iterator[dict[str, Any]]:
             site.close()
 
 
-def line(one: dict[str, Any]) -> str:
+def line(document: dict[str, Any]) -> str:
     """One run in words."""
-    what = f"{one['kind'] or 'healthy'} by {one['way']}"
-    if "skipped" in one:
-        return f"{one['seed']}  {what}: skipped, {one['skipped']}"
+    fault = f"{document['kind'] or 'healthy'} by {document['way']}"
+    if "skipped" in document:
+        return f"{document['seed']}  {fault}: skipped, {document['skipped']}"
     answers = [
-        f"{each['named'] or 'not found'} {_after(each['seconds'])}".strip()
-        for each in one["real"]["answers"]
+        f"{answer['named'] or 'not found'} {_delay_text(answer['seconds'])}".strip()
+        for answer in document["real"]["answers"]
     ]
-    false = [f"FALSE {each}" for each in one["real"]["false"]]
-    said = "; ".join([*answers, *false]) or "quiet"
-    return f"{one['seed']}  {what}: {said}  {'; '.join(one['differences']) or 'agrees'}"
+    false = [f"FALSE {incident}" for incident in document["real"]["false"]]
+    verdicts = "; ".join([*answers, *false]) or "quiet"
+    return (
+        f"{document['seed']}  {fault}: {verdicts}  {'; '.join(document['differences']) or 'agrees'}"
+    )
 
 
-def _after(seconds: float | None) -> str:
+def _delay_text(seconds: float | None) -> str:
     return "" if seconds is None or math.isnan(seconds) else f"after {seconds:.0f} s"

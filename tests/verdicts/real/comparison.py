@@ -16,63 +16,73 @@ _ASPECTS = ("found", "rank", "cause", "node")
 
 def differences(real: Matched, replayed: Matched) -> list[str]:
     """Where the verdicts on the same scenario are not as right; seconds may differ."""
-    found = []
-    for one, other in zip(real.answers, replayed.answers, strict=True):
+    lines = []
+    for real_answer, replayed_answer in zip(real.answers, replayed.answers, strict=True):
         for name in _ASPECTS:
-            if getattr(one, name) != getattr(other, name):
-                said = f"{getattr(one, name)}, replayed {getattr(other, name)}"
-                found.append(f"{one.fault}: {name} {said}")
+            if getattr(real_answer, name) != getattr(replayed_answer, name):
+                values = f"{getattr(real_answer, name)}, replayed {getattr(replayed_answer, name)}"
+                lines.append(f"{real_answer.fault}: {name} {values}")
     if bool(real.false) != bool(replayed.false):
-        found.append(f"false incidents: {len(real.false)}, replayed {len(replayed.false)}")
-    return found
+        lines.append(f"false incidents: {len(real.false)}, replayed {len(replayed.false)}")
+    return lines
 
 
-def table(done: Sequence[Document]) -> str:
+def table(documents: Sequence[Document]) -> str:
     """A row for each class and way, real / replayed, and one for all."""
-    ran = [one for one in done if "real" in one]
+    ran = [document for document in documents if "real" in document]
     rows = [
-        [name, *_row([one for one in ran if _name(one) == name])]
+        [name, *_row([document for document in ran if _name(document) == name])]
         for name in sorted({*map(_name, ran)})
     ]
     headings = ["class, real / replayed", "runs", "found", "rank", "cause", "false", "p50", "cost"]
-    said = text.table([*headings, "agree"], [*rows, ["all", *_row(ran)]], "", left_columns=1)
-    skipped = len(done) - len(ran)
-    agree = sum(not one["differences"] for one in ran)
+    table_text = text.table([*headings, "agree"], [*rows, ["all", *_row(ran)]], "", left_columns=1)
+    skipped = len(documents) - len(ran)
+    agree = sum(not document["differences"] for document in ran)
     low, high = wilson(agree, len(ran))
-    said += f"\n\nthe replay agrees with {agree} of {len(ran)} real runs ({low:.2f} to {high:.2f})"
-    return said + (f"; {skipped} could not be run here" if skipped else "")
+    table_text += (
+        f"\n\nthe replay agrees with {agree} of {len(ran)} real runs ({low:.2f} to {high:.2f})"
+    )
+    return table_text + (f"; {skipped} could not be run here" if skipped else "")
 
 
-def _name(one: Document) -> str:
-    return f"{one['kind']}, {one['way']}" if one["kind"] else "healthy"
+def _name(document: Document) -> str:
+    return f"{document['kind']}, {document['way']}" if document["kind"] else "healthy"
 
 
-def _row(mine: Sequence[Document]) -> list[str]:
+def _row(documents: Sequence[Document]) -> list[str]:
     return [
-        str(len(mine)),
-        *(_both(mine, lambda side, name=name: _share(side, name)) for name in _ASPECTS[:3]),
-        _both(mine, lambda side: str(sum(len(each["false"]) for each in side))),
-        _both(mine, _p50),
-        " / ".join(_cost(one.get(name) for one in mine) for name in ("cost", "replayed_cost")),
-        f"{sum(not one['differences'] for one in mine)}/{len(mine)}",
+        str(len(documents)),
+        *(
+            _real_and_replayed(documents, lambda side, name=name: _share(side, name))
+            for name in _ASPECTS[:3]
+        ),
+        _real_and_replayed(documents, lambda side: str(sum(len(run["false"]) for run in side))),
+        _real_and_replayed(documents, _p50),
+        " / ".join(
+            _cost(document.get(name) for document in documents)
+            for name in ("cost", "replayed_cost")
+        ),
+        f"{sum(not document['differences'] for document in documents)}/{len(documents)}",
     ]
 
 
-def _both(mine: Sequence[Document], said: Any) -> str:
-    real, replayed = ([one[side] for one in mine] for side in ("real", "replay"))
-    return f"{said(real)} / {said(replayed)}"
+def _real_and_replayed(documents: Sequence[Document], figure: Any) -> str:
+    real, replayed = ([document[side] for document in documents] for side in ("real", "replay"))
+    return f"{figure(real)} / {figure(replayed)}"
 
 
 def _share(side: Iterable[Document], name: str) -> str:
-    answers = [each[name] for one in side for each in one["answers"] if each[name] is not None]
+    answers = [
+        answer[name] for run in side for answer in run["answers"] if answer[name] is not None
+    ]
     return f"{sum(answers)} of {len(answers)}" if answers else "-"
 
 
 def _p50(side: Iterable[Document]) -> str:
-    known = [each["seconds"] for one in side for each in one["answers"] if each["found"]]
-    return f"{quantile(known, 0.5):.1f} s" if known else "-"
+    sample = [answer["seconds"] for run in side for answer in run["answers"] if answer["found"]]
+    return f"{quantile(sample, 0.5):.1f} s" if sample else "-"
 
 
 def _cost(costs: Iterable[float | None]) -> str:
-    known = quantile((cost for cost in costs if cost is not None), 0.5)
-    return "-" if math.isnan(known) else f"{known:.0%}"
+    median = quantile((cost for cost in costs if cost is not None), 0.5)
+    return "-" if math.isnan(median) else f"{median:.0%}"

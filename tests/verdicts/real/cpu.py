@@ -47,8 +47,8 @@ class Quota:
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
         """Limit the processes of the fault."""
-        each = max(_LEAST_MICROSECONDS, round(quota_of(fault.effect) * PERIOD_MICROSECONDS))
-        text = f"{each}" if self._limit.name.endswith("us") else f"{each} {PERIOD_MICROSECONDS}"
+        quota = max(_LEAST_MICROSECONDS, round(quota_of(fault.effect) * PERIOD_MICROSECONDS))
+        text = f"{quota}" if self._limit.name.endswith("us") else f"{quota} {PERIOD_MICROSECONDS}"
         self._limit.write_text(text)
         for rank in fault.ranks:
             (self.folder / "cgroup.procs").write_text(f"{pids[rank]}")

@@ -47,11 +47,11 @@ class Links:
             raise
 
     def _make(self) -> None:
-        one, other = self._names
+        first, second = self._names
         for name in self._names:
             ip("netns", "add", name)
-        ip("link", "add", "name", INTERFACE, "netns", one, "type", "veth",
-            "peer", "name", INTERFACE, "netns", other)  # fmt: skip
+        ip("link", "add", "name", INTERFACE, "netns", first, "type", "veth",
+            "peer", "name", INTERFACE, "netns", second)  # fmt: skip
         for name, address in zip(self._names, _ADDRESSES, strict=True):
             ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
             ip("-n", name, "link", "set", INTERFACE, "up")
@@ -75,8 +75,8 @@ class Links:
     def carried(self) -> int:
         """Bytes that the first node has sent over it."""
         words = ("ip", "-n", self._names[0], "-s", "-j", "link", "show", "dev", INTERFACE)
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        return int(json.loads(done.stdout)[0]["stats64"]["tx"]["bytes"])
+        process = subprocess.run(words, capture_output=True, text=True, check=True)
+        return int(json.loads(process.stdout)[0]["stats64"]["tx"]["bytes"])
 
     def cut(self) -> None:
         """Nothing comes through any more: the last node's end is down."""

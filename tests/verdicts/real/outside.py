@@ -56,36 +56,36 @@ class Outside:
     ) -> None:
         self._scenario, self._pids = scenario, pids
         self._kill_agent, self._send, self._begin = kill_agent, send, begin
-        self._done: set[object] = set()
+        self._applied: set[object] = set()
         self._stopped: set[int] = set()
 
-    def tick(self, at: float) -> None:
-        """Bring about what is due `at` seconds after the beginning."""
+    def tick(self, now: float) -> None:
+        """Bring about what is due `now` seconds after the beginning."""
         telemetry = self._scenario.telemetry
-        if at >= telemetry.killed_at:
+        if now >= telemetry.killed_at:
             self._once("agent", lambda: self._kill_agent(telemetry.killed_node))
         for fault in self._scenario.faults:
-            if at >= fault.onset:
-                self._due(fault, at)
+            if now >= fault.onset:
+                self._due(fault, now)
 
-    def _due(self, fault: Fault, at: float) -> None:
+    def _due(self, fault: Fault, now: float) -> None:
         if self._begin is not None:
             self._once(fault, partial(self._begin, fault))
         elif fault.kind in IN_CYCLES:
-            self._cycle(fault, at)
+            self._cycle(fault, now)
         else:
             if fault.kind is FaultKind.LOST_NODE:
                 self._once(("node", fault), partial(self._kill_agent, fault.node))
             self._once(fault, partial(self._signal, fault, AT_ONCE[fault.kind]))
 
-    def _once(self, what: object, do: Callable[[], None]) -> None:
-        if what not in self._done:
-            self._done.add(what)
+    def _once(self, key: object, do: Callable[[], None]) -> None:
+        if key not in self._applied:
+            self._applied.add(key)
             do()
 
-    def _cycle(self, fault: Fault, at: float) -> None:
+    def _cycle(self, fault: Fault, now: float) -> None:
         length = IN_CYCLES[fault.kind]
-        off = (at - fault.onset) % length < stopped_share(fault) * length
+        off = (now - fault.onset) % length < stopped_share(fault) * length
         for rank in fault.ranks:
             if off != (rank in self._stopped):
                 self._send(self._pids[rank], signal.SIGSTOP if off else signal.SIGCONT)

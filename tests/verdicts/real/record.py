@@ -48,10 +48,12 @@ def record(site: Site, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype[
     time.sleep(AFTER_END_SECONDS)
     store = Store.sqlite(site.store)
     try:
-        found = [wire.decode(one.payload).tables for one in store.segments(plan.job)]
+        tables = [wire.decode(payload.payload).tables for payload in store.segments(plan.job)]
     finally:
         store.close()
-    return factors(np.concatenate([one[Kind.STEP] for one in found if Kind.STEP in one]), ranks)
+    return factors(
+        np.concatenate([table[Kind.STEP] for table in tables if Kind.STEP in table]), ranks
+    )
 
 
 def factors(rows: Rows, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.float16]]:
@@ -72,18 +74,18 @@ def factors(rows: Rows, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype
 def main() -> int:
     """Record all runs."""
     with (
-        tempfile.TemporaryDirectory(prefix="stepwatch-record-") as made,
+        tempfile.TemporaryDirectory(prefix="stepwatch-record-") as directory,
         tempfile.TemporaryDirectory(prefix="stepwatch-record-", dir="/dev/shm") as rings,
     ):
-        site = Site(Path(made), Path(rings))
+        site = Site(Path(directory), Path(rings))
         try:
             site.start()
-            found = {f"ranks{ranks}": record(site, ranks) for ranks in RUNS}
+            runs = {f"ranks{ranks}": record(site, ranks) for ranks in RUNS}
         finally:
             site.close()
     RECORDED.parent.mkdir(exist_ok=True)
-    np.savez_compressed(RECORDED, allow_pickle=False, **found)
-    for name, run in found.items():
+    np.savez_compressed(RECORDED, allow_pickle=False, **runs)
+    for name, run in runs.items():
         print(name, run.shape, run.astype(float).std(axis=(0, 1)).round(3))
     print(f"{RECORDED.stat().st_size} bytes")
     return 0

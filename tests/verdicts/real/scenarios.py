@@ -74,10 +74,10 @@ def _seconds_after(kind: FaultKind) -> float:
 def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
     (fault,) = sample(seed, kind).faults
     node = dice.randrange(NODES)
-    each = RANKS // NODES
+    per_node = RANKS // NODES
     ranks: tuple[int, ...] = (dice.randrange(RANKS),)
     if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
-        ranks = tuple(range(node * each, (node + 1) * each))
+        ranks = tuple(range(node * per_node, (node + 1) * per_node))
     elif kind in _ALL:
         ranks = tuple(range(RANKS))
     effect = fault.effect
@@ -97,10 +97,12 @@ def truths(plan: Planned) -> list[Expected]:
     """What is true of it, with the causes that are as right as those of the class."""
     kinds = {fault.kind.value for fault in plan.scenario.faults}
     return [
-        one._replace(truth=one.truth._replace(causes=one.truth.causes | plan.way.causes))
-        if one.truth.fault in kinds and plan.way.causes and not one.stops
-        else one
-        for one in expected(plan.scenario)
+        expectation._replace(
+            truth=expectation.truth._replace(causes=expectation.truth.causes | plan.way.causes)
+        )
+        if expectation.truth.fault in kinds and plan.way.causes and not expectation.stops
+        else expectation
+        for expectation in expected(plan.scenario)
     ]
 
 
@@ -113,5 +115,5 @@ def way_named(text: str) -> Way:
     for way in WAYS:
         if text == f"{way.kind.value}/{way.name}":
             return way
-    known = ", ".join(f"{way.kind.value}/{way.name}" for way in WAYS)
-    raise ValueError(f"{text}: one of {known}")
+    names = ", ".join(f"{way.kind.value}/{way.name}" for way in WAYS)
+    raise ValueError(f"{text}: one of {names}")

@@ -18,7 +18,7 @@ from tests.verdicts.site import Site, kill
 from .environ import ENV_NODE_RINGS
 from .outside import Outside
 from .scenarios import Planned
-from .ways import SIGNALS, Means, made
+from .ways import SIGNALS, Means, make_means
 
 START_SECONDS = 90.0
 _TICK_SECONDS = 0.01
@@ -50,15 +50,15 @@ class RealSite(Site):
             ServiceError: its ranks are not on the nodes that they are meant to be on.
         """
         scenario = planned.scenario
-        own = self.folder / scenario.job
-        own.mkdir(exist_ok=True)
-        means = made(planned.way.name, scenario.job, own, scenario.step_seconds)
+        run_folder = self.folder / scenario.job
+        run_folder.mkdir(exist_ok=True)
+        means = make_means(planned.way.name, scenario.job, run_folder, scenario.step_seconds)
         try:
-            return self._run(planned, means, own)
+            return self._run(planned, means, run_folder)
         finally:
             means.close()
 
-    def _run(self, planned: Planned, means: Means, own: Path) -> Ran:
+    def _run(self, planned: Planned, means: Means, run_folder: Path) -> Ran:
         scenario = planned.scenario
         rings = [self.rings / f"{scenario.job}-{node}" for node in range(scenario.nodes)]
         for node, folder in enumerate(rings):
@@ -66,9 +66,9 @@ class RealSite(Site):
             self._agents[node] = self._processes.start(
                 f"agent-{node}", "agent", "--collector", self.url, "--ring-dir", str(folder),
                 "--node", node_name(node), "--port", "0",
-                "--spool", str(own / f"spool-{node}"),
+                "--spool", str(run_folder / f"spool-{node}"),
             )  # fmt: skip
-        pids = self.launch(_plan(scenario, rings, own, means))
+        pids = self.launch(_plan(scenario, rings, run_folder, means))
         try:
             return self._follow(planned, means, pids)
         finally:
@@ -84,17 +84,17 @@ class RealSite(Site):
         onset = min((fault.onset for fault in scenario.faults), default=scenario.seconds)
         first, at_onset = self._steps(scenario.job), None
         while time.time() < began + scenario.seconds:
-            at = time.time() - began
-            if at_onset is None and at >= onset:
+            elapsed = time.time() - began
+            if at_onset is None and elapsed >= onset:
                 at_onset = self._steps(scenario.job)
-            outside.tick(at)
+            outside.tick(elapsed)
             time.sleep(_TICK_SECONDS)
         self._expect_nodes(scenario)
         last = self._steps(scenario.job)
-        found = self.incidents(scenario.job)
-        since = [{**each, "opened_at": each["opened_at"] - began} for each in found]
-        before = (at_onset or last) - first
-        usual = before / onset if onset else 0.0
+        incidents = self.incidents(scenario.job)
+        since = [{**incident, "opened_at": incident["opened_at"] - began} for incident in incidents]
+        steps_before = (at_onset or last) - first
+        usual = steps_before / onset if onset else 0.0
         shown = scenario.seconds - onset
         cost = 1.0 - (last - (at_onset or last)) / (usual * shown) if usual and shown else None
         return Ran(since, cost)
@@ -112,20 +112,20 @@ class RealSite(Site):
 
     def _expect_nodes(self, scenario: Scenario) -> None:
         """All ranks were seen, each by the agent of its node."""
-        each = scenario.ranks_per_node
-        wanted = {rank: node_name(rank // each) for rank in range(scenario.ranks)}
+        per_node = scenario.ranks_per_node
+        wanted = {rank: node_name(rank // per_node) for rank in range(scenario.ranks)}
         ranks = (self.job(scenario.job) or {}).get("ranks", [])
-        found = {item["rank"]: item["node"] for item in ranks}
-        if found != wanted:
-            raise ServiceError(f"{scenario.job}: the ranks are on {found}, not on {wanted}")
+        nodes = {item["rank"]: item["node"] for item in ranks}
+        if nodes != wanted:
+            raise ServiceError(f"{scenario.job}: the ranks are on {nodes}, not on {wanted}")
 
     def _steps(self, job: str) -> int:
         """Steps that the job has made, as the collector knows it."""
-        known = self.job(job)
-        return 0 if known is None else int(known.get("step") or 0)
+        job_state = self.job(job)
+        return 0 if job_state is None else int(job_state.get("step") or 0)
 
 
-def _plan(scenario: Scenario, rings: Sequence[Path], own: Path, means: Means) -> Plan:
+def _plan(scenario: Scenario, rings: Sequence[Path], run_folder: Path, means: Means) -> Plan:
     step = scenario.step_seconds
     return Plan(
         job=scenario.job,
@@ -136,6 +136,6 @@ def _plan(scenario: Scenario, rings: Sequence[Path], own: Path, means: Means) ->
         forward_seconds=0.35 * step,
         backward_seconds=0.55 * step,
         port=free_port(),
-        folder=str(own),
+        folder=str(run_folder),
         environ={ENV_NODE_RINGS: ":".join(map(str, rings)), **means.environ},
     )

@@ -26,7 +26,7 @@ class Storage:
         self.environ = {ENV_STORAGE: str(path)}
         self._step_seconds = step_seconds
         self._delays: dict[int, float] = {}
-        self._late: list[tuple[float, int, socket.socket]] = []
+        self._delayed: list[tuple[float, int, socket.socket]] = []
         self._ranks: dict[socket.socket, int] = {}
         self._requests = 0
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -34,8 +34,8 @@ class Storage:
         self._listening.listen()
         self._waker, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
-        for each in (self._listening, self._woken):
-            self._selector.register(each, selectors.EVENT_READ)
+        for source in (self._listening, self._woken):
+            self._selector.register(source, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -48,16 +48,16 @@ class Storage:
         """End the thread, and the connections with it."""
         self._waker.send(b"x")
         self._thread.join()
-        for each in (*self._ranks, self._listening, self._waker, self._woken):
-            each.close()
+        for channel in (*self._ranks, self._listening, self._waker, self._woken):
+            channel.close()
         self._selector.close()
 
     def _serve(self) -> None:
         while True:
             now = time.monotonic()
-            while self._late and self._late[0][0] <= now:
-                _answer(heapq.heappop(self._late)[2])
-            wait = self._late[0][0] - now if self._late else None
+            while self._delayed and self._delayed[0][0] <= now:
+                _answer(heapq.heappop(self._delayed)[2])
+            wait = self._delayed[0][0] - now if self._delayed else None
             for key, _ in self._selector.select(wait):
                 if key.fileobj is self._woken:
                     return
@@ -65,15 +65,15 @@ class Storage:
 
     def _take(self, ready: socket.socket) -> None:
         if ready is self._listening:
-            made, _ = ready.accept()
-            self._ranks[made] = _RANK.unpack(made.recv(_RANK.size))[0]
-            self._selector.register(made, selectors.EVENT_READ)
+            connection, _ = ready.accept()
+            self._ranks[connection] = _RANK.unpack(connection.recv(_RANK.size))[0]
+            self._selector.register(connection, selectors.EVENT_READ)
             return
         try:
-            asked = ready.recv(1)
+            request = ready.recv(1)
         except OSError:
-            asked = b""
-        if not asked:  # the rank has ended
+            request = b""
+        if not request:  # the rank has ended
             self._selector.unregister(ready)
             return
         delay = self._delays.get(self._ranks[ready], 0.0)
@@ -81,7 +81,7 @@ class Storage:
             _answer(ready)
             return
         self._requests += 1
-        heapq.heappush(self._late, (time.monotonic() + delay, self._requests, ready))
+        heapq.heappush(self._delayed, (time.monotonic() + delay, self._requests, ready))
 
 
 def _answer(asking: socket.socket) -> None:
@@ -91,10 +91,10 @@ def _answer(asking: socket.socket) -> None:
 
 def connect(path: str, rank: int) -> socket.socket:
     """The connection of a rank."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    made.connect(path)
-    made.send(_RANK.pack(rank))
-    return made
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(path)
+    connection.send(_RANK.pack(rank))
+    return connection
 
 
 def read_batch(storage: socket.socket) -> None:

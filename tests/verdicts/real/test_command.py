@@ -15,7 +15,7 @@ from tests.verdicts.scenario.truth import expected
 from . import command
 from .comparison import differences, table
 from .scenarios import planned, truths, way_named
-from .ways import NoMeansError, Signals, Way, made
+from .ways import NoMeansError, Signals, Way, make_means
 
 SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
 
@@ -24,32 +24,35 @@ def run(**more: Any) -> dict[str, Any]:
     """A run in which rank 2 was slow, and named."""
     answer = {"found": True, "rank": True, "cause": True, "node": None, "seconds": 7.0, "named": ""}
     side = {"answers": [answer], "false": []}
-    what = {"kind": "slow-compute", "way": "burners", "cost": 0.4, "replayed_cost": 0.5}
-    return {"seed": 1, **what, "real": side, "replay": side, "differences": [], **more}
+    fault = {"kind": "slow-compute", "way": "burners", "cost": 0.4, "replayed_cost": 0.5}
+    return {"seed": 1, **fault, "real": side, "replay": side, "differences": [], **more}
 
 
 def test_the_same_verdicts_at_other_moments_agree() -> None:
-    real, replayed = match(SLOW, [incident(at=60.0)]), match(SLOW, [incident(at=75.0)])
+    real, replayed = (
+        match(SLOW, [incident(opened_at=60.0)]),
+        match(SLOW, [incident(opened_at=75.0)]),
+    )
     assert differences(real, replayed) == []
 
 
 def test_another_rank_and_a_false_incident_are_differences() -> None:
     real = match(SLOW, [incident(rank=1)])
-    replayed = match(SLOW, [incident(), incident("hang", 3, at=55.0)])
-    found = differences(real, replayed)
-    assert found == ["slow-compute: rank False, replayed True", "false incidents: 0, replayed 1"]
+    replayed = match(SLOW, [incident(), incident("hang", 3, opened_at=55.0)])
+    lines = differences(real, replayed)
+    assert lines == ["slow-compute: rank False, replayed True", "false incidents: 0, replayed 1"]
 
 
 def test_the_table_has_a_row_for_each_class_and_way_and_says_what_was_left_out() -> None:
-    other = run(differences=["slow-compute: rank False, replayed True"])
+    disagreement = run(differences=["slow-compute: rank False, replayed True"])
     skipped = {"seed": 5, "kind": "slow-link", "way": "links", "skipped": "no root"}
-    said = table([run(), other, skipped])
-    row = next(row for row in said.splitlines() if row.startswith("slow-compute, burners"))
+    text = table([run(), disagreement, skipped])
+    row = next(row for row in text.splitlines() if row.startswith("slow-compute, burners"))
     assert "2 of 2 / 2 of 2" in row
     assert "40% / 50%" in row
     assert row.endswith("1/2")
-    assert "1 of 2 real runs" in said
-    assert "1 could not be run here" in said
+    assert "1 of 2 real runs" in text
+    assert "1 could not be run here" in text
 
 
 def test_runs_go_on_where_the_file_ends(
@@ -73,18 +76,20 @@ def test_a_run_that_cannot_be_made_here_is_a_line_that_says_so() -> None:
         def run(self, plan: object) -> None:
             raise NoMeansError("links: no root")
 
-    found = command.compared(3, way_named("slow-link/links"), Site())  # type: ignore[arg-type]
-    assert found["skipped"] == "links: no root"
-    assert "skipped, links: no root" in command.line(found)
+    result = command.compared(3, way_named("slow-link/links"), Site())  # type: ignore[arg-type]
+    assert result["skipped"] == "links: no root"
+    assert "skipped, links: no root" in command.line(result)
 
 
 def test_what_no_process_is_needed_for_is_made_of_nothing(tmp_path: Path) -> None:
-    means = made("signals", "job", tmp_path, 0.3)
+    means = make_means("signals", "job", tmp_path, 0.3)
     assert isinstance(means, Signals)
     assert means.environ == {}
 
 
 def test_who_gets_no_processor_is_slow_for_that_reason_as_well() -> None:
     plan = planned(7, way_named("slow-compute/cgroup-quota"))
-    (one,) = [each for each in truths(plan) if each.truth.fault == "slow-compute"]
-    assert one.truth.causes == {"slow-compute", "cpu-contention", "container-limit"}
+    (expectation,) = [
+        candidate for candidate in truths(plan) if candidate.truth.fault == "slow-compute"
+    ]
+    assert expectation.truth.causes == {"slow-compute", "cpu-contention", "container-limit"}

@@ -35,11 +35,11 @@ def test_the_kernel_gets_a_limit_for_the_slow_rank_only(
 
 def test_burners_share_the_processor_of_their_rank_and_end_with_the_run() -> None:
     pinned: list[tuple[int, set[int]]] = []
-    burners = Burners(lambda *each: pinned.append(each))
+    burners = Burners(lambda *call: pinned.append(call))
     burners.begin(replace(FAULT, effect=1.1), PIDS)
     burners.close()
-    (rank, processor), (burner, same) = pinned
+    (rank, processor), (burner, burner_processor) = pinned
     assert rank == 102
-    assert processor == same
+    assert processor == burner_processor
     assert not Path(f"/proc/{burner}").exists()
     assert burners_of(2.0) == 2

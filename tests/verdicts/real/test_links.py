@@ -30,13 +30,13 @@ def test_a_node_sees_only_its_end_of_a_link_that_becomes_slow() -> None:
     try:
         name = links.environ["STEPWATCH_TEST_NODE_SPACES"].split(":")[0]
         inside = [sys.executable, "-c", f"{_INSIDE}print(socket.if_nameindex())", name]
-        seen = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
-        assert INTERFACE in seen
-        assert "eth0" not in seen
+        interfaces = subprocess.run(inside, capture_output=True, text=True, check=True).stdout
+        assert INTERFACE in interfaces
+        assert "eth0" not in interfaces
         links.begin(FAULT, [])
         shown = ["tc", "-n", name, "qdisc", "show", "dev", INTERFACE]
         assert "rate 1600Kbit" in subprocess.run(shown, capture_output=True, text=True).stdout
     finally:
         links.close()
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    assert name not in left
+    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    assert name not in namespaces

@@ -16,7 +16,7 @@ def sent(scenario: Scenario, *moments: float) -> tuple[list[tuple[int, int]], li
     """Signals (process, number) and agents killed at these moments."""
     signals: list[tuple[int, int]] = []
     agents: list[int] = []
-    outside = Outside(scenario, PIDS, agents.append, lambda *each: signals.append(each))
+    outside = Outside(scenario, PIDS, agents.append, lambda *call: signals.append(call))
     for moment in moments:
         outside.tick(moment)
     return signals, agents

@@ -34,9 +34,11 @@ def test_storage_answers_and_only_the_rank_of_the_fault_waits(tmp_path: Path) ->
 
 def test_a_rank_that_ends_is_no_trouble(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "socket", 1.0)
-    gone, there = (connect(storage.environ["STEPWATCH_TEST_STORAGE"], rank) for rank in range(2))
-    gone.send(b"b")
-    gone.close()
-    read_batch(there)
-    there.close()
+    ended_rank, live_rank = (
+        connect(storage.environ["STEPWATCH_TEST_STORAGE"], rank) for rank in range(2)
+    )
+    ended_rank.send(b"b")
+    ended_rank.close()
+    read_batch(live_rank)
+    live_rank.close()
     storage.close()

@@ -92,7 +92,7 @@ def way_of(dice: random.Random) -> Way:
     return dice.choice([way for way in WAYS if way.kind is kind])
 
 
-def made(name: str, job: str, folder: Path, step_seconds: float) -> Means:
+def make_means(name: str, job: str, folder: Path, step_seconds: float) -> Means:
     """Make what a way needs for a job; `folder` is for files.
 
     Raises:

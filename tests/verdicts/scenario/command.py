@@ -44,7 +44,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
         "--days", type=float, help="instead: healthy jobs of up to 8 h, so many job-days"
     )
     parser.add_argument("--tune", action="store_true", help="seeds to tune on, not to report")
-    parser.add_argument("--kind", choices=[each.value for each in FaultKind])
+    parser.add_argument("--kind", choices=[kind.value for kind in FaultKind])
     parser.add_argument("--healthy", action="store_true", help="no faults")
     parser.add_argument(
         "--every",
@@ -66,23 +66,25 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def left(asked: argparse.Namespace, known: Sequence[dict[str, Any]]) -> Iterator[Wanted]:
+def pending_scenarios(
+    options: argparse.Namespace, documents: Sequence[dict[str, Any]]
+) -> Iterator[Wanted]:
     """The scenarios that are asked for and not known yet."""
-    long = asked.days is not None
-    every = asked.every or (LONG_EVERY if long else 1)
-    done = {one["seed"] for one in known}
-    for seed in _seeds(asked, len(done)):
-        if seed not in done:
-            yield Wanted(seed, asked.kind or "", asked.healthy, long, every)
+    long = options.days is not None
+    every = options.every or (LONG_EVERY if long else 1)
+    seeds_done = {document["seed"] for document in documents}
+    for seed in _seeds(options, len(seeds_done)):
+        if seed not in seeds_done:
+            yield Wanted(seed, options.kind or "", options.healthy, long, every)
 
 
-def _seeds(asked: argparse.Namespace, known: int) -> Iterable[int]:
-    if asked.seed:
-        return list(asked.seed)
-    most = _MOST_LONG if asked.days is not None else asked.seeds
-    if asked.tune:
+def _seeds(options: argparse.Namespace, count: int) -> Iterable[int]:
+    if options.seed:
+        return list(options.seed)
+    most = _MOST_LONG if options.days is not None else options.seeds
+    if options.tune:
         return seeds.tuning_seeds(most)
-    return (seeds.report_seed() for _ in range(known, most))
+    return (seeds.report_seed() for _ in range(count, most))
 
 
 _MOST_LONG = 100_000
@@ -91,11 +93,11 @@ _MOST_LONG = 100_000
 def enough(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
     """As many of them as are so many job-days."""
     total = 0.0
-    for one in wanted:
+    for scenario in wanted:
         if total >= days:
             return
-        total += one.scenario().seconds / DAY_SECONDS
-        yield one
+        total += scenario.scenario().seconds / DAY_SECONDS
+        yield scenario
 
 
 def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
@@ -115,46 +117,46 @@ def quietly() -> None:
 
 def main(words: Sequence[str]) -> int:
     """Run; Ctrl-C ends with those that are done. A table is no verdict: returns 0."""
-    asked = arguments(words)
-    done = results.read(asked.report or ([asked.to] if asked.to else []))
-    if any("answers" not in one for one in done):
+    options = arguments(words)
+    documents = results.read(options.report or ([options.to] if options.to else []))
+    if any("answers" not in document for document in documents):
         print("of real runs: `--real COUNT --to FILE` reports what FILE holds", file=sys.stderr)
         return 2
-    if not asked.report:
+    if not options.report:
         try:
-            for one in replayed(asked, done):
-                done.append(one)
-                print(summary.line(one), flush=True)
+            for result in replayed(options, documents):
+                documents.append(result)
+                print(summary.line(result), flush=True)
         except KeyboardInterrupt:
             print(matrices.INTERRUPTED, file=sys.stderr)
-    print(f"\n{summary.table(done)}")
-    if asked.picture is not None:
-        asked.picture.write_text(picture(done))
-    if asked.json is not None:
+    print(f"\n{summary.table(documents)}")
+    if options.picture is not None:
+        options.picture.write_text(picture(documents))
+    if options.json is not None:
         document = {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "figures": summary.figures(done),
-            "scenarios": done,
+            "figures": summary.figures(documents),
+            "scenarios": documents,
         }
-        asked.json.write_text(json.dumps(document, indent=1) + "\n")
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 
 def replayed(
-    asked: argparse.Namespace, known: Sequence[dict[str, Any]]
+    options: argparse.Namespace, documents: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Run what is left, and add each result to the file."""
-    wanted, code = left(asked, known), results.code_version()
-    if asked.days is None:
+    wanted, code = pending_scenarios(options, documents), results.code_version()
+    if options.days is None:
         chosen = list(wanted)
-        progress = Progress(len(known), len(known) + len(chosen), "scenarios")
+        progress = Progress(len(documents), len(documents) + len(chosen), "scenarios")
     else:
-        before = sum(one["seconds"] for one in known) / DAY_SECONDS
-        chosen = list(enough(wanted, asked.days - before))
-        progress = Progress(before, asked.days, "job-days")
-    for one in run_all(chosen, asked.jobs):
-        one["code"] = code
-        if asked.to is not None:
-            results.append(asked.to, one)
-        yield one
-        progress.more(1 if asked.days is None else one["seconds"] / DAY_SECONDS)
+        initial_days = sum(document["seconds"] for document in documents) / DAY_SECONDS
+        chosen = list(enough(wanted, options.days - initial_days))
+        progress = Progress(initial_days, options.days, "job-days")
+    for document in run_all(chosen, options.jobs):
+        document["code"] = code
+        if options.to is not None:
+            results.append(options.to, document)
+        yield document
+        progress.more(1 if options.days is None else document["seconds"] / DAY_SECONDS)

@@ -21,12 +21,12 @@ class Effect(NamedTuple):
 
     first_step: int
     seconds: float
-    of: float
+    total_seconds: float
 
     @property
     def lost(self) -> float:
         """The share of the throughput that is lost while it lasts."""
-        return self.seconds / max(self.of, 1e-9)
+        return self.seconds / max(self.total_seconds, 1e-9)
 
 
 def effects(scenario: Scenario) -> dict[Fault, Effect]:
@@ -36,16 +36,16 @@ def effects(scenario: Scenario) -> dict[Fault, Effect]:
     slow = list(Timeline(scenario).steps())
     without = Timeline(replace(scenario, faults=(), seconds=math.inf)).steps()
     usual = [next(without) for _ in slow]
-    began = np.array([float(each.began.max()) for each in slow])
+    began = np.array([float(step.began.max()) for step in slow])
     took, should = (
-        np.array([float(each.end.max() - each.began.max()) for each in run])
+        np.array([float(step.end.max() - step.began.max()) for step in run])
         for run in (slow, usual)
     )
     longer = took - should
-    found = {}
+    by_fault = {}
     for fault in scenario.faults:
-        lasts = np.array([fault.lasts(at) for at in began.tolist()])
+        lasts = np.array([fault.lasts(moment) for moment in began.tolist()])
         hit = np.flatnonzero(lasts & (longer > _FELT * should))
         first = int(hit[0]) if len(hit) else 0
-        found[fault] = Effect(first, float(longer[lasts].sum()), float(took[lasts].sum()))
-    return found
+        by_fault[fault] = Effect(first, float(longer[lasts].sum()), float(took[lasts].sum()))
+    return by_fault

@@ -21,21 +21,21 @@ _OTHER_SEEDS = 7_000_000_000_000
 """Beyond those of all scenarios: another machine, other batches."""
 
 
-def before(scenario: Scenario) -> list[Scenario]:
+def earlier_runs(scenario: Scenario) -> list[Scenario]:
     """Healthy runs at the same time, `BETWEEN_SECONDS` longer than their ranks work: of the same
     job, whose attempt comes next, or of others. Empty where nothing is known from before."""
     count = {History.NONE: 0, History.ATTEMPT: 1, History.CLASS: CLASS_JOBS}[scenario.history]
-    again = scenario.history is History.ATTEMPT
+    same_job = scenario.history is History.ATTEMPT
     return [
         replace(
             scenario,
             seed=_OTHER_SEEDS + CLASS_JOBS * scenario.seed + number,
-            name=scenario.job if again else f"{scenario.job}-before-{number}",
+            name=scenario.job if same_job else f"{scenario.job}-before-{number}",
             seconds=float(round(_STEPS * scenario.step_seconds + BETWEEN_SECONDS + 5.0)),
             faults=(),
             telemetry=Telemetry(),
             transfer_times=_transfer_times(scenario.seed, number),
-            ends=LifecycleEvent.INTERRUPT if again else LifecycleEvent.FINISH,
+            ends=LifecycleEvent.INTERRUPT if same_job else LifecycleEvent.FINISH,
         )
         for number in range(count)
     ]

@@ -59,11 +59,11 @@ def run(wanted: Wanted) -> dict[str, Any]:
                 {**answer._asdict(), "limit": limits.get(answer.fault)}
                 for answer in matched.answers
             ],
-            "false": [f"{brief(each)}: {each['summary']}" for each in matched.false],
-            "false_kinds": [each["kind"] for each in matched.false],
+            "false": [f"{brief(incident)}: {incident['summary']}" for incident in matched.false],
+            "false_kinds": [incident["kind"] for incident in matched.false],
             "pages": matched.pages,
             "repeated": matched.repeated,
-            "false_pages": [brief(each) for each in matched.false if is_page(each)],
+            "false_pages": [brief(incident) for incident in matched.false if is_page(incident)],
             "failures": replayed.failures,
             "cpu_seconds": replayed.cpu_seconds,
         }

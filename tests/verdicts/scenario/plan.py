@@ -115,13 +115,13 @@ class Fault:
     onset: float = 0.0
     seconds: float = math.inf
 
-    def lasts(self, at: float) -> bool:
-        """Whether it is there at second `at`."""
-        return self.onset <= at < self.onset + self.seconds
+    def lasts(self, moment: float) -> bool:
+        """Whether it is there at second `moment`."""
+        return self.onset <= moment < self.onset + self.seconds
 
-    def active(self, at: float, step: int) -> bool:
-        """Whether it hits the step that begins at `at`."""
-        return self.lasts(at) and step % self.period == 0
+    def active(self, moment: float, step: int) -> bool:
+        """Whether it hits the step that begins at `moment`."""
+        return self.lasts(moment) and step % self.period == 0
 
 
 @dataclass(frozen=True)

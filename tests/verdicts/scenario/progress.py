@@ -10,14 +10,16 @@ from typing import TextIO
 EVERY_SECONDS = 20.0
 
 
-def in_words(done: float, total: float, left_seconds: float, unit: str) -> str:
+def in_words(amount: float, total: float, left_seconds: float, unit: str) -> str:
     """One line.
 
     Worked example: 12.3 of 200 job-days, 5,400 s left is `12.3 of 200 job-days, 1 h 30 min left`.
     """
     hours, minutes = divmod(round(left_seconds / 60.0), 60)
-    left = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else "under 1 min"
-    return f"{done:.4g} of {total:.4g} {unit}, {left} left"
+    remaining = (
+        f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else "under 1 min"
+    )
+    return f"{amount:.4g} of {total:.4g} {unit}, {remaining} left"
 
 
 class Progress:
@@ -25,24 +27,28 @@ class Progress:
 
     def __init__(
         self,
-        known: float,
+        start: float,
         total: float,
         unit: str,
         out: TextIO = sys.stderr,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._known, self._total, self._unit = known, total, unit
+        self._start, self._total, self._unit = start, total, unit
         self._out, self._clock = out, clock
-        self._done = known
-        self._began = self._said = clock()
+        self._count = start
+        self._began = self._printed = clock()
 
     def more(self, count: float) -> None:
         """So much more is done."""
-        self._done += count
+        self._count += count
         now = self._clock()
-        if now < self._said + EVERY_SECONDS:
+        if now < self._printed + EVERY_SECONDS:
             return
-        self._said = now
-        rate = (self._done - self._known) / (now - self._began)
-        left = max(0.0, self._total - self._done) / rate
-        print(in_words(self._done, self._total, left, self._unit), file=self._out, flush=True)
+        self._printed = now
+        rate = (self._count - self._start) / (now - self._began)
+        remaining_seconds = max(0.0, self._total - self._count) / rate
+        print(
+            in_words(self._count, self._total, remaining_seconds, self._unit),
+            file=self._out,
+            flush=True,
+        )

@@ -16,42 +16,42 @@ def read(files: Iterable[Path]) -> list[dict[str, Any]]:
 
     A line that was not written to its end is left out.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    results: dict[tuple[Any, ...], dict[str, Any]] = {}
     for file in files:
         for line in file.read_text().splitlines() if file.exists() else []:
-            if (one := _read_line(line)) is not None:
-                found.setdefault(_key(one), one)
-    return list(found.values())
+            if (result := _read_line(line)) is not None:
+                results.setdefault(_key(result), result)
+    return list(results.values())
 
 
-def append(file: Path, one: dict[str, Any]) -> None:
+def append(file: Path, result: dict[str, Any]) -> None:
     """Add a result."""
     with file.open("a+b") as lines:
         if lines.tell():
             lines.seek(-1, 2)
             if lines.read(1) != b"\n":  # the line before was not written to its end
                 lines.write(b"\n")
-        lines.write(json.dumps(one).encode() + b"\n")
+        lines.write(json.dumps(result).encode() + b"\n")
 
 
 def code_version() -> str:
     """The commit that runs, `+` after it where files differ from it; empty if nobody can tell."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
-        said = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+        process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return said.stdout.strip()
+    return process.stdout.strip()
 
 
 def _read_line(line: str) -> dict[str, Any] | None:
     try:
-        one = json.loads(line)
+        result = json.loads(line)
     except ValueError:
         return None
-    return one if isinstance(one, dict) else None
+    return result if isinstance(result, dict) else None
 
 
-def _key(one: dict[str, Any]) -> tuple[Any, ...]:
-    wanted = one.get("wanted", {})
-    return one.get("seed"), *(wanted.get(name) for name in ("kind", "healthy", "long"))
+def _key(result: dict[str, Any]) -> tuple[Any, ...]:
+    wanted = result.get("wanted", {})
+    return result.get("seed"), *(wanted.get(name) for name in ("kind", "healthy", "long"))

@@ -95,8 +95,8 @@ def _pauses(dice: random.Random, ranks: int, step: float) -> Pauses:
         return Pauses()
     seconds = round(_log_uniform(dice, 5.0, 60.0), 1)
     every = max(4, round(dice.uniform(60.0, 240.0) / step))
-    alone = 0 if ranks > 2 and dice.random() < 0.3 else -1
-    return Pauses(every, seconds, dice.random() < 0.5, alone)
+    pause_rank = 0 if ranks > 2 and dice.random() < 0.3 else -1
+    return Pauses(every, seconds, dice.random() < 0.5, pause_rank)
 
 
 def _saves(dice: random.Random, step: float) -> Pauses:
@@ -122,18 +122,24 @@ def _loads(dice: random.Random, step: float) -> Loads:
 
 
 def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) -> Scenario:
-    fitting = [each for each in FaultKind if _fits(each, base)]
+    fitting = [fault_kind for fault_kind in FaultKind if _fits(fault_kind, base)]
     first = kind if kind is not None else dice.choice(fitting)
     base = _made_fit(first, base, dice)
     faults = [_fault(dice, base, first)]
-    slow = [each for each in fitting if each not in DYING | STANDING and each is not first]
+    slow = [
+        fault_kind
+        for fault_kind in fitting
+        if fault_kind not in DYING | STANDING and fault_kind is not first
+    ]
     if kind is None and slow and dice.random() < TWO_FAULTS_SHARE:
         second = _fault(dice, base, dice.choice(slow))
         if not set(second.ranks) & set(faults[0].ranks):
             faults.append(second)
     faults = _some_end(faults, random.Random(f"ends {base.seed}"))
     last = max(faults, key=lambda fault: fault.onset)
-    return replace(base, faults=tuple(faults), seconds=last.onset + _after(faults, base))
+    return replace(
+        base, faults=tuple(faults), seconds=last.onset + _remaining_seconds(faults, base)
+    )
 
 
 def _some_end(faults: list[Fault], dice: random.Random) -> list[Fault]:
@@ -143,7 +149,7 @@ def _some_end(faults: list[Fault], dice: random.Random) -> list[Fault]:
     return [replace(faults[0], seconds=round(_log_uniform(dice, *_ENDING_SECONDS), 1))]
 
 
-def _after(faults: list[Fault], base: Scenario) -> float:
+def _remaining_seconds(faults: list[Fault], base: Scenario) -> float:
     """Seconds that a scenario with `faults` goes on after the last of them."""
     hangs = [fault for fault in faults if fault.kind in STANDING]
     if any(fault.onset <= base.step_seconds for fault in hangs):
@@ -189,10 +195,10 @@ def _made_fit(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
 
 def _fault(dice: random.Random, base: Scenario, kind: FaultKind) -> Fault:
     node = dice.randrange(base.nodes)
-    each = base.ranks_per_node
+    per_node = base.ranks_per_node
     ranks: tuple[int, ...] = (dice.randrange(base.ranks),)
     if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
-        ranks = tuple(range(node * each, (node + 1) * each))
+        ranks = tuple(range(node * per_node, (node + 1) * per_node))
     elif kind in (FaultKind.STOP_ALL, FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.HANG_INSIDE):
         ranks = tuple(range(base.ranks))
     effect, period = _log_uniform(dice, 1.05, 10.0), dice.choice(_PERIODS)
@@ -220,10 +226,10 @@ def _with_telemetry(dice: random.Random, base: Scenario) -> Scenario:
     if dice.random() >= TELEMETRY_SHARE:
         return base
     node, telemetry = dice.randrange(base.nodes), Telemetry()
-    what = dice.choice(("killed", "late", "clock"))
-    if what == "killed" and base.nodes > 1:
+    problem = dice.choice(("killed", "late", "clock"))
+    if problem == "killed" and base.nodes > 1:
         telemetry = Telemetry(killed_node=node, killed_at=round(dice.uniform(20.0, 200.0), 2))
-    elif what == "late":
+    elif problem == "late":
         telemetry = Telemetry(late_node=node, late_seconds=round(dice.uniform(0.3, 8.0), 2))
     else:
         clocks[node] = round(dice.choice((-1.0, 1.0)) * _log_uniform(dice, 5.0, 600.0), 1)

@@ -6,32 +6,39 @@ from typing import Any
 import pytest
 
 from . import command, results, seeds
-from .command import arguments, enough, left, main
+from .command import arguments, enough, main, pending_scenarios
 from .outcome import Wanted
 
 
-def known(*numbers: int) -> list[dict[str, Any]]:
+def results_of(*numbers: int) -> list[dict[str, Any]]:
     return [{"seed": number, "seconds": 3600.0} for number in numbers]
 
 
 def test_what_is_in_the_file_is_not_run_again() -> None:
     first, second, third = seeds.tuning_seeds(3)
-    asked = arguments(["--tune", "--seeds", "3"])
-    assert [one.seed for one in left(asked, known(second))] == [first, third]
+    options = arguments(["--tune", "--seeds", "3"])
+    assert [wanted.seed for wanted in pending_scenarios(options, results_of(second))] == [
+        first,
+        third,
+    ]
 
 
 def test_a_report_draws_as_many_new_seeds_as_are_missing_and_none_to_tune_on() -> None:
-    drawn = [one.seed for one in left(arguments(["--seeds", "5"]), known(1, 3))]
+    drawn = [
+        wanted.seed for wanted in pending_scenarios(arguments(["--seeds", "5"]), results_of(1, 3))
+    ]
     assert len(drawn) == 3
     assert not any(map(seeds.is_tuning, drawn))
 
 
 def test_long_healthy_jobs_are_as_many_as_the_days_need() -> None:
-    asked = arguments(["--days", "1", "--tune"])
-    chosen = list(enough(left(asked, []), 1.0))
-    days = [one.scenario().seconds / 86_400.0 for one in chosen]
+    options = arguments(["--days", "1", "--tune"])
+    chosen = list(enough(pending_scenarios(options, []), 1.0))
+    days = [wanted.scenario().seconds / 86_400.0 for wanted in chosen]
     assert sum(days[:-1]) < 1.0 <= sum(days)
-    assert all(one.long and one.every == 5 and not one.scenario().faults for one in chosen)
+    assert all(
+        wanted.long and wanted.every == 5 and not wanted.scenario().faults for wanted in chosen
+    )
 
 
 def test_a_run_goes_on_where_it_ended_and_reports_from_its_file(
@@ -50,7 +57,7 @@ def test_a_run_goes_on_where_it_ended_and_reports_from_its_file(
     main(["--seeds", "2", "--jobs", "1", "--to", file])
     main(["--seeds", "3", "--jobs", "1", "--to", file])
     assert len(ran) == len({*ran}) == 3
-    assert [one["seed"] for one in results.read([Path(file)])] == ran
+    assert [result["seed"] for result in results.read([Path(file)])] == ran
     picture = tmp_path / "power.svg"
     main(["--report", file, "--picture", str(picture)])
     assert len(ran) == 3

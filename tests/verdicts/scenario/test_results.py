@@ -6,13 +6,13 @@ from .results import append, read
 
 
 def test_results_are_read_back_from_several_files_each_once(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    append(one, {"seed": 1, "pages": 0})
-    append(one, {"seed": 3})
-    append(other, {"seed": 3})
-    append(other, {"seed": 3, "wanted": {"kind": "stop"}})
-    found = read([one, other])
-    assert [(each["seed"], "wanted" in each) for each in found] == [
+    first_file, second_file = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    append(first_file, {"seed": 1, "pages": 0})
+    append(first_file, {"seed": 3})
+    append(second_file, {"seed": 3})
+    append(second_file, {"seed": 3, "wanted": {"kind": "stop"}})
+    results = read([first_file, second_file])
+    assert [(result["seed"], "wanted" in result) for result in results] == [
         (1, False),
         (3, False),
         (3, True),
@@ -25,4 +25,4 @@ def test_a_line_that_was_not_written_to_its_end_costs_that_result_only(tmp_path:
     append(file, {"seed": 1})
     file.write_bytes(file.read_bytes() + b'{"seed": 3, "fau')
     append(file, {"seed": 5})
-    assert [each["seed"] for each in read([file])] == [1, 5]
+    assert [result["seed"] for result in read([file])] == [1, 5]

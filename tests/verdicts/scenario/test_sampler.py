@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from . import seeds
-from .history import BETWEEN_SECONDS, CLASS_JOBS, before
+from .history import BETWEEN_SECONDS, CLASS_JOBS, earlier_runs
 from .plan import FaultKind, History, Shape
 from .sampler import sample, stretch
 
@@ -35,9 +35,9 @@ def test_late_batches_cost_a_healthy_job_little() -> None:
     """Half of the jobs have epochs, half have loaders that stall."""
     jobs = list(map(sample, range(400)))
     for part in ("epoch", "stall"):
-        some = [job for job in jobs if getattr(job.loads, f"{part}_every")]
-        assert 160 <= len(some) <= 240
-        for job in some:
+        selection = [job for job in jobs if getattr(job.loads, f"{part}_every")]
+        assert 160 <= len(selection) <= 240
+        for job in selection:
             every, seconds = (getattr(job.loads, f"{part}_{name}") for name in ("every", "seconds"))
             assert 0.0 < seconds <= 0.021 * every * job.step_seconds
 
@@ -84,8 +84,8 @@ def test_a_quarter_of_what_slows_a_job_ends_long_before_it() -> None:
 
 
 def test_of_all_jobs_a_third_each_has_an_earlier_attempt_or_others_of_its_class() -> None:
-    known = [sample(seed).history for seed in range(900)]
-    assert all(240 <= known.count(each) <= 360 for each in History)
+    histories = [sample(seed).history for seed in range(900)]
+    assert all(240 <= histories.count(history) <= 360 for history in History)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_of_all_jobs_a_third_each_has_an_earlier_attempt_or_others_of_its_class(
 )
 def test_what_ran_before_is_healthy_and_over(history: History, runs: int) -> None:
     scenario = replace(sample(2, FaultKind.SLOW_LINK), history=history)
-    found = before(scenario)
-    assert len(found) == runs
-    assert len({each.seed for each in found} | {scenario.seed}) == runs + 1, "other noise"
-    for run in found:
+    previous = earlier_runs(scenario)
+    assert len(previous) == runs
+    assert len({run.seed for run in previous} | {scenario.seed}) == runs + 1, "other noise"
+    for run in previous:
         assert not run.faults and run.ends is not None
         assert run.seconds > 22 * run.step_seconds + BETWEEN_SECONDS
         assert (run.job == scenario.job) == (history is History.ATTEMPT)

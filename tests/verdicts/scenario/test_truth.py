@@ -9,7 +9,7 @@ import pytest
 from .course.timeline import Timeline
 from .examples import JOB, with_fault
 from .plan import Fault, FaultKind, Pauses, Shape, Telemetry
-from .truth import cost_beside, cost_of, expected, shows_at
+from .truth import cost_of, expected, marginal_cost, shows_at
 
 
 def test_a_device_that_takes_half_as_long_again_costs_a_good_quarter_of_the_throughput() -> None:
@@ -35,12 +35,16 @@ def test_a_fault_costs_nothing_beside_one_that_all_wait_for_longer_and_by_itself
     )
     scenario = replace(JOB, faults=faults)
     assert cost_of(scenario, faults[0]) == pytest.approx(0.29, abs=0.03)
-    assert cost_beside(scenario, faults[0]) == pytest.approx(0.0, abs=0.01)
-    assert cost_beside(scenario, faults[1]) > 0.5
+    assert marginal_cost(scenario, faults[0]) == pytest.approx(0.0, abs=0.01)
+    assert marginal_cost(scenario, faults[1]) > 0.5
     link = Fault(FaultKind.SLOW_LINK, (3,), effect=1.5, onset=50.0)
-    both = replace(JOB, faults=(faults[1], link))
-    assert 0.05 < cost_beside(both, link) < cost_of(both, link), "a part of a longer step"
-    assert {each.beside for each in expected(replace(JOB, faults=(link,)))} == {cost_of(both, link)}
+    two_faults = replace(JOB, faults=(faults[1], link))
+    assert 0.05 < marginal_cost(two_faults, link) < cost_of(two_faults, link), (
+        "a part of a longer step"
+    )
+    assert {
+        expectation.marginal_cost for expectation in expected(replace(JOB, faults=(link,)))
+    } == {cost_of(two_faults, link)}
 
 
 def test_who_is_slow_waits_least_and_all_end_together() -> None:
@@ -57,11 +61,11 @@ def test_a_fault_shows_when_the_first_step_that_it_slows_is_over() -> None:
     assert 50.0 + 6.5 < shows_at(scenario, scenario.faults[0]) < 50.0 + 9.0
     seldom = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0, period=20)
     assert 57.0 < shows_at(seldom, seldom.faults[0]) < 50.0 + 29.0
-    late = replace(with_fault(FaultKind.SLOW_SAVER, 2, effect=7.0), saves=Pauses(20, 0.2))
-    assert 57.0 < shows_at(late, late.faults[0]) < 50.0 + 30.0
+    slow_save = replace(with_fault(FaultKind.SLOW_SAVER, 2, effect=7.0), saves=Pauses(20, 0.2))
+    assert 57.0 < shows_at(slow_save, slow_save.faults[0]) < 50.0 + 30.0
     for kind in (FaultKind.STOPPED_NOW_AND_THEN, FaultKind.STOP):
-        other = with_fault(kind, 2, effect=0.4)
-        assert math.isnan(shows_at(other, other.faults[0]))
+        job = with_fault(kind, 2, effect=0.4)
+        assert math.isnan(shows_at(job, job.faults[0]))
 
 
 @pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.KILL, FaultKind.HANG_OUTSIDE])
@@ -92,8 +96,8 @@ def test_a_job_of_any_shape_goes_on_without_a_fault(shape: Shape) -> None:
     steps = list(Timeline(scenario).steps())
     assert 20 <= len(steps) <= 40
     for step in steps:
-        known = sum(step.spent.values(), np.zeros(4))
-        np.testing.assert_allclose(known, step.end - step.began, rtol=1e-6)
+        phase_sum = sum(step.spent.values(), np.zeros(4))
+        np.testing.assert_allclose(phase_sum, step.end - step.began, rtol=1e-6)
 
 
 def test_ranks_that_enter_two_groups_in_the_other_order_wait_in_a_circle() -> None:
@@ -105,8 +109,8 @@ def test_ranks_that_enter_two_groups_in_the_other_order_wait_in_a_circle() -> No
     members = timeline.layout.members
     standing = [
         max(
-            (place for place in last.places if place.at[rank] < np.inf),
-            key=lambda place, rank=rank: float(place.at[rank]),  # type: ignore[misc]
+            (place for place in last.places if place.start[rank] < np.inf),
+            key=lambda place, rank=rank: float(place.start[rank]),  # type: ignore[misc]
         )
         for rank in range(4)
     ]
@@ -118,21 +122,25 @@ def test_what_nobody_observes_need_not_be_named_but_a_hang_there_must_be_found()
     telemetry = Telemetry(killed_node=1, killed_at=20.0)
     slow = replace(with_fault(FaultKind.SLOW_COMPUTE, 3, effect=3.0), telemetry=telemetry)
     stop = replace(with_fault(FaultKind.STOP, 3), telemetry=telemetry)
-    required = {each.truth.fault: each.required for each in expected(slow)}
+    required = {expectation.truth.fault: expectation.required for expectation in expected(slow)}
     assert required == {"slow-compute": False, "agent-killed": True}
-    assert next(each for each in expected(stop) if each.stops).truth.ranks == {-1, 2, 3}
+    assert next(expectation for expectation in expected(stop) if expectation.stops).truth.ranks == {
+        -1,
+        2,
+        3,
+    }
 
 
 def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it() -> None:
     # The optimizer of step 30 runs while second 30.9 passes: no collective of that step is left.
     scenario = with_fault(FaultKind.HANG_OUTSIDE, 3)
     steps = list(Timeline(scenario, faulty=False).steps())
-    after = steps[30]
-    onset = float(after.end.max() - 0.02)
-    late = replace(scenario, faults=(replace(scenario.faults[0], onset=onset),))
-    *_, behind, last = Timeline(late).steps()
+    step = steps[30]
+    onset = float(step.end.max() - 0.02)
+    shifted = replace(scenario, faults=(replace(scenario.faults[0], onset=onset),))
+    *_, behind, last = Timeline(shifted).steps()
     assert np.isfinite(behind.end).tolist() == [True, True, True, False]
-    assert np.isfinite(last.places[3].at).tolist() == [True, True, True, False]
+    assert np.isfinite(last.places[3].start).tolist() == [True, True, True, False]
     assert np.isinf(last.end).all()
 
 
@@ -141,10 +149,10 @@ def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> No
     asleep = replace(with_fault(FaultKind.HANG_OUTSIDE, 0), shape=Shape.PIPELINE, ranks=2, nodes=1)
     healthy = list(Timeline(asleep, faulty=False).steps())[30]
     onset = float(healthy.began.max()) + 0.5 * float(healthy.spent["forward"][0])
-    late = replace(asleep, faults=(replace(asleep.faults[0], onset=onset),))
-    last = list(Timeline(late).steps())[-1]
-    there = [place for place in last.places if place.at[1] < np.inf]
-    assert there[-1].waits and there[-1].at[1] >= onset
+    shifted = replace(asleep, faults=(replace(asleep.faults[0], onset=onset),))
+    last = list(Timeline(shifted).steps())[-1]
+    places = [place for place in last.places if place.start[1] < np.inf]
+    assert places[-1].waits and places[-1].start[1] >= onset
 
 
 def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
@@ -157,7 +165,7 @@ def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
     meets = [place for place in last.places if place.groups is not None]
     alive = [0, 1, 2, 3, 6, 7]
     assert len(meets) == 5
-    assert all(np.isfinite(place.at[alive]).all() for place in meets)
+    assert all(np.isfinite(place.start[alive]).all() for place in meets)
     assert np.isinf(last.end).all()
 
 

@@ -29,15 +29,19 @@ CROSSED = range(4)
 
 
 class Expected(NamedTuple):
-    """A good verdict on one fault; `nodes` are those that may be named, empty where none matters.
+    """The right verdict on one fault.
 
-    `cost` is the share of throughput that it takes from `begins` on (seconds), while it lasts.
-    `required` is whether it has to be found: what is not is no false incident either. `shows` is
-    the second in which the first step that it slows is over, or the first save; NaN where no step
-    shows it by itself. `beside` is what it costs beside the other faults that slow the job: what
-    would be gained if it alone went away. `ends` is the second in which it ends, where it does
-    before the job; `actual` what a sentence about it may say, and `lost_seconds` the device-seconds
-    that it took, where it is the only fault.
+    Args:
+        nodes: nodes that a verdict may name; empty if the node does not matter.
+        begins: second in which the fault begins.
+        cost: share of throughput that the fault takes while it lasts.
+        required: whether a detector must find the fault. An incident about another fault is not
+            false either.
+        shows: second in which the first slowed step or save ends; NaN if no step alone shows it.
+        marginal_cost: throughput share that the job gains if this fault alone is removed.
+        ends: second in which the fault ends; infinite if it lasts as long as the job.
+        actual: true figures for an incident's sentence, if this is the only fault.
+        lost_seconds: device-seconds that the fault took, if it is the only fault.
     """
 
     truth: Truth
@@ -49,7 +53,7 @@ class Expected(NamedTuple):
     required: bool
     stops: bool
     shows: float = math.nan
-    beside: float = math.nan
+    marginal_cost: float = math.nan
     ends: float = math.inf
     actual: Actual | None = None
     lost_seconds: float = math.nan
@@ -57,9 +61,11 @@ class Expected(NamedTuple):
 
 def expected(scenario: Scenario) -> list[Expected]:
     """All that is wrong in a scenario, the worst first."""
-    found = [_with_numbers(scenario, _of_fault(scenario, fault)) for fault in scenario.faults]
-    found += [*_of_telemetry(scenario), *_of_pauses(scenario)]
-    return sorted(found, key=lambda each: (not each.stops, -each.cost))
+    expectations = [
+        _with_numbers(scenario, _of_fault(scenario, fault)) for fault in scenario.faults
+    ]
+    expectations += [*_of_telemetry(scenario), *_of_pauses(scenario)]
+    return sorted(expectations, key=lambda expectation: (not expectation.stops, -expectation.cost))
 
 
 def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
@@ -85,20 +91,20 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
         stops or (not unseen and _is_required(scenario, fault, cost)),
         stops,
         shows_at(scenario, fault),
-        cost if stops else cost_beside(scenario, fault),
+        cost if stops else marginal_cost(scenario, fault),
     )
 
 
-def _with_numbers(scenario: Scenario, one: Expected) -> Expected:
+def _with_numbers(scenario: Scenario, expectation: Expected) -> Expected:
     """The same with what may be said of it in numbers, where it is the only fault."""
     if len(scenario.faults) != 1 or scenario.faults[0].kind not in SLOWING:
-        return one
+        return expectation
     (fault,) = scenario.faults
     effect = effects(scenario)[fault]
     ends = fault.onset + fault.seconds
     rank = NO_RANK if fault.kind in _NO_RANK_NAMED or fault.node >= 0 else fault.ranks[0]
     ratio = fault.effect if fault.kind is FaultKind.SLOW_COMPUTE else math.nan
-    return one._replace(
+    return expectation._replace(
         ends=ends if ends < scenario.seconds else math.inf,
         actual=Actual(rank, effect.first_step, scenario.step_seconds, ratio, effect.lost),
         lost_seconds=effect.seconds * scenario.ranks,
@@ -123,7 +129,9 @@ def shows_at(scenario: Scenario, fault: Fault) -> float:
 
 
 def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
-    stopped = [each.onset for each in scenario.faults if each.kind in DYING | STANDING]
+    stopped = [
+        candidate.onset for candidate in scenario.faults if candidate.kind in DYING | STANDING
+    ]
     shown = min([scenario.seconds, fault.onset + fault.seconds, *stopped]) - fault.onset
     if fault.kind is FaultKind.MEMORY_GROWTH:
         return fault.effect * (8 << 20) * shown > _LEAST_GROWTH_BYTES
@@ -152,10 +160,10 @@ def cost_of(scenario: Scenario, fault: Fault) -> float:
     return _lost(scenario, [fault], fault)
 
 
-def cost_beside(scenario: Scenario, fault: Fault) -> float:
+def marginal_cost(scenario: Scenario, fault: Fault) -> float:
     """The same beside the other faults that slow the job: nothing where all wait for another rank
     anyway."""
-    slowing = [each for each in scenario.faults if each.kind in SLOWING]
+    slowing = [candidate for candidate in scenario.faults if candidate.kind in SLOWING]
     return _lost(scenario, slowing, fault) if len(slowing) > 1 else cost_of(scenario, fault)
 
 
@@ -163,20 +171,20 @@ def _lost(scenario: Scenario, faults: list[Fault], fault: Fault) -> float:
     """Share of throughput that the job with `faults` loses to one of them."""
     if fault.kind not in SLOWING:
         return 0.0
-    others = tuple(each for each in faults if each is not fault)
+    remaining_faults = tuple(candidate for candidate in faults if candidate is not fault)
     job = replace(scenario, faults=tuple(faults))
     slow = [float(step.end.max()) for step in Timeline(job).steps()]
     usual = []
-    for step in Timeline(replace(job, faults=others, seconds=math.inf)).steps():
+    for step in Timeline(replace(job, faults=remaining_faults, seconds=math.inf)).steps():
         usual.append(float(step.end.max()))
         if len(usual) == len(slow):
             break
     first = int(np.searchsorted(slow, fault.onset))
     if first >= len(slow) - 1:
         return 0.0
-    before = (0.0, 0.0) if first == 0 else (slow[first - 1], usual[first - 1])
+    start = (0.0, 0.0) if first == 0 else (slow[first - 1], usual[first - 1])
     last = min(int(np.searchsorted(slow, fault.onset + fault.seconds)), len(slow) - 1)
-    return 1.0 - (usual[last] - before[1]) / max(slow[last] - before[0], 1e-9)
+    return 1.0 - (usual[last] - start[1]) / max(slow[last] - start[0], 1e-9)
 
 
 _KINDS: dict[FaultKind, tuple[str, str, str]] = {
@@ -236,8 +244,8 @@ def _only_observed(scenario: Scenario, fault: Fault) -> frozenset[int]:
     of the others nobody knows. Nothing where there are several, or none."""
     if fault.kind is not FaultKind.STOP_ALL or scenario.telemetry.killed_at > fault.onset:
         return frozenset()
-    seen = {rank for rank in range(scenario.ranks) if not _is_unseen(scenario, rank)}
-    return frozenset(seen) if len(seen) == 1 else frozenset()
+    observed_ranks = {rank for rank in range(scenario.ranks) if not _is_unseen(scenario, rank)}
+    return frozenset(observed_ranks) if len(observed_ranks) == 1 else frozenset()
 
 
 Words = frozenset[str]
@@ -266,12 +274,12 @@ def _of_telemetry(scenario: Scenario) -> list[Expected]:
     telemetry = scenario.telemetry
     if telemetry.killed_node < 0 or telemetry.killed_at > scenario.seconds - 20.0:
         return []
-    each = scenario.ranks_per_node
-    first = telemetry.killed_node * each
+    per_node = scenario.ranks_per_node
+    first = telemetry.killed_node * per_node
     truth = Truth(
         AGENT_KILLED,
         frozenset({FindingKind.TELEMETRY_LOST.value}),
-        frozenset({*range(first, first + each), NO_RANK}),
+        frozenset({*range(first, first + per_node), NO_RANK}),
         frozenset(),
         frozenset({Cause.NODE_STALE.value, Cause.AGENTS_STALE.value}),
     )

@@ -61,8 +61,8 @@ class Case(NamedTuple):
         )
 
     @staticmethod
-    def _fault(kind: FaultKind, rank: int, effect: float, after: float, lasts: float) -> Fault:
-        return Fault(kind, (rank,), effect=effect, onset=ONSET + after, seconds=lasts)
+    def _fault(kind: FaultKind, rank: int, effect: float, delay: float, lasts: float) -> Fault:
+        return Fault(kind, (rank,), effect=effect, onset=ONSET + delay, seconds=lasts)
 
 
 def cases() -> list[Case]:

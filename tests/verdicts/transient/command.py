@@ -34,15 +34,15 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def main(words: Sequence[str]) -> int:
     """Run. A table is no verdict: returns 0."""
-    asked = arguments(words)
-    wanted = [each for each in cases() if asked.place in (None, each.place)]
+    options = arguments(words)
+    wanted = [case for case in cases() if options.place in (None, case.place)]
     rows = []
-    with multiprocessing.Pool(min(asked.jobs, len(wanted)), quietly) as pool:
+    with multiprocessing.Pool(min(options.jobs, len(wanted)), quietly) as pool:
         for row in pool.imap(row_of, wanted):
             rows.append(row)
             print(line(row), flush=True)
     print(f"\n{table(rows)}")
-    if asked.json is not None:
+    if options.json is not None:
         document = json_value([row._asdict() for row in rows])
-        asked.json.write_text(json.dumps(document, indent=1) + "\n")
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0

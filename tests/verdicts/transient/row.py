@@ -40,42 +40,50 @@ class Row(NamedTuple):
 class _Story:
     """Incidents as they change, evaluation after evaluation."""
 
-    known: dict[str, Incident] = field(default_factory=dict)
+    incidents: dict[str, Incident] = field(default_factory=dict)
     opening: dict[str, str] = field(default_factory=dict)
     transitions: list[str] = field(default_factory=list)
 
-    def take(self, at: float, documents: list[dict[str, Any]]) -> None:
-        """The incidents after the evaluation at second `at`."""
-        moved = [incident_from(each) for each in documents]
-        self.transitions += [each.transition for each in notices_of(self.known, moved, at)]
-        for each in moved:
-            self.known[each.id] = each
-            self.opening.setdefault(each.id, each.summary)
+    def take(self, now: float, documents: list[dict[str, Any]]) -> None:
+        """The incidents after the evaluation at second `now`."""
+        moved = [incident_from(document) for document in documents]
+        self.transitions += [notice.transition for notice in notices_of(self.incidents, moved, now)]
+        for incident in moved:
+            self.incidents[incident.id] = incident
+            self.opening.setdefault(incident.id, incident.summary)
 
 
 def row_of(case: Case) -> Row:
     """Replay a case and say what was said of it."""
     scenario, story = case.scenario(), _Story()
     replay(scenario, watch=story.take)
-    found = [each for each in story.known.values() if not each.merged_into]
-    opened = min((each.opened_at for each in story.known.values()), default=math.nan)
-    ends = [math.inf if each.state == OPEN else float(each.resolved_at or 0.0) for each in found]
+    incidents = [incident for incident in story.incidents.values() if not incident.merged_into]
+    opened = min((incident.opened_at for incident in story.incidents.values()), default=math.nan)
+    ends = [
+        math.inf if incident.state == OPEN else float(incident.resolved_at or 0.0)
+        for incident in incidents
+    ]
     actual = effects(scenario)
-    said = sum(each.device_seconds_lost for each in found)
+    lost_seconds = sum(incident.device_seconds_lost for incident in incidents)
     return Row(
         *case,
         opened - ONSET,
         max(ends, default=math.nan) - case.over,
-        len(found),
+        len(incidents),
         len(story.transitions),
         story.transitions.count("changed-cause"),
         [
             text
-            for each in found
-            for text in _untrue(each, story.opening[each.id], scenario, actual)
+            for incident in incidents
+            for text in _untrue(incident, story.opening[incident.id], scenario, actual)
         ],
-        [text for each in found for text in _untrue(each, each.summary, scenario, actual)],
-        said / max(sum(each.seconds for each in actual.values()) * scenario.ranks, 1e-9),
+        [
+            text
+            for incident in incidents
+            for text in _untrue(incident, incident.summary, scenario, actual)
+        ],
+        lost_seconds
+        / max(sum(effect.seconds for effect in actual.values()) * scenario.ranks, 1e-9),
     )
 
 
@@ -83,11 +91,11 @@ def _untrue(
     incident: Incident, summary: str, scenario: Scenario, actual: dict[Fault, Effect]
 ) -> list[str]:
     """What is not true in a sentence about an incident: of its rank's turn that fits best."""
-    fitting = [each for each in scenario.faults if incident.rank in (*each.ranks, -1)]
-    wrong = [untrue(summary, _of(fault, actual[fault], scenario)) for fault in fitting]
+    fitting = [fault for fault in scenario.faults if incident.rank in (*fault.ranks, -1)]
+    wrong = [untrue(summary, _actual_of(fault, actual[fault], scenario)) for fault in fitting]
     return min(wrong, key=len, default=[f"rank {incident.rank}: no fault"])
 
 
-def _of(fault: Fault, took: Effect, scenario: Scenario) -> Actual:
+def _actual_of(fault: Fault, took: Effect, scenario: Scenario) -> Actual:
     ratio = fault.effect if fault.kind is not FaultKind.SLOW_SAVER else math.nan
     return Actual(fault.ranks[0], took.first_step, scenario.step_seconds, ratio, took.lost)

@@ -21,7 +21,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def line(row: Row) -> str:
     """One row."""
-    opening, end = (", ".join(each) or "-" for each in (row.opening, row.end))
+    opening, end = (", ".join(sentences) or "-" for sentences in (row.opening, row.end))
     price = "-" if not row.incidents else f"{row.price:.2f}"
     return (
         f"{row.place:<9} {row.times:>5g} {row.lasts:>5g} {_seconds(row.opened):>7} "

@@ -24,7 +24,7 @@ class Exits(NamedTuple):
     """Arrays (ranks,): when each process ends, infinite if it does not, and its exit code; what
     each reports of its failure, empty if nothing; when each node is lost (nodes,)."""
 
-    at: Vector
+    end: Vector
     code: Vector
     failure: list[str]
     lost: Vector
@@ -33,44 +33,44 @@ class Exits(NamedTuple):
 def exits_of(scenario: Scenario) -> Exits:
     """How the processes end."""
     count = scenario.ranks
-    found = Exits(
+    exits = Exits(
         np.full(count, math.inf),
         np.full(count, -1.0),
         [""] * count,
         np.full(scenario.nodes, math.inf),
     )
     if scenario.ends is not None:
-        found.at[:] = scenario.seconds - BETWEEN_SECONDS
-        found.code[:] = 0
+        exits.end[:] = scenario.seconds - BETWEEN_SECONDS
+        exits.code[:] = 0
     dying = [fault for fault in scenario.faults if fault.kind in DYING]
-    for fault in sorted(dying, key=lambda each: each.onset)[:1]:
-        _end(scenario, fault, found)
-        _end_peers(scenario, fault, found)
-    return found
+    for fault in sorted(dying, key=lambda fault: fault.onset)[:1]:
+        _end(scenario, fault, exits)
+        _end_peers(scenario, fault, exits)
+    return exits
 
 
-def _end(scenario: Scenario, fault: Fault, found: Exits) -> None:
+def _end(scenario: Scenario, fault: Fault, exits: Exits) -> None:
     """End the ranks of the fault."""
     codes = {FaultKind.KILL: KILLED, FaultKind.EXIT_EARLY: 0, FaultKind.EXCEPTION: FAILED}
     for rank in fault.ranks:
-        found.at[rank] = fault.onset
-        found.code[rank] = codes.get(fault.kind, -1)
+        exits.end[rank] = fault.onset
+        exits.code[rank] = codes.get(fault.kind, -1)
         if fault.kind is FaultKind.EXCEPTION:
-            found.failure[rank] = _OWN_ERROR
+            exits.failure[rank] = _OWN_ERROR
     if fault.kind is FaultKind.LOST_NODE:
-        found.lost[fault.node] = fault.onset
+        exits.lost[fault.node] = fault.onset
 
 
-def _end_peers(scenario: Scenario, fault: Fault, found: Exits) -> None:
+def _end_peers(scenario: Scenario, fault: Fault, exits: Exits) -> None:
     peers = [rank for rank in range(scenario.ranks) if rank not in fault.ranks]
     lost = fault.kind is FaultKind.LOST_NODE
     if scenario.peers_raise:
-        after = LOST_SECONDS if lost else RAISED_SECONDS
-        for at, rank in enumerate(peers):
+        delay = LOST_SECONDS if lost else RAISED_SECONDS
+        for index, rank in enumerate(peers):
             # One after the other: the first error closes more connections.
-            found.at[rank] = fault.onset + after + scenario.step_seconds + 0.05 * at
-            found.code[rank] = FAILED
-            found.failure[rank] = _PEER_ERROR.format(scenario.node_of(fault.ranks[0]))
+            exits.end[rank] = fault.onset + delay + scenario.step_seconds + 0.05 * index
+            exits.code[rank] = FAILED
+            exits.failure[rank] = _PEER_ERROR.format(scenario.node_of(fault.ranks[0]))
     elif fault.kind in (FaultKind.KILL, FaultKind.EXCEPTION):
-        found.at[peers] = fault.onset + LAUNCHER_SECONDS
-        found.code[peers] = TERMINATED
+        exits.end[peers] = fault.onset + LAUNCHER_SECONDS
+        exits.code[peers] = TERMINATED

@@ -49,16 +49,18 @@ class Interruptions:
             elif fault.kind is FaultKind.HANG_INSIDE:
                 self._inside = min(self._inside, fault.onset)
 
-    def after(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
+    def end_of_work(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
         """When work of so many seconds that begins at `start` is done, by rank of `ranks` or all;
         infinite where it never is."""
         end = start + seconds
         if not (self.cycles or self.lasting):
             return end
         numbers = np.arange(len(start)) if ranks is None else ranks
-        for at, rank in enumerate(numbers.tolist()):
-            if rank in self.cycles and math.isfinite(end[at]):
-                end[at] = _with_stops(self.cycles[rank], float(start[at]), float(seconds[at]))
+        for index, rank in enumerate(numbers.tolist()):
+            if rank in self.cycles and math.isfinite(end[index]):
+                end[index] = _with_stops(
+                    self.cycles[rank], float(start[index]), float(seconds[index])
+                )
         # A rank that does no work here is interrupted in the work that follows.
         dead = (end > self.dead_from[numbers]) & (seconds > 0)
         end[dead] = math.inf
@@ -66,55 +68,55 @@ class Interruptions:
         self.stands_from[numbers[came]] = np.maximum(start, self.dead_from[numbers])[came]
         return end
 
-    def hangs_inside(self, at: float) -> bool:
-        """Whether collectives that begin at `at` never end, though all members are there.
+    def hangs_inside(self, moment: float) -> bool:
+        """Whether collectives that begin at `moment` never end, though all members are there.
 
-        Where a rank never comes, `at` is infinite: the collectives of groups without it do end.
+        Where a rank never comes, `moment` is infinite: the collectives of groups without it do end.
         """
-        return math.isfinite(self._inside) and at >= self._inside
+        return math.isfinite(self._inside) and moment >= self._inside
 
-    def stopped(self, rank: int, at: float) -> bool:
+    def stopped(self, rank: int, moment: float) -> bool:
         """Whether a signal has stopped the process."""
         fault = self.lasting.get(rank)
-        if fault is not None and fault.kind in STOPPED and at >= fault.onset:
+        if fault is not None and fault.kind in STOPPED and moment >= fault.onset:
             return True
         cycle = self.cycles.get(rank)
-        return cycle is not None and is_off(cycle, at)
+        return cycle is not None and is_off(cycle, moment)
 
-    def idle_seconds(self, rank: int, at: float) -> float:
-        """Seconds up to `at` in which the process did not run."""
+    def idle_seconds(self, rank: int, moment: float) -> float:
+        """Seconds up to `moment` in which the process did not run."""
         fault, lost = self.lasting.get(rank), 0.0
         if fault is not None and fault.kind is not FaultKind.HANG_BUSY:
-            lost += max(0.0, at - fault.onset)
+            lost += max(0.0, moment - fault.onset)
         cycle = self.cycles.get(rank)
-        if cycle is not None and at > cycle.onset:
-            whole, rest = divmod(at - cycle.onset, CYCLE_SECONDS)
+        if cycle is not None and moment > cycle.onset:
+            full_cycles, remainder = divmod(moment - cycle.onset, CYCLE_SECONDS)
             off = cycle.effect * CYCLE_SECONDS
-            lost += whole * off + min(rest, off)
+            lost += full_cycles * off + min(remainder, off)
         return lost
 
 
-def is_off(fault: Fault, at: float) -> bool:
-    """Whether it is stopped at `at`: in the first part of each cycle."""
-    if not fault.lasts(at):
+def is_off(fault: Fault, moment: float) -> bool:
+    """Whether it is stopped at `moment`: in the first part of each cycle."""
+    if not fault.lasts(moment):
         return False
-    return (at - fault.onset) % CYCLE_SECONDS < fault.effect * CYCLE_SECONDS
+    return (moment - fault.onset) % CYCLE_SECONDS < fault.effect * CYCLE_SECONDS
 
 
 def _with_stops(fault: Fault, start: float, seconds: float) -> float:
     """When `seconds` of work from `start` are done by a process that is stopped now and then."""
-    at, left, off = start, seconds, fault.effect * CYCLE_SECONDS
-    if at < fault.onset:
-        before = min(left, fault.onset - at)
-        at, left = at + before, left - before
-    while left > 0:
-        inside = (at - fault.onset) % CYCLE_SECONDS
+    moment, remaining, off = start, seconds, fault.effect * CYCLE_SECONDS
+    if moment < fault.onset:
+        lead = min(remaining, fault.onset - moment)
+        moment, remaining = moment + lead, remaining - lead
+    while remaining > 0:
+        inside = (moment - fault.onset) % CYCLE_SECONDS
         if inside < off:
-            at += off - inside
+            moment += off - inside
             inside = off
-        run = min(left, CYCLE_SECONDS - inside)
+        run = min(remaining, CYCLE_SECONDS - inside)
         if run <= 1e-9:
-            at += 1e-6
+            moment += 1e-6
             continue
-        at, left = at + run, left - run
-    return at
+        moment, remaining = moment + run, remaining - run
+    return moment

@@ -21,33 +21,41 @@ class Layout:
             self._family(across, count) if scenario.shape is Shape.TENSOR and count > 2 else None
         )
         self.stages = (4 if count >= 4 else 2) if scenario.shape is Shape.PIPELINE else 1
-        each = count // self.stages
-        stages = [tuple(range(at * each, (at + 1) * each)) for at in range(self.stages)]
-        self.replicas = self._family(stages, count) if self.stages > 1 and each > 1 else None
-        self.replica = tuple(self._replica(rank, each, scenario.shape) for rank in range(count))
+        per_stage = count // self.stages
+        stages = [
+            tuple(range(stage * per_stage, (stage + 1) * per_stage)) for stage in range(self.stages)
+        ]
+        self.replicas = self._family(stages, count) if self.stages > 1 and per_stage > 1 else None
+        self.replica = tuple(
+            self._replica(rank, per_stage, scenario.shape) for rank in range(count)
+        )
         """Number of the replica of each rank; ranks of one work on the same sequences."""
-        links = [(rank, rank + each) for rank in range(count - each)] if self.stages > 1 else []
-        self.before = self._family(links, count, 1)
+        links = (
+            [(rank, rank + per_stage) for rank in range(count - per_stage)]
+            if self.stages > 1
+            else []
+        )
+        self.previous_stage = self._family(links, count, 1)
         """The group (ranks,) of each rank and its peer of the stage before, and of that after."""
-        self.after = self._family(links, count, 0)
+        self.next_stage = self._family(links, count, 0)
 
     def stage_of(self, rank: int) -> int:
         """Pipeline stage of a rank."""
         return rank * self.stages // len(self.world)
 
-    def _replica(self, rank: int, each: int, shape: Shape) -> int:
+    def _replica(self, rank: int, per_stage: int, shape: Shape) -> int:
         if shape is Shape.PIPELINE:
-            return rank % each
+            return rank % per_stage
         return rank // 2 if shape is Shape.TENSOR else rank
 
     def _family(
         self, groups: Sequence[tuple[int, ...]], count: int, end: int | None = None
     ) -> tuple[int, ...]:
         """The group of each rank, -1 without one; with `end` only of those at that place of it."""
-        found = [-1] * count
+        numbers = [-1] * count
         for group in groups:
             if group not in self.members:
                 self.members.append(group)
             for rank in group if end is None else [group[end]]:
-                found[rank] = self.members.index(group)
-        return tuple(found)
+                numbers[rank] = self.members.index(group)
+        return tuple(numbers)

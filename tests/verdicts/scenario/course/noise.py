@@ -81,22 +81,22 @@ class Noise:
         self._speed = np.exp(0.005 * self._dice.standard_normal(scenario.ranks))
         self._seconds = np.ones((0, scenario.ranks, len(COLUMNS)))
         self._tokens = np.ones((0, scenario.ranks))
-        self._at = self._made = 0
+        self._position = self._drawn = 0
 
     def step(self) -> Work:
         """The next step; who takes it may change its numbers."""
-        taken = self.steps(1)
-        return Work(taken.seconds[0], taken.tokens[0])
+        work = self.steps(1)
+        return Work(work.seconds[0], work.tokens[0])
 
     def steps(self, most: int) -> WorkOfSteps:
         """The next steps, at least one and at most so many; who takes them may change them."""
-        if self._at == len(self._seconds):
+        if self._position == len(self._seconds):
             self._seconds, self._tokens = self._block()
-            self._at = 0
-        taken = slice(self._at, self._at + most)
-        found = WorkOfSteps(self._seconds[taken], self._tokens[taken])
-        self._at += len(found.tokens)
-        return found
+            self._position = 0
+        selection = slice(self._position, self._position + most)
+        work = WorkOfSteps(self._seconds[selection], self._tokens[selection])
+        self._position += len(work.tokens)
+        return work
 
     def _block(self) -> tuple[Recording, Matrix]:
         """Seconds of some steps (steps, ranks, columns), and their tokens (steps, ranks)."""
@@ -112,23 +112,23 @@ class Noise:
         # A transfer is over for all at once, so it has one time.
         factors[:, :, 4] = factors[:, :1, 4] * scenario.transfer_times
         seconds = factors * SHARES * scenario.step_seconds
-        seconds[:, :, 0] += self._late(len(seconds))
+        seconds[:, :, 0] += self._batch_delays(len(seconds))
         return seconds, tokens
 
-    def _late(self, steps: int) -> Matrix:
+    def _batch_delays(self, steps: int) -> Matrix:
         """Seconds by which batches of the next steps come late (steps, ranks)."""
         loads, dice = self._scenario.loads, self._load_dice
-        late = np.zeros((steps, self._scenario.ranks))
-        numbers = np.arange(self._made, self._made + steps)
-        self._made += steps
+        delays = np.zeros((steps, self._scenario.ranks))
+        numbers = np.arange(self._drawn, self._drawn + steps)
+        self._drawn += steps
         if loads.epoch_every:
             begins = (numbers > 0) & (numbers % loads.epoch_every == 0)
-            spread = np.exp(_EPOCH_SPREAD * dice.standard_normal(late.shape))
-            late += loads.epoch_seconds * spread * begins[:, None]
+            spread = np.exp(_EPOCH_SPREAD * dice.standard_normal(delays.shape))
+            delays += loads.epoch_seconds * spread * begins[:, None]
         if loads.stall_every:
             hit = np.flatnonzero(dice.random(steps) * loads.stall_every < 1.0)
-            late[hit, dice.integers(late.shape[1], size=len(hit))] += loads.stall_seconds
-        return late
+            delays[hit, dice.integers(delays.shape[1], size=len(hit))] += loads.stall_seconds
+        return delays
 
     def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:
         """How much longer each rank computes for its sequences, and the tokens it reports: both
@@ -151,18 +151,18 @@ class Noise:
         real machine takes them from several ranks at once. All nodes are of one kind: one that
         jitters more than the others for minutes is slower than they are, so not healthy.
         """
-        each, made = self._scenario.ranks_per_node, []
+        per_node, blocks = self._scenario.ranks_per_node, []
         for _ in range(self._scenario.nodes):
-            left = each
-            while left:
-                block = self._of_node()[:, :left]
-                made.append(block)
-                left -= block.shape[1]
-        return np.concatenate(made, axis=1)
+            missing = per_node
+            while missing:
+                block = self._of_node()[:, :missing]
+                blocks.append(block)
+                missing -= block.shape[1]
+        return np.concatenate(blocks, axis=1)
 
     def _of_node(self) -> Recording:
         """Steps of the run from one moment on (steps, its ranks, columns), ranks in any order."""
         run, dice = self._run, self._dice
-        at = dice.integers(len(run) - _BLOCK + 1)
-        block: Recording = run[at : at + _BLOCK, dice.permutation(run.shape[1])]
+        start = dice.integers(len(run) - _BLOCK + 1)
+        block: Recording = run[start : start + _BLOCK, dice.permutation(run.shape[1])]
         return block

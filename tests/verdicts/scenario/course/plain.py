@@ -46,51 +46,51 @@ class PlainSteps:
         self._usual = scenario.step_seconds
         self._layout, self._program = layout, program
 
-    def steps(self, number: int, began: Vector, taken: WorkOfSteps) -> Steps:
+    def steps(self, number: int, began: Vector, work: WorkOfSteps) -> Steps:
         """The steps from `number` on, which begin at `began` (ranks,) and take that."""
         passes = {
-            place: _Pass(part, self._layout, taken)
+            place: _Pass(part, self._layout, work)
             for place, part in enumerate(self._program)
             if isinstance(part, Passes)
         }
         advances = [
-            passes[place].advance if place in passes else self._advance(part, taken)
+            passes[place].advance if place in passes else self._advance(part, work)
             for place, part in enumerate(self._program)
         ]
         moments: list[list[Moments]] = [[] for _ in range(len(advances) + 1)]
         now = began.tolist()
-        for at in range(len(taken.tokens)):
+        for index in range(len(work.tokens)):
             moments[0].append(now)
             for place, advance in enumerate(advances, 1):
-                now = advance(at, now)
+                now = advance(index, now)
                 moments[place].append(now)
-        seen = _Seen(np.array(moments))
+        builder = _StepBuilder(np.array(moments))
         for place, part in enumerate(self._program):
-            seen.add(part, place, self._layout, passes.get(place))
-        return seen.steps(number, taken)
+            builder.add(part, place, self._layout, passes.get(place))
+        return builder.steps(number, work)
 
-    def _advance(self, part: Part, taken: WorkOfSteps) -> Advance:
+    def _advance(self, part: Part, work: WorkOfSteps) -> Advance:
         if isinstance(part, Works):
-            seconds: list[Moments] = part.seconds(taken.seconds, self._usual).tolist()
-            return lambda at, now: list(map(operator.add, now, seconds[at]))
+            seconds: list[Moments] = part.seconds(work.seconds, self._usual).tolist()
+            return lambda index, now: list(map(operator.add, now, seconds[index]))
         assert isinstance(part, Meets)
-        transfer, groups = part.transfer(taken.seconds).tolist(), part.groups
+        transfer, groups = part.transfer(work.seconds).tolist(), part.groups
         members = [
-            [rank for rank, group in enumerate(groups) if group == each]
-            for each in sorted({*groups})
+            [rank for rank, group in enumerate(groups) if group == number]
+            for number in sorted({*groups})
         ]
         if len(members) == 1:
-            return lambda at, now: [max(now) + transfer[at]] * len(now)
+            return lambda index, now: [max(now) + transfer[index]] * len(now)
 
-        place = {groups[each[0]]: number for number, each in enumerate(members)}
+        place = {groups[ranks[0]]: number for number, ranks in enumerate(members)}
         places = [place[group] for group in groups]
-        pick = [operator.itemgetter(*each) if len(each) > 1 else None for each in members]
+        pick = [operator.itemgetter(*ranks) if len(ranks) > 1 else None for ranks in members]
 
-        def meet(at: int, now: Moments) -> Moments:
-            more = transfer[at]
+        def meet(index: int, now: Moments) -> Moments:
+            more = transfer[index]
             over = [
-                (max(of(now)) if of is not None else now[each[0]]) + more
-                for each, of in zip(members, pick, strict=True)
+                (max(getter(now)) if getter is not None else now[ranks[0]]) + more
+                for ranks, getter in zip(members, pick, strict=True)
             ]
             return [over[place] for place in places]
 
@@ -101,20 +101,20 @@ class _Pass:
     """Microbatches on their way through the stages in some steps: arrays (steps, ranks) once all
     were made."""
 
-    def __init__(self, part: Passes, layout: Layout, taken: WorkOfSteps) -> None:
-        ranks = taken.tokens.shape[1]
+    def __init__(self, part: Passes, layout: Layout, work: WorkOfSteps) -> None:
+        ranks = work.tokens.shape[1]
         self._order = stage_order(part, layout.stages, ranks).T.tolist()
-        self._each = (taken.seconds[..., part.column] / MICROBATCHES).tolist()
-        self._link = link_seconds(taken.seconds).tolist()
+        self._seconds = (work.seconds[..., part.column] / MICROBATCHES).tolist()
+        self._link = link_seconds(work.seconds).tolist()
         self._ranks = ranks
         self.worked: list[Moments] = []
         self.received: list[Moments] = []
         self.first: list[Moments] = []
         self.free: list[Moments] = []
 
-    def advance(self, at: int, now: Moments) -> Moments:
+    def advance(self, index: int, now: Moments) -> Moments:
         """When each rank has done and sent its last one."""
-        each, link, nothing = self._each[at], self._link[at], [0.0] * self._ranks
+        seconds, link, nothing = self._seconds[index], self._link[index], [0.0] * self._ranks
         free, sent, first = now.copy(), now.copy(), now.copy()
         worked, received = nothing.copy(), nothing.copy()
         for stages in self._order:
@@ -126,23 +126,23 @@ class _Pass:
                     start = ready if ready > begins else begins
                     if not microbatch:
                         first[rank] = start
-                    end = start + each[rank]
+                    end = start + seconds[rank]
                     received[rank] += start - begins
                     worked[rank] += end - start
                     free[rank] = end
                     if rank != last:
-                        before = sent[rank]
-                        ready = sent[rank] = (end if end > before else before) + link
-        for kept, new in zip(
+                        previous = sent[rank]
+                        ready = sent[rank] = (end if end > previous else previous) + link
+        for series, new in zip(
             (self.worked, self.received, self.first, self.free),
             (worked, received, first, free),
             strict=True,
         ):
-            kept.append(new)
+            series.append(new)
         return list(map(max, free, sent))
 
 
-class _Seen:
+class _StepBuilder:
     """What is seen of steps whose `moments` (parts + 1, steps, ranks) are known."""
 
     def __init__(self, moments: Cube) -> None:
@@ -194,7 +194,7 @@ class _Seen:
     def _spend(self, name: str, seconds: Matrix) -> None:
         self._spent[name] = self._spent.get(name, 0.0) + seconds
 
-    def steps(self, number: int, taken: WorkOfSteps) -> Steps:
+    def steps(self, number: int, work: WorkOfSteps) -> Steps:
         """The steps from `number` on."""
         ends = self._moments[-1]
         return Steps(
@@ -204,6 +204,6 @@ class _Seen:
             self._calls,
             self._exchanges,
             [*self._places, (ends, (Phase.DATA,))],
-            taken.tokens,
+            work.tokens,
             ends,
         )

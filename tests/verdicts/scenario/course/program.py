@@ -31,12 +31,14 @@ class Works(NamedTuple):
     column: int
     share: float = 1.0
 
-    def seconds(self, taken: Floats, usual: float) -> Floats:
-        """Seconds (..., ranks) of steps that take `taken` (..., ranks, columns); `usual` are those
-        of a usual step."""
+    def seconds(self, durations: Floats, usual: float) -> Floats:
+        """Return seconds (..., ranks) of steps that take `durations` (..., ranks, columns).
+
+        `usual` is the duration of a usual step in seconds.
+        """
         if self.column == _BETWEEN:
-            return np.full(taken.shape[:-1], _OTHER * usual)
-        return np.asarray(taken[..., self.column] * self.share)
+            return np.full(durations.shape[:-1], _OTHER * usual)
+        return np.asarray(durations[..., self.column] * self.share)
 
 
 class Meets(NamedTuple):
@@ -50,9 +52,9 @@ class Meets(NamedTuple):
     share: float = 1.0
     crossed: bool = False
 
-    def transfer(self, taken: Floats) -> Floats:
-        """Seconds (...) of steps that take `taken` (..., ranks, columns): one time for all."""
-        return np.asarray(taken[..., 0, TRANSFER] / self.parts * self.share)
+    def transfer(self, durations: Floats) -> Floats:
+        """Seconds (...) of steps that take `durations` (..., ranks, columns): one time for all."""
+        return np.asarray(durations[..., 0, TRANSFER] / self.parts * self.share)
 
 
 class Passes(NamedTuple):
@@ -101,18 +103,18 @@ def _fsdp2(layout: Layout) -> tuple[Part, ...]:
 
 
 def _tensor(layout: Layout) -> tuple[Part, ...]:
-    pairs, found = layout.pairs, list[Part]()
+    pairs, parts = layout.pairs, list[Part]()
     assert pairs is not None
     for phase, column in ((Phase.FORWARD, FORWARD), (Phase.BACKWARD, BACKWARD)):
         for half in range(2):
             crossed = phase is Phase.BACKWARD and half == 1
-            found += [
+            parts += [
                 Works(phase, column, 0.5),
                 Meets(phase, Op.ALL_REDUCE, pairs, parts=3.0, share=0.25, crossed=crossed),
             ]
     if layout.across is not None:
-        found.append(Meets(Phase.BACKWARD, Op.ALL_REDUCE, layout.across, parts=3.0, share=2.0))
-    return tuple(found)
+        parts.append(Meets(Phase.BACKWARD, Op.ALL_REDUCE, layout.across, parts=3.0, share=2.0))
+    return tuple(parts)
 
 
 def _pipeline(layout: Layout) -> tuple[Part, ...]:
@@ -123,9 +125,9 @@ def _pipeline(layout: Layout) -> tuple[Part, ...]:
     return (*passes, Meets(Phase.BACKWARD, Op.ALL_REDUCE, layout.replicas, share=0.5))
 
 
-def link_seconds(taken: Floats) -> Floats:
+def link_seconds(durations: Floats) -> Floats:
     """Seconds (...) that a microbatch takes on the way to the next stage."""
-    return np.asarray(taken[..., 0, TRANSFER] / (4 * MICROBATCHES))
+    return np.asarray(durations[..., 0, TRANSFER] / (4 * MICROBATCHES))
 
 
 def stage_order(part: Passes, stages: int, ranks: int) -> IntegerMatrix:
@@ -137,5 +139,5 @@ def stage_order(part: Passes, stages: int, ranks: int) -> IntegerMatrix:
 def exchange_ways(layout: Layout, *, forward: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The groups of the ranks (ranks,) that each receives from, and sends to: forward these are the
     stage before and that after."""
-    ways = layout.before, layout.after
+    ways = layout.previous_stage, layout.next_stage
     return ways if forward else ways[::-1]

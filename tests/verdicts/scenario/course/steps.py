@@ -16,10 +16,10 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Place(NamedTuple):
-    """Where ranks are from `at` (ranks,) on; `groups` (ranks,) numbers each one's group inside a
+    """Where ranks are from `start` (ranks,) on; `groups` (ranks,) numbers each one's group inside a
     collective, -1 outside."""
 
-    at: Vector
+    start: Vector
     phase: Phase
     op: Op = Op.OTHER
     groups: tuple[int, ...] | None = None
@@ -57,15 +57,15 @@ class Step:
     saved_from: Vector | None = None
     end: Vector = field(default_factory=lambda: np.zeros(0))
 
-    def alone(self) -> Steps:
+    def as_steps(self) -> Steps:
         """The same as several steps, of which it is the only one."""
         return Steps(
             self.number,
             self.began[None],
             {name: seconds[None] for name, seconds in self.spent.items()},
-            [_each(call, lambda values: values[None]) for call in self.calls],
-            [_each(call, lambda values: values[None]) for call in self.exchanges],
-            [(place.at[None], place[1:]) for place in self.places],
+            [_map_call(call, lambda values: values[None]) for call in self.calls],
+            [_map_call(call, lambda values: values[None]) for call in self.exchanges],
+            [(place.start[None], place[1:]) for place in self.places],
             self.tokens[None],
             self.end[None],
             self.after_pause,
@@ -86,37 +86,37 @@ class Steps(NamedTuple):
     end: Any
     after_pause: bool = False
 
-    def step(self, at: int) -> Step:
+    def step(self, index: int) -> Step:
         """One of them, by its place."""
         return Step(
-            number=self.number + at,
-            began=self.began[at],
-            spent={name: seconds[at] for name, seconds in self.spent.items()},
-            calls=[_at(call, at) for call in self.calls],
-            exchanges=[_at(call, at) for call in self.exchanges],
-            places=[Place(moments[at], *kind) for moments, kind in self.places],
-            tokens=self.tokens[at],
+            number=self.number + index,
+            began=self.began[index],
+            spent={name: seconds[index] for name, seconds in self.spent.items()},
+            calls=[_call_of_step(call, index) for call in self.calls],
+            exchanges=[_call_of_step(call, index) for call in self.exchanges],
+            places=[Place(moments[index], *kind) for moments, kind in self.places],
+            tokens=self.tokens[index],
             after_pause=self.after_pause,
-            end=self.end[at],
+            end=self.end[index],
         )
 
-    def some(self, chosen: slice) -> Steps:
+    def select(self, chosen: slice) -> Steps:
         """Some of them, as they follow each other."""
         begin = chosen.indices(len(self.end))[0]
-        return self._each(lambda values: values[chosen])._replace(number=self.number + begin)
+        return self._map_arrays(lambda values: values[chosen])._replace(number=self.number + begin)
 
     def kind(self) -> tuple[object, ...]:
         """What steps have in common that can be put together."""
         every = [*self.calls, *self.exchanges]
-        calls = [(each.op, each.groups, each.nbytes, each.times) for each in every]
+        calls = [(call.op, call.groups, call.nbytes, call.times) for call in every]
         return (self.after_pause, *self.spent, *calls)
 
-    def _each(self, part: Callable[[Any], Any]) -> Steps:
+    def _map_arrays(self, part: Callable[[Any], Any]) -> Steps:
         return self._replace(
             began=part(self.began),
             spent={name: part(seconds) for name, seconds in self.spent.items()},
-            calls=[_each(call, part) for call in self.calls],
-            exchanges=[_each(call, part) for call in self.exchanges],
+            calls=[_map_call(call, part) for call in self.calls],
+            exchanges=[_map_call(call, part) for call in self.exchanges],
             places=[(part(moments), kind) for moments, kind in self.places],
             tokens=part(self.tokens),
             end=part(self.end),
@@ -130,13 +130,13 @@ def together(steps: Sequence[Steps]) -> Steps:
     head = steps[0]
     return Steps(
         head.number,
-        np.concatenate([each.began for each in steps]),
-        {name: np.concatenate([each.spent[name] for each in steps]) for name in head.spent},
-        _joined([each.calls for each in steps]),
-        _joined([each.exchanges for each in steps]),
+        np.concatenate([block.began for block in steps]),
+        {name: np.concatenate([block.spent[name] for block in steps]) for name in head.spent},
+        _joined([block.calls for block in steps]),
+        _joined([block.exchanges for block in steps]),
         [],
-        np.concatenate([each.tokens for each in steps]),
-        np.concatenate([each.end for each in steps]),
+        np.concatenate([block.tokens for block in steps]),
+        np.concatenate([block.end for block in steps]),
         head.after_pause,
     )
 
@@ -151,11 +151,11 @@ def _joined(calls: Sequence[list[Call]]) -> list[Call]:
     ]
 
 
-def _at(call: Call, step: int) -> Call:
+def _call_of_step(call: Call, step: int) -> Call:
     return Call(
         call.op, call.groups, call.arrived[step], call.exposed[step], call.nbytes, call.times
     )
 
 
-def _each(call: Call, part: Callable[[Any], Any]) -> Call:
+def _map_call(call: Call, part: Callable[[Any], Any]) -> Call:
     return call._replace(arrived=part(call.arrived), exposed=part(call.exposed))

@@ -20,9 +20,9 @@ def seconds(
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (4, 4), (8, 1), (8, 2)])
 def test_a_step_takes_as_long_as_it_should_whatever_the_shape(ranks: int, nodes: int) -> None:
-    taken = seconds(Pace.RECORDED, ranks, nodes)
+    durations = seconds(Pace.RECORDED, ranks, nodes)
     usual = SHARES[1:3].sum() * JOB.step_seconds
-    assert np.median(taken, axis=0) == pytest.approx(usual, rel=0.1)
+    assert np.median(durations, axis=0) == pytest.approx(usual, rel=0.1)
 
 
 def test_no_rank_of_a_healthy_job_is_slower_than_its_peers_for_long() -> None:
@@ -34,8 +34,8 @@ def test_no_rank_of_a_healthy_job_is_slower_than_its_peers_for_long() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_no_rank_of_a_healthy_job_jitters_more_than_its_peers_for_minutes(seed: int) -> None:
     noise = Noise(replace(JOB, pace=Pace.RECORDED, ranks=8, nodes=2, seed=seed))
-    taken = np.stack([noise.step().seconds[:, :4].sum(axis=1) for _ in range(64)])
-    mean = taken.mean(axis=0)
+    durations = np.stack([noise.step().seconds[:, :4].sum(axis=1) for _ in range(64)])
+    mean = durations.mean(axis=0)
     assert mean.max() / mean.min() < 1.1
 
 
@@ -57,35 +57,37 @@ def test_what_a_step_takes_follows_from_its_tokens_where_it_says_so() -> None:
 
 
 def test_ranks_of_a_node_are_delayed_together() -> None:
-    one, other, *_ = seconds(Pace.RECORDED, 4, 1).T
-    assert np.corrcoef(one, other)[0, 1] > 0.15
+    first, second, *_ = seconds(Pace.RECORDED, 4, 1).T
+    assert np.corrcoef(first, second)[0, 1] > 0.15
 
 
-def late(loads: Loads, steps: int = 640) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def batch_delays(
+    loads: Loads, steps: int = 640
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Seconds by which batches come later (steps, ranks) than without `loads`."""
-    found = []
-    for each in (loads, Loads()):
-        noise = Noise(replace(JOB, loads=each))
+    columns = []
+    for variant in (loads, Loads()):
+        noise = Noise(replace(JOB, loads=variant))
         works = [noise.step().seconds for _ in range(steps)]
-        found.append(np.stack([work[:, COLUMNS.index("data")] for work in works]))
-        found.append(np.stack([work[:, COLUMNS.index("data") + 1 :] for work in works]))
-    assert (found[1] == found[3]).all(), "nothing else changes"
-    return np.asarray(found[0] - found[2])
+        columns.append(np.stack([work[:, COLUMNS.index("data")] for work in works]))
+        columns.append(np.stack([work[:, COLUMNS.index("data") + 1 :] for work in works]))
+    assert (columns[1] == columns[3]).all(), "nothing else changes"
+    return np.asarray(columns[0] - columns[2])
 
 
 def test_all_ranks_begin_an_epoch_together_and_each_takes_its_time() -> None:
-    taken = late(Loads(epoch_every=50, epoch_seconds=4.0))
-    begins = np.flatnonzero(taken.max(axis=1) > 0.0)
+    delays = batch_delays(Loads(epoch_every=50, epoch_seconds=4.0))
+    begins = np.flatnonzero(delays.max(axis=1) > 0.0)
     assert begins.tolist() == list(range(50, 640, 50))
-    assert taken[begins].min() > 1.0
-    assert np.median(taken[begins]) == pytest.approx(4.0, rel=0.2)
-    assert (np.ptp(taken[begins], axis=1) > 0.0).all()
+    assert delays[begins].min() > 1.0
+    assert np.median(delays[begins]) == pytest.approx(4.0, rel=0.2)
+    assert (np.ptp(delays[begins], axis=1) > 0.0).all()
 
 
 def test_a_loader_that_stalls_is_that_of_any_rank() -> None:
-    taken = late(Loads(stall_every=10, stall_seconds=3.0))
-    hits = taken > 1e-9
-    assert taken[hits] == pytest.approx(3.0)
+    delays = batch_delays(Loads(stall_every=10, stall_seconds=3.0))
+    hits = delays > 1e-9
+    assert delays[hits] == pytest.approx(3.0)
     assert hits.sum(axis=1).max() == 1
     assert 40 <= hits.sum() <= 90
     assert hits.any(axis=0).all()

@@ -24,7 +24,7 @@ class OneByOne(Timeline):
 def arrays(step: Step) -> Iterator[np.ndarray]:
     """All that a step holds of its ranks."""
     yield from (step.began, step.end, step.tokens, *step.spent.values())
-    yield from (place.at for place in step.places)
+    yield from (place.start for place in step.places)
     for call in (*step.calls, *step.exchanges):
         yield from (call.arrived, call.exposed)
 
@@ -41,15 +41,17 @@ def words(step: Step) -> list[object]:
 def test_steps_that_are_made_together_are_those_made_one_by_one(shape: Shape, ranks: int) -> None:
     scenario = replace(JOB, shape=shape, ranks=ranks, pace=Pace.TOKENS, seconds=200.0)
     scenario = replace(scenario, pauses=Pauses(31, 2.0, rank=0), saves=Pauses(47, 0.5))
-    assert same(scenario) > 100
+    assert compare_steps(scenario) > 100
 
 
-def same(scenario: Scenario) -> int:
+def compare_steps(scenario: Scenario) -> int:
     """Compare all steps, bit by bit; how many there are."""
     count = 0
-    for one, other in itertools.zip_longest(Timeline(scenario).steps(), OneByOne(scenario).steps()):
-        assert words(one) == words(other)
-        for here, there in zip(arrays(one), arrays(other), strict=True):
-            np.testing.assert_array_equal(here, there, strict=True)
+    for step, reference in itertools.zip_longest(
+        Timeline(scenario).steps(), OneByOne(scenario).steps()
+    ):
+        assert words(step) == words(reference)
+        for values, reference_values in zip(arrays(step), arrays(reference), strict=True):
+            np.testing.assert_array_equal(values, reference_values, strict=True)
         count += 1
     return count

@@ -56,38 +56,40 @@ class Timeline:
 
     def steps(self) -> Iterator[Step]:
         """Steps until the scenario is over; the last one may never end."""
-        for made in self.made():
-            if isinstance(made, Step):
-                yield made
+        for block in self.blocks():
+            if isinstance(block, Step):
+                yield block
             else:
-                yield from map(made.step, range(len(made.end)))
+                yield from map(block.step, range(len(block.end)))
 
-    def made(self) -> Iterator[Step | Steps]:
+    def blocks(self) -> Iterator[Step | Steps]:
         """The same, those together that were made at once."""
         number = 0
         while self._now.min() < self.scenario.seconds:
             if plain := self._plain(number):
-                taken = self._noise.steps(plain)
-                steps = self._uninterrupted.steps(number, self._now, taken)
+                work = self._noise.steps(plain)
+                steps = self._uninterrupted.steps(number, self._now, work)
                 begun = int((steps.began.min(axis=1) < self.scenario.seconds).sum())
-                steps = steps.some(slice(begun))
+                steps = steps.select(slice(begun))
                 self._now = steps.end[-1]
                 number += len(steps.end)
                 yield steps
                 continue
-            yield self._made(number)
+            yield self._make_step(number)
             number += 1
 
     def _plain(self, number: int) -> int:
         """How many steps from `number` on nothing interrupts."""
         if not number or self._faults:
             return 0
-        every = [each.every for each in (self.scenario.pauses, self.scenario.saves) if each.every]
-        if any(number % each == 0 for each in every):
+        every = [
+            pauses.every for pauses in (self.scenario.pauses, self.scenario.saves) if pauses.every
+        ]
+        if any(number % interval == 0 for interval in every):
             return 0
-        return min((each - number % each for each in every), default=_MOST_PLAIN)
+        return min((interval - number % interval for interval in every), default=_MOST_PLAIN)
 
-    def _made(self, number: int) -> Step:
+    def _make_step(self, number: int) -> Step:
         work = self._noise.step()
         self._step = step = Step(number, self._now.copy(), tokens=work.tokens)
         self._between(step)
@@ -154,7 +156,7 @@ class Timeline:
         for another: 0 in {0, 1} for 1, 1 in {1, 3} for 3, 3 in {2, 3} for 2, 2 in {0, 2} for 0."""
         across = self.layout.across
         assert across is not None
-        return tuple(across[at] if at in (1, 2) else group for at, group in enumerate(pairs))
+        return tuple(across[rank] if rank in (1, 2) else group for rank, group in enumerate(pairs))
 
     def _passes(self, part: Passes, work: Work) -> None:
         if part.forward:
@@ -188,20 +190,22 @@ class Timeline:
         began = self._now
         shape = order.shape
         # Rows are stages in this order, columns their replicas.
-        free, sent, each = began[order], began[order], seconds[order] / MICROBATCHES
+        free, sent, microbatch_seconds = began[order], began[order], seconds[order] / MICROBATCHES
         worked, received, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         held_from = np.full(shape, NEVER)
         way, last = link[order], len(order) - 1
         with np.errstate(invalid="ignore"):
-            for at in range(MICROBATCHES):
+            for microbatch in range(MICROBATCHES):
                 ready = free[0]
                 for place in range(last + 1):
                     start = np.maximum(free[place], ready)
-                    held = np.isfinite(free[place]) & np.isinf(start)
-                    held_from[place, held] = free[place, held]
-                    if at == 0:
+                    blocked = np.isfinite(free[place]) & np.isinf(start)
+                    held_from[place, blocked] = free[place, blocked]
+                    if microbatch == 0:
                         first[place] = start
-                    end = self.interruptions.after(start, each[place], order[place])
+                    end = self.interruptions.end_of_work(
+                        start, microbatch_seconds[place], order[place]
+                    )
                     received[place] += start - free[place]
                     worked[place] += end - start
                     free[place] = end
@@ -245,7 +249,7 @@ class Timeline:
     def _work(self, phase: Phase, seconds: Vector) -> None:
         began = self._now
         self._step.places.append(Place(began, phase))
-        self._now = self.interruptions.after(began, seconds)
+        self._now = self.interruptions.end_of_work(began, seconds)
         with np.errstate(invalid="ignore"):
             self._spend(phase.name.lower(), self._now - began)
 
@@ -261,14 +265,14 @@ class Timeline:
         stuck: Sequence[int] = (),
     ) -> None:
         """All ranks arrive in their groups' collective; for those `stuck` it is never over."""
-        arrived, of = self._now, np.array(groups)
+        arrived, group_of_rank = self._now, np.array(groups)
         self._step.places.append(Place(arrived, phase, op, groups))
         over = np.empty(len(arrived))
         for group in sorted({*groups}):
-            mine = of == group
-            over[mine] = arrived[mine].max() + transfer
-            if (self.interruptions.frozen_from[mine] < over[mine]).any():
-                over[mine] = NEVER  # a member that is stopped meanwhile passes nothing on
+            members = group_of_rank == group
+            over[members] = arrived[members].max() + transfer
+            if (self.interruptions.frozen_from[members] < over[members]).any():
+                over[members] = NEVER  # a member that is stopped meanwhile passes nothing on
         over[list(stuck)] = NEVER
         if self.interruptions.hangs_inside(float(arrived.max())):
             over[:] = NEVER

@@ -18,7 +18,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.device.replay import ReplayClock
 from tests.verdicts.scenario.course.exits import exits_of
 from tests.verdicts.scenario.course.timeline import Timeline
-from tests.verdicts.scenario.history import before
+from tests.verdicts.scenario.history import earlier_runs
 from tests.verdicts.scenario.plan import Scenario
 
 from .segments import Agents
@@ -46,10 +46,10 @@ def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Re
     """Evaluate a scenario each `every` seconds of its time."""
     began = time.process_time()
     folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as made:
-        store, clock = Store.sqlite(Path(made, "store.db")), ReplayClock()
+    with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as directory:
+        store, clock = Store.sqlite(Path(directory, "store.db")), ReplayClock()
         try:
-            runs = before(scenario)
+            runs = earlier_runs(scenario)
             began_ns = (
                 EPOCH_NS - round(max((run.seconds for run in runs), default=0.0)) * NANOSECONDS
             )
@@ -57,17 +57,19 @@ def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Re
             service = Service(store, clock, objectives=_shipped(), saves_state=False)
             if runs:
                 _together(service, clock, runs, began_ns, 0, every)
-            again = any(run.job == scenario.job for run in runs)
-            for number, (begins, attempt) in enumerate(attempts(scenario), int(again)):
+            has_attempt = any(run.job == scenario.job for run in runs)
+            for number, (begins, attempt) in enumerate(attempts(scenario), int(has_attempt)):
                 epoch_ns = EPOCH_NS + begins * NANOSECONDS
-                seen = None if watch is None else partial(_show, store, scenario.job, begins, watch)
-                _together(service, clock, [attempt], epoch_ns, number, every, seen)
+                callback = (
+                    None if watch is None else partial(_show, store, scenario.job, begins, watch)
+                )
+                _together(service, clock, [attempt], epoch_ns, number, every, callback)
             names = dict.fromkeys([*(run.job for run in runs), scenario.job])
-            found = [each for name in names for each in store.incidents(name)]
+            incidents = [incident for name in names for incident in store.incidents(name)]
         finally:
             store.close()
     return Replayed(
-        [_since_began(each) for each in found],
+        [_since_began(incident) for incident in incidents],
         time.process_time() - began,
         service.evaluation_failures,
     )
@@ -82,17 +84,17 @@ def _shipped() -> Objectives:
 def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
     """The attempts of a scenario, and the whole seconds at which they begin: one that failed is
     started again, and nothing is wrong with it then."""
-    ended = float(exits_of(scenario).at.max()) + scenario.restart_seconds
+    ended = float(exits_of(scenario).end.max()) + scenario.restart_seconds
     if not ended < scenario.seconds:
         return [(0, scenario)]
-    again = math.ceil(ended)
-    left = replace(
+    restart = math.ceil(ended)
+    second = replace(
         scenario,
         faults=(),
         telemetry=replace(scenario.telemetry, killed_node=-1),
-        seconds=scenario.seconds - again,
+        seconds=scenario.seconds - restart,
     )
-    return [(0, replace(scenario, seconds=again - 1.0)), (again, left)]
+    return [(0, replace(scenario, seconds=restart - 1.0)), (restart, second)]
 
 
 def _together(
@@ -102,11 +104,11 @@ def _together(
     epoch_ns: int,
     number: int,
     every: int,
-    seen: Callable[[float], None] | None = None,
+    callback: Callable[[float], None] | None = None,
 ) -> None:
     """Attempts of one number that begin at once and take as long."""
     agents = [Agents(run, Timeline(run), exits_of(run), epoch_ns, number) for run in runs]
-    for delivered in zip(*(each.deliveries(every) for each in agents), strict=True):
+    for delivered in zip(*(agent.deliveries(every) for agent in agents), strict=True):
         over = delivered[0][0]
         for _, body in delivered:
             if body:
@@ -114,12 +116,12 @@ def _together(
                 service.receive(body)
         clock.now_ns = epoch_ns + round(over * NANOSECONDS)
         service.evaluate()
-        if seen is not None:
-            seen(over)
+        if callback is not None:
+            callback(over)
 
 
 def _show(store: Store, job: str, begins: float, watch: Watch, over: float) -> None:
-    watch(begins + over, [_since_began(each) for each in store.incidents(job)])
+    watch(begins + over, [_since_began(incident) for incident in store.incidents(job)])
 
 
 def _since_began(incident: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Written(NamedTuple):
     steps: Steps
     ranks: Integers
     first: IntegerMatrix
-    at: Vector
+    end: Vector
 
     def kind(self) -> tuple[object, ...]:
         """What those have in common whose rows are made together."""
@@ -73,10 +73,10 @@ def joined(written: Sequence[Written]) -> Written:
     if len(written) == 1:
         return written[0]
     return Written(
-        together([each.steps for each in written]),
+        together([part.steps for part in written]),
         written[0].ranks,
-        np.concatenate([each.first for each in written]),
-        np.concatenate([each.at for each in written]),
+        np.concatenate([part.first for part in written]),
+        np.concatenate([part.end for part in written]),
     )
 
 
@@ -107,13 +107,13 @@ class RingRows(NamedTuple):
     rows: Any
     ranks: Integers
 
-    def of(self, steps: slice) -> Rows:
+    def select(self, steps: slice) -> Rows:
         """Those of some steps, as they lie in the rings: of one rank after the other."""
         rows = self.rows[steps]
         order = _rank_after_rank(self.ranks.tobytes(), len(rows))
         plain = rows.reshape(-1).view(np.dtype((np.void, rows.dtype.itemsize)))
-        found: Rows = plain[order].view(rows.dtype)
-        return found
+        selection: Rows = plain[order].view(rows.dtype)
+        return selection
 
 
 @lru_cache(maxsize=1024)
@@ -139,23 +139,23 @@ class CallRows:
         parts = [self._part(numbers, calls[numbers[0]], ranks) for numbers in _same_calls(calls)]
         parts = [part for part in parts if len(part.ranks)]
         count, width = len(steps.end), sum(len(part.ranks) for part in parts)
-        found, at = blank(Kind.COLLECTIVE, count * width).reshape(count, width), 0
+        table, offset = blank(Kind.COLLECTIVE, count * width).reshape(count, width), 0
         times = ns(steps.end)
         for part in parts:
-            rows = found[:, at : at + len(part.ranks)]
+            rows = table[:, offset : offset + len(part.ranks)]
             rows["step"] = steps.number + np.arange(count)[:, None]
             rows["time_ns"] = times[:, part.ranks]
             rows["seq"] = written.first[:, part.inside] + part.numbers[0]
             part.fill(rows, [calls[number] for number in part.numbers])
-            at += len(part.ranks)
-        return RingRows(found, np.concatenate([ranks[:0], *(part.ranks for part in parts)]))
+            offset += len(part.ranks)
+        return RingRows(table, np.concatenate([ranks[:0], *(part.ranks for part in parts)]))
 
     def _part(self, numbers: Sequence[int], call: Call, ranks: Integers) -> _Calls:
-        groups, member = self._of(call.groups)
+        groups, member = self._group_numbers(call.groups)
         inside = member[ranks]
         return _Calls(numbers, ranks[inside], inside, groups[ranks[inside]])
 
-    def _of(self, groups: tuple[int, ...]) -> tuple[Integers, Any]:
+    def _group_numbers(self, groups: tuple[int, ...]) -> tuple[Integers, Any]:
         """The number of each rank's group (ranks,), and whether it is in one."""
         if groups not in self._groups:
             places = np.array(groups)
@@ -172,22 +172,22 @@ class _Calls(NamedTuple):
     inside: Any
     groups: Integers
 
-    def fill(self, rows: Any, ours: Sequence[Call]) -> None:
-        """Write what `ours` took into `rows` (steps, ranks)."""
-        rows["rank"], rows["group"], rows["op"] = self.ranks, self.groups, int(ours[0].op)
-        rows["count"] = sum(call.times for call in ours)
-        rows["bytes"] = ours[0].nbytes * ours[0].times + sum(call.nbytes for call in ours[1:])
-        rows["first_arrival_ns"] = ns(ours[0].arrived[:, self.ranks])
-        taken = [call.exposed[:, self.ranks] for call in ours]
-        exposed = longest = taken[0]
-        for more in taken[1:]:
+    def fill(self, rows: Any, calls: Sequence[Call]) -> None:
+        """Write what `calls` took into `rows` (steps, ranks)."""
+        rows["rank"], rows["group"], rows["op"] = self.ranks, self.groups, int(calls[0].op)
+        rows["count"] = sum(call.times for call in calls)
+        rows["bytes"] = calls[0].nbytes * calls[0].times + sum(call.nbytes for call in calls[1:])
+        rows["first_arrival_ns"] = ns(calls[0].arrived[:, self.ranks])
+        exposures = [call.exposed[:, self.ranks] for call in calls]
+        exposed = longest = exposures[0]
+        for more in exposures[1:]:
             exposed, longest = exposed + more, np.maximum(longest, more)
         rows["exposed_ns"], rows["longest_ns"] = length(exposed), length(longest)
 
 
 def _same_calls(calls: Sequence[Call]) -> list[list[int]]:
     """Numbers of calls of one group and operation, together."""
-    found: dict[tuple[Op, tuple[int, ...]], list[int]] = {}
+    numbers: dict[tuple[Op, tuple[int, ...]], list[int]] = {}
     for number, call in enumerate(calls):
-        found.setdefault((call.op, call.groups), []).append(number)
-    return list(found.values())
+        numbers.setdefault((call.op, call.groups), []).append(number)
+    return list(numbers.values())

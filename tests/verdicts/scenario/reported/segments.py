@@ -54,12 +54,12 @@ class Agents:
     ) -> None:
         self._scenario, self._timeline, self._exits = scenario, timeline, exits
         self._epoch_ns, self._attempt = epoch_ns, attempt
-        self._made = timeline.made()
-        self._under_way, self._taken = _NOTHING, 0
+        self._blocks = timeline.blocks()
+        self._under_way, self._consumed = _NOTHING, 0
         """Steps that were made at once, and how many of them ranks have come to."""
         self._over = np.zeros(0)
         """When the first rank ended each of them."""
-        self._known: deque[Step] = deque(maxlen=_KEPT_STEPS)
+        self._recent: deque[Step] = deque(maxlen=_KEPT_STEPS)
         self._numbers = [group_number(list(members)) for members in timeline.layout.members]
         self._views = Views(scenario, timeline, exits, self._numbers)
         self._sequence = [0] * scenario.nodes
@@ -68,8 +68,10 @@ class Agents:
         self._pending: list[list[tuple[float, Kind, Rows]]] = [[] for _ in range(scenario.nodes)]
         self._written: list[deque[_Rings]] = [deque() for _ in range(scenario.nodes)]
         self._calls = CallRows(self._numbers)
-        each = scenario.ranks_per_node
-        self._ranks = [np.arange(node * each, (node + 1) * each) for node in range(scenario.nodes)]
+        per_node = scenario.ranks_per_node
+        self._ranks = [
+            np.arange(node * per_node, (node + 1) * per_node) for node in range(scenario.nodes)
+        ]
         self._reported = np.zeros(scenario.ranks, dtype=bool)
 
     def deliveries(self, every: int = 1) -> Iterator[tuple[float, bytes]]:
@@ -80,12 +82,12 @@ class Agents:
         """
         waiting: dict[int, list[bytes]] = defaultdict(list)
         for second in range(int(self._scenario.seconds) + 1):
-            for sent, node, arrives in sorted(self._sent(second, every)):
+            for sent, node, arrives in sorted(self._arrivals(second, every)):
                 waiting[arrives].append(self._flush(node, sent))
             if second % every == 0:
                 yield second + 1.0, b"".join(waiting.pop(second, []))
 
-    def _sent(self, second: int, every: int) -> Iterator[tuple[float, int, int]]:
+    def _arrivals(self, second: int, every: int) -> Iterator[tuple[float, int, int]]:
         """Moments in a second at which nodes send, and the seconds in which that arrives."""
         for node in range(self._scenario.nodes):
             # Agents of different nodes flush at different moments.
@@ -95,40 +97,40 @@ class Agents:
             if second <= sent < second + 1.0 and self._is_there(node, sent):
                 yield sent, node, arrives
 
-    def _is_there(self, node: int, at: float) -> bool:
+    def _is_there(self, node: int, now: float) -> bool:
         telemetry = self._scenario.telemetry
-        killed = node == telemetry.killed_node and at >= telemetry.killed_at
-        return not killed and at < self._exits.lost[node]
+        killed = node == telemetry.killed_node and now >= telemetry.killed_at
+        return not killed and now < self._exits.lost[node]
 
     def _delay(self, node: int) -> float:
         telemetry = self._scenario.telemetry
-        late = telemetry.late_seconds if node == telemetry.late_node else 0.0
-        return DELIVERY_SECONDS + late
+        lateness = telemetry.late_seconds if node == telemetry.late_node else 0.0
+        return DELIVERY_SECONDS + lateness
 
-    def _advance(self, at: float) -> None:
-        """Make the steps up to those that are under way at `at`."""
-        while not self._known or float(self._known[-1].end.min()) <= at:
-            if self._taken < len(self._under_way.end):
-                self._take(at)
+    def _advance(self, now: float) -> None:
+        """Make the steps up to those that are under way at `now`."""
+        while not self._recent or float(self._recent[-1].end.min()) <= now:
+            if self._consumed < len(self._under_way.end):
+                self._take(now)
                 continue
-            made = next(self._made, None)
-            if made is None:
+            block = next(self._blocks, None)
+            if block is None:
                 return
-            if isinstance(made, Steps):
-                self._under_way, self._taken = made, 0
-                self._over = made.end.min(axis=1)
-                self._write_all(made)
+            if isinstance(block, Steps):
+                self._under_way, self._consumed = block, 0
+                self._over = block.end.min(axis=1)
+                self._write_all(block)
                 continue
-            self._known.append(made)
-            self._views.note(made.alone(), slice(None))
-            self._write(made)
+            self._recent.append(block)
+            self._views.note(block.as_steps(), slice(None))
+            self._write(block)
 
-    def _take(self, at: float) -> None:
-        """Take those of the steps under way that ranks have come to at `at`."""
-        begin, steps = self._taken, self._under_way
-        over = int(np.searchsorted(self._over, at, side="right"))
-        self._taken = end = min(max(begin, over) + 1, len(steps.end))
-        self._known.extend(map(steps.step, range(max(begin, end - _KEPT_STEPS), end)))
+    def _take(self, now: float) -> None:
+        """Take those of the steps under way that ranks have come to at `now`."""
+        begin, steps = self._consumed, self._under_way
+        over = int(np.searchsorted(self._over, now, side="right"))
+        self._consumed = end = min(max(begin, over) + 1, len(steps.end))
+        self._recent.extend(map(steps.step, range(max(begin, end - _KEPT_STEPS), end)))
         self._views.note(steps, slice(begin, end))
         self._ring += (end - begin) * records(steps)
 
@@ -142,16 +144,20 @@ class Agents:
 
     def _write(self, step: Step) -> None:
         """Put a step's records into the rings, as far as ranks come to them."""
-        ended = (step.end <= self._exits.at) & np.isfinite(step.end)
-        whole = bool(ended.all())
-        for node, own in enumerate(self._ranks):
+        ended = (step.end <= self._exits.end) & np.isfinite(step.end)
+        all_ended = bool(ended.all())
+        for node, node_ranks in enumerate(self._ranks):
             if step.stall is not None:
                 self._save(step, step.saved_from, step.stall, node)
-            ranks = own if whole or ended[own].all() else own[ended[own]]
+            ranks = (
+                node_ranks
+                if all_ended or ended[node_ranks].all()
+                else node_ranks[ended[node_ranks]]
+            )
             if len(ranks):
                 first = self._next(ranks, records(step))[None]
                 last = step.end[ranks].max(keepdims=True)
-                self._written[node].append(_Rings(Written(step.alone(), ranks, first, last)))
+                self._written[node].append(_Rings(Written(step.as_steps(), ranks, first, last)))
 
     def _save(self, step: Step, began: Vector | None, stall: Vector, node: int) -> None:
         ranks = self._ranks[node]
@@ -170,45 +176,45 @@ class Agents:
         self._ring[ranks] += count
         return first
 
-    def _flush(self, node: int, at: float) -> bytes:
-        self._advance(at)
+    def _flush(self, node: int, now: float) -> bytes:
+        self._advance(now)
         ranks = self._ranks[node]
         self._sequence[node] += 1
-        tables: dict[Kind, list[Rows]] = self._due(node, at)
+        tables: dict[Kind, list[Rows]] = self._due(node, now)
         if self._sequence[node] == 1:
             tables[Kind.LIFECYCLE] = [self._starts(ranks)]
             tables[Kind.GROUP] = [self._groups(ranks)]
-        ends = self._ends(ranks, at)
+        ends = self._ends(ranks, now)
         if len(ends):
             tables.setdefault(Kind.LIFECYCLE, []).append(ends)
-        tables[Kind.RANK_STATE] = [self._views.ranks(self._known, ranks, at, self._ring)]
-        tables[Kind.HOST] = [self._views.host(node, at)]
-        tables[Kind.AGENT] = [self._views.agent(at)]
+        tables[Kind.RANK_STATE] = [self._views.ranks(self._recent, ranks, now, self._ring)]
+        tables[Kind.HOST] = [self._views.host(node, now)]
+        tables[Kind.AGENT] = [self._views.agent(now)]
         packed = {kind: _by_rank(rows) for kind, rows in tables.items() if sum(map(len, rows))}
         key = SegmentKey(
             self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node]
         )
         # At the level for who writes for thousands of nodes: an agent's takes three times as long.
-        rows = {kind: each[None] for kind, each in packed.items()}
-        (segment,) = wire.encode_alike([(key, self._clock(node, at))], rows)
+        rows = {kind: packed_rows[None] for kind, packed_rows in packed.items()}
+        (segment,) = wire.encode_alike([(key, self._clock(node, now))], rows)
         return segment
 
-    def _due(self, node: int, at: float) -> dict[Kind, list[Rows]]:
-        """What the ranks of a node wrote up to `at` and was not sent yet."""
+    def _due(self, node: int, now: float) -> dict[Kind, list[Rows]]:
+        """What the ranks of a node wrote up to `now` and was not sent yet."""
         tables: dict[Kind, list[Rows]] = {}
         pending, self._pending[node] = self._pending[node], []
         for moment, kind, rows in pending:
-            if moment <= at:
+            if moment <= now:
                 tables.setdefault(kind, []).append(rows)
             else:
                 self._pending[node].append((moment, kind, rows))
         due = list[tuple[_Rings, slice]]()
-        while self._written[node] and len(steps := self._written[node][0].due(at)):
+        while self._written[node] and len(steps := self._written[node][0].due(now)):
             due.append((self._written[node][0], slice(steps.start, steps.stop)))
             if not self._written[node][0].is_over:
                 break
             self._written[node].popleft()
-        for _, run in itertools.groupby(due, key=lambda each: each[0].kind()):
+        for _, run in itertools.groupby(due, key=lambda entry: entry[0].kind()):
             self._add(tables, [*run])
         return tables
 
@@ -216,15 +222,15 @@ class Agents:
         """Add the rows of steps of one kind."""
         rings, steps = due[0]
         if len(due) > 1:
-            rings = _Rings(joined([each.written for each, _ in due]))
+            rings = _Rings(joined([ring.written for ring, _ in due]))
             steps = slice(0, len(due))
-        for kind, made in rings.rows(self._calls, self._timeline.layout.stages).items():
-            tables.setdefault(kind, []).append(made.of(steps))
+        for kind, ring_rows in rings.rows(self._calls, self._timeline.layout.stages).items():
+            tables.setdefault(kind, []).append(ring_rows.select(steps))
 
-    def _clock(self, node: int, at: float) -> ClockPair:
+    def _clock(self, node: int, now: float) -> ClockPair:
         off = self._scenario.telemetry.clock_seconds
         wrong = off[node] if off else 0.0
-        return ClockPair(int(ns(at)), self._epoch_ns + round((at + wrong) * NANOSECONDS))
+        return ClockPair(int(ns(now)), self._epoch_ns + round((now + wrong) * NANOSECONDS))
 
     def _starts(self, ranks: Any) -> Rows:
         rows = blank(Kind.LIFECYCLE, len(ranks))
@@ -233,24 +239,24 @@ class Agents:
         return rows
 
     def _groups(self, ranks: Any) -> Rows:
-        found = []
+        tables = []
         for number, members in zip(self._numbers, self._timeline.layout.members, strict=True):
-            mine = [rank for rank in ranks.tolist() if rank in members]
-            rows = blank(Kind.GROUP, len(mine))
-            rows["rank"], rows["seq"], rows["time_ns"] = mine, 1, ns(0.0)
+            local_ranks = [rank for rank in ranks.tolist() if rank in members]
+            rows = blank(Kind.GROUP, len(local_ranks))
+            rows["rank"], rows["seq"], rows["time_ns"] = local_ranks, 1, ns(0.0)
             rows["group"], rows["size"] = number, len(members)
-            rows["index"] = [members.index(rank) for rank in mine]
+            rows["index"] = [members.index(rank) for rank in local_ranks]
             rows["text"] = describe(list(members)).encode()[:48]
-            found.append(rows)
-        return np.concatenate(found)
+            tables.append(rows)
+        return np.concatenate(tables)
 
-    def _ends(self, ranks: Any, at: float) -> Rows:
+    def _ends(self, ranks: Any, now: float) -> Rows:
         """What ranks report of how they end or fail, once."""
-        found, event = [], self._scenario.ends
+        tables, event = [], self._scenario.ends
         for rank in ranks.tolist():
-            text, ended = self._exits.failure[rank], float(self._exits.at[rank])
+            text, ended = self._exits.failure[rank], float(self._exits.end[rank])
             says = text or event is not None
-            if not says or self._reported[rank] or ended > at or math.isinf(ended):
+            if not says or self._reported[rank] or ended > now or math.isinf(ended):
                 continue
             self._reported[rank] = True
             rows = blank(Kind.LIFECYCLE, 1)
@@ -258,8 +264,8 @@ class Agents:
             rows["seq"] = self._next(np.array([rank]), 1)
             rows["event"] = LifecycleEvent.FAILURE if event is None else event
             rows["text"] = text.encode()[:56]
-            found.append(rows)
-        return np.concatenate(found) if found else blank(Kind.LIFECYCLE, 0)
+            tables.append(rows)
+        return np.concatenate(tables) if tables else blank(Kind.LIFECYCLE, 0)
 
 
 class _Rings:
@@ -267,23 +273,23 @@ class _Rings:
 
     def __init__(self, written: Written) -> None:
         self.written = written
-        self._sent = 0
+        self._sent_steps = 0
         self._rows: dict[Kind, RingRows] = {}
 
     def kind(self) -> tuple[object, ...]:
         """What those have in common whose rows are made together: several steps are, already."""
-        return self.written.kind() if len(self.written.at) == 1 else (id(self),)
+        return self.written.kind() if len(self.written.end) == 1 else (id(self),)
 
     @property
     def is_over(self) -> bool:
         """Whether all was sent."""
-        return self._sent == len(self.written.at)
+        return self._sent_steps == len(self.written.end)
 
-    def due(self, at: float) -> range:
-        """The steps that were written by `at`, and are sent now."""
-        begin = self._sent
-        self._sent = max(begin, int(np.searchsorted(self.written.at, at, side="right")))
-        return range(begin, self._sent)
+    def due(self, now: float) -> range:
+        """The steps that were written by `now`, and are sent now."""
+        begin = self._sent_steps
+        self._sent_steps = max(begin, int(np.searchsorted(self.written.end, now, side="right")))
+        return range(begin, self._sent_steps)
 
     def rows(self, calls: CallRows, stages: int) -> dict[Kind, RingRows]:
         """STEP and COLLECTIVE rows of all of the steps."""

@@ -17,11 +17,13 @@ from .replay import replay
 
 def incidents(scenario: Scenario) -> list[dict[str, Any]]:
     """Incidents that stand on their own."""
-    return [each for each in replay(scenario).incidents if not each["merged_into"]]
+    return [incident for incident in replay(scenario).incidents if not incident["merged_into"]]
 
 
-def job(kind: FaultKind, *ranks: int, at: float = 30.0, seconds: float = 75.0, **more: Any) -> Any:
+def job(
+    kind: FaultKind, *ranks: int, onset: float = 30.0, seconds: float = 75.0, **more: Any
+) -> Any:
     """The small job with one fault; `more` goes into the scenario and, if it fits, the fault."""
     of_fault = {name: more.pop(name) for name in ("effect", "period", "node") if name in more}
-    fault = Fault(kind, ranks, onset=at, **of_fault)
+    fault = Fault(kind, ranks, onset=onset, **of_fault)
     return replace(JOB, step_seconds=0.5, faults=(fault,), seconds=seconds, **more)

@@ -32,24 +32,24 @@ def test_slowness_that_moves_is_named_at_each_turn_at_what_it_costs() -> None:
     assert row.opening == []
 
 
-def found_with(**changes: Any) -> list[dict[str, Any]]:
+def verdicts_with(**changes: Any) -> list[dict[str, Any]]:
     return incidents(replace(JOB, seconds=200.0, **changes))
 
 
 @pytest.mark.parametrize("seconds", [3.5, 7.0])
 def test_a_rank_that_pauses_alone_is_named_however_long_it_pauses(seconds: float) -> None:
-    (found,) = found_with(pauses=Pauses(20, seconds, marked=False, rank=2))
-    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 2, "other")
-    assert found["throughput_lost_ratio"] == pytest.approx(seconds / (seconds + 10.4), abs=0.04)
+    (verdict,) = verdicts_with(pauses=Pauses(20, seconds, marked=False, rank=2))
+    assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("straggler", 2, "other")
+    assert verdict["throughput_lost_ratio"] == pytest.approx(seconds / (seconds + 10.4), abs=0.04)
 
 
 def test_loaders_that_stall_in_turns_cost_the_job_and_no_rank() -> None:
-    (found,) = found_with(loads=Loads(stall_every=4, stall_seconds=1.5))
-    assert (found["kind"], found["rank"]) == ("data-stall", -1)
-    assert "stall in turns" in found["summary"]
+    (verdict,) = verdicts_with(loads=Loads(stall_every=4, stall_seconds=1.5))
+    assert (verdict["kind"], verdict["rank"]) == ("data-stall", -1)
+    assert "stall in turns" in verdict["summary"]
 
 
 def test_epochs_whose_beginnings_cost_a_fifth_of_the_time_are_said() -> None:
-    (found,) = found_with(loads=Loads(epoch_every=40, epoch_seconds=5.0))
-    assert (found["kind"], found["rank"]) == ("data-stall", -1)
-    assert found["throughput_lost_ratio"] == pytest.approx(0.2, abs=0.06)
+    (verdict,) = verdicts_with(loads=Loads(epoch_every=40, epoch_seconds=5.0))
+    assert (verdict["kind"], verdict["rank"]) == ("data-stall", -1)
+    assert verdict["throughput_lost_ratio"] == pytest.approx(0.2, abs=0.06)

@@ -15,11 +15,11 @@ from .replay import attempts, replay
 def test_a_stopped_process_is_named_and_nothing_before_it() -> None:
     fault = Fault(FaultKind.STOP, (3,), onset=20.2)
     scenario = replace(JOB, seconds=45.0, faults=(fault,))
-    found = match(expected(scenario), replay(scenario).incidents)
-    (answer,) = found.answers
+    matched = match(expected(scenario), replay(scenario).incidents)
+    (answer,) = matched.answers
     assert (answer.found, answer.rank, answer.cause) == (True, True, True)
     assert 0.0 < answer.seconds < 20.0
-    assert not found.false
+    assert not matched.false
 
 
 def test_a_healthy_job_with_a_marked_evaluation_is_quiet() -> None:
@@ -32,11 +32,11 @@ def test_a_failed_attempt_is_started_again_and_nothing_is_found_in_the_new_one()
     scenario = replace(JOB, seconds=45.0, faults=(killed,), restart_seconds=4.0, peers_raise=True)
     (first, _), (begins, second) = attempts(scenario)
     assert (first, begins, second.faults) == (0, 18, ())
-    opened = [each for each in replay(scenario).incidents if each["opened_at"] > begins]
+    opened = [incident for incident in replay(scenario).incidents if incident["opened_at"] > begins]
     assert not opened
 
 
 def test_a_scenario_becomes_a_line_of_the_report() -> None:
-    done = [run(Wanted(2, "kill"))]
-    assert figures(done)["scenarios"] == 1
-    assert "kill" in table(done)
+    documents = [run(Wanted(2, "kill"))]
+    assert figures(documents)["scenarios"] == 1
+    assert "kill" in table(documents)

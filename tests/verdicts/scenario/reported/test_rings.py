@@ -22,9 +22,9 @@ def sent(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
     """Rows of a kind, by delivery."""
     agents = Agents(scenario, Timeline(scenario), exits_of(scenario), 10**18)
     for _, body in agents.deliveries(every):
-        for one in map(wire.decode, wire.split(body)):
-            if kind in one.tables:
-                yield one.tables[kind]
+        for segment in map(wire.decode, wire.split(body)):
+            if kind in segment.tables:
+                yield segment.tables[kind]
 
 
 def rows_of(scenario: Scenario, every: int, kind: Kind) -> Rows:
@@ -37,9 +37,9 @@ def test_what_is_sent_at_once_is_what_would_be_sent_each_second(shape: Shape) ->
     scenario = replace(JOB, shape=shape, seconds=40.0, saves=Pauses(9, 1.0))
     for kind in (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT):
         often, seldom = (rows_of(scenario, every, kind) for every in (1, 5))
-        early = [rows[rows["step"] < 30] for rows in (often, seldom)]
-        assert len(early[0]) >= 24
-        np.testing.assert_array_equal(early[0], early[1])
+        early_rows = [rows[rows["step"] < 30] for rows in (often, seldom)]
+        assert len(early_rows[0]) >= 24
+        np.testing.assert_array_equal(early_rows[0], early_rows[1])
 
 
 def test_a_rank_that_ends_writes_nothing_of_the_step_it_does_not_end() -> None:

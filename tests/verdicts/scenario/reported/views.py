@@ -54,60 +54,64 @@ class Views:
         self._entered = 0
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
-    def note(self, steps: Steps, which: slice) -> None:
+    def note(self, steps: Steps, selection: slice) -> None:
         """Take some of `steps`, which were made: their collectives are entered in later ones."""
-        ends = steps.end[which]
+        ends = steps.end[selection]
         self._entered += len(steps.calls) * len(ends)
         if not steps.calls:
             return
-        waited = np.stack([call.exposed[which] for call in steps.calls], axis=1)
+        waited = np.stack([call.exposed[selection] for call in steps.calls], axis=1)
         if not np.isfinite(ends).all():
             waited = np.where(np.isfinite(waited), waited, 0.0)
-        each = waited.reshape(-1, len(self._waited))
+        per_call = waited.reshape(-1, len(self._waited))
         # One after the other, so that it makes no difference how many come at once.
-        self._waited = np.add.accumulate(np.concatenate([self._waited[None], each]))[-1]
+        self._waited = np.add.accumulate(np.concatenate([self._waited[None], per_call]))[-1]
 
-    def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
+    def ranks(self, recent_steps: Iterable[Step], ranks: Any, now: float, ring: Any) -> Rows:
         """RANK_STATE rows of these ranks."""
         rows = rings.blank(Kind.RANK_STATE, len(ranks))
-        steps, lines = list(known), list[dict[str, Any]]()
+        steps, lines = list(recent_steps), list[dict[str, Any]]()
         for rank in ranks.tolist():
-            seen = min(at, float(self._exits.at[rank]), *self._frozen(rank))
-            lines.append(self._line(self._standing(steps, rank, seen), rank, at))
+            last_seen = min(now, float(self._exits.end[rank]), *self._frozen(rank))
+            lines.append(self._line(self._standing(steps, rank, last_seen), rank, now))
         # By column: to write one field of one row takes as long as to write one of all rows.
         for name in lines[0]:
             rows[name] = [line[name] for line in lines]
-        rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(at)
+        rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(now)
         rows["world"], rows["job_class"] = self._scenario.ranks, b"experiment"
         rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
         rows["hook_errors"] = 0
         return rows
 
     def _frozen(self, rank: int) -> list[float]:
-        known = self._timeline.interruptions
-        return [float(known.stands_from[rank]), float(known.frozen_from[rank])]
+        interruptions = self._timeline.interruptions
+        return [float(interruptions.stands_from[rank]), float(interruptions.frozen_from[rank])]
 
-    def _beat(self, rank: int, at: float) -> float:
+    def _beat(self, rank: int, now: float) -> float:
         """When the heartbeat of a rank last came: one that is stopped or gone has none."""
-        ended = float(self._exits.at[rank])
+        ended = float(self._exits.end[rank])
         fault = self._timeline.interruptions.lasting.get(rank)
         if fault is not None and fault.kind in (FaultKind.STOP, FaultKind.STOP_ALL):
             ended = min(ended, fault.onset)
-        return min(at, ended)
+        return min(now, ended)
 
-    def _standing(self, steps: list[Step], rank: int, at: float) -> Standing:
-        step = next((each for each in reversed(steps) if each.began[rank] <= at), steps[0])
+    def _standing(self, steps: list[Step], rank: int, now: float) -> Standing:
+        step = next(
+            (candidate for candidate in reversed(steps) if candidate.began[rank] <= now), steps[0]
+        )
         # Works of no length leave places that nobody stands in.
-        passed = [place for place in step.places if place.at[rank] <= at] or step.places[:1]
+        passed = [place for place in step.places if place.start[rank] <= now] or step.places[:1]
         place = passed[-1]
         inside = place.groups is not None
-        entries = [each for each in passed if each.groups is not None]
+        entries = [place for place in passed if place.groups is not None]
         group = self._numbers[place.groups[rank]] if place.groups is not None else 0
         last = entries[-1] if entries else None
         if last is not None and last.groups is not None:
             group = self._numbers[last.groups[rank]]
-        before = sum(len(each.calls) for each in steps if each.number >= step.number)
-        since = min(float(place.at[rank]), at)
+        later_calls = sum(
+            len(later_step.calls) for later_step in steps if later_step.number >= step.number
+        )
+        since = min(float(place.start[rank]), now)
         return Standing(
             step=step.number + (place is step.places[-1]),
             phase=place.phase,
@@ -116,16 +120,16 @@ class Views:
             group=group,
             waits=place.waits,
             in_collective=inside,
-            entered=self._entered - before + len(entries),
-            entered_at=float(last.at[rank]) if last is not None else 0.0,
+            entered=self._entered - later_calls + len(entries),
+            entered_at=float(last.start[rank]) if last is not None else 0.0,
         )
 
-    def _line(self, place: Standing, rank: int, at: float) -> dict[str, Any]:
-        ended = float(self._exits.at[rank])
-        gone = ended <= at
-        idle = self._timeline.interruptions.idle_seconds(rank, at) + float(self._waited[rank])
+    def _line(self, place: Standing, rank: int, now: float) -> dict[str, Any]:
+        ended = float(self._exits.end[rank])
+        has_ended = ended <= now
+        idle = self._timeline.interruptions.idle_seconds(rank, now) + float(self._waited[rank])
         if place.in_collective:
-            idle += at - place.entered_at
+            idle += now - place.entered_at
         return {
             "step": place.step,
             "phase": place.phase,
@@ -139,52 +143,54 @@ class Views:
             "collective_since_ns": rings.moment_ns(place.entered_at),
             "collective_bytes": 1 << 26 if place.entered else 0,
             "stage": self._stage[rank],
-            "process_state": self._process(rank, at, place),
-            "gone_ns": rings.moment_ns(ended) if gone else 0,
-            "exit_code": int(self._exits.code[rank]) if gone else -1,
+            "process_state": self._process(rank, now, place),
+            "gone_ns": rings.moment_ns(ended) if has_ended else 0,
+            "exit_code": int(self._exits.code[rank]) if has_ended else -1,
             # What is waited for in a step that is under way is counted when the step is made.
-            "cpu_seconds": _CPU_RATIO * max(0.0, at - idle),
-            "run_queue_seconds": 0.004 * at,
-            "resident_bytes": self._resident(rank, at),
-            "heartbeat_ns": rings.moment_ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS)),
+            "cpu_seconds": _CPU_RATIO * max(0.0, now - idle),
+            "run_queue_seconds": 0.004 * now,
+            "resident_bytes": self._resident(rank, now),
+            "heartbeat_ns": rings.moment_ns(max(0.0, self._beat(rank, now) - _HEARTBEAT_SECONDS)),
         }
 
-    def _process(self, rank: int, at: float, place: Standing) -> ProcessState:
-        if float(self._exits.at[rank]) <= at:
+    def _process(self, rank: int, now: float, place: Standing) -> ProcessState:
+        if float(self._exits.end[rank]) <= now:
             return ProcessState.GONE
-        if self._timeline.interruptions.stopped(rank, at):
+        if self._timeline.interruptions.stopped(rank, now):
             return ProcessState.STOPPED
         fault = self._timeline.interruptions.lasting.get(rank)
-        asleep = fault is not None and fault.kind is not FaultKind.HANG_BUSY and at >= fault.onset
+        asleep = fault is not None and fault.kind is not FaultKind.HANG_BUSY and now >= fault.onset
         return ProcessState.SLEEPING if asleep or place.in_collective else ProcessState.RUNNING
 
-    def _resident(self, rank: int, at: float) -> int:
+    def _resident(self, rank: int, now: float) -> int:
         grown = sum(
-            fault.effect * _GROWTH_BYTES * max(0.0, at - fault.onset)
+            fault.effect * _GROWTH_BYTES * max(0.0, now - fault.onset)
             for fault in self._scenario.faults
             if fault.kind is FaultKind.MEMORY_GROWTH and rank in fault.ranks
         )
         return int(_RESIDENT_BYTES + grown + self._noise.integers(0, 1 << 22))
 
-    def host(self, node: int, at: float) -> Rows:
+    def host(self, node: int, now: float) -> Rows:
         """One HOST row of a node."""
         rows = rings.blank(Kind.HOST, 1)
-        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(at)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(now)
         rows["cpu_busy_ratio"] = self._noise.normal(0.35, 0.02)
         for name in ("cpu_steal", "cpu_pressure", "memory_pressure", "io_pressure"):
             rows[f"{name}_ratio"] = self._noise.exponential(0.004)
         rows["load_per_cpu"] = self._noise.normal(0.4, 0.02)
-        each = self._scenario.ranks_per_node
-        used = sum(self._resident(rank, at) for rank in range(node * each, (node + 1) * each))
+        per_node = self._scenario.ranks_per_node
+        used = sum(
+            self._resident(rank, now) for rank in range(node * per_node, (node + 1) * per_node)
+        )
         rows["memory_total_bytes"] = _MEMORY_BYTES
         rows["memory_available_bytes"] = max(_MEMORY_BYTES // 64, _MEMORY_BYTES - used)
         rows["major_faults_per_second"], rows["neighbour_pid"] = 0.0, 0
         return rows
 
-    def agent(self, at: float) -> Rows:
+    def agent(self, now: float) -> Rows:
         """One AGENT row."""
         rows = rings.blank(Kind.AGENT, 1)
-        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(at)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(now)
         rows["flush_seconds"], rows["poll_seconds"] = FLUSH_SECONDS, 0.25
         rows["spool_bytes"] = rows["dropped_segments"] = rows["held_segments"] = 0
         rows["version"] = text_bytes(version(), rows.dtype["version"].itemsize)

@@ -15,34 +15,34 @@ DAY_SECONDS = 86_400.0
 _MOST_ROWS = 12
 
 
-def days(done: Iterable[Document]) -> float:
+def days(documents: Iterable[Document]) -> float:
     """Job-days of these scenarios."""
-    return float(sum(one["seconds"] for one in done) / DAY_SECONDS)
+    return float(sum(document["seconds"] for document in documents) / DAY_SECONDS)
 
 
 def rate(events: int, of_days: float) -> list[float]:
     """[a day, low, high] with the exact interval of 95 % of a count; NaN of no time."""
-    return [_per(each, of_days) for each in (events, *poisson(events))]
+    return [_per(count, of_days) for count in (events, *poisson(events))]
 
 
 def _per(events: float, of_days: float) -> float:
     return events / of_days if of_days else math.nan
 
 
-def tables(done: Sequence[Document]) -> str:
+def tables(documents: Sequence[Document]) -> str:
     """False incidents by kind, and a day of healthy jobs by what they are."""
-    return "\n\n".join([_by_kind(done), _by_job(done)])
+    return "\n\n".join([_by_kind(documents), _by_job(documents)])
 
 
-def _by_kind(done: Sequence[Document]) -> str:
+def _by_kind(documents: Sequence[Document]) -> str:
     counts = Counter(
-        ("healthy" if one["healthy"] else "with a fault", kind)
-        for one in done
-        for kind in one["false_kinds"]
+        ("healthy" if document["healthy"] else "with a fault", kind)
+        for document in documents
+        for kind in document["false_kinds"]
     )
     spans = {
-        "healthy": days(one for one in done if one["healthy"]),
-        "with a fault": days(one for one in done if not one["healthy"]),
+        "healthy": days(document for document in documents if document["healthy"]),
+        "with a fault": days(document for document in documents if not document["healthy"]),
     }
     rows = [
         [*key, str(count), *_in_words(rate(count, spans[key[0]]))]
@@ -54,28 +54,28 @@ def _by_kind(done: Sequence[Document]) -> str:
 
 
 _JOBS: dict[str, Callable[[Document], str]] = {
-    "pace": lambda one: str(one["pace"]),
-    "shape": lambda one: str(one["shape"]),
-    "ranks": lambda one: f"{one['ranks']} ranks",
+    "pace": lambda document: str(document["pace"]),
+    "shape": lambda document: str(document["shape"]),
+    "ranks": lambda document: f"{document['ranks']} ranks",
 }
 
 
-def _by_job(done: Sequence[Document]) -> str:
-    healthy = [one for one in done if one["healthy"]]
+def _by_job(documents: Sequence[Document]) -> str:
+    healthy = [document for document in documents if document["healthy"]]
     rows = []
     for name_of in _JOBS.values():
-        for name in sorted({name_of(one) for one in healthy}):
-            mine = [one for one in healthy if name_of(one) == name]
-            count = sum(len(one["false_kinds"]) for one in mine)
+        for name in sorted({name_of(document) for document in healthy}):
+            group = [document for document in healthy if name_of(document) == name]
+            count = sum(len(document["false_kinds"]) for document in group)
             rows.append(
-                [name, f"{days(mine):.2f}", str(count), *_in_words(rate(count, days(mine)))]
+                [name, f"{days(group):.2f}", str(count), *_in_words(rate(count, days(group)))]
             )
     return text.table(
         ["healthy jobs", "job-days", "false", "a job-day", "interval"], rows, "", left_columns=1
     )
 
 
-def _in_words(known: Sequence[float]) -> list[str]:
-    if math.isnan(known[0]):
+def _in_words(rates: Sequence[float]) -> list[str]:
+    if math.isnan(rates[0]):
         return ["", ""]
-    return [f"{known[0]:.3g}", f"{known[1]:.3g} to {known[2]:.3g}"]
+    return [f"{rates[0]:.3g}", f"{rates[1]:.3g} to {rates[2]:.3g}"]

@@ -36,24 +36,30 @@ def limit_of(scenario: Scenario, fault: Fault) -> float:
     """Probability that the best test finds a fault within five minutes; NaN where unknown."""
     if fault.kind not in _SLOWS:
         return math.nan
-    before, after = _seen(scenario, fault)
+    healthy_sample, faulty_sample = _samples(scenario, fault)
     shown = min(EVIDENCE_SECONDS, fault.seconds, scenario.seconds - fault.onset)
     mean_step = scenario.step_seconds * (1.0 + (fault.effect - 1.0) / fault.period)
-    return power(before, after, shown / mean_step / fault.period)
+    return power(healthy_sample, faulty_sample, shown / mean_step / fault.period)
 
 
-def power(before: Vector, after: Vector, steps: float, seconds: float = EVIDENCE_SECONDS) -> float:
-    """Probability to tell `after` from `before` in so many steps: samples of what is seen in one.
+def power(
+    healthy_sample: Vector, faulty_sample: Vector, steps: float, seconds: float = EVIDENCE_SECONDS
+) -> float:
+    """Return the probability to tell `faulty_sample` from `healthy_sample` in `steps` steps.
+
+    Each sample holds the readings of single steps.
 
     The threshold is that of `FALSE_PER_DAY`, for a test of `seconds`. Sums of log likelihoods are
     taken as normal.
 
     Worked example: two samples alike give the chance of a false alarm, 0.0003.
     """
-    edges = np.unique(np.quantile(np.concatenate((before, after)), np.linspace(0.0, 1.0, _BINS)))
+    edges = np.unique(
+        np.quantile(np.concatenate((healthy_sample, faulty_sample)), np.linspace(0.0, 1.0, _BINS))
+    )
     if len(edges) < 3:
         return 0.0
-    healthy, faulty = _shares(before, edges), _shares(after, edges)
+    healthy, faulty = _shares(healthy_sample, edges), _shares(faulty_sample, edges)
     ratio = np.log(faulty / healthy)
     by_chance = FALSE_PER_DAY * seconds / 86_400.0
     mean, spread = _moments(healthy, ratio)
@@ -75,7 +81,7 @@ def _moments(shares: Vector, values: Vector) -> tuple[float, float]:
     return mean, math.sqrt(max(0.0, float(shares @ (values - mean) ** 2)))
 
 
-def _seen(scenario: Scenario, fault: Fault) -> tuple[Vector, Vector]:
+def _samples(scenario: Scenario, fault: Fault) -> tuple[Vector, Vector]:
     """Samples of log seconds, over those of the peers where there are any, without and with it."""
     noise = Noise(scenario)
     works = [noise.step() for _ in range(_STEPS)]

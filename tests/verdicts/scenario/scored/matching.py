@@ -77,22 +77,30 @@ def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Ma
     when the first incident opened that says the same and became a part of another one: a rank that
     computes for good is a pause before it is a hang.
     """
-    known = sorted(incidents, key=lambda each: each["opened_at"])
-    left = [each for each in known if not each["merged_into"]]
+    sequence = sorted(incidents, key=lambda incident: incident["opened_at"])
+    candidates = [incident for incident in sequence if not incident["merged_into"]]
     answers, named = [], list[tuple[Expected, float]]()
-    for one in wanted:
-        fitting = [each for each in left if _names(each, one)]
-        best = min(fitting, key=lambda each: (_wrongs(each, one), each["opened_at"]), default=None)
-        answers.append(_answer(one, best))
+    for fault in wanted:
+        fitting = [incident for incident in candidates if _names(incident, fault)]
+        best = min(
+            fitting,
+            key=lambda incident: (_wrongs(incident, fault), incident["opened_at"]),
+            default=None,
+        )
+        answers.append(_answer(fault, best))
         if best is not None:
-            left.remove(best)
-            at = _named_at(best, one, known)
-            answers[-1] = answers[-1]._replace(seconds=at - one.begins)
-            named.append((one, at))
-    false = [each for each in left if not any(_explained(each, *pair) for pair in named)]
+            candidates.remove(best)
+            named_at = _named_at(best, fault, sequence)
+            answers[-1] = answers[-1]._replace(seconds=named_at - fault.begins)
+            named.append((fault, named_at))
+    false = [
+        incident
+        for incident in candidates
+        if not any(_explained(incident, *pair) for pair in named)
+    ]
     repeated = sum(
-        each not in false and any(each["kind"] in one.truth.kinds for one, _ in named)
-        for each in left
+        incident not in false and any(incident["kind"] in fault.truth.kinds for fault, _ in named)
+        for incident in candidates
     )
     return Matched(answers, false, sum(map(is_page, false)), repeated)
 
@@ -105,83 +113,85 @@ def is_page(incident: dict[str, Any]) -> bool:
 _SEVERITY = {alert.name: alert.severity for alert in ALERTS}
 
 
-def _names(incident: dict[str, Any], one: Expected) -> bool:
-    in_time = incident["opened_at"] >= one.begins - SLACK_SECONDS
+def _names(incident: dict[str, Any], fault: Expected) -> bool:
+    in_time = incident["opened_at"] >= fault.begins - SLACK_SECONDS
     # What need not be found is only known by its rank.
-    there = one.required or not one.truth.ranks or incident["rank"] in one.truth.ranks
-    return incident["kind"] in one.truth.kinds and in_time and there
+    rank_fits = fault.required or not fault.truth.ranks or incident["rank"] in fault.truth.ranks
+    return incident["kind"] in fault.truth.kinds and in_time and rank_fits
 
 
-def _named_at(incident: dict[str, Any], one: Expected, known: Sequence[dict[str, Any]]) -> float:
-    """When the first of `known` opened that became a part of `incident` and names the same."""
+def _named_at(
+    incident: dict[str, Any], fault: Expected, sequence: Sequence[dict[str, Any]]
+) -> float:
+    """When the first of `sequence` opened that became a part of `incident` and names the same."""
     parts = [
-        each["opened_at"]
-        for each in known
-        if each["merged_into"] == incident["id"]
-        and each["rank"] == incident["rank"]
-        and _names(each, one)
+        part["opened_at"]
+        for part in sequence
+        if part["merged_into"] == incident["id"]
+        and part["rank"] == incident["rank"]
+        and _names(part, fault)
     ]
     return float(min([incident["opened_at"], *parts]))
 
 
-def _wrongs(incident: dict[str, Any], one: Expected) -> int:
-    answer = _answer(one, incident)
-    return sum(said is False for said in (answer.rank, answer.node, answer.cause))
+def _wrongs(incident: dict[str, Any], fault: Expected) -> int:
+    answer = _answer(fault, incident)
+    return sum(aspect is False for aspect in (answer.rank, answer.node, answer.cause))
 
 
-def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
-    truth, known = one.truth, incident is not None
+def _answer(fault: Expected, incident: dict[str, Any] | None) -> Answer:
+    truth, is_found = fault.truth, incident is not None
     incident = incident or {}
     node = None
-    if one.nodes:
+    if fault.nodes:
         text = f"{incident.get('node')} {incident.get('summary')}"
-        node = any(name in text for name in one.nodes)
+        node = any(name in text for name in fault.nodes)
     return Answer(
         fault=truth.fault,
-        required=one.required,
-        stops=one.stops,
-        cost=one.cost,
-        effect=one.effect,
-        period=one.period,
-        found=known,
-        rank=incident["rank"] in truth.ranks if known and truth.ranks else None,
-        phase=incident["phase"] in truth.phases if known and truth.phases else None,
-        cause=incident["cause"] in truth.causes if known else None,
-        node=node if known else None,
-        seconds=incident["opened_at"] - one.begins if known else math.nan,
-        named=brief(incident) if known else "",
-        shows=one.shows - one.begins,
-        beside=one.beside,
-        untrue=untrue(incident["summary"], one.actual) if known and one.actual else None,
-        ends=math.isfinite(one.ends),
-        over=_over(incident, one) if known else math.nan,
-        price=_price(incident, one) if known else math.nan,
+        required=fault.required,
+        stops=fault.stops,
+        cost=fault.cost,
+        effect=fault.effect,
+        period=fault.period,
+        found=is_found,
+        rank=incident["rank"] in truth.ranks if is_found and truth.ranks else None,
+        phase=incident["phase"] in truth.phases if is_found and truth.phases else None,
+        cause=incident["cause"] in truth.causes if is_found else None,
+        node=node if is_found else None,
+        seconds=incident["opened_at"] - fault.begins if is_found else math.nan,
+        named=brief(incident) if is_found else "",
+        shows=fault.shows - fault.begins,
+        beside=fault.marginal_cost,
+        untrue=untrue(incident["summary"], fault.actual) if is_found and fault.actual else None,
+        ends=math.isfinite(fault.ends),
+        over=_over(incident, fault) if is_found else math.nan,
+        price=_price(incident, fault) if is_found else math.nan,
     )
 
 
-def _over(incident: dict[str, Any], one: Expected) -> float:
+def _over(incident: dict[str, Any], fault: Expected) -> float:
     """Seconds from the end of a fault to that of its incident."""
-    if math.isinf(one.ends):
+    if math.isinf(fault.ends):
         return math.nan
     is_over = incident["state"] == RESOLVED
-    return float(incident["resolved_at"]) - one.ends if is_over else math.inf
+    return float(incident["resolved_at"]) - fault.ends if is_over else math.inf
 
 
-def _price(incident: dict[str, Any], one: Expected) -> float:
+def _price(incident: dict[str, Any], fault: Expected) -> float:
     """Device-seconds that an incident says were lost, over those that were."""
-    if not one.lost_seconds > 0:
+    if not fault.lost_seconds > 0:
         return math.nan
-    return float(incident.get("device_seconds_lost", math.nan)) / one.lost_seconds
+    return float(incident.get("device_seconds_lost", math.nan)) / fault.lost_seconds
 
 
-def _explained(incident: dict[str, Any], one: Expected, named_at: float) -> bool:
+def _explained(incident: dict[str, Any], fault: Expected, named_at: float) -> bool:
     """Whether an incident only follows from a fault that was named at `named_at`."""
-    after = incident["opened_at"] >= named_at
-    same = incident["kind"] in one.truth.kinds | {
+    is_later = incident["opened_at"] >= named_at
+    is_same = incident["kind"] in fault.truth.kinds | {
         "straggler",
-        *_SLOWED.get(one.truth.fault, ()),
-    } and (incident["rank"] in one.truth.ranks)
-    return after and (incident["kind"] in _FOLLOWS or same)
+        *_SLOWED.get(fault.truth.fault, ()),
+    } and (incident["rank"] in fault.truth.ranks)
+    return is_later and (incident["kind"] in _FOLLOWS or is_same)
 
 
 def brief(incident: dict[str, Any]) -> str:

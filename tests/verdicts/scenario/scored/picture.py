@@ -18,9 +18,9 @@ _OURS, _LIMIT, _GRID = "#1f6fb2", "#c2571a", "#d5d5d5"
 _TITLE = "Share of slow steps that is found, by how many times as long a step takes"
 
 
-def picture(done: Sequence[Document]) -> str:
+def picture(documents: Sequence[Document]) -> str:
     """An SVG document: a panel for each range of periods, its points with intervals of 95 %."""
-    known = cells(done)
+    grid = cells(documents)
     wide = _LEFT + len(PERIOD_NAMES) * (_WIDE + _GAP)
     high = _TOP + _HIGH + _BELOW
     lines = [
@@ -30,52 +30,58 @@ def picture(done: Sequence[Document]) -> str:
         _text(_LEFT, 16, _TITLE, size=13),
         *_legend(_LEFT, high - 12),
     ]
-    for at, name in enumerate(PERIOD_NAMES):
-        mine = {row: cell for (row, column), cell in known.items() if column == at}
-        lines += _panel(_LEFT + at * (_WIDE + _GAP), name, mine, numbered=at == 0)
+    for index, name in enumerate(PERIOD_NAMES):
+        panel_cells = {row: cell for (row, column), cell in grid.items() if column == index}
+        lines += _panel(_LEFT + index * (_WIDE + _GAP), name, panel_cells, numbered=index == 0)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _panel(left: float, name: str, known: Mapping[int, Cell], *, numbered: bool) -> Iterator[str]:
-    yield _text(left, _TOP - 8, name)
+def _panel(
+    x_left: float, name: str, panel_cells: Mapping[int, Cell], *, numbered: bool
+) -> Iterator[str]:
+    yield _text(x_left, _TOP - 8, name)
     for share in (0.0, 0.5, 1.0):
-        yield _line(left, _y(share), left + _WIDE, _y(share), _GRID)
+        yield _line(x_left, _y(share), x_left + _WIDE, _y(share), _GRID)
         if numbered:
-            yield _text(left - 6, _y(share) + 4, f"{share:.0%}", anchor="end")
+            yield _text(x_left - 6, _y(share) + 4, f"{share:.0%}", anchor="end")
     written = -math.inf
     for effect in EFFECTS:
-        if (x := _x(left, effect)) >= written + _LABEL:
+        if (x := _x(x_left, effect)) >= written + _LABEL:
             yield _text(x, _TOP + _HIGH + 14, f"{effect:.3g}", anchor="middle")
             written = x
-    middles = [_x(left, math.sqrt(low * high)) for low, high in pairwise(EFFECTS)]
-    way = [(middles[row], _y(cell.limit)) for row, cell in known.items() if cell.limit is not None]
+    middles = [_x(x_left, math.sqrt(low * high)) for low, high in pairwise(EFFECTS)]
+    way = [
+        (middles[row], _y(cell.limit))
+        for row, cell in panel_cells.items()
+        if cell.limit is not None
+    ]
     if way:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
         yield f'<polyline points="{points}" fill="none" stroke="{_LIMIT}" stroke-dasharray="4 3"/>'
         yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{_LIMIT}"/>' for x, y in way)
-    for row, cell in known.items():
-        hits, of, low, high = cell.ours
-        if of:
+    for row, cell in panel_cells.items():
+        hits, total, low, high = cell.ours
+        if total:
             yield _line(middles[row], _y(low), middles[row], _y(high), _OURS)
             yield (
-                f'<circle cx="{middles[row]:.1f}" cy="{_y(hits / of):.1f}" r="4" fill="{_OURS}">'
-                f"<title>{hits:.0f} of {of:.0f}</title></circle>"
+                f'<circle cx="{middles[row]:.1f}" cy="{_y(hits / total):.1f}" r="4" fill="{_OURS}">'
+                f"<title>{hits:.0f} of {total:.0f}</title></circle>"
             )
 
 
-def _legend(left: float, y: float) -> Iterator[str]:
-    said = (
+def _legend(x_left: float, y: float) -> Iterator[str]:
+    entries = (
         (_OURS, "stepwatch, with an interval of 95 %"),
         (_LIMIT, "the best any test can do that knows rank, steps and effect"),
     )
-    for at, (colour, words) in enumerate(said):
-        x = left + 260 * at
+    for index, (colour, words) in enumerate(entries):
+        x = x_left + 260 * index
         yield f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{colour}"/>'
         yield _text(x + 10, y, words)
 
 
-def _x(left: float, effect: float) -> float:
-    return left + _WIDE * math.log(effect / EFFECTS[0]) / math.log(EFFECTS[-1] / EFFECTS[0])
+def _x(x_left: float, effect: float) -> float:
+    return x_left + _WIDE * math.log(effect / EFFECTS[0]) / math.log(EFFECTS[-1] / EFFECTS[0])
 
 
 def _y(share: float) -> float:

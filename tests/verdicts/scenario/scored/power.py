@@ -26,71 +26,74 @@ class Cell(NamedTuple):
     limit: float | None
 
 
-def cells(done: Sequence[Document]) -> dict[tuple[int, int], Cell]:
+def cells(documents: Sequence[Document]) -> dict[tuple[int, int], Cell]:
     """By the numbers of the range of effects and of the range of periods."""
-    slow = [each for each in _slow(done) if each["fault"] not in _NO_FACTOR]
-    found = {}
+    slow = [answer for answer in _slow(documents) if answer["fault"] not in _NO_FACTOR]
+    grid = {}
     for row, (low, high) in enumerate(pairwise(EFFECTS)):
         for column, (first, last) in enumerate(PERIODS):
-            mine = [
-                each
-                for each in slow
-                if low <= each["effect"] < high and first <= each["period"] <= last
+            answers = [
+                answer
+                for answer in slow
+                if low <= answer["effect"] < high and first <= answer["period"] <= last
             ]
-            found[row, column] = Cell(found_of(mine), _limit(mine))
-    return found
+            grid[row, column] = Cell(found_of(answers), _limit(answers))
+    return grid
 
 
 def _limit(answers: Sequence[Document]) -> float | None:
-    known = [each["limit"] for each in answers if each.get("limit") is not None]
-    return sum(known) / len(known) if known else None
+    probabilities = [answer["limit"] for answer in answers if answer.get("limit") is not None]
+    return sum(probabilities) / len(probabilities) if probabilities else None
 
 
-def _slow(done: Sequence[Document]) -> list[Document]:
+def _slow(documents: Sequence[Document]) -> list[Document]:
     """Verdicts on what slows steps, whether or not it had to be found."""
     return [
-        each
-        for one in done
-        for each in one["answers"]
-        if each["fault"].startswith(("slow-", "stopped-")) and not each["stops"]
+        answer
+        for document in documents
+        for answer in document["answers"]
+        if answer["fault"].startswith(("slow-", "stopped-")) and not answer["stops"]
     ]
 
 
-def curve(done: Sequence[Document]) -> str:
+def curve(documents: Sequence[Document]) -> str:
     """A picture of the share found of what slows steps, against what it costs."""
     rows = []
     for low, high in pairwise(COSTS):
-        mine = [each for each in _slow(done) if low <= each["cost"] < high]
-        hits, of, least, most = found_of(mine)
-        bar = "#" * round(_WIDE * hits / of) if of else ""
-        interval = f"{least:.2f} to {most:.2f}" if of else ""
+        answers = [answer for answer in _slow(documents) if low <= answer["cost"] < high]
+        hits, total, least, most = found_of(answers)
+        bar = "#" * round(_WIDE * hits / total) if total else ""
+        interval = f"{least:.2f} to {most:.2f}" if total else ""
         rows.append(
             [
                 f"{low:.0%} to {min(high, 1.0):.0%}",
                 bar.ljust(_WIDE, "."),
                 interval,
-                in_words([hits, of]),
-                _ratio(_limit(mine)),
+                in_words([hits, total]),
+                _ratio(_limit(answers)),
             ]
         )
     headings = ["found, by cost", "share", "interval", "n", "best test"]
     return text.table(headings, rows, "", left_columns=3)
 
 
-def power(done: Sequence[Document]) -> str:
+def power(documents: Sequence[Document]) -> str:
     """Share found of what takes a factor longer in some steps, by effect and period."""
-    return _by_cell("found, by effect", done, lambda cell: in_words(cell.ours))
+    return _by_cell("found, by effect", documents, lambda cell: in_words(cell.ours))
 
 
-def limits(done: Sequence[Document]) -> str:
+def limits(documents: Sequence[Document]) -> str:
     """The same of the best test: one that knows rank, steps and effect."""
-    return _by_cell("the best test finds", done, lambda cell: _ratio(cell.limit))
+    return _by_cell("the best test finds", documents, lambda cell: _ratio(cell.limit))
 
 
-def _by_cell(title: str, done: Sequence[Document], said: Callable[[Cell], str]) -> str:
-    known = cells(done)
+def _by_cell(title: str, documents: Sequence[Document], cell_text: Callable[[Cell], str]) -> str:
+    grid = cells(documents)
     rows = [
-        [f"{low:g} to {high:.3g}", *(said(known[row, at]) for at in range(len(PERIODS)))]
+        [
+            f"{low:g} to {high:.3g}",
+            *(cell_text(grid[row, column]) for column in range(len(PERIODS))),
+        ]
         for row, (low, high) in enumerate(pairwise(EFFECTS))
     ]
     return text.table([title, *PERIOD_NAMES], rows, "", left_columns=1)

@@ -26,13 +26,13 @@ _NUMBERS = {
 
 def numbers(summary: str) -> dict[str, float]:
     """The numbers that a sentence says, by what they are of."""
-    found = {name: pattern.search(summary) for name, pattern in _NUMBERS.items()}
-    return {name: float(match[1]) for name, match in found.items() if match is not None}
+    matches = {name: pattern.search(summary) for name, pattern in _NUMBERS.items()}
+    return {name: float(match[1]) for name, match in matches.items() if match is not None}
 
 
 def untrue(summary: str, truth: Actual) -> list[str]:
     """What a sentence says that is not true, as `name said/true`; what it leaves out is no lie."""
-    said = numbers(summary)
+    figures = numbers(summary)
     lost = 100.0 * truth.lost
     allowed = {
         "rank": (float(truth.rank), 0.0),
@@ -46,7 +46,7 @@ def untrue(summary: str, truth: Actual) -> list[str]:
     if interval is not None and float(interval[1]) - 1 <= lost <= float(interval[2]) + 1:
         del allowed["lost"]
     return [
-        f"{name} {said[name]:g}/{value:.3g}"
+        f"{name} {figures[name]:g}/{value:.3g}"
         for name, (value, most) in allowed.items()
-        if name in said and abs(said[name] - value) > most
+        if name in figures and abs(figures[name] - value) > most
     ]

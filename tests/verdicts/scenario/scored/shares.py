@@ -10,20 +10,20 @@ from .statistics import wilson
 Document = Mapping[str, Any]
 
 
-def share(hits: int, of: int) -> list[float]:
+def share(hits: int, total: int) -> list[float]:
     """[hits, of, low, high] with Wilson's interval."""
-    return [hits, of, *wilson(hits, of)]
+    return [hits, total, *wilson(hits, total)]
 
 
 def found_of(answers: Sequence[Document]) -> list[float]:
     """How many of these faults were found."""
-    return share(sum(each["found"] for each in answers), len(answers))
+    return share(sum(answer["found"] for answer in answers), len(answers))
 
 
 def right(answers: Iterable[Document], name: str) -> list[float]:
     """How many of the verdicts on which it counts named the right one."""
-    known = [each[name] for each in answers if each[name] is not None]
-    return share(sum(known), len(known))
+    outcomes = [answer[name] for answer in answers if answer[name] is not None]
+    return share(sum(outcomes), len(outcomes))
 
 
 def in_words(counted: Sequence[float]) -> str:

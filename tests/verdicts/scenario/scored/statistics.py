@@ -9,16 +9,16 @@ Z = 1.96
 """Of a normal distribution: 95 % lie within so many standard deviations."""
 
 
-def wilson(hits: int, of: int) -> tuple[float, float]:
+def wilson(hits: int, total: int) -> tuple[float, float]:
     """Interval of 95 % for a share (Wilson 1927); (0, 1) of nothing.
 
     Worked example: 8 of 10 is (0.49, 0.94).
     """
-    if not of:
+    if not total:
         return 0.0, 1.0
-    share, square = hits / of, Z * Z / of
+    share, square = hits / total, Z * Z / total
     middle = (share + square / 2) / (1 + square)
-    half = Z / (1 + square) * math.sqrt(share * (1 - share) / of + square / (4 * of))
+    half = Z / (1 + square) * math.sqrt(share * (1 - share) / total + square / (4 * total))
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

@@ -22,113 +22,142 @@ _LATE_SAVE = "slow-saver"
 """Its effect is the seconds of a save, and it hits one step in dozens."""
 
 
-def figures(done: Sequence[Document]) -> dict[str, Any]:
+def figures(documents: Sequence[Document]) -> dict[str, Any]:
     """All figures of a report; a share is [hits, of, low, high]."""
-    answers = [each for one in done for each in one["answers"]]
-    wanted = [each for each in answers if each["required"]]
-    found = [each for each in answers if each["found"]]
+    answers = [answer for document in documents for answer in document["answers"]]
+    wanted = [answer for answer in answers if answer["required"]]
+    verdicts = [answer for answer in answers if answer["found"]]
     # Long healthy jobs are there for the count of a day: no fault can be found in them.
-    false = sum(len(one["false"]) for one in done if not one.get("wanted", {}).get("long"))
-    healthy = [one for one in done if one["healthy"]]
-    quiet = sum(len(one["false"]) for one in healthy)
-    ends = [each for each in wanted if each["stops"]]
-    slow = [each for each in wanted if _costs(each)]
-    alone = [one["answers"] for one in done if sum(map(_is_felt, one["answers"])) == 1]
-    rest = [each for each in wanted if not each["stops"] and each["cost"] < LEAST_COST]
-    doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
-    steps = [each for each, _ in doubled if each["fault"] != _LATE_SAVE]
-    shown = [each for each in steps if not math.isnan(_shows(each))]
-    said = [each for each in found if each.get("untrue") is not None]
-    ended = [each for each in found if each.get("ends")]
+    false = sum(
+        len(document["false"])
+        for document in documents
+        if not document.get("wanted", {}).get("long")
+    )
+    healthy = [document for document in documents if document["healthy"]]
+    quiet = sum(len(document["false"]) for document in healthy)
+    ends = [answer for answer in wanted if answer["stops"]]
+    slow = [answer for answer in wanted if _costs(answer)]
+    lone_answers = [
+        document["answers"]
+        for document in documents
+        if sum(map(_is_felt, document["answers"])) == 1
+    ]
+    costless = [answer for answer in wanted if not answer["stops"] and answer["cost"] < LEAST_COST]
+    doubled = [
+        (answer, document)
+        for document in documents
+        for answer in document["answers"]
+        if _is_doubled(answer)
+    ]
+    steps = [answer for answer, _ in doubled if answer["fault"] != _LATE_SAVE]
+    shown = [answer for answer in steps if not math.isnan(_shows(answer))]
+    sentences = [answer for answer in verdicts if answer.get("untrue") is not None]
+    ended = [answer for answer in verdicts if answer.get("ends")]
     return {
-        "scenarios": len(done),
-        "precision": share(len(found), len(found) + false),
+        "scenarios": len(documents),
+        "precision": share(len(verdicts), len(verdicts) + false),
         "recall": found_of(wanted),
         "recall of what stops or kills": found_of(ends),
         "of these, within five minutes": share(sum(map(_soon, ends)), len(ends)),
         "recall of what costs 5 % or more": found_of(slow),
         "of these, where nothing else is slow": found_of(
-            [each for known in alone for each in known if each["required"] and _costs(each)]
+            [
+                answer
+                for group in lone_answers
+                for answer in group
+                if answer["required"] and _costs(answer)
+            ]
         ),
         "of these, that cost as much beside the other fault": found_of(
-            [each for each in slow if _cost_beside(each) >= LEAST_COST]
+            [answer for answer in slow if _marginal_cost(answer) >= LEAST_COST]
         ),
-        "recall of memory that grows, agents that are gone": found_of(rest),
-        "right rank": right(found, "rank"),
-        "right phase": right(found, "phase"),
-        "right cause": right(found, "cause"),
-        "right node": right(found, "node"),
-        "sentences with true numbers": share(sum(not each["untrue"] for each in said), len(said)),
+        "recall of memory that grows, agents that are gone": found_of(costless),
+        "right rank": right(verdicts, "rank"),
+        "right phase": right(verdicts, "phase"),
+        "right cause": right(verdicts, "cause"),
+        "right node": right(verdicts, "node"),
+        "sentences with true numbers": share(
+            sum(not answer["untrue"] for answer in sentences), len(sentences)
+        ),
         "faults that end whose incident does within a minute": share(
             sum(map(_is_over_soon, ended)), len(ended)
         ),
         "said to be lost over what was": _quantiles(
-            each["price"] for each in found if each.get("price") is not None
+            answer["price"] for answer in verdicts if answer.get("price") is not None
         ),
-        "seconds to verdict": _seconds(found),
-        "seconds where every step is twice as long": _seconds([each for each, _ in doubled]),
+        "seconds to verdict": _seconds(verdicts),
+        "seconds where every step is twice as long": _seconds([answer for answer, _ in doubled]),
         "the same in slow steps": _quantiles(
-            each["seconds"] / (each["effect"] * one["step_seconds"]) for each, one in doubled
+            answer["seconds"] / (answer["effect"] * document["step_seconds"])
+            for answer, document in doubled
         ),
         "the same where a slow step takes up to a second": _seconds(
-            [each for each, one in doubled if each["effect"] * one["step_seconds"] <= 1.0]
+            [
+                answer
+                for answer, document in doubled
+                if answer["effect"] * document["step_seconds"] <= 1.0
+            ]
         ),
         "the same without late saves": _seconds(steps),
         "of these, until the first slow step was over": _quantiles(map(_shows, shown)),
-        "of these, after it": _quantiles(each["seconds"] - _shows(each) for each in shown),
+        "of these, after it": _quantiles(answer["seconds"] - _shows(answer) for answer in shown),
         "further incidents about a fault that was named": sum(
-            one.get("repeated", 0) for one in done
+            document.get("repeated", 0) for document in documents
         ),
         "healthy job-days": alarms.days(healthy),
         "false incidents in healthy jobs": quiet,
         "false incidents per healthy job-day": alarms.rate(quiet, alarms.days(healthy)),
         "healthy jobs with a false incident": share(
-            sum(bool(one["false"]) for one in healthy), len(healthy)
+            sum(bool(document["false"]) for document in healthy), len(healthy)
         ),
-        "pages in healthy jobs": sum(one["pages"] for one in healthy),
-        "evaluations that failed": sum(one.get("failures", 0) for one in done),
+        "pages in healthy jobs": sum(document["pages"] for document in healthy),
+        "evaluations that failed": sum(document.get("failures", 0) for document in documents),
     }
 
 
-def table(done: Sequence[Document]) -> str:
+def table(documents: Sequence[Document]) -> str:
     """The report in words: all together, by class, power, and what was false."""
     parts = (
-        _made(done),
-        _overall(figures(done)),
-        _classes(done),
-        power(done),
-        limits(done),
-        curve(done),
-        alarms.tables(done),
+        _provenance(documents),
+        _overall(figures(documents)),
+        _classes(documents),
+        power(documents),
+        limits(documents),
+        curve(documents),
+        alarms.tables(documents),
     )
     return "\n\n".join(filter(None, parts))
 
 
-def _made(done: Sequence[Document]) -> str:
+def _provenance(documents: Sequence[Document]) -> str:
     """Which seeds, by which code, at which cost."""
-    tuning = sum(is_tuning(one["seed"]) for one in done)
-    codes = Counter(one.get("code", "") or "unknown" for one in done)
-    days = sum(one["seconds"] for one in done) / alarms.DAY_SECONDS
-    spent = sum(one["cpu_seconds"] for one in done)
-    said = [
-        f"seeds: {len(done) - tuning} drawn from the operating system, {tuning} to tune on",
+    tuning = sum(is_tuning(document["seed"]) for document in documents)
+    codes = Counter(document.get("code", "") or "unknown" for document in documents)
+    days = sum(document["seconds"] for document in documents) / alarms.DAY_SECONDS
+    spent = sum(document["cpu_seconds"] for document in documents)
+    lines = [
+        f"seeds: {len(documents) - tuning} drawn from the operating system, {tuning} to tune on",
         "code: " + ", ".join(f"{code} ({count})" for code, count in codes.most_common()),
     ]
     if days:
-        said.append(f"processor: {spent / 60.0 / days:.1f} minutes a job-day")
-    return "\n".join(said)
+        lines.append(f"processor: {spent / 60.0 / days:.1f} minutes a job-day")
+    return "\n".join(lines)
 
 
-def _overall(known: Mapping[str, Any]) -> str:
+def _overall(report: Mapping[str, Any]) -> str:
     return text.table(
-        ["all", ""], [[name, _words(value)] for name, value in known.items()], "", left_columns=2
+        ["all", ""], [[name, _words(value)] for name, value in report.items()], "", left_columns=2
     )
 
 
 def _words(value: Any) -> str:
     if isinstance(value, list) and len(value) == 4:
-        hits, of, low, high = value
-        return f"{hits / of:.3f} ({hits:.0f} of {of:.0f}; {low:.3f} to {high:.3f})" if of else "-"
+        hits, total, low, high = value
+        return (
+            f"{hits / total:.3f} ({hits:.0f} of {total:.0f}; {low:.3f} to {high:.3f})"
+            if total
+            else "-"
+        )
     if isinstance(value, list) and len(value) == 3:
         return f"{value[0]:.2f} ({value[1]:.2f} to {value[2]:.2f})"
     if isinstance(value, list):
@@ -136,22 +165,22 @@ def _words(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _classes(done: Sequence[Document]) -> str:
-    answers = [each for one in done for each in one["answers"]]
+def _classes(documents: Sequence[Document]) -> str:
+    answers = [answer for document in documents for answer in document["answers"]]
     rows = []
-    for fault in sorted({each["fault"] for each in answers}):
-        mine = [each for each in answers if each["fault"] == fault]
-        wanted = [each for each in mine if each["required"]]
-        found = [each for each in mine if each["found"]]
-        seconds = [each["seconds"] for each in found if each["required"]]
-        shows = [_shows(each) for each in found if each["required"]]
-        shows = [each for each in shows if not math.isnan(each)]
+    for fault in sorted({answer["fault"] for answer in answers}):
+        fault_answers = [answer for answer in answers if answer["fault"] == fault]
+        wanted = [answer for answer in fault_answers if answer["required"]]
+        verdicts = [answer for answer in fault_answers if answer["found"]]
+        seconds = [answer["seconds"] for answer in verdicts if answer["required"]]
+        shows = [_shows(answer) for answer in verdicts if answer["required"]]
+        shows = [moment for moment in shows if not math.isnan(moment)]
         rows.append(
             [
                 fault,
-                str(len(mine)),
+                str(len(fault_answers)),
                 in_words(found_of(wanted)),
-                *(in_words(right(found, name)) for name in ("rank", "phase", "cause", "node")),
+                *(in_words(right(verdicts, name)) for name in ("rank", "phase", "cause", "node")),
                 *(_or_blank(quantile(seconds, ratio)) for ratio in (0.5, 0.9)),
                 *(_or_blank(quantile(shows, ratio)) for ratio in (0.5, 0.9)),
             ]
@@ -163,30 +192,32 @@ def _or_blank(seconds: float) -> str:
     return "" if math.isnan(seconds) else f"{seconds:.1f} s"
 
 
-def line(one: Document) -> str:
+def line(run: Document) -> str:
     """What came of one scenario."""
-    job = f"{one['shape']} {one['ranks']}/{one['nodes']} {one['pace']} {one['step_seconds']:.2f} s"
-    said = "; ".join(map(_said, one["answers"])) or "healthy"
-    wrong = f"; FALSE {'; '.join(each[:90] for each in one['false'])}" if one["false"] else ""
-    return f"{one['seed']}  {job}: {said}{wrong}  [{one['cpu_seconds']:.0f} s]"
+    job = f"{run['shape']} {run['ranks']}/{run['nodes']} {run['pace']} {run['step_seconds']:.2f} s"
+    answers = "; ".join(map(_answer_text, run["answers"])) or "healthy"
+    wrong = (
+        f"; FALSE {'; '.join(incident[:90] for incident in run['false'])}" if run["false"] else ""
+    )
+    return f"{run['seed']}  {job}: {answers}{wrong}  [{run['cpu_seconds']:.0f} s]"
 
 
-def _said(answer: Document) -> str:
-    what = f"{answer['fault']} x{answer['effect']:.2f}/{answer['period']} {answer['cost']:.0%}"
+def _answer_text(answer: Document) -> str:
+    fault = f"{answer['fault']} x{answer['effect']:.2f}/{answer['period']} {answer['cost']:.0%}"
     if not answer["found"]:
-        return f"{what} {'MISSED' if answer['required'] else 'not found, need not be'}"
+        return f"{fault} {'MISSED' if answer['required'] else 'not found, need not be'}"
     wrong = [name for name in ("rank", "phase", "cause", "node") if answer[name] is False]
     verdict = f"WRONG {' '.join(wrong)} ({answer['named']})" if wrong else "right"
-    return f"{what} {verdict} after {answer['seconds']:.0f} s"
+    return f"{fault} {verdict} after {answer['seconds']:.0f} s"
 
 
 def _seconds(answers: Iterable[Document]) -> list[float]:
-    return _quantiles(each["seconds"] for each in answers if each["required"])
+    return _quantiles(answer["seconds"] for answer in answers if answer["required"])
 
 
 def _quantiles(values: Iterable[float]) -> list[float]:
-    known = list(values)
-    return [quantile(known, 0.5), quantile(known, 0.9)]
+    sample = list(values)
+    return [quantile(sample, 0.5), quantile(sample, 0.9)]
 
 
 def _soon(answer: Document) -> bool:
@@ -212,11 +243,11 @@ def _costs(answer: Document) -> bool:
     return bool(not answer["stops"] and answer["cost"] >= LEAST_COST)
 
 
-def _cost_beside(answer: Document) -> float:
+def _marginal_cost(answer: Document) -> float:
     """What would be gained if this fault alone went away; older results say only what it costs by
     itself."""
-    beside = answer.get("beside")
-    return float(answer["cost"] if beside is None else beside)
+    marginal_cost = answer.get("beside")
+    return float(answer["cost"] if marginal_cost is None else marginal_cost)
 
 
 def _shows(answer: Document) -> float:

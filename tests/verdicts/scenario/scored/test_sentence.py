@@ -17,8 +17,8 @@ def test_the_numbers_of_a_sentence_are_compared_with_what_is_true() -> None:
     assert numbers(WORDS) == {"ratio": 2.1, "lost": 45.0, "since": 118.0, "rank": 2.0}
     assert untrue(WORDS, TRUTH) == []
     wrong = WORDS.replace("rank 2", "rank 1").replace("118", "20").replace("2.1x", "1.0x")
-    said = untrue(wrong.replace("45%", "7%"), TRUTH)
-    assert said == ["rank 1/2", "since 20/120", "ratio 1/2", "lost 7/42"]
+    errors = untrue(wrong.replace("45%", "7%"), TRUTH)
+    assert errors == ["rank 1/2", "since 20/120", "ratio 1/2", "lost 7/42"]
 
 
 def test_what_is_not_said_is_no_lie_and_an_interval_says_how_sure_it_is() -> None:
