@@ -67,23 +67,25 @@ def test_what_was_not_read_was_counted(
     path = tmp_path_factory.mktemp("rings") / "3"
     ring = RingWriter(path, identity(capacity))
     reader = RingReader(path)
-    seen: list[int] = []
+    received: list[int] = []
     cursor, lost = 1, 0
     for written, limit in bursts:
         for _ in range(written):
             write(ring, ring.written + 1)
         read = reader.read(cursor, limit)
-        seen += numbers(read)
+        received += numbers(read)
         cursor, lost = read.next_seq, lost + read.overruns
         assert read.torn == 0
-        assert len(seen) + lost == cursor - 1
+        assert len(received) + lost == cursor - 1
     while cursor <= ring.written:
         read = reader.read(cursor)
-        seen += numbers(read)
+        received += numbers(read)
         cursor, lost = read.next_seq, lost + read.overruns
-    assert len(seen) + lost == ring.written
-    assert seen == sorted(set(seen))
-    assert seen[-capacity:] == list(range(max(1, ring.written - capacity + 1), ring.written + 1))
+    assert len(received) + lost == ring.written
+    assert received == sorted(set(received))
+    assert received[-capacity:] == list(
+        range(max(1, ring.written - capacity + 1), ring.written + 1)
+    )
     ring.close()
     reader.close()
 
@@ -119,18 +121,18 @@ def test_a_reader_races_a_writer(tmp_path: Path, capacity: int) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         reader = RingReader(path)
-        seen, lost, cursor, last = 0, 0, 1, 0
+        count, lost, cursor, last = 0, 0, 1, 0
         while not (reader.closed and cursor > reader.head):
             read = reader.read(cursor, limit=512)
-            found = numbers(read)
-            assert not found or found[0] > last
-            last = found[-1] if found else last
-            seen, lost, cursor = seen + len(found), lost + read.overruns, read.next_seq
+            batch = numbers(read)
+            assert not batch or batch[0] > last
+            last = batch[-1] if batch else last
+            count, lost, cursor = count + len(batch), lost + read.overruns, read.next_seq
             assert read.torn == 0
         assert process.wait(240) == 0
     assert reader.head == total
-    assert seen + lost == total
-    assert seen > 0
+    assert count + lost == total
+    assert count > 0
     reader.close()
 
 
@@ -148,11 +150,11 @@ def test_a_killed_writer_leaves_every_committed_record(tmp_path: Path) -> None:
         assert reader.identity.job == "job"
         assert not reader.closed
         read = reader.read()
-        found = numbers(read)
+        records = numbers(read)
         expected = list(range(max(1, reader.head - 63), reader.head + 1))
         # The slot that was being overwritten when the kill came may have lost its old record.
-        assert found in (expected, expected[1:])
-        assert len(found) + read.overruns == reader.head
+        assert records in (expected, expected[1:])
+        assert len(records) + read.overruns == reader.head
         assert read.torn == 0
         reader.close()
 
@@ -295,20 +297,20 @@ def test_a_device_line_is_unknown_until_it_is_written(tmp_path: Path) -> None:
 def test_a_live_line_is_never_seen_half_written(tmp_path: Path) -> None:
     ring = RingWriter(tmp_path / "0", identity())
     reader = RingReader(tmp_path / "0")
-    done = threading.Event()
+    stop = threading.Event()
 
     def flip() -> None:
         value = 0
-        while not done.is_set():
+        while not stop.is_set():
             value = 0xFFFFFFFF_FFFFFFFF if value == 0 else 0
             ring.words[LIVE_AT // 8] = value
 
     writer = threading.Thread(target=flip)
     writer.start()
-    seen = {reader.live().since_ns for _ in range(5_000)}
-    done.set()
+    values = {reader.live().since_ns for _ in range(5_000)}
+    stop.set()
     writer.join()
-    assert seen <= {0, 0xFFFFFFFF_FFFFFFFF}
+    assert values <= {0, 0xFFFFFFFF_FFFFFFFF}
     reader.close()
     ring.close()
 
@@ -351,8 +353,8 @@ def test_rings_are_found_in_order_and_nothing_else_is(tmp_path: Path) -> None:
         RingWriter(tmp_path / place, identity()).close()
     (tmp_path / "a/0/.3.77").write_bytes(b"half a ring")
     (tmp_path / "a/notes.txt").write_text("hello")
-    found = [str(path.relative_to(tmp_path)) for path in find_rings(tmp_path)]
-    assert found == ["a/0/2", "a/0/10", "a/1/0", "b/0/0"]
+    rings = [str(path.relative_to(tmp_path)) for path in find_rings(tmp_path)]
+    assert rings == ["a/0/2", "a/0/10", "a/1/0", "b/0/0"]
     assert list(find_rings(tmp_path / "b/0/0")) == [tmp_path / "b/0/0"]
     assert list(find_rings(tmp_path / "missing")) == []
 

@@ -103,5 +103,5 @@ def test_the_golden_ring_is_written_again_at_the_same_places() -> None:
     golden = read_layout(lambda offset, size: RING[offset : offset + size])
     for kind, converter in golden.converters.items():
         places = dict(SLOT_DTYPES[Kind(kind)].fields or {})
-        same = dict(converter.source.fields or {}).items() <= places.items()
-        assert same or IDENTITY_VERSION > 1, f"{Kind(kind).name} moved: raise IDENTITY_VERSION"
+        is_same = dict(converter.source.fields or {}).items() <= places.items()
+        assert is_same or IDENTITY_VERSION > 1, f"{Kind(kind).name} moved: raise IDENTITY_VERSION"

@@ -20,9 +20,9 @@ NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 
 def converted(value: object, source: str, target: str, unknown: Any) -> Any:
     """One value written as `source` and read as `target`."""
-    before, after = np.dtype([("x", source)]), np.dtype([("x", target)])
-    rows = np.array([(value,)], dtype=before)
-    return Converter(before, after, {"x": unknown})(rows)["x"][0].item()
+    source_dtype, target_dtype = np.dtype([("x", source)]), np.dtype([("x", target)])
+    rows = np.array([(value,)], dtype=source_dtype)
+    return Converter(source_dtype, target_dtype, {"x": unknown})(rows)["x"][0].item()
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -160,17 +160,17 @@ def test_no_integer_ever_becomes_another(value: int, source: str, target: str) -
     limits = np.iinfo(f"<{source}")
     value = max(min(value, int(limits.max)), int(limits.min))
     marker = 1 if value != 1 else 2
-    found = converted(value, f"<{source}", f"<{target}", marker)
-    assert found in (value, marker)
+    result = converted(value, f"<{source}", f"<{target}", marker)
+    assert result in (value, marker)
     if target[0] in "iu" and np.iinfo(f"<{target}").min <= value <= np.iinfo(f"<{target}").max:
-        assert found == value
+        assert result == value
 
 
 def test_unknown_fields_are_skipped_and_missing_ones_unknown() -> None:
-    before = np.dtype([("b", "<u2"), ("new", "S4"), ("a", "<f8")])
-    after = np.dtype([("a", "<f4"), ("gone", "<i4"), ("b", "<u8")])
-    rows = np.array([(1, b"x", 0.5), (2, b"y", 1e300)], dtype=before)
-    read = Converter(before, after, {"a": math.nan, "gone": -1, "b": 0})(rows)
+    source_dtype = np.dtype([("b", "<u2"), ("new", "S4"), ("a", "<f8")])
+    target_dtype = np.dtype([("a", "<f4"), ("gone", "<i4"), ("b", "<u8")])
+    rows = np.array([(1, b"x", 0.5), (2, b"y", 1e300)], dtype=source_dtype)
+    read = Converter(source_dtype, target_dtype, {"a": math.nan, "gone": -1, "b": 0})(rows)
     assert read["a"][0] == 0.5
     assert math.isnan(read["a"][1])
     assert read["gone"].tolist() == [-1, -1]

@@ -44,17 +44,17 @@ def test_ranks_may_come_as_an_array() -> None:
 
 @given(st.sets(st.integers(0, 300)))
 def test_no_number_is_lost_or_added(numbers: set[int]) -> None:
-    found: set[int] = set()
+    parsed: set[int] = set()
     for part in filter(None, numbers_text(numbers, most=1000).split(", ")):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    assert found == numbers
+        parsed |= set(range(int(first), int(last or first) + 1))
+    assert parsed == numbers
 
 
 def test_a_close_word_is_offered() -> None:
-    known = ["forward", "backward", "optimizer"]
-    assert closest_hint("forwad", known) == "did you mean 'forward'?"
-    assert closest_hint("forwad", iter(known)) == "did you mean 'forward'?"
-    assert closest_hint("xyz", known) == "known are forward, backward, optimizer"
-    assert closest_hint("xyz", known, list_known=False) == ""
+    words = ["forward", "backward", "optimizer"]
+    assert closest_hint("forwad", words) == "did you mean 'forward'?"
+    assert closest_hint("forwad", iter(words)) == "did you mean 'forward'?"
+    assert closest_hint("xyz", words) == "known are forward, backward, optimizer"
+    assert closest_hint("xyz", words, list_known=False) == ""
     assert closest_hint("xyz", []) == ""

@@ -25,9 +25,11 @@ OBEYED = ["\x1b", "\x07", "\x9b", "\x00", "\x7f", "\u202e", "\ufeff", "\ud800", 
 
 @given(st.text())
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
-    for shown, kept in ((plain_lines(text), "\n\t"), (plain_line(text), "")):
-        assert {each for each in shown if unicodedata.category(each) in ("Cc", "Cs")} <= set(kept)
-        directions = {unicodedata.bidirectional(each) for each in shown}
+    for shown, allowed in ((plain_lines(text), "\n\t"), (plain_line(text), "")):
+        assert {
+            character for character in shown if unicodedata.category(character) in ("Cc", "Cs")
+        } <= set(allowed)
+        directions = {unicodedata.bidirectional(character) for character in shown}
         assert directions.isdisjoint(
             {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
         )
@@ -63,6 +65,9 @@ def test_a_log_line_is_one_line_and_a_traceback_keeps_its_lines() -> None:
     except ValueError as error:
         raised = (type(error), error, error.__traceback__)
     record = logging.LogRecord("x", logging.ERROR, __file__, 1, "%s", ("a\n\x1bb",), raised)
-    first, *others = form.format(record).splitlines()
+    first, *traceback = form.format(record).splitlines()
     assert first == f"ERROR a {REPLACEMENT}b"
-    assert others[0].startswith("Traceback") and others[-1] == f"ValueError: {REPLACEMENT}[2Jboom"
+    assert (
+        traceback[0].startswith("Traceback")
+        and traceback[-1] == f"ValueError: {REPLACEMENT}[2Jboom"
+    )

@@ -23,9 +23,13 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_gone_after_a_while_and_after_a_boot() -> None:
-    after = KNOWN.written_ns
-    late = after + round((FRESH_SECONDS + 1) * NANOSECONDS)
-    assert [KNOWN.is_fresh(now) for now in (after, late, 5 * NANOSECONDS)] == [True, False, False]
+    written_ns = KNOWN.written_ns
+    expired_ns = written_ns + round((FRESH_SECONDS + 1) * NANOSECONDS)
+    assert [KNOWN.is_fresh(now) for now in (written_ns, expired_ns, 5 * NANOSECONDS)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": []}', '{"pid": 1}', "[" * 60000])
@@ -45,9 +49,9 @@ def test_a_pipe_or_a_link_in_its_place_makes_nobody_wait(tmp_path: Path) -> None
 
 def test_nothing_in_it_moves_a_terminal(tmp_path: Path) -> None:
     presence.write(tmp_path, KNOWN._replace(page="http://x/\x1b[2J\nfake: line" + "y" * 2000))
-    found = presence.read(tmp_path)
-    assert found is not None and "\x1b" not in found.page and "\n" not in found.page
-    assert len(found.page) <= 512
+    received = presence.read(tmp_path)
+    assert received is not None and "\x1b" not in received.page and "\n" not in received.page
+    assert len(received.page) <= 512
 
 
 def test_only_its_own_agent_removes_it(tmp_path: Path) -> None:

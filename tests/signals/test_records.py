@@ -12,8 +12,8 @@ from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind
 def test_every_field_has_its_unknown(kind: Kind) -> None:
     assert list(UNKNOWN[kind]) == list(DTYPES[kind].names or ())
     for name, unknown in UNKNOWN[kind].items():
-        held = np.array([unknown], dtype=DTYPES[kind][name])[0].item()
-        assert held == unknown or (held != held and unknown != unknown), name
+        stored = np.array([unknown], dtype=DTYPES[kind][name])[0].item()
+        assert stored == unknown or (stored != stored and unknown != unknown), name
 
 
 @pytest.mark.parametrize("kind", list(Kind))

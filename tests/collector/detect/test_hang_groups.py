@@ -82,7 +82,7 @@ def test_a_rank_that_waits_for_a_lost_stage_is_not_blamed_by_its_flight_recorder
     }  # fmt: skip
     unseen = tuple(hang.Unseen(rank, "b", 21.0, flush_seconds=1.0) for rank in (2, 3))
     diagnostics = RankDiagnostics(diagnoses, {1: "0,1"})
-    others = hang.OtherRanks(unseen=unseen)
-    stall = stall_of([receives, inside], 0.5, 0.5, LIMITS, diagnostics, others)
+    other_ranks = hang.OtherRanks(unseen=unseen)
+    stall = stall_of([receives, inside], 0.5, 0.5, LIMITS, diagnostics, other_ranks)
     (finding,) = hang.detect(stall, LIMITS)
     assert (finding.cause, finding.rank, finding.node) == (Cause.NODE_LOST, -1, "b")

@@ -51,10 +51,10 @@ def head(count: int, offset: int, content: bytes) -> bytes:
     return fields + zlib.crc32(content, zlib.crc32(fields)).to_bytes(4, "little")
 
 
-def patch(path: Path, at: int, data: bytes) -> None:
+def patch(path: Path, offset: int, data: bytes) -> None:
     """Overwrite bytes of a ring."""
     with path.open("r+b") as file:
-        file.seek(at)
+        file.seek(offset)
         file.write(data)
 
 
@@ -74,10 +74,10 @@ def set_version(path: Path, version: int) -> None:
 
 def test_a_ring_describes_every_kind_that_it_carries() -> None:
     packed = bytes(LAYOUT_AT) + pack_layout()
-    found = read_layout(lambda at, size: packed[at : at + size])
-    assert found.condition is LayoutCondition.DESCRIBED
-    assert set(found.converters) == set(map(int, RING_KINDS))
-    for kind, converter in found.converters.items():
+    layout = read_layout(lambda offset, size: packed[offset : offset + size])
+    assert layout.condition is LayoutCondition.DESCRIBED
+    assert set(layout.converters) == set(map(int, RING_KINDS))
+    for kind, converter in layout.converters.items():
         names = {name for name, _ in BODIES[Kind(kind)]}
         assert names <= set(converter.source.names or ())
 
@@ -161,20 +161,20 @@ def test_a_damaged_layout_block_is_a_condition_and_the_ring_is_still_read(
         RingReader(path)
 
 
-@given(at=st.integers(0, len(pack_layout()) - 1), flip=st.integers(1, 255))
-def test_any_flipped_byte_of_the_block_is_noticed(at: int, flip: int) -> None:
+@given(offset=st.integers(0, len(pack_layout()) - 1), flip=st.integers(1, 255))
+def test_any_flipped_byte_of_the_block_is_noticed(offset: int, flip: int) -> None:
     raw = bytearray(bytes(LAYOUT_AT) + pack_layout())
-    raw[LAYOUT_AT + at] ^= flip
-    found = read_layout(lambda start, size: bytes(raw[start : start + size]))
-    assert found.condition is LayoutCondition.DAMAGED
-    assert set(found.converters) == RING_KINDS
+    raw[LAYOUT_AT + offset] ^= flip
+    layout = read_layout(lambda start, size: bytes(raw[start : start + size]))
+    assert layout.condition is LayoutCondition.DAMAGED
+    assert set(layout.converters) == RING_KINDS
 
 
 @given(st.binary(min_size=1, max_size=400))
 def test_garbage_in_place_of_the_block_does_no_harm(garbage: bytes) -> None:
     raw = (bytes(LAYOUT_AT) + garbage).ljust(HEADER_SIZE, b"\0")
-    found = read_layout(lambda at, size: raw[at : at + size])
-    assert found.condition is not LayoutCondition.DESCRIBED
+    layout = read_layout(lambda offset, size: raw[offset : offset + size])
+    assert layout.condition is not LayoutCondition.DESCRIBED
 
 
 def test_a_block_that_outgrows_the_header_may_lie_elsewhere(path: Path) -> None:
@@ -214,10 +214,10 @@ def reads_or_refuses(path: Path) -> None:
 
 def test_every_byte_of_identity_and_layout_may_be_damaged(path: Path) -> None:
     good = path.read_bytes()
-    for at in (*range(400), *range(IDENTITY_CRC_AT, LAYOUT_AT + len(pack_layout()), 3)):
-        patch(path, at, bytes([good[at] ^ 0xFF]))
+    for offset in (*range(400), *range(IDENTITY_CRC_AT, LAYOUT_AT + len(pack_layout()), 3)):
+        patch(path, offset, bytes([good[offset] ^ 0xFF]))
         reads_or_refuses(path)
-        patch(path, at, good[at : at + 1])
+        patch(path, offset, good[offset : offset + 1])
 
 
 def test_a_ring_may_end_anywhere(path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_ring_may_end_anywhere(path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(0, HEADER_SIZE + 400), st.binary(min_size=1, max_size=9))))
 def test_bytes_may_be_damaged_together(path: Path, damage: list[tuple[int, bytes]]) -> None:
     good = path.read_bytes()
-    for at, data in damage:
-        patch(path, at, data)
+    for offset, data in damage:
+        patch(path, offset, data)
     reads_or_refuses(path)
     path.write_bytes(good)

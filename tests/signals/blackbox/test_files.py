@@ -27,10 +27,10 @@ def write(ring: RingWriter, count: int = 1) -> None:
 
 def seqs(path: Path, next_seq: int = 1) -> list[int]:
     reader = RingReader(path)
-    found = reader.read(next_seq)
+    records = reader.read(next_seq)
     reader.close()
-    assert (found.torn, found.overruns) == (0, 0)
-    return [int(seq) for seq in found.rows[Kind.LIFECYCLE]["seq"]]
+    assert (records.torn, records.overruns) == (0, 0)
+    return [int(seq) for seq in records.rows[Kind.LIFECYCLE]["seq"]]
 
 
 @needs_root
@@ -115,12 +115,12 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize(("size", "left"), [(0, [4, 5]), (5000, [4, 5]), (4096 + 256, [4, 5])])
+@pytest.mark.parametrize(("size", "remaining"), [(0, [4, 5]), (5000, [4, 5]), (4096 + 256, [4, 5])])
 def test_a_cut_ring_goes_on_with_the_next_record(
-    tmp_path: Path, size: int, left: list[int]
+    tmp_path: Path, size: int, remaining: list[int]
 ) -> None:
     assert _cut(tmp_path / "0", size, "renewed") == 0
-    assert seqs(tmp_path / "0", 4) == left
+    assert seqs(tmp_path / "0", 4) == remaining
     reader = RingReader(tmp_path / "0")
     assert (reader.identity.job, reader.head, reader.heartbeat_ns) == ("job", 5, 9)
     reader.close()

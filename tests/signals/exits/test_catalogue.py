@@ -24,10 +24,10 @@ LOST = (
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES)
 def test_an_example_is_found_by_its_pattern_and_by_none_before_it(name: str, line: str) -> None:
-    found = explain([line])
-    assert found is not None and (found.pattern.id, found.line) == (name, line)
+    explanation = explain([line])
+    assert explanation is not None and (explanation.pattern.id, explanation.line) == (name, line)
     prefixed = explain([f"[rank3]: {line}"])
-    assert prefixed is None or prefixed.pattern.weight >= found.pattern.weight
+    assert prefixed is None or prefixed.pattern.weight >= explanation.pattern.weight
 
 
 @pytest.mark.parametrize("line", OTHERS)
@@ -46,8 +46,8 @@ def test_each_pattern_has_a_name_of_its_own_words_an_action_and_a_source() -> No
 
 def test_the_heaviest_line_counts_and_of_several_the_last() -> None:
     memory, assertion = "MemoryError", "AssertionError: no"
-    found = explain([memory, "ValueError: x", assertion, LOST, "KeyError: 'y'"])
-    assert found is not None and found.line == assertion
+    explanation = explain([memory, "ValueError: x", assertion, LOST, "KeyError: 'y'"])
+    assert explanation is not None and explanation.line == assertion
     symptom = explain(["ValueError: x", LOST, "KeyError: 'y'"])
     assert symptom is not None and symptom.pattern.weight is Weight.SYMPTOM
     general = explain(["ValueError: x", "KeyError: 'y'", "done"])

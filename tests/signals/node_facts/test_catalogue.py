@@ -45,7 +45,9 @@ def test_what_is_said_of_xids_and_what_it_stands_for_agree_both_ways() -> None:
             used.setdefault(authority, set()).add(word)
     assert used == {name: set(words) for name, words in DOCUMENT["word"].items()}
     assert set(used) == set(DOCUMENT["authority"])
-    assert all(each["version"] and each["source"] for each in DOCUMENT["authority"].values())
+    assert all(
+        authority["version"] and authority["source"] for authority in DOCUMENT["authority"].values()
+    )
     assert {word for word in DOCUMENT["severity"] if word} == used["nvidia-catalog"]
     assert len(known_xids()) == len(DOCUMENT["xid"]) == 81
 
@@ -72,11 +74,11 @@ def test_an_xid_is_as_bad_as_the_catalog_says(
 
 
 def test_authorities_that_disagree_are_all_kept() -> None:
-    advice = {each.authority: (each.word, each.action) for each in xid_of(63).advice}
+    advice = {opinion.authority: (opinion.word, opinion.action) for opinion in xid_of(63).advice}
     assert advice["nvidia-catalog"] == ("IGNORE", Action.NONE)
     assert advice["gpud"] == ("RebootSystem + HardwareInspection", Action.REBOOT)
     assert advice["eks-node-monitor"] == ("Fatal, replace node", Action.REPLACE)
-    assert all(each.version for each in xid_of(63).advice)
+    assert all(opinion.version for opinion in xid_of(63).advice)
 
 
 # Lines as drivers wrote them: the tests of leptonai/gpud and NVIDIA/NVSentinel, and the issues of

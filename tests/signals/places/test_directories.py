@@ -35,14 +35,14 @@ def mode_of(path: Path) -> int:
 
 
 def test_the_first_user_leaves_room_for_others(shared: Path) -> None:
-    before = os.umask(0o077)
+    previous_umask = os.umask(0o077)
     try:
-        own = own_directory(shared)
+        directory = own_directory(shared)
     finally:
-        os.umask(before)
-    assert own == shared / f"uid-{os.geteuid()}"
-    assert (mode_of(shared), mode_of(own)) == (0o1777, 0o700)
-    assert own_directory(shared) == own and list(user_directories(shared)) == [own]
+        os.umask(previous_umask)
+    assert directory == shared / f"uid-{os.geteuid()}"
+    assert (mode_of(shared), mode_of(directory)) == (0o1777, 0o700)
+    assert own_directory(shared) == directory and list(user_directories(shared)) == [directory]
 
 
 def test_a_directory_of_an_earlier_version_is_opened_to_others(shared: Path) -> None:
@@ -52,25 +52,27 @@ def test_a_directory_of_an_earlier_version_is_opened_to_others(shared: Path) -> 
 
 
 def test_a_directory_that_the_user_named_holds_jobs_directly(tmp_path: Path) -> None:
-    mine = tmp_path / "a" / "b"
-    assert own_directory(mine) == mine and list(user_directories(mine)) == [mine]
-    mine.chmod(0o1777)
-    assert own_directory(mine) == mine / f"uid-{os.geteuid()}", "shared on purpose"
+    directory = tmp_path / "a" / "b"
+    assert own_directory(directory) == directory and list(user_directories(directory)) == [
+        directory
+    ]
+    directory.chmod(0o1777)
+    assert own_directory(directory) == directory / f"uid-{os.geteuid()}", "shared on purpose"
 
 
 @pytest.mark.parametrize("trick", ["link", "theirs", "open"])
 def test_a_place_that_somebody_else_prepared_is_refused(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trick: str
 ) -> None:
-    own = own_directory(shared)
+    directory = own_directory(shared)
     if trick == "link":
-        own.rmdir()
-        own.symlink_to(tmp_path)
+        directory.rmdir()
+        directory.symlink_to(tmp_path)
     elif trick == "open":
-        own.chmod(0o777)
+        directory.chmod(0o777)
     else:
         me = os.geteuid()
-        own.rename(shared / f"uid-{me + 1}")
+        directory.rename(shared / f"uid-{me + 1}")
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     with pytest.raises(RingError, match="is not a directory of this user alone: remove it"):
         own_directory(shared)
@@ -88,23 +90,26 @@ def test_a_shared_directory_that_is_a_link_is_not_followed(shared: Path, tmp_pat
 def test_an_agent_reads_all_users_it_may_and_names_the_others_once(
     shared: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = own_directory(shared)
-    theirs = shared / "uid-4242"
-    theirs.mkdir()
+    directory = own_directory(shared)
+    foreign_directory = shared / "uid-4242"
+    foreign_directory.mkdir()
     rings = [
         RingWriter(folder / "job" / "0" / "0", Identity("job", 0, 0, 1, "n", 1, number, 16))
-        for number, folder in enumerate((own, theirs))
+        for number, folder in enumerate((directory, foreign_directory))
     ]
     tail = Tail(shared)
     tail.discover()
     assert [identity.ring_id for identity in tail.identities()] == [0, 1]
-    monkeypatch.setattr(os, "access", lambda path, mode: path != theirs)
-    assert closed_directories(shared) == [theirs]
+    monkeypatch.setattr(os, "access", lambda path, mode: path != foreign_directory)
+    assert closed_directories(shared) == [foreign_directory]
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             tail.forget_missing(1)
     (record,) = caplog.records
-    assert f"cannot read the rings in {theirs}: run an agent as their user" in record.message
+    assert (
+        f"cannot read the rings in {foreign_directory}: run an agent as their user"
+        in record.message
+    )
     for ring in rings:
         ring.close()
 

@@ -18,28 +18,28 @@ def mode_of(path: Path) -> int:
 
 
 def test_a_folder_is_made_private_and_stays_so(tmp_path: Path) -> None:
-    own = tmp_path / "a" / "b"
-    assert own_folder(own) == own and mode_of(own) == 0o700
-    own.chmod(0o777)
-    assert mode_of(own_folder(own)) == 0o700
+    folder = tmp_path / "a" / "b"
+    assert own_folder(folder) == folder and mode_of(folder) == 0o700
+    folder.chmod(0o777)
+    assert mode_of(own_folder(folder)) == 0o700
 
 
 def test_folders_above_are_not_for_others_to_write_whatever_the_umask_is(tmp_path: Path) -> None:
-    before = os.umask(0)
+    previous_umask = os.umask(0)
     try:
         own_folder(tmp_path / "a" / "b" / "c")
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
     assert (mode_of(tmp_path / "a"), mode_of(tmp_path / "a/b/c")) == (0o755, 0o700)
 
 
 @needs_root
 def test_the_folder_of_another_user_is_refused(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    give_away(theirs)
+    foreign_folder = tmp_path / "theirs"
+    foreign_folder.mkdir()
+    give_away(foreign_folder)
     with pytest.raises(PermissionError, match=f"theirs is not this user's alone.*user {OTHER}"):
-        own_folder(theirs)
+        own_folder(foreign_folder)
 
 
 @needs_root

@@ -42,5 +42,7 @@ def files(rings: Path) -> list[Path]:
 
 def lines_of(rings: Path) -> list[str]:
     """The lines of the only process whose lines were kept, once nothing follows."""
-    found = until("the relay to end", lambda: [f for f in map(kept.read, files(rings)) if f.final])
-    return list(found[0].lines)
+    complete = until(
+        "the relay to end", lambda: [f for f in map(kept.read, files(rings)) if f.final]
+    )
+    return list(complete[0].lines)

@@ -46,7 +46,9 @@ for at in range(20_000):
 os.write(2, b"x" * 3_000_000)
 """
     ended = ran(tmp_path, program)
-    wanted = b"".join(b"%d \x1b[3%dm\xff\x00\r" % (at, at % 8) * 3 for at in range(20_000))
+    wanted = b"".join(
+        b"%d \x1b[3%dm\xff\x00\r" % (number, number % 8) * 3 for number in range(20_000)
+    )
     assert ended.stderr == wanted + b"x" * 3_000_000
     assert lines_of(tmp_path) == []
     assert files(tmp_path)[0].stat().st_size < 1 << 16
@@ -55,8 +57,8 @@ os.write(2, b"x" * 3_000_000)
 def relay_of(process: subprocess.Popen[bytes]) -> int:
     """The relay of a process: who else has its command line."""
     wanted = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    others = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    for pid in others:
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    for pid in pids:
         try:
             if pid != process.pid and Path(f"/proc/{pid}/cmdline").read_bytes() == wanted:
                 return pid
@@ -92,13 +94,13 @@ print("done", flush=True)
         assert process.stdout.readline() == b"done\n"
         assert process.wait(60) == 0
     ends = "so that no pipe could hold all of it"
-    wanted = [f"{at} and more words, {ends}" for at in range(40_000)]
+    wanted = [f"{line_number} and more words, {ends}" for line_number in range(40_000)]
 
-    def seen() -> list[str]:
+    def received_lines() -> list[str]:
         return (tmp_path / "seen").read_text().splitlines()
 
-    until("every line", lambda: len(seen()) >= len(wanted))
-    assert sorted(seen()) == sorted(wanted), "nothing is lost, nothing is there twice"
+    until("every line", lambda: len(received_lines()) >= len(wanted))
+    assert sorted(received_lines()) == sorted(wanted), "nothing is lost, nothing is there twice"
 
 
 def test_whoever_reads_stderr_no_more_ends_nobody(tmp_path: Path) -> None:
@@ -161,13 +163,13 @@ def test_without_a_place_for_the_file_every_byte_still_passes(tmp_path: Path) ->
 
 def test_old_files_of_processes_that_ended_are_removed(tmp_path: Path) -> None:
     folder = kept.make_folder(tmp_path)
-    here = kept.this_process()
-    mine, ended = here.name, here._replace(start=1).name
-    for name in (mine, ended, "1-2-3"):
+    process = kept.this_process()
+    live_file, ended = process.name, process._replace(start=1).name
+    for name in (live_file, ended, "1-2-3"):
         kept.write(folder / name, kept.Kept(("x",), False))
         os.utime(folder / name, (0, 0))
     kept.make_folder(tmp_path)
-    assert sorted(path.name for path in files(tmp_path)) == sorted([mine, "1-2-3"])
+    assert sorted(path.name for path in files(tmp_path)) == sorted([live_file, "1-2-3"])
     for number in range(kept.MOST_FILES + 5):
         kept.write(folder / f"1-{number}-4", kept.Kept((), True))
     kept.make_folder(tmp_path)

@@ -43,9 +43,9 @@ AROUND = st.text(st.characters(exclude_characters="QXZJK7849", codec="utf-8"), m
 @example("4" * 24, "h\x1b[0mf_{}", "0", "", False)
 @given(PLANTED, st.sampled_from(PLACES), AROUND, AROUND, st.booleans())
 def test_a_planted_secret_never_gets_out(
-    secret: str, place: str, before: str, after: str, split: bool
+    secret: str, place: str, prefix: str, suffix: str, split: bool
 ) -> None:
-    text = f"{before} {place.format(secret)}{' ' if split else chr(10)}{after}\n"
+    text = f"{prefix} {place.format(secret)}{' ' if split else chr(10)}{suffix}\n"
     assert secret[4:] not in "\n".join(last_lines(text.encode(), cut=False))
 
 
@@ -53,9 +53,9 @@ def test_a_planted_secret_never_gets_out(
 def test_what_the_environment_calls_a_secret_is_withheld_wherever_it_stands(
     secret: str, around: bytes
 ) -> None:
-    known = known_secrets({"MY_API_KEY": secret, "PWD": "/home/me", "PIN_TOKEN": "12"})
-    assert known == (secret,)
-    lines = last_lines(around + secret.encode() + around, cut=False, secrets=known)
+    secrets = known_secrets({"MY_API_KEY": secret, "PWD": "/home/me", "PIN_TOKEN": "12"})
+    assert secrets == (secret,)
+    lines = last_lines(around + secret.encode() + around, cut=False, secrets=secrets)
     assert not any(secret in line for line in lines)
 
 

@@ -23,18 +23,18 @@ from .test_wire import KEY, random_rows
 )
 def test_each_is_read_back_as_it_was(counts: dict[Kind, int], many: int, seed: int) -> None:
     tables = {
-        kind: random_rows(kind, many * each, seed).reshape(many, each)
-        for kind, each in counts.items()
+        kind: random_rows(kind, many * count, seed).reshape(many, count)
+        for kind, count in counts.items()
     }
-    heads = [(KEY._replace(sequence=at), ClockPair(at, at + 1)) for at in range(many)]
-    made = wire.encode_alike(heads, tables)
-    assert len(made) == many
-    for at, data in enumerate(made):
+    heads = [(KEY._replace(sequence=index), ClockPair(index, index + 1)) for index in range(many)]
+    segments = wire.encode_alike(heads, tables)
+    assert len(segments) == many
+    for index, data in enumerate(segments):
         read = wire.decode(data)
-        assert (read.key, read.clock) == heads[at]
-        assert read.tables.keys() == {kind for kind, each in counts.items() if each}
+        assert (read.key, read.clock) == heads[index]
+        assert read.tables.keys() == {kind for kind, count in counts.items() if count}
         for kind, rows in read.tables.items():
-            assert rows.tobytes() == tables[kind][at].tobytes()
+            assert rows.tobytes() == tables[kind][index].tobytes()
 
 
 def test_what_no_reader_accepts_is_not_packed() -> None:

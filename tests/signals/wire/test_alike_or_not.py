@@ -44,49 +44,53 @@ def changed(data: bytes, content: list[Edit], header: list[Edit]) -> bytes:
 
 
 def edited(data: bytes, changes: list[Edit]) -> bytes:
-    for at, cut, put in changes:
-        at = min(max(at + len(data) * (at < 0), 0), len(data))
-        data = data[:at] + put + data[at + cut :]
+    for offset, cut, put in changes:
+        offset = min(max(offset + len(data) * (offset < 0), 0), len(data))
+        data = data[:offset] + put + data[offset + cut :]
     return data
 
 
 def read(data: bytes) -> object:
     """All that is read of a segment, or why it is refused."""
     try:
-        found = wire.decode(data)
+        decoded = wire.decode(data)
     except SegmentError as error:
         return type(error), str(error)
-    tables = {kind: (rows.dtype, rows.tobytes()) for kind, rows in found.tables.items()}
-    unknown = {number: (rows.dtype, rows.tobytes()) for number, rows in found.unknown.items()}
-    return found.key, found.clock, tables, unknown, found.row_count, found.nbytes
+    tables = {kind: (rows.dtype, rows.tobytes()) for kind, rows in decoded.tables.items()}
+    unknown = {number: (rows.dtype, rows.tobytes()) for number, rows in decoded.unknown.items()}
+    return decoded.key, decoded.clock, tables, unknown, decoded.row_count, decoded.nbytes
 
 
 def read_alone(data: bytes) -> object:
     """The same by a process that has read nothing before."""
-    known = format1._newest
+    newest = format1._newest
     format1._newest = format1._NewestDirectories()
     format1._kept_directory.cache_clear()
     try:
         return read(data)
     finally:
-        format1._newest = known
+        format1._newest = newest
 
 
 @settings(max_examples=60)
 @given(
     st.lists(
-        st.tuples(st.integers(0, len(LAYOUTS) - 1), edits, edits.map(lambda found: found[:1])),
+        st.tuples(st.integers(0, len(LAYOUTS) - 1), edits, edits.map(lambda changes: changes[:1])),
         min_size=1,
         max_size=12,
     ),
     st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), max_size=1),
 )
 def test_what_was_read_before_changes_nothing(
-    made: list[tuple[int, list[Edit], list[Edit]]], damage: list[tuple[int, int]]
+    requests: list[tuple[int, list[Edit], list[Edit]]], damage: list[tuple[int, int]]
 ) -> None:
-    body = bytearray(b"".join(changed(LAYOUTS[which], *rest) for which, *rest in made))
-    for at, value in damage:
-        body[at % len(body)] = value
+    body = bytearray(
+        b"".join(
+            changed(LAYOUTS[number], *edits_of_segment) for number, *edits_of_segment in requests
+        )
+    )
+    for offset, value in damage:
+        body[offset % len(body)] = value
     pieces = [*wire.split(bytes(body))]
     assert b"".join(pieces) == body
     assert [read(piece) for piece in pieces] == [read_alone(piece) for piece in pieces]

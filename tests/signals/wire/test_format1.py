@@ -51,9 +51,9 @@ def from_later(tables: dict[int, Any]) -> bytes:
 @st.composite
 def other_layout(draw: st.DrawFn, kind: Kind) -> np.dtype[np.void]:
     """A kind's fields with some removed, added, widened, narrowed, and in another order."""
-    kept = draw(st.lists(st.sampled_from(DTYPES[kind].names or ()), min_size=1, unique=True))
+    names = draw(st.lists(st.sampled_from(DTYPES[kind].names or ()), min_size=1, unique=True))
     fields = []
-    for name in kept:
+    for name in names:
         letter, size = DTYPES[kind][name].kind, DTYPES[kind][name].itemsize
         width = draw(st.sampled_from((size, *WIDTHS[letter])))
         fields.append((name, f"<{letter}{width}"))
@@ -87,14 +87,14 @@ def test_rows_of_another_version_are_read_by_name(
 
 def check_converted(sent: list[Any], received: list[Any], unknown: Any) -> None:
     """A value is what was sent, rounded or cut at most, or it is unknown."""
-    for before, after in zip(sent, received, strict=True):
-        if isinstance(before, bytes):
-            assert before.startswith(after)
-        elif isinstance(before, float):
-            same = math.isclose(before, after, rel_tol=1e-6, abs_tol=1e-44)
-            assert same or math.isnan(after)
+    for sent_value, received_value in zip(sent, received, strict=True):
+        if isinstance(sent_value, bytes):
+            assert sent_value.startswith(received_value)
+        elif isinstance(sent_value, float):
+            is_close = math.isclose(sent_value, received_value, rel_tol=1e-6, abs_tol=1e-44)
+            assert is_close or math.isnan(received_value)
         else:
-            assert after in (before, np.asarray(unknown).item())
+            assert received_value in (sent_value, np.asarray(unknown).item())
 
 
 def test_a_reader_of_yesterday_reads_the_writer_of_today() -> None:
@@ -114,9 +114,9 @@ def test_a_kind_that_is_not_known_is_kept_with_its_fields() -> None:
     assert received.unknown.keys() == {LATER}
     assert received.row_count == 4
     assert received.unknown[LATER].dtype == rows.dtype
-    again = wire.decode(wire.encode(received._replace(tables={})))
-    assert again.tables == {}
-    assert again.unknown[LATER].tobytes() == rows.tobytes()
+    decoded = wire.decode(wire.encode(received._replace(tables={})))
+    assert decoded.tables == {}
+    assert decoded.unknown[LATER].tobytes() == rows.tobytes()
 
 
 @pytest.mark.parametrize("kind", [0, -1, Kind.STEP, 1 << 16])
@@ -192,28 +192,28 @@ def test_no_directory_does_harm(tables: list[tuple[int, int, bytes]], content: b
     head = directory(*tables)
     raw = len(head).to_bytes(4, "little") + head + content
     try:
-        found = wire.decode(forged(raw))
+        decoded = wire.decode(forged(raw))
     except SegmentError:
         return
-    assert found.row_count <= wire.MAX_ROWS
+    assert decoded.row_count <= wire.MAX_ROWS
 
 
 def test_large_directories_are_not_kept_in_memory() -> None:
     count = 5000
-    others = [(1000 + number, 1, b"a:u1") for number in range(1, count)]
+    tables = [(1000 + number, 1, b"a:u1") for number in range(1, count)]
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
+        initial_bytes, _ = tracemalloc.get_traced_memory()
         for rows in range(1, 6):
-            head = directory((1000, rows, b"a:u1"), *others)
-            content = bytes(rows + 1 + 2 * len(others))
-            found = wire.decode(forged(len(head).to_bytes(4, "little") + head + content))
-            assert len(found.unknown) == count
-        del found
-        kept = tracemalloc.get_traced_memory()[0] - before
+            head = directory((1000, rows, b"a:u1"), *tables)
+            content = bytes(rows + 1 + 2 * len(tables))
+            decoded = wire.decode(forged(len(head).to_bytes(4, "little") + head + content))
+            assert len(decoded.unknown) == count
+        del decoded
+        retained_bytes = tracemalloc.get_traced_memory()[0] - initial_bytes
     finally:
         tracemalloc.stop()
-    assert kept < 1 << 20
+    assert retained_bytes < 1 << 20
 
 
 def test_a_payload_of_another_size_is_refused() -> None:
@@ -225,9 +225,9 @@ def test_a_payload_of_another_size_is_refused() -> None:
 
 def test_a_frame_that_promises_more_than_it_can_hold_allocates_nothing() -> None:
     size = wire.MAX_RAW_BYTES
-    whole = zstandard.ZstdCompressor().compress(bytes(size))
+    payload = zstandard.ZstdCompressor().compress(bytes(size))
     header = frame.pack_key(KEY, ClockPair(5, 7))
-    data = frame.close_frame(1, header, whole[:200], size)
+    data = frame.close_frame(1, header, payload[:200], size)
     tracemalloc.start()
     with pytest.raises(SegmentError, match="cannot hold"):
         wire.decode(data)
@@ -244,8 +244,8 @@ def test_the_largest_segment_of_equal_rows_is_read() -> None:
 def test_a_header_that_says_more_after_its_key_is_read() -> None:
     data = wire.encode(segment({Kind.STEP: 2}))
     _, header, payload, raw_size = frame.open_frame(data)
-    again = frame.close_frame(1, header + b"for readers to come", payload, raw_size)
-    assert wire.decode(again).tables.keys() == {Kind.STEP}
+    extended = frame.close_frame(1, header + b"for readers to come", payload, raw_size)
+    assert wire.decode(extended).tables.keys() == {Kind.STEP}
 
 
 def test_threads_do_not_share_a_compressor() -> None:
@@ -254,8 +254,8 @@ def test_threads_do_not_share_a_compressor() -> None:
 
     def many(number: int) -> None:
         for _ in range(100):
-            found = wire.decode(wire.encode(sent[number]))
-            if found.tables[Kind.STEP].tobytes() != sent[number].tables[Kind.STEP].tobytes():
+            decoded = wire.decode(wire.encode(sent[number]))
+            if decoded.tables[Kind.STEP].tobytes() != sent[number].tables[Kind.STEP].tobytes():
                 wrong.append(number)
 
     threads = [threading.Thread(target=many, args=(number,)) for number in range(4)]

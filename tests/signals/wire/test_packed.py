@@ -14,18 +14,18 @@ KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.HOST)
 
 
 def rows_of(kind: Kind, count: int, random: np.random.Generator) -> Rows:
-    found: Rows = np.frombuffer(random.bytes(count * DTYPES[kind].itemsize), DTYPES[kind])
-    return found
+    rows: Rows = np.frombuffer(random.bytes(count * DTYPES[kind].itemsize), DTYPES[kind])
+    return rows
 
 
-def made(tables: dict[Kind, Rows]) -> Segment:
+def round_trip(tables: dict[Kind, Rows]) -> Segment:
     key = SegmentKey("job", 0, "node", 1, 1)
     return wire.decode(wire.encode(Segment(key, ClockPair(1, 2), tables)))
 
 
-def same(found: Rows, expected: list[Rows]) -> bool:
+def equal_bytes(actual: Rows, expected: list[Rows]) -> bool:
     """Bit by bit: the random numbers hold NaN."""
-    return found.tobytes() == b"".join(rows.tobytes() for rows in expected)
+    return actual.tobytes() == b"".join(rows.tobytes() for rows in expected)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -36,27 +36,27 @@ def test_joined_tables_are_those_of_each_segment_in_turn(seed: int) -> None:
         tables = {kind: rows_of(kind, int(random.integers(0, 4)), random) for kind in KINDS}
         tables = {kind: rows for kind, rows in tables.items() if len(rows)}
         plain = Segment(SegmentKey("job", 0, "node", 1, 1), ClockPair(1, 2), tables)
-        segments.append(plain if random.random() < 0.3 else made(tables))
+        segments.append(plain if random.random() < 0.3 else round_trip(tables))
     joined = JoinedTables([segment.tables for segment in segments])
     for kind in KINDS:
-        expected = [each.tables.get(kind, np.zeros(0, DTYPES[kind])) for each in segments]
+        expected = [segment.tables.get(kind, np.zeros(0, DTYPES[kind])) for segment in segments]
         rows, counts = joined.rows(kind)
-        assert same(rows, expected)
-        assert counts.tolist() == [len(each) for each in expected]
+        assert equal_bytes(rows, expected)
+        assert counts.tolist() == [len(table) for table in expected]
     for first in range(len(segments)):
-        kinds = frozenset(kind for each in segments[first:] for kind in each.tables)
+        kinds = frozenset(kind for segment in segments[first:] for kind in segment.tables)
         assert joined.kinds(first, len(segments)) == kinds
 
 
 def test_tables_are_counted_without_being_unpacked() -> None:
     tables = {kind: np.zeros(3, DTYPES[kind]) for kind in KINDS}
-    segment = made(tables)
+    segment = round_trip(tables)
     assert segment.row_count == 9
     assert segment.nbytes >= sum(rows.nbytes for rows in tables.values())
     assert list(segment.tables) == list(KINDS) and Kind.GAP not in segment.tables
 
 
 def test_a_table_that_was_read_once_is_kept() -> None:
-    segment = made({Kind.STEP: np.zeros(3, DTYPES[Kind.STEP])})
+    segment = round_trip({Kind.STEP: np.zeros(3, DTYPES[Kind.STEP])})
     segment.tables[Kind.STEP]["step"] = 7
     assert segment.tables[Kind.STEP]["step"].tolist() == [7, 7, 7]

@@ -56,9 +56,9 @@ def test_round_trip_is_exact(counts: dict[Kind, int], seed: int) -> None:
 @given(data=st.data())
 def test_any_flipped_byte_is_noticed(data: st.DataObject) -> None:
     good = wire.encode(segment({Kind.STEP: 9, Kind.HOST: 2}))
-    at = data.draw(st.integers(0, len(good) - 1))
+    position = data.draw(st.integers(0, len(good) - 1))
     bad = bytearray(good)
-    bad[at] ^= data.draw(st.integers(1, 255))
+    bad[position] ^= data.draw(st.integers(1, 255))
     with pytest.raises(SegmentError):
         wire.decode(bytes(bad))
 
@@ -128,10 +128,10 @@ def test_a_later_format_is_told_apart_from_damage_and_can_be_named(number: int) 
 
 def test_a_key_is_read_as_soon_as_its_bytes_are_there() -> None:
     for data in (wire.encode(segment({Kind.STEP: 1})), later_format(LATER)):
-        known = data[: frame.PREFIX.size + len(frame.pack_key(KEY, ClockPair(5, 7)))]
-        assert wire.peek_key(known) == KEY
+        prefix = data[: frame.PREFIX.size + len(frame.pack_key(KEY, ClockPair(5, 7)))]
+        assert wire.peek_key(prefix) == KEY
         with pytest.raises(SegmentError):
-            wire.peek_key(known[:-1])
+            wire.peek_key(prefix[:-1])
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_a_segment_of_a_node_has_a_name_that_no_job_can_have() -> None:
     with pytest.raises(ConfigurationError):
         places.checked_name(places.NODE_STREAM, "job name")
     key = SegmentKey(places.NODE_STREAM, 0, "gpu-07", 1, 2)
-    made = Segment(key, ClockPair(1, 2), {})
-    read = wire.decode(wire.encode(made)).key
+    node_segment = Segment(key, ClockPair(1, 2), {})
+    read = wire.decode(wire.encode(node_segment)).key
     assert read == key and read.of_node
     for name in ("@nodes", "@", "node", "@NODE"):
-        data = wire.encode(made._replace(key=key._replace(job=name)))
+        data = wire.encode(node_segment._replace(key=key._replace(job=name)))
         if name == "node":
             assert not wire.decode(data).key.of_node
             continue
