@@ -1,1 +1,1 @@
-"""The verdict benchmark: real runs with and without faults, and what stepwatch reports on each."""
+"""The verdict benchmark: runs with and without faults, and the verdicts on each run."""

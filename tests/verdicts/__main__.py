@@ -1,7 +1,7 @@
-"""`python -m tests.verdicts` says how right verdicts are: of scenarios drawn by seed.
+"""`python -m tests.verdicts` measures how right verdicts are, on scenarios that a seed draws.
 
-`--matrix` makes the real runs of fixed cases instead, `--real N` those of scenarios; `--transient`
-says what becomes of faults that end.
+`--matrix` makes the real runs of fixed cases instead, and `--real N` those of scenarios.
+`--transient` replays faults that end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .site import Site
 from .transient import command as transient
 
 MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
-"""Where the ranks compute: on the host, or on the simulated device, while the host runs ahead."""
+"""Modules of cases by the place where the ranks compute: the host, or the simulated device."""
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -43,7 +43,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    """The cases asked for."""
+    """Return the cases that the options select."""
     fitting = (
         case
         for matrix in MATRICES["all" if options.only else options.matrix]
@@ -56,7 +56,7 @@ def chosen(options: argparse.Namespace) -> list[Case]:
 
 
 def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
-    """Run the cases one after the other; Ctrl-C ends with those that are done."""
+    """Run the cases one after the other; Ctrl-C ends the loop and keeps the finished runs."""
     site, runs = Site(folder, rings), list[Ran]()
     try:
         site.start()
@@ -85,7 +85,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def main_of_matrix(words: Sequence[str]) -> int:
-    """Run; returns 1 if a run was not what its plan describes, else 0: a table is no verdict."""
+    """Run; return 1 if a run differs from its plan, else 0. The verdicts do not change the code."""
     options = arguments(words)
     wanted = chosen(options)
     with matrices.folders("verdicts", options.keep) as (folder, rings):

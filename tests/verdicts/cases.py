@@ -1,7 +1,7 @@
-"""The cases: every fault and every awkward healthy run, each for several seeds.
+"""The cases: every fault and every awkward healthy run, for several seeds.
 
-The seed chooses ranks, step and size of the fault. Even seeds are for tuning, odd ones
-are reported.
+The seed chooses the fault's ranks, step and size. Even seeds are for tuning, odd ones are
+reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HALVES = ("tune", "report")
 
 
 class Case(NamedTuple):
-    """One run to make and what is true of it; `truth` None is a healthy run."""
+    """One run and its truth; a `truth` of None is a healthy run."""
 
     name: str
     seed: int
@@ -32,12 +32,12 @@ class Case(NamedTuple):
 
     @property
     def half(self) -> str:
-        """The half it belongs to."""
+        """The half that the case belongs to."""
         return HALVES[self.seed % 2]
 
 
 class Draw:
-    """What a seed chooses for one case."""
+    """The choices of a seed for one case."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.name, self.seed = name, seed
@@ -47,21 +47,21 @@ class Draw:
         self.step = self._dice.randrange(16, 26)
 
     def between(self, low: float, high: float) -> float:
-        """A number with two decimals."""
+        """Draw a number with two decimals."""
         return round(self._dice.uniform(low, high), 2)
 
     def one_of(self, options: Sequence[str]) -> str:
-        """One of several."""
+        """Draw one of the options."""
         return self._dice.choice(options)
 
     def plan(self, *faults: str, **changed: object) -> Plan:
-        """A run of the loop that goes on until it is ended."""
+        """Plan a run of the loop that lasts until it is ended."""
         job = f"{self.name}-{self.seed}"
         plan = Plan(job=job, world=self.world, seed=self.seed, faults=faults, steps=100_000)
         return replace(plan, **changed)  # type: ignore[arg-type]
 
     def fault(self, name: str, **options: object) -> str:
-        """The text of a fault at the chosen rank and step."""
+        """Return the text of a fault at the drawn rank and step."""
         fields = {"rank": self.rank, "step": self.step, **options}
         return f"{name}:" + ",".join(f"{key}={value}" for key, value in fields.items())
 
@@ -73,7 +73,7 @@ def truth(
     causes: Cause | tuple[Cause, ...],
     ranks: frozenset[int] | None = None,
 ) -> Truth:
-    """What is true of a fault at the drawn rank, or at `ranks`; `phases` are divided by blanks."""
+    """Return the truth of a fault at the drawn rank, or at `ranks`; blanks separate `phases`."""
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
     causes = causes if isinstance(causes, tuple) else (causes,)
     return Truth(
@@ -96,7 +96,7 @@ Options = Callable[[Draw], dict[str, object]]
 
 
 def drawn(name: str, low: float, high: float) -> Options:
-    """An option of a fault whose value a seed draws between `low` and `high`."""
+    """Return a fault's option whose value a seed draws between `low` and `high`."""
     return lambda draw: {name: draw.between(low, high)}
 
 
@@ -108,7 +108,7 @@ def injected(
     options: Options = lambda draw: {},
     ranks: frozenset[int] | None = None,
 ) -> Maker:
-    """Makes runs of the loop with one fault at the drawn rank and step; `truth` tells the rest."""
+    """Return a maker of loop runs with one fault at the drawn rank and step; see `truth`."""
 
     def make(draw: Draw) -> PlannedRun:
         plan = draw.plan(draw.fault(fault, **options(draw)))
@@ -247,16 +247,16 @@ HEALTHY: dict[str, Maker] = {
     "rate-drop": rate_drop,
     "pipeline": pipeline,
 }
-"""Healthy runs of the awkward kinds by name."""
+"""Awkward healthy runs by name."""
 
 
 def cases() -> Iterator[Case]:
-    """All cases on the host, faults and healthy runs in turn of their seeds."""
+    """Yield all cases on the host, faults and healthy runs, seed by seed."""
     return cases_of((FAULTY, FAULT_SEEDS), (HEALTHY, HEALTHY_SEEDS))
 
 
 def cases_of(*families: tuple[Mapping[str, Maker], Sequence[int]]) -> Iterator[Case]:
-    """Cases of makers by name, for each of their seeds."""
+    """Yield the cases of named makers, for each of their seeds."""
     for makers, seeds in families:
         for seed in seeds:
             for name, make in makers.items():

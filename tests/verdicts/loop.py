@@ -1,7 +1,7 @@
 """A bare DistributedDataParallel loop with the lines of `Watch`, as a user would write it.
 
-Tensors, gradients, collectives and checkpoints are real; what a device would compute is slept, so
-that eight ranks fit on two cores.
+Tensors, gradients, collectives and checkpoints are real. The device's work is a sleep, so that
+eight ranks fit on two cores.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class Loop:
         self.device = torch.Generator().manual_seed(plan.seed * 1000 + rank)
 
     def work(self, seconds: float) -> None:
-        """Be busy on the device that is not there."""
+        """Sleep for the work of the missing device."""
         time.sleep(seconds * self.noise.uniform(1 - _JITTER, 1 + _JITTER))
 
     def epoch(self, first: int, last: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of the steps from `first` until before `last`."""
+        """Yield the batches from step `first` to before step `last`."""
         for number in range(first, last):
             if number == first and number and self.plan.epoch_steps:
-                time.sleep(self.plan.epoch_seconds)  # workers start anew
+                time.sleep(self.plan.epoch_seconds)  # the workers start again
             self.inject.reach("data", number)
             self.work(self.plan.data_seconds)
             inputs = torch.randn(BATCH, WIDTH, generator=self.device)
             yield inputs, (inputs @ self.truth).argmax(1)
 
     def epochs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All batches; a loader is watched anew in each epoch."""
+        """Yield all batches; each epoch has its own watched loader."""
         every = self.plan.epoch_steps or self.plan.steps
         for first in range(0, self.plan.steps, every):
             yield from self.watch.batches(self.epoch(first, min(first + every, self.plan.steps)))
@@ -78,7 +78,7 @@ class Loop:
             self.between(number + 1)
 
     def train_step(self, batch: tuple[Tensor, Tensor], step: StepContext, skew: float) -> None:
-        """One step of training."""
+        """Train one step."""
         plan, inputs = self.plan, batch[0]
         with step.phase("forward"):
             self.inject.reach("forward", self.number)
@@ -103,7 +103,7 @@ class Loop:
         step.record(loss=float(averages[0]), grad_norm=float(averages[1]))
 
     def exchange(self, figures: Tensor) -> Tensor:
-        """Average the loss over ranks, and gather what each has seen, as loggers do."""
+        """Average the loss over ranks and gather the ranks' losses, as loggers do."""
         calls = [self.average, self.gather]
         if self.inject.due(WrongOrder, self.number):
             calls.reverse()
@@ -128,7 +128,7 @@ class Loop:
         return torch.stack(parts)
 
     def between(self, step: int) -> None:
-        """What comes after `step` steps: checkpoint, evaluation, another learning rate."""
+        """Save, evaluate or change the learning rate, if it is due after `step` steps."""
         plan = self.plan
         if plan.checkpoint_every and step % plan.checkpoint_every == 0:
             self.save(step)
@@ -141,7 +141,7 @@ class Loop:
                 group["lr"] /= 10
 
     def save(self, step: int) -> None:
-        """Every rank writes its file; nobody goes on before all have."""
+        """Write this rank's checkpoint file and wait until all ranks have written theirs."""
         path, began = Path(self.plan.folder, f"checkpoint-{self.rank}.pt"), time.monotonic()
         with self.watch.checkpoint(step) as handle:
             self.inject.reach("checkpoint:begin", step)
@@ -155,7 +155,7 @@ class Loop:
 
 
 def train(plan: Plan, rank: int) -> None:
-    """Join the others, train and leave."""
+    """Join the other ranks, train and exit."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=300))
     loop = Loop(plan, rank)
     loop.run()

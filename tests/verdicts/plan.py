@@ -1,4 +1,4 @@
-"""What one run does: how long its phases take, and which awkward but healthy things happen."""
+"""The plan of one run: its phase times, and its awkward but healthy events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.verdicts.device.work import DeviceWork
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one workload. Seconds are of host time; `*_every` and `*_steps` count steps, 0 is
-    never.
+    """One run of one workload.
 
+    Seconds are host time; `*_every` and `*_steps` count steps, 0 is never.
     `workload` is `loop`, the bare DDP loop, `trainer`, the reference trainer, which takes `flags`
     instead of the fields below them, `device`, a loop on the simulated device that `device`
     describes further, or `outside`, a DDP loop whose faults come from outside.
@@ -38,18 +38,18 @@ class Plan:
     checkpoint_seconds: float = 0.05
     rate_drop_step: int = 0
     neighbours: int = 0
-    """Busy processes beside the ranks, for a while."""
+    """Number of busy processes that compete with the ranks for a while."""
     device: DeviceWork = field(default_factory=DeviceWork)
     port: int = 0
     folder: str = ""
     environ: dict[str, str] = field(default_factory=dict)
 
     def described_faults(self) -> list[str]:
-        """What goes wrong, on hosts and on devices, as `name:key=value,...`."""
+        """Return the faults of hosts and devices as `name:key=value,...`."""
         return [*self.faults, *self.device.described_faults()]
 
     def line(self) -> str:
-        """One line of JSON."""
+        """Return the plan as one line of JSON."""
         return json.dumps(asdict(self)) + "\n"
 
 

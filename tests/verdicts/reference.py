@@ -11,7 +11,7 @@ from tests.verdicts.plan import Plan
 
 
 def train(plan: Plan, rank: int) -> None:
-    """Train as `stepwatch train` would, in this process."""
+    """Train in this process as `stepwatch train` does."""
     flags = ["--job", plan.job, "--steps", str(plan.steps), "--seed", str(plan.seed), *plan.flags]
     options, _ = configure(flags, f"rank {rank}")
     leave(run(options, Path(plan.folder, "run")))

@@ -19,7 +19,7 @@ _GOAL = ["goal", "", "0.99", "0.99", "0.97", "0.97", "0.97", "", "10.0 s", ""]
 
 
 def table(runs: Sequence[Ran]) -> str:
-    """One row per case, healthy ones after faults, then all together."""
+    """Return one row per case, healthy cases after faults, then all together."""
     scored = [(ran, score(ran.outcome)) for ran in runs if not ran.problem]
     names = dict.fromkeys(ran.case.name for ran, _ in scored)
     rows = [
@@ -31,7 +31,7 @@ def table(runs: Sequence[Ran]) -> str:
 
 
 def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
-    """One row per run, and the totals; what is not known is null."""
+    """Return one row per run, and the totals; unknown values are null."""
     scored = [(ran, score(ran.outcome)) for ran in runs]
     sound = [run_score for ran, run_score in scored if not ran.problem]
     return {
@@ -46,7 +46,7 @@ def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
 
 
 def line(ran: Ran) -> str:
-    """What came of one run."""
+    """Return one run's result as a line."""
     run_score = score(ran.outcome)
     shown = "; ".join(
         f"{item.kind} rank {item.rank} {item.phase} {item.cause}" for item in ran.outcome.verdicts

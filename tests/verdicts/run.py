@@ -1,4 +1,4 @@
-"""One run from launch to settled verdict."""
+"""One run from its launch to a settled verdict."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STRIKE_SECONDS = 60.0
 VERDICT_SECONDS = 25.0
 """Longest wait for a verdict after the trigger: beyond twice the goal it is a miss."""
 SETTLE_SECONDS = 3.0
-"""After the first verdict: a second one would follow from the same facts by now."""
+"""Wait after the first verdict: a second one from the same facts would open in this time."""
 AFTER_END_SECONDS = 3.5
-"""After a healthy run: agent and collector look once a second each."""
+"""Wait after a healthy run: agent and collector poll once a second each."""
 
 
 class Ran(NamedTuple):
-    """What came of a case; `problem` is empty if the run did what its plan describes."""
+    """The result of a case; `problem` is empty if the run follows its plan."""
 
     case: Case
     outcome: Outcome
@@ -43,13 +43,13 @@ class Ran(NamedTuple):
     wall_seconds: float
     problem: str
     looked_at: float = math.inf
-    """When the verdicts were taken, Unix seconds; after that the ranks are killed."""
+    """Unix seconds of the last look at the verdicts; after that the ranks are killed."""
 
 
 def run(case: Case, site: Site, settle_seconds: float = SETTLE_SECONDS) -> Ran:
-    """Run one case; it goes on for so long after its first verdict."""
+    """Run one case until `settle_seconds` after its first verdict."""
     if case.plan.workload == "device":
-        library()  # before the ranks are there, all of which would wait for it
+        library()  # before the ranks start, because all of them would wait for it
     began = time.monotonic()
     folder = site.folder / case.plan.job
     folder.mkdir()
@@ -81,23 +81,23 @@ def run(case: Case, site: Site, settle_seconds: float = SETTLE_SECONDS) -> Ran:
 
 
 def struck_at(log: Path) -> float:
-    """Unix seconds at which the first fault triggered; infinite if none did."""
+    """Return the Unix seconds at which the first fault triggered; infinite if none did."""
     lines = log.read_text().splitlines() if log.exists() else []
     return min((float(json.loads(line)["at"]) for line in lines), default=math.inf)
 
 
 def stands_alone(incident: dict[str, Any]) -> bool:
-    """Whether an incident is no symptom of another."""
+    """Return whether an incident is no symptom of another."""
     return not incident.get("merged_into")
 
 
 def verdict(incident: dict[str, Any]) -> Verdict:
-    """An incident of the collector's API as scoring takes it."""
+    """Return an incident of the collector's API in the form for scoring."""
     return Verdict(**{name: incident[name] for name in Verdict._fields})
 
 
 def _follow(case: Case, site: Site, pids: list[int], log: Path, settle_seconds: float) -> str:
-    """Wait until the verdict is settled; returns what is wrong with the run itself."""
+    """Wait until the verdict is settled; return a problem of the run itself."""
     if case.truth is None:
         while any(map(is_alive, pids)):
             time.sleep(POLL_SECONDS)
@@ -124,7 +124,7 @@ def _finished(site: Site, job: str) -> bool:
 
 @contextmanager
 def neighbours(plan: Plan) -> Iterator[None]:
-    """Processes that take the ranks' processors away for a while."""
+    """Run processes that take the ranks' processors for a while."""
     busy = "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
     wait = f"import time; time.sleep({2 + plan.seed % 3}); exec({busy!r})"
     started = [subprocess.Popen([sys.executable, "-c", wait]) for _ in range(plan.neighbours)]

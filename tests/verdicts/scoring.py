@@ -1,4 +1,4 @@
-"""Compares the verdicts on a run with what was injected. Pure."""
+"""Compares the verdicts on a run with its injected fault. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 
 class Truth(NamedTuple):
-    """What a good verdict on a fault holds.
+    """The right verdict on a fault.
 
     Args:
         fault: its name; each case of it counts in one row of the table.
         kinds: kinds of incident that name it.
-        ranks: ranks that may be named; empty if naming none is as right as any.
-        phases: phases that may be named; empty where the phase means nothing.
+        ranks: ranks that may be named; empty if every rank, or none, is right.
+        phases: phases that may be named; empty if the phase has no meaning.
         causes: causes that may be named.
     """
 
@@ -26,7 +26,7 @@ class Truth(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """An incident that stands on its own; `opened_at` in Unix seconds."""
+    """An incident that is no symptom of another; `opened_at` in Unix seconds."""
 
     kind: str
     rank: int
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How right stepwatch was about one run; None where there is nothing to be right about."""
+    """How right stepwatch was about one run; None if an aspect does not count."""
 
     true: int
     false: int
@@ -59,7 +59,7 @@ class Score(NamedTuple):
 def score(outcome: Outcome) -> Score:
     """Score one run.
 
-    The first incident of a right kind after the fault triggered is true; every other incident is
+    The first incident of a right kind after the fault triggered is true. Every other incident is
     false, also a second one of the right kind.
     """
     truth, verdicts = outcome.truth, sorted(outcome.verdicts, key=lambda item: item.opened_at)
@@ -85,7 +85,7 @@ def _names(verdict: Verdict, truth: Truth, struck_at: float) -> bool:
 
 
 class Totals(NamedTuple):
-    """Scores of several runs together; ratios are NaN where nothing counts, times in seconds."""
+    """Scores of several runs together; ratios are NaN if nothing counts, times in seconds."""
 
     runs: int
     precision: float
@@ -99,7 +99,7 @@ class Totals(NamedTuple):
 
 
 def totals(scores: Sequence[Score]) -> Totals:
-    """Add up."""
+    """Return the totals of the scores."""
     true, false = (
         sum(run_score.true for run_score in scores),
         sum(run_score.false for run_score in scores),
@@ -119,13 +119,13 @@ def totals(scores: Sequence[Score]) -> Totals:
 
 
 def share(answers: Iterable[bool | None]) -> float:
-    """Share of true among those that are not None; NaN without any."""
+    """Return the share of true values among those that are not None; NaN without any."""
     flags = [answer for answer in answers if answer is not None]
     return sum(flags) / len(flags) if flags else math.nan
 
 
 def quantile(ordered: Sequence[float], ratio: float) -> float:
-    """The smallest value that at least `ratio` of them do not exceed; NaN without any."""
+    """Return the smallest value that at least `ratio` of them do not exceed; NaN without any."""
     if not ordered:
         return math.nan
     return ordered[max(0, math.ceil(ratio * len(ordered)) - 1)]

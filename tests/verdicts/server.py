@@ -1,7 +1,7 @@
-"""Has torch imported once and forks the ranks of each run: a rank is there in milliseconds.
+"""Imports torch once and forks the ranks of each run, so that a rank starts in milliseconds.
 
-Reads one plan per line, answers with the process ids of its ranks, and takes its children along
-when it ends. No process group, and so no thread, exists when it forks.
+Reads one plan per line, answers with the process ids of its ranks, and ends its children with
+itself. It forks while no process group, and so no thread, exists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def become(plan: Plan, rank: int) -> None:
 
 
 def serve() -> tuple[Plan, int] | None:
-    """Fork for each plan until the input ends; in a child, returns what it is to do."""
+    """Fork for each plan until the input ends; in a child, return its task."""
     for line in sys.stdin:
         plan, children = read_plan(line), []
         for rank in range(plan.world):
@@ -53,7 +53,7 @@ def serve() -> tuple[Plan, int] | None:
 
 def main() -> None:
     """Serve, or be a rank."""
-    # Ranks that end are no zombies: an agent takes those for dead, as it should.
+    # Ranks that end must not be zombies, which an agent correctly takes for dead.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)

@@ -34,7 +34,7 @@ class Site(Services):
         """Start everything and wait until it answers.
 
         Raises:
-            ServiceError: it does not.
+            ServiceError: a service does not answer.
         """
         with open(self.folder / "server.log", "ab") as log:
             self._server = subprocess.Popen(
@@ -50,7 +50,7 @@ class Site(Services):
         super().start()
 
     def launch(self, plan: Plan) -> list[int]:
-        """Start the ranks of a run; returns their process ids."""
+        """Start the ranks of a run; return their process ids."""
         assert self._server is not None
         assert self._server.stdin is not None
         self._server.stdin.write(plan.line())
@@ -76,7 +76,7 @@ class Site(Services):
 
 
 def kill(pids: list[int]) -> None:
-    """End processes, whatever state they are in."""
+    """Kill the processes, whatever state they are in."""
     for pid in pids:
         if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
@@ -86,5 +86,5 @@ def kill(pids: list[int]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return whether the process exists."""
     return Path(f"/proc/{pid}").exists()

@@ -1,4 +1,4 @@
-"""Cases are the same each time, cover ranks and steps, and can all be run."""
+"""Cases are reproducible, cover ranks and steps, and can all be run."""
 
 from __future__ import annotations
 

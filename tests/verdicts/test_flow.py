@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="the ranks need torch")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Collector and agent for the runs of this module."""
+    """Start a collector and an agent for the runs of this module."""
     folder = tmp_path_factory.mktemp("flow")
     services = Site(folder, folder / "rings")
     services.start()

@@ -1,4 +1,4 @@
-"""The table and the document say what was measured, and what was not."""
+"""The table and the document say which values were measured, and which were not."""
 
 from __future__ import annotations
 

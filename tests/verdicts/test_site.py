@@ -1,4 +1,4 @@
-"""Runs are real, and nothing of them is left running."""
+"""Runs are real, and none of their processes survives them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="the ranks need torch")
 
 def test_a_stopped_rank_is_named_and_nothing_is_left_running(tmp_path: Path) -> None:
     case = next(case for case in cases() if case.name == "stop")
-    # What the kernel says of tests beside this one is not said of these ranks.
+    # The kernel log of other tests' processes must not be evidence about these ranks.
     site = Site(tmp_path, tmp_path / "rings", ("--kernel-log", "/dev/null"))
     try:
         site.start()

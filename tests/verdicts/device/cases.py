@@ -1,6 +1,6 @@
 """Cases on the simulated device: each fault and each healthy run, for several seeds.
 
-The seed chooses how the loop is written as well; half of the loops mark no phases.
+The seed also chooses how the loop is written. Half of the loops mark no phases.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ LOOPS: dict[str, dict[str, Any]] = {
 }
 """Ways to write the loop."""
 FSDP2_SECONDS, FSDP2_COLLECTIVES = 0.12, 8
-"""Of forward and of backward: eight hosts on two cores need that long to launch a step of it; and
-what they call in a step."""
+"""Seconds of forward and of backward, and collectives in a step. Eight hosts on two cores need that
+long to launch an FSDP2 step.
+"""
 FAULT_SEEDS = range(8)
 HEALTHY_SEEDS = range(4)
 HEALTHY_STEPS = 60
 
 
 def device_plan(draw: Draw, *faults: str, loop: str = "", **work: Any) -> Plan:
-    """A run of a loop on the device, of a drawn one unless `loop` names it."""
+    """Plan a run of a loop on the device; the seed draws the loop unless `loop` names it."""
     how = LOOPS[loop or draw.one_of(list(LOOPS))]
     marked = draw.seed % 4 in (1, 2)
     device = DeviceWork(**{"marked": marked, **how, **work})
@@ -45,7 +46,7 @@ def device_plan(draw: Draw, *faults: str, loop: str = "", **work: Any) -> Plan:
 
 
 def on_device(draw: Draw, name: str, **fields: Any) -> dict[str, Any]:
-    """A fault of the device at the drawn rank and step, or at the rank among `fields`."""
+    """Return a device fault at the drawn rank and step, or at the rank in `fields`."""
     return {"name": name, "rank": draw.rank, "step": draw.step, **fields}
 
 
@@ -63,7 +64,7 @@ def slow_kernel(draw: Draw) -> PlannedRun:
 
 
 def late_host(draw: Draw, fault: str, calls: int, plan: Plan) -> Plan:
-    """The run with a fault of one host that makes it need longer for a step than the device does.
+    """Add a host fault with which one host needs longer for a step than the device does.
 
     `calls` is how often the fault triggers in a step.
     """
@@ -79,7 +80,7 @@ def launch_bound(draw: Draw) -> PlannedRun:
 
 
 def launch_pauses(draw: Draw) -> PlannedRun:
-    """The host of one rank pauses now and then, as for a collection of garbage."""
+    """The host of one rank pauses now and then, as for garbage collection."""
     fault = draw.fault("slow-compute", seconds=draw.between(0.3, 0.5), every=3 + draw.seed % 3)
     plan = device_plan(draw, fault, loop="item-each-step")
     return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.LAUNCH_BOUND)
@@ -92,13 +93,13 @@ def slow_data(draw: Draw) -> PlannedRun:
 
 
 def slow_loader(draw: Draw) -> PlannedRun:
-    """Nobody watches the loader: what shows is a device that waits for its host between steps."""
+    """No hook watches the loader: the device shows the fault, as it waits between steps."""
     plan = late_host(draw, "slow-data", 1, device_plan(draw, marked=False))
     return plan, truth(draw, FindingKind.STRAGGLER, "other", Cause.LAUNCH_BOUND)
 
 
 def slow_links_of(draw: Draw, ranks: Sequence[int]) -> Plan:
-    """A run in which the collectives of a step take longer, by as much in all."""
+    """Plan a run whose collectives take 0.1 to 0.3 s longer in each step."""
     plan = device_plan(draw)
     collectives = FSDP2_COLLECTIVES if plan.device.fsdp2 else 1
     seconds = round(draw.between(0.1, 0.3) / collectives, 4)
@@ -112,7 +113,7 @@ def slow_link(draw: Draw) -> PlannedRun:
 
 
 def slow_links(draw: Draw) -> PlannedRun:
-    """The links of all ranks."""
+    """The links of all ranks are slow."""
     plan = slow_links_of(draw, range(draw.world))
     return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
 
@@ -124,7 +125,7 @@ def stuck_kernel(draw: Draw) -> PlannedRun:
 
 
 def stuck_collective(draw: Draw) -> PlannedRun:
-    """All devices wait in it; which one does not move data cannot be seen from their events."""
+    """All devices wait in the collective. Their events do not show which one moves no data."""
     plan = device_plan(draw, faults=(on_device(draw, "stuck-collective"),))
     return plan, truth(draw, FindingKind.HANG, "", Cause.DEVICE_STUCK, ANY_RANK)
 
@@ -151,7 +152,7 @@ FAULTY: dict[str, Maker] = {
 
 
 def healthy(loop: str = "", **changed: Any) -> Maker:
-    """Makes healthy runs of a loop; `changed` are fields of `Plan`."""
+    """Return a maker of healthy runs of a loop; `changed` are fields of `Plan`."""
 
     def make(draw: Draw) -> PlannedRun:
         return replace(device_plan(draw, loop=loop), steps=HEALTHY_STEPS, **changed), None
@@ -160,7 +161,7 @@ def healthy(loop: str = "", **changed: Any) -> Maker:
 
 
 def awkward(**drawn: Callable[[Draw], Any]) -> Maker:
-    """Makes healthy runs of a drawn loop whose `drawn` fields of `DeviceWork` are not usual."""
+    """Return a maker of healthy runs of a drawn loop with unusual `drawn` fields of `DeviceWork`."""
 
     def make(draw: Draw) -> PlannedRun:
         work = {name: choose(draw) for name, choose in drawn.items()}
@@ -170,7 +171,7 @@ def awkward(**drawn: Callable[[Draw], Any]) -> Maker:
 
 
 def absorbed_pauses(draw: Draw) -> PlannedRun:
-    """The host of one rank pauses now and then, but less than it runs ahead."""
+    """The host of one rank pauses now and then, for less time than it runs ahead."""
     pauses = draw.fault("slow-compute", seconds=draw.between(0.06, 0.12), every=4 + draw.seed)
     plan = device_plan(draw, pauses, loop="loss-never-read")
     return replace(plan, steps=HEALTHY_STEPS), None

@@ -1,7 +1,7 @@
-"""`python -m tests.verdicts.device.compare`: what the host's clock alone would have named.
+"""`python -m tests.verdicts.device.compare` shows the verdicts that the host's clock alone gives.
 
-Each run is evaluated as it goes, on the devices' clock, and once more from its stored segments
-without what the devices reported.
+Each run is evaluated on the devices' clock while it lasts, then again from its stored segments
+without the devices' records.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ COMPARED = (
 )
 SEEDS = (1, 3)
 LONGER_SECONDS = 8.0
-"""The host's clock gets time for a verdict of its own."""
+"""Seconds that a run lasts longer, so that the host's clock has time for its own verdict."""
 SHOWN = ("forward", "backward", "collective", "other")
 _HEADINGS = ["case", "clock", "named", *SHOWN]
 
 
 class Compared(NamedTuple):
-    """One run, and its replay on the host's clock and on the devices'."""
+    """One run, with a replay on the host's clock and one on the devices' clock."""
 
     ran: Ran
     host: Replayed
@@ -51,7 +51,7 @@ class Compared(NamedTuple):
 
 
 def compared(case: Case, site: Site, scratch: Path) -> Compared:
-    """Run a case, for `LONGER_SECONDS` beyond its first verdict, then replay it twice."""
+    """Run a case for `LONGER_SECONDS` after its first verdict, then replay it twice."""
     ran = run(case, site, LONGER_SECONDS)
     host, device = (
         replay(
@@ -67,7 +67,7 @@ def compared(case: Case, site: Site, scratch: Path) -> Compared:
 
 
 def rows(comparison: Compared) -> list[list[str]]:
-    """Two lines of the table: the host's clock, then the devices'."""
+    """Return two lines of the table: the host's clock, then the devices'."""
     case = comparison.ran.case
     draw = Draw(case.name, case.seed)
     on_host = [verdict(item) for item in comparison.host.incidents if stands_alone(item)]
@@ -88,7 +88,7 @@ def rows(comparison: Compared) -> list[list[str]]:
 
 
 def figures(window: Window, draw: Draw) -> list[str]:
-    """Of each phase the median time of the drawn rank and of its peers since the fault, in ms."""
+    """Return each phase's median time since the fault, for the drawn rank and its peers, in ms."""
     since = window.steps >= draw.step
     if not since.any():
         return ["no step"] + [""] * (len(SHOWN) - 1)
@@ -101,13 +101,13 @@ def figures(window: Window, draw: Draw) -> list[str]:
 
 
 def milliseconds(seconds: Matrix | Vector) -> str:
-    """The median of those that are known."""
+    """Return the median of the finite values in milliseconds."""
     finite = seconds[~np.isnan(seconds)]
     return f"{1e3 * np.median(finite):.0f}" if finite.size else "-"
 
 
 def named(verdicts: Sequence[Verdict]) -> str:
-    """The incidents in one line."""
+    """Return the incidents as one line."""
     parts = [
         " ".join(filter(None, (entry.kind, _rank(entry), entry.phase, entry.cause)))
         for entry in sorted(verdicts, key=lambda entry: entry.opened_at)
@@ -120,7 +120,7 @@ def _rank(incident: Verdict) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table; returns 1 if a run was not what its plan describes."""
+    """Print the table; return 1 if a run differs from its plan."""
     parser = argparse.ArgumentParser(prog="python -m tests.verdicts.device.compare")
     makers = FAULTY | HEALTHY
     parser.add_argument("--only", action="append", choices=makers, metavar="CASE")

@@ -1,4 +1,4 @@
-"""Faults of a device. They are injected where the host enqueues the step that they are to hit."""
+"""Device faults. The host injects a fault when it enqueues the step that the fault hits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDLESS_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class SlowClock(Fault):
-    """Everything on the rank's device takes `factor` times as long, as at a lower clock."""
+    """All work on the rank's device takes `factor` times as long, as at a lower clock."""
 
     name: ClassVar[str] = "slow-clock"
     point: ClassVar[str] = "device"
@@ -35,7 +35,7 @@ class SlowKernel(Fault):
 
 @dataclass(frozen=True)
 class SlowLink(Fault):
-    """Collectives of the rank's groups take `seconds` longer once every rank has arrived."""
+    """Collectives of the rank's groups take `seconds` longer after every rank has arrived."""
 
     name: ClassVar[str] = "slow-link"
     point: ClassVar[str] = "device"
@@ -44,7 +44,7 @@ class SlowLink(Fault):
 
 @dataclass(frozen=True)
 class StuckKernel(Fault):
-    """One kernel of the rank's forward or backward never ends; its host goes on."""
+    """One kernel of the rank's forward or backward never ends, while its host proceeds."""
 
     name: ClassVar[str] = "stuck-kernel"
     point: ClassVar[str] = "device"
@@ -53,7 +53,7 @@ class StuckKernel(Fault):
 
 @dataclass(frozen=True)
 class StuckCollective(Fault):
-    """The next collective never ends on the rank's device; all hosts go on."""
+    """The next collective never ends on the rank's device, while all hosts proceed."""
 
     name: ClassVar[str] = "stuck-collective"
     point: ClassVar[str] = "device"
@@ -65,11 +65,11 @@ DEVICE_FAULTS: dict[str, type[Fault]] = {
 
 
 def device_fault(described: dict[str, Any]) -> Fault:
-    """The fault that `{"name": ..., **fields}` describes.
+    """Return the fault that `{"name": ..., **fields}` describes.
 
     Raises:
-        KeyError: no such fault.
-        TypeError: no such field.
+        KeyError: there is no fault of that name.
+        TypeError: the fault has no such field.
     """
     fields = dict(described)
     return DEVICE_FAULTS[fields.pop("name")](**fields)
@@ -78,7 +78,7 @@ def device_fault(described: dict[str, Any]) -> Fault:
 def injector(
     on_host: Sequence[str], on_device: Sequence[dict[str, Any]], rank: int, log: Path
 ) -> Injector:
-    """Holds the faults of one rank, those of its host and those of its device."""
+    """Return an injector with the host faults and the device faults of one rank."""
     faults = [fault for text in on_host if (fault := parse_fault(text)) is not None]
     faults += [device_fault(described) for described in on_device]
     return Injector(faults, rank=rank, attempt=0, log=log)
@@ -94,7 +94,7 @@ class DeviceFaults:
         self._stuck = ""
 
     def begin(self, step: int) -> None:
-        """The host begins to enqueue `step`."""
+        """Trigger the faults of `step`, which the host begins to enqueue."""
         due = self._inject.due
         if slow := due(SlowClock, step):
             sim.set_slow(slow.factor)
@@ -108,7 +108,7 @@ class DeviceFaults:
             sim.hang(Hang.COLLECTIVE)
 
     def longer(self, phase: str) -> float:
-        """Seconds that the afflicted kernel of this `phase` takes beside its own."""
+        """Return the extra seconds of the afflicted kernel in `phase`."""
         if self._stuck == phase:
             self._stuck = ""
             return ENDLESS_SECONDS

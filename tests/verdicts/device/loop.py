@@ -1,7 +1,6 @@
 """A training loop on the simulated device with three lines of stepwatch, as a user would write it.
 
-The host enqueues and returns: what kernels take is device time, what `time.sleep` takes is host
-time.
+The host enqueues and returns. Kernels take device time, `time.sleep` takes host time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tests.verdicts.plan import Plan
 
 BATCH, TOKENS = 8, 512
 _JITTER = 0.08
-"""Relative spread of the time of kernels and of the loader, as devices show it."""
+"""Relative spread of kernel and loader times, as real devices show it."""
 _SIDE_SECONDS = 0.01
 _CAPTURED_STEP = 2
 
@@ -60,11 +59,11 @@ class DeviceLoop:
         self.graph: Any = None
 
     def about(self, seconds: float) -> float:
-        """A time around `seconds`."""
+        """Return a random time close to `seconds`."""
         return seconds * self.noise.uniform(1 - _JITTER, 1 + _JITTER)
 
     def kernels(self, block: int) -> Kernels:
-        """The kernels of one block; faults hit the second one."""
+        """Return the kernels of one block; faults hit the second one."""
         share = self.work.blocks * self.work.microbatches
 
         def seconds(phase: str, total: float) -> float:
@@ -76,7 +75,7 @@ class DeviceLoop:
         )
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of all steps."""
+        """Yield the batches of all steps."""
         for number in range(self.plan.steps):
             self.inject.reach("data", number)
             time.sleep(self.about(self.plan.data_seconds))
@@ -84,12 +83,12 @@ class DeviceLoop:
             yield inputs, (inputs @ self.truth).argmax(1)
 
     def loader(self) -> Iterable[tuple[Tensor, Tensor]]:
-        """The batches, watched or not."""
+        """Return the batches, watched or not."""
         watched = self.work.marked or self.work.read_data
         return self.watch.batches(self.batches()) if watched else self.batches()
 
     def phase(self, step: StepContext, name: str) -> AbstractContextManager[Any]:
-        """The mark of a phase, if this trainer sets any."""
+        """Return the mark of a phase; without marked phases it does nothing."""
         return step.phase(name) if self.work.marked else contextlib.nullcontext()
 
     def run(self) -> None:
@@ -106,7 +105,7 @@ class DeviceLoop:
         loss.item()
 
     def train_step(self, batch: tuple[Tensor, Tensor], step: StepContext) -> Tensor:
-        """One step of training."""
+        """Train one step."""
         loss, count = torch.zeros(()), self.work.microbatches
         self.aside()
         for number in range(count):
@@ -125,26 +124,26 @@ class DeviceLoop:
         return loss
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        """The loss of one batch."""
+        """Return the loss of one batch."""
         inputs, labels = (tensor.to(sim.NAME, non_blocking=True) for tensor in batch)
         return torch.nn.functional.cross_entropy(self.model(inputs), labels)
 
     def in_forward(self) -> None:
-        """What the host does in each forward beside launching kernels."""
+        """Do the host work of each forward, besides the kernel launches."""
         self.inject.reach("forward", self.number)
         time.sleep(self.rank * self.work.launch_seconds)
         if self.number == 0:
             time.sleep(self.plan.first_seconds)  # compilation
 
     def syncing(self, last: bool) -> AbstractContextManager[Any]:
-        """Reduces gradients in the backward of the last microbatch only."""
+        """Reduce gradients in the backward of the last microbatch only."""
         if self.work.fsdp2:
             self.model.set_requires_gradient_sync(last)
             return contextlib.nullcontext()
         return contextlib.nullcontext() if last else self.model.no_sync()
 
     def aside(self) -> None:
-        """Work of the step outside the model: on a second stream, or in a graph."""
+        """Do the step's work outside the model: on a second stream, or in a graph."""
         if self.work.second_stream:
             torch.accelerator.current_stream().wait_stream(self.side)
             with self.side:
@@ -159,7 +158,7 @@ class DeviceLoop:
         self.graph.replay()
 
     def between(self, step: int) -> None:
-        """What comes after `step` steps: a checkpoint, an evaluation."""
+        """Save a checkpoint or evaluate, if it is due after `step` steps."""
         plan = self.plan
         if plan.checkpoint_every and step % plan.checkpoint_every == 0:
             self.save(step)
@@ -167,7 +166,7 @@ class DeviceLoop:
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Kernels without a gradient, then a barrier."""
+        """Run kernels without gradients, then a barrier."""
         marked = self.watch.phase("eval") if self.work.marked else contextlib.nullcontext()
         with marked:
             for _ in range(10):
@@ -176,7 +175,7 @@ class DeviceLoop:
             torch.accelerator.synchronize()
 
     def save(self, step: int) -> None:
-        """Every rank writes its file; nobody goes on before all have."""
+        """Write this rank's checkpoint file and wait until all ranks have written theirs."""
         path = Path(self.plan.folder, f"checkpoint-{self.rank}.pt")
         with self.watch.checkpoint(step) if self.work.marked else contextlib.nullcontext():
             state = {name: tensor.cpu() for name, tensor in self.model.state_dict().items()}
@@ -186,7 +185,7 @@ class DeviceLoop:
 
 
 def wrapped(model: Model, *, fsdp2: bool) -> Any:
-    """The model with its gradients reduced over all ranks."""
+    """Return the model with its gradients reduced over all ranks."""
     if not fsdp2:
         return DistributedDataParallel(model)
     from torch.distributed.fsdp import fully_shard
@@ -197,7 +196,7 @@ def wrapped(model: Model, *, fsdp2: bool) -> Any:
 
 
 def train(plan: Plan, rank: int) -> None:
-    """Join the others, train and leave."""
+    """Join the other ranks, train and exit."""
     sim.load()
     sim.set_link(plan.device.link_seconds)
     sim.set_slow(plan.device.slow_factor)

@@ -1,4 +1,4 @@
-"""A small model whose kernels take stated device time, and an optimizer that does."""
+"""A small model and an optimizer whose kernels take stated device time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WIDTH, CLASSES = 16, 4
 
 
 class Kernels:
-    """What the kernels of a block take, in seconds; each call is one launch."""
+    """Kernel durations of a block in seconds; each call is one launch."""
 
     def __init__(self, forward: Callable[[], float], backward: Callable[[], float]) -> None:
         self.forward, self.backward = forward, backward
 
 
 class _Compute(torch.autograd.Function):
-    """Passes its input on, after a kernel in forward and, of its gradient, in backward."""
+    """Passes its input on, after one kernel in forward and one, for its gradient, in backward."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, kernels: Kernels) -> Tensor:
@@ -45,15 +45,15 @@ class Block(torch.nn.Module):
         self.kernels = kernels
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """One kernel, then the layer."""
+        """Run one kernel, then the layer."""
         computed: Tensor = _Compute.apply(inputs, self.kernels)  # type: ignore[no-untyped-call]
         return torch.tanh(self.layer(computed)) + inputs
 
 
 class Model(torch.nn.Module):
-    """Blocks in a row, with `checkpointing` computed again in backward.
+    """Blocks in a row; with `checkpointing`, backward computes them again.
 
-    `on_host` is what the host does in each forward, once the first block is enqueued.
+    The host calls `on_host` in each forward, after it has enqueued the first block.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Model(torch.nn.Module):
         self.on_host = on_host
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Class scores."""
+        """Return class scores."""
         for number, block in enumerate(self.blocks):
             if number == 1:
                 self.on_host()
@@ -79,7 +79,7 @@ class Model(torch.nn.Module):
 
 
 class Optimizer(torch.optim.SGD):
-    """SGD whose step has one kernel of `seconds` beside its own small ones."""
+    """SGD whose step has one kernel of `seconds` in addition to its own small ones."""
 
     def __init__(self, parameters: Any, seconds: Callable[[], float]) -> None:
         super().__init__(parameters, lr=0.1)

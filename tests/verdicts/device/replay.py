@@ -1,4 +1,4 @@
-"""Evaluates the stored segments of a run again, with or without what the devices reported."""
+"""Evaluates the stored segments of a run again, with or without the devices' records."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ WINDOW_STEPS = 32
 
 
 class ReplayClock:
-    """Shows the moment, in ns of wall time, that the replay has reached."""
+    """The replay's present moment, in ns of wall time."""
 
     def __init__(self) -> None:
         self.now_ns = 0
 
     def monotonic_ns(self) -> int:
-        """The same as wall time: nobody sets the clock of a replay."""
+        """Return the wall time in ns: the clock of a replay is never set."""
         return self.now_ns
 
     def wall_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
+        """Return nanoseconds since the Unix epoch."""
         return self.now_ns
 
 
@@ -43,10 +43,10 @@ class Replayed(NamedTuple):
 
 
 def replay(stored: Path, job: str, scratch: Path, until_ns: int, *, devices: bool) -> Replayed:
-    """Evaluate `job` of the store at `stored` once a second of the time it was received in.
+    """Evaluate `job` from the store at `stored`, once a second of its reception time.
 
-    Without `devices` the records are those of hooks that time the host only. What was received
-    after `until_ns` is left out. `scratch` is a file for the store of the replay.
+    Without `devices`, the records are those of hooks that time only the host. Payloads received
+    after `until_ns` are left out. `scratch` is a file for the replay's store.
     """
     source, target, clock = Store.sqlite(stored), Store.sqlite(scratch), ReplayClock()
     try:
@@ -66,7 +66,7 @@ def replay(stored: Path, job: str, scratch: Path, until_ns: int, *, devices: boo
 
 
 def without_devices(segment: Segment) -> Segment:
-    """The segment as hooks would have sent it that time no device."""
+    """Return the segment as hooks without device timing would send it."""
     tables = dict(segment.tables)
     for kind in (Kind.DEVICE_STEP, Kind.DEVICE_COLLECTIVE):
         tables.pop(kind, None)
@@ -88,7 +88,7 @@ def _shown(payload: StoredPayload, *, devices: bool) -> Iterator[Segment]:
 
 
 def evaluate_until(service: Service, clock: ReplayClock, until_ns: int) -> None:
-    """Evaluate at each whole second that was not reached before, then go on to `until_ns`."""
+    """Evaluate at each whole second that was not evaluated yet, then advance to `until_ns`."""
     due_ns = (clock.now_ns // EVALUATION_NS + 1) * EVALUATION_NS if clock.now_ns else until_ns
     for clock.now_ns in range(due_ns, until_ns + 1, EVALUATION_NS):
         service.evaluate()

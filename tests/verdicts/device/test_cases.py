@@ -1,4 +1,4 @@
-"""Cases on the device are the same each time, cover the ways to write a loop, and can be run."""
+"""Cases on the device are reproducible, cover the ways to write a loop, and can be run."""
 
 from __future__ import annotations
 

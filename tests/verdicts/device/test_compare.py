@@ -1,4 +1,4 @@
-"""The table shows both clocks, the drawn rank beside its peers, and what each clock names."""
+"""The table shows both clocks, the drawn rank with its peers, and the verdicts of each clock."""
 
 from __future__ import annotations
 

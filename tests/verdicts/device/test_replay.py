@@ -1,4 +1,4 @@
-"""A replay gives what the collector gave, and leaves out all that devices reported if asked to."""
+"""A replay gives the collector's incidents, and can leave out all records of the devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLOW = 2
 
 
 def segments(clock: HandClock) -> list[Segment]:
-    """One step a segment: the host runs ahead, and from step 20 on one device is slow."""
+    """Return one step a segment: the host runs ahead, and one device is slow from step 20."""
     sequence = []
     for step in range(STEPS):
         clock.advance(0.2)
@@ -45,7 +45,7 @@ def segments(clock: HandClock) -> list[Segment]:
 
 
 def stored(folder: Path) -> tuple[Path, int]:
-    """A store that was given the segments as they were made, and when it had them all, in ns."""
+    """Return a store that received the segments in order, and the time of the last one in ns."""
     path, clock = folder / "run.db", HandClock()
     store = Store.sqlite(path)
     service = Service(store, clock)

@@ -1,4 +1,4 @@
-"""Real runs on the simulated device: what the devices' clock names, and the host's does not."""
+"""Real runs on the simulated device: the devices' clock names faults that the host's does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RIGHT = Score(1, 0, True, True, True, True, 0.0)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Collector and agent for the runs of this module."""
+    """Start a collector and an agent for the runs of this module."""
     folder = tmp_path_factory.mktemp("device")
     services = Site(folder, folder / "rings")
     services.start()
@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def evaluated(site: Site, scratch: Path, name: str, seed: int) -> Compared:
-    """A run that was what its plan describes, with its replays."""
+    """Return a run that follows its plan, with its replays."""
     comparison = compared(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
     assert comparison.ran.problem == ""
     assert comparison.device.window.clock == "device"
@@ -39,10 +39,10 @@ def evaluated(site: Site, scratch: Path, name: str, seed: int) -> Compared:
 
 
 def right_on_host(comparison: Compared) -> bool:
-    """Whether the host's clock alone names the rank, the phase and the cause too.
+    """Return whether the host's clock alone names the rank, the phase and the cause.
 
-    An incident there is no mistake of the replay: a host that is held up in another phase, or on
-    another rank, makes one. It must not be the truth.
+    An incident there is no mistake of the replay: a delay of the host in another phase, or on
+    another rank, causes one. It must not be the truth.
     """
     verdicts = [verdict(item) for item in comparison.host.incidents if stands_alone(item)]
     scored = score(comparison.ran.outcome._replace(verdicts=tuple(verdicts)))

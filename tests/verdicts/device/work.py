@@ -1,4 +1,4 @@
-"""What a run on the simulated device does beside what `Plan` says, and how its loop is written."""
+"""Work of a run on the simulated device in addition to its `Plan`, and the style of its loop."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ class DeviceWork:
     """A loop on the device; the seconds of forward and backward in its `Plan` are device time.
 
     Args:
-        marked: the trainer marks its phases; without, it has three lines of stepwatch.
+        marked: the trainer marks its phases; otherwise it has three lines of stepwatch.
         loss_every: steps between two reads of the loss by `.item()`; 0 is never.
-        microbatches: of a step; all but the last one run under `no_sync`.
-        checkpointing: forward of each block runs again in backward.
-        second_stream: the next batch is prepared on a stream of its own.
+        microbatches: microbatches in a step; all but the last one run under `no_sync`.
+        checkpointing: backward runs the forward of each block again.
+        second_stream: a second stream prepares the next batch.
         captured: part of each step is a graph, captured in the third step.
         fsdp2: `fully_shard` instead of DistributedDataParallel.
-        blocks: of the model, each with one kernel in forward and one in backward.
-        optimizer_seconds: of device time.
-        link_seconds: of each collective.
+        blocks: blocks of the model, each with one kernel in forward and one in backward.
+        optimizer_seconds: device time of the optimizer.
+        link_seconds: device time of each collective.
         depth: operations that the host may run ahead; the usual 256 are two or three steps.
-        begin_apart_seconds: rank r begins to train r times as long after rank 0.
-        launch_seconds: of host time that rank r needs more for each forward, times r.
-        slow_factor: how many times as long everything takes, on all devices alike.
-        read_data: the trainer's loader is watched; always so where phases are marked.
-        faults: of devices; `faults.DEVICE_FAULTS` by name, with their fields.
+        begin_apart_seconds: rank r begins to train r times this time after rank 0.
+        launch_seconds: rank r needs r times this host time more for each forward.
+        slow_factor: factor of all durations, on all devices alike.
+        read_data: hooks watch the trainer's loader; always so if phases are marked.
+        faults: faults of devices, by their name in `faults.DEVICE_FAULTS`, with their fields.
     """
 
     marked: bool = False
@@ -47,7 +47,7 @@ class DeviceWork:
     faults: tuple[dict[str, Any], ...] = ()
 
     def described_faults(self) -> list[str]:
-        """The faults as `name:key=value,...`, in the form of those of hosts."""
+        """Return the faults as `name:key=value,...`, in the form of the host's faults."""
         return [
             f"{fault['name']}:" + ",".join(f"{k}={v}" for k, v in fault.items() if k != "name")
             for fault in self.faults

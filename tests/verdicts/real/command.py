@@ -1,6 +1,6 @@
-"""The command that runs scenarios on real processes and says whether the replay agrees.
+"""Runs scenarios on real processes and compares their verdicts with those of the replay.
 
-Each run adds a line to a file, so the command goes on where it was ended.
+Each run adds a line to a file, so a later call continues after the last run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .ways import NoMeansError, Way
 
 
 def compared(seed: int, way: Way | None, site: RealSite) -> dict[str, Any]:
-    """One scenario, really and replayed, and whether the verdicts agree."""
+    """Run one scenario, replay it, and return whether the verdicts agree."""
     plan = planned(seed, way)
     scenario, wanted = plan.scenario, truths(plan)
     document: dict[str, Any] = {
@@ -80,7 +80,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what is not in the file yet; returns 0: a table is no verdict."""
+    """Run the scenarios that the file lacks; return 0, because a table does not fail."""
     options = arguments(words)
     documents = results.read([options.to])
     missing = range(len(documents), options.real)
@@ -100,7 +100,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run_all(chosen: Sequence[int], way: Way | None) -> Iterator[dict[str, Any]]:
-    """Run them one after the other."""
+    """Run the scenarios one after the other."""
     code = results.code_version()
     with matrices.folders("real", None) as (folder, rings):
         site = RealSite(folder, rings)
@@ -113,7 +113,7 @@ def run_all(chosen: Sequence[int], way: Way | None) -> Iterator[dict[str, Any]]:
 
 
 def line(document: dict[str, Any]) -> str:
-    """One run in words."""
+    """Return one run in words."""
     fault = f"{document['kind'] or 'healthy'} by {document['way']}"
     if "skipped" in document:
         return f"{document['seed']}  {fault}: skipped, {document['skipped']}"

@@ -1,4 +1,4 @@
-"""Replay against reality: where verdicts on the same scenario differ, and by class. Pure."""
+"""Compares replays with real runs: differing verdicts on a scenario, and shares by class. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASPECTS = ("found", "rank", "cause", "node")
 
 
 def differences(real: Matched, replayed: Matched) -> list[str]:
-    """Where the verdicts on the same scenario are not as right; seconds may differ."""
+    """Return the aspects in which one verdict is right and the other is not; seconds may differ."""
     lines = []
     for real_answer, replayed_answer in zip(real.answers, replayed.answers, strict=True):
         for name in _ASPECTS:
@@ -28,7 +28,7 @@ def differences(real: Matched, replayed: Matched) -> list[str]:
 
 
 def table(documents: Sequence[Document]) -> str:
-    """A row for each class and way, real / replayed, and one for all."""
+    """Return a row for each class and way, real / replayed, and one for all."""
     ran = [document for document in documents if "real" in document]
     rows = [
         [name, *_row([document for document in ran if _name(document) == name])]

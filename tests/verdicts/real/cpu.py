@@ -1,4 +1,4 @@
-"""Ways to take processor time from a rank: a limit of its control group, and other processes."""
+"""Ways to take processor time from a rank: a control group's limit, and other processes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ ROOT = Path("/sys/fs/cgroup")
 PERIOD_MICROSECONDS = 100_000
 _LEAST_MICROSECONDS = 1_000
 _BUSY = 0.5
-"""Share of its time in which a rank computes that others take the processor from."""
+"""Share of its time in which a rank computes while other processes take its processor."""
 _MOST_BURNERS = 6
 
 
 def quota_of(effect: float) -> float:
-    """Share of a processor that lets a rank take `effect` times as long.
+    """Return the processor share with which a rank takes `effect` times as long.
 
     It computes for `BUSY_SHARE` of its time and waits for the rest.
 
-    Worked example: at a share of 0.15, twice as long is 0.85 of waiting and 1.15 for 0.15 of
+    Worked example: at a share of 0.15, a doubled step is 0.85 of waiting and 1.15 for 0.15 of
     computing: 0.13 of a processor.
     """
     return BUSY_SHARE / (effect - (1.0 - BUSY_SHARE))
 
 
 class Quota:
-    """A control group of version 1 or 2 for one job; the kernel limits what its processes get.
+    """A control group of version 1 or 2 for one job; the kernel limits its processes.
 
     Raises:
-        OSError: there is no such control group, or it may not be made.
+        OSError: there is no such control group, or this process may not make one.
     """
 
     def __init__(self, job: str, root: Path = ROOT) -> None:
@@ -54,7 +54,7 @@ class Quota:
             (self.folder / "cgroup.procs").write_text(f"{pids[rank]}")
 
     def close(self) -> None:
-        """Remove the group; its processes have ended by then."""
+        """Remove the group; its processes have ended before."""
         self.folder.rmdir()
 
 
@@ -67,7 +67,7 @@ class Burners:
         self._burning: list[subprocess.Popen[bytes]] = []
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
-        """Start as many as take the rank's processor away for long enough."""
+        """Start as many processes as the fault's effect needs, on the rank's processor."""
         processor = max(os.sched_getaffinity(0))
         for rank in fault.ranks:
             self._pin(pids[rank], {processor})
@@ -76,7 +76,7 @@ class Burners:
             self._pin(self._burning[-1].pid, {processor})
 
     def close(self) -> None:
-        """End them."""
+        """End the processes."""
         for process in self._burning:
             process.kill()
         for process in self._burning:
@@ -84,9 +84,11 @@ class Burners:
 
 
 def burners_of(effect: float) -> int:
-    """How many let a rank take about `effect` times as long: each takes as much as the rank gets.
+    """Return how many processes make a rank take about `effect` times as long.
 
-    Worked example: of a rank that computes half of its time, one makes that half twice as long,
-    1.5 times in all; two 2 times.
+    Each process takes as much processor time as the rank gets.
+
+    Worked example: a rank computes for half of its time. One process doubles that half, which makes
+    1.5 times in all; two processes make 2 times.
     """
     return min(_MOST_BURNERS, max(1, math.ceil((effect - 1.0) / _BUSY)))

@@ -16,20 +16,20 @@ from tests.verdicts.scenario.plan import Fault
 INTERFACE = "sw-link"
 _ADDRESSES = ("10.231.77.1", "10.231.77.2")
 _CROSSING_BYTES = 60_000
-"""What a step sends over the link each way, about: the gradients of the loop, in a ring."""
+"""Approximate bytes that a step sends over the link each way: the loop's gradients, in a ring."""
 _LEAST_RATE = 2_000
 
 
 def rate_of(effect: float, step_seconds: float) -> int:
-    """Bytes a second at which a link makes a step take `effect` times as long."""
+    """Return the link's rate in bytes a second with which a step takes `effect` times as long."""
     return max(_LEAST_RATE, round(_CROSSING_BYTES / ((effect - 1.0) * step_seconds)))
 
 
 class Links:
-    """Namespaces of the two nodes.
+    """Network namespaces of the two nodes.
 
     Raises:
-        OSError: they cannot be made: only root may.
+        OSError: this process cannot make them; only root may.
     """
 
     def __init__(self, step_seconds: float) -> None:
@@ -58,44 +58,44 @@ class Links:
             ip("-n", name, "link", "set", "lo", "up")
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
-        """Let the link carry so little that steps take as long as the fault says."""
+        """Limit the link so that steps take as long as the fault says."""
         self.slow(rate_of(fault.effect, self._step_seconds))
 
     def slow(self, rate: int) -> None:
-        """Let it carry `rate` bytes a second each way."""
+        """Limit the link to `rate` bytes a second each way."""
         for name in self._names:
             run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
                  "rate", f"{rate}bps", "burst", "4kb", "latency", "20s")  # fmt: skip
 
     def free(self) -> None:
-        """Let it carry as much as before."""
+        """Remove the link's limit."""
         for name in self._names:
             run("tc", "-n", name, "qdisc", "delete", "dev", INTERFACE, "root")
 
     def carried(self) -> int:
-        """Bytes that the first node has sent over it."""
+        """Return the bytes that the first node has sent over the link."""
         words = ("ip", "-n", self._names[0], "-s", "-j", "link", "show", "dev", INTERFACE)
         process = subprocess.run(words, capture_output=True, text=True, check=True)
         return int(json.loads(process.stdout)[0]["stats64"]["tx"]["bytes"])
 
     def cut(self) -> None:
-        """Nothing comes through any more: the last node's end is down."""
+        """Cut the link: the last node's end is down."""
         ip("-n", self._names[-1], "link", "set", INTERFACE, "down")
 
     def mend(self) -> None:
-        """It does again."""
+        """Bring the last node's end up again."""
         ip("-n", self._names[-1], "link", "set", INTERFACE, "up")
 
     def close(self) -> None:
-        """Remove them; the link goes with them."""
+        """Remove the namespaces, and the link with them."""
         remove(self._names)
 
 
 def enter(name: str) -> None:
-    """Let this process, which has one thread, see the network of a namespace.
+    """Move this process, which has one thread, into a network namespace.
 
     Raises:
-        OSError: there is no such namespace, or this process may not.
+        OSError: there is no such namespace, or this process may not enter it.
     """
     with Path("/run/netns", name).open() as space:
         if ctypes.CDLL(None, use_errno=True).setns(space.fileno(), 0):

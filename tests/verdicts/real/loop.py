@@ -1,7 +1,7 @@
-"""A DistributedDataParallel loop that brings about no fault: what happens to it comes from outside.
+"""A DistributedDataParallel loop without faults of its own: its faults come from outside.
 
-It is busy for a part of its time, and waits in small pieces for the rest, as for a device: what
-stops the process delays it, however short the stop.
+It computes for a part of its time and waits in small pieces for the rest, as for a device. A stop
+of the process delays it, however short the stop is.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _read(batches: str) -> None:
 
 
 def _of_node(name: str, plan: Plan, rank: int) -> str:
-    """The part of an environment variable that is about a rank's node; empty without one."""
+    """Return the entry of an environment variable for a rank's node; empty without one."""
     parts = plan.environ.get(name, "").split(":")
     return parts[rank * len(parts) // plan.world]
 
 
 def _obey() -> None:
-    """Do at signals what a program does that is wrong."""
+    """Install signal handlers that end, fail, sleep or spin, as faulty programs do."""
 
     def fail(number: int, frame: object) -> None:
         raise ValueError("could not convert string to float: 'nan,'")

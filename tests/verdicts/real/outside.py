@@ -1,4 +1,4 @@
-"""What happens to processes from outside, at the moments that a scenario states."""
+"""Faults that hit processes from outside, at the moments of a scenario."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.verdicts.scenario.course.interruptions import CYCLE_SECONDS
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
 
 FINE_CYCLE_SECONDS = 0.1
-"""A process that is stopped for a part of each of these is slow in all that it does."""
+"""A process that is stopped for a part of each cycle is slow in all its work."""
 AT_ONCE = {
     FaultKind.STOP: signal.SIGSTOP,
     FaultKind.STOP_ALL: signal.SIGSTOP,
@@ -23,19 +23,19 @@ AT_ONCE = {
     FaultKind.HANG_OUTSIDE: environ.SLEEP,
     FaultKind.HANG_BUSY: environ.SPIN,
 }
-"""Sent once."""
+"""Signals that are sent once."""
 IN_CYCLES = {
     FaultKind.STOPPED_NOW_AND_THEN: CYCLE_SECONDS,
     FaultKind.SLOW_COMPUTE: FINE_CYCLE_SECONDS,
     FaultKind.SLOW_NODE: FINE_CYCLE_SECONDS,
 }
-"""Stopped and continued, in cycles of so many seconds."""
+"""Cycle lengths in seconds of faults that stop and continue a process."""
 
 
 def stopped_share(fault: Fault) -> float:
-    """The share of time in which its processes do not run.
+    """Return the share of time in which the fault's processes do not run.
 
-    Worked example: what takes 2 times as long runs half of the time.
+    Worked example: a process that takes 2 times as long runs half of the time.
     """
     if fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
         return fault.effect
@@ -43,8 +43,10 @@ def stopped_share(fault: Fault) -> float:
 
 
 class Outside:
-    """Does to the processes `pids` (one a rank) what `scenario` says; `kill_agent` ends a node's
-    agent. With `begin` a fault is begun by it, by signals without."""
+    """Applies the faults of `scenario` to the processes `pids` (one a rank).
+
+    `kill_agent` ends a node's agent. Faults begin with `begin` if it is given, else with signals.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class Outside:
         self._stopped: set[int] = set()
 
     def tick(self, now: float) -> None:
-        """Bring about what is due `now` seconds after the beginning."""
+        """Apply the faults that are due `now` seconds after the beginning."""
         telemetry = self._scenario.telemetry
         if now >= telemetry.killed_at:
             self._once("agent", lambda: self._kill_agent(telemetry.killed_node))

@@ -23,11 +23,11 @@ RUNS = (2, 4)
 """Ranks of each run."""
 STEPS, WARMUP = 400, 20
 _LEAST, _MOST = 0.25, 8.0
-"""A time over its median is cut off there: it was another program's."""
+"""Bounds of a time over its median: times beyond them belong to another program."""
 
 
 def record(site: Site, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.float16]]:
-    """Times of one run over their medians (steps, ranks, columns)."""
+    """Return the times of one run over their medians (steps, ranks, columns)."""
     plan = Plan(
         job=f"recorded-{ranks}",
         world=ranks,
@@ -57,9 +57,9 @@ def record(site: Site, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype[
 
 
 def factors(rows: Rows, ranks: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.float16]]:
-    """STEP rows as times over the median of each rank and column.
+    """Return STEP rows as times over the median of each rank and column.
 
-    A transfer is what the last rank to arrive, which waits for nobody, spends in collectives.
+    A transfer is the time in collectives of the last rank to arrive, because it waits for no peer.
     """
     ordered = np.sort(rows[rows["step"] >= WARMUP], order=["step", "rank"])
     steps = ordered.reshape(-1, ranks)

@@ -1,4 +1,4 @@
-"""Scenarios as this machine can run them: DDP on two nodes, one fault from outside."""
+"""Scenarios that this machine can run: DDP on two nodes, with one fault from outside."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .ways import SIGNALS, WAYS, Way, way_of
 RANKS, NODES, STEP_SECONDS = 4, 2, 0.3
 ONSET_SECONDS = (14.0, 24.0)
 SLOW_SECONDS, AFTER_SECONDS = 45.0, 28.0
-"""How long a run goes on after the onset of what slows it, and of what ends it."""
+"""Seconds that a run lasts after the onset of a fault that slows it, and of one that ends it."""
 BUSY_SECONDS = 150.0
-"""The same where a rank computes for good: it may evaluate, which is a pause of two minutes."""
+"""The same for a rank that computes for ever: it may evaluate, which is a pause of two minutes."""
 HEALTHY_SHARE, LOST_SHARE = 0.2, 0.2
 LEAST_EFFECT = 1.15
 _LOST_BEFORE_SECONDS = 8.0
@@ -34,14 +34,14 @@ _ALL = frozenset({FaultKind.STOP_ALL, FaultKind.SLOW_DATA_EVERYWHERE})
 
 
 class Planned(NamedTuple):
-    """A scenario, and how its fault comes about."""
+    """A scenario, and the way in which its fault is caused."""
 
     scenario: Scenario
     way: Way
 
 
 def planned(seed: int, way: Way | None = None) -> Planned:
-    """The scenario of `seed`; with `way` one whose fault comes about so."""
+    """Return the scenario of `seed`; `way` chooses how its fault is caused."""
     dice = random.Random(f"real {seed}")
     drawn = way_of(dice)
     healthy = way is None and dice.random() < HEALTHY_SHARE
@@ -94,7 +94,7 @@ def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
 
 
 def truths(plan: Planned) -> list[Expected]:
-    """What is true of it, with the causes that are as right as those of the class."""
+    """Return the truths of the plan; causes of its way are as right as those of its class."""
     kinds = {fault.kind.value for fault in plan.scenario.faults}
     return [
         expectation._replace(
@@ -107,10 +107,10 @@ def truths(plan: Planned) -> list[Expected]:
 
 
 def way_named(text: str) -> Way:
-    """The way that `kind/name` stands for.
+    """Return the way that `kind/name` names.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such way.
     """
     for way in WAYS:
         if text == f"{way.kind.value}/{way.name}":

@@ -1,4 +1,4 @@
-"""A collector, a fork server, and for each run an agent a node and what brings its fault about."""
+"""A collector, a fork server, and for each run one agent a node and the means of its fault."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ _TICK_SECONDS = 0.01
 
 
 class Ran(NamedTuple):
-    """Incidents, in seconds since the ranks made steps, and the share of throughput that was lost
-    after the onset; None where nothing can be said."""
+    """Incidents, in seconds since the ranks made steps, and the lost share of throughput after the
+    onset; None if it is unknown.
+    """
 
     incidents: list[dict[str, Any]]
     cost: float | None
 
 
 class RealSite(Site):
-    """The services and a fork server; agents come and go with the runs."""
+    """The services and a fork server; each run has its own agents."""
 
     def __init__(self, folder: Path, rings: Path) -> None:
         super().__init__(folder, rings)
         self._agents: dict[int, subprocess.Popen[bytes]] = {}
 
     def _start_agent(self) -> None:
-        """Start none: one above the rings of all nodes would report what theirs no longer do."""
+        """Start no agent: one for the rings of all nodes would report after a node's agent ended."""
 
     def run(self, planned: Planned) -> Ran:
         """Run a scenario.
 
         Raises:
-            NoMeansError: this machine cannot bring its fault about.
-            ServiceError: its ranks are not on the nodes that they are meant to be on.
+            NoMeansError: this machine cannot cause the fault.
+            ServiceError: the ranks are not on the expected nodes.
         """
         scenario = planned.scenario
         run_folder = self.folder / scenario.job
@@ -100,18 +101,18 @@ class RealSite(Site):
         return Ran(since, cost)
 
     def _kill_agent(self, node: int) -> None:
-        # At once: one that is asked to end reports first.
+        # An agent that is asked to end reports first.
         self._agents[node].kill()
 
     def _first_step(self, job: str) -> float:
-        """Wait until the job makes steps; returns the moment, Unix seconds."""
+        """Wait until the job makes steps; return the moment in Unix seconds."""
         until = time.time() + START_SECONDS
         while time.time() < until and not self._steps(job):
             time.sleep(0.1)
         return time.time()
 
     def _expect_nodes(self, scenario: Scenario) -> None:
-        """All ranks were seen, each by the agent of its node."""
+        """Check that the agent of each node has seen its ranks."""
         per_node = scenario.ranks_per_node
         wanted = {rank: node_name(rank // per_node) for rank in range(scenario.ranks)}
         ranks = (self.job(scenario.job) or {}).get("ranks", [])
@@ -120,7 +121,7 @@ class RealSite(Site):
             raise ServiceError(f"{scenario.job}: the ranks are on {nodes}, not on {wanted}")
 
     def _steps(self, job: str) -> int:
-        """Steps that the job has made, as the collector knows it."""
+        """Return the job's newest step in the collector."""
         job_state = self.job(job)
         return 0 if job_state is None else int(job_state.get("step") or 0)
 

@@ -1,4 +1,4 @@
-"""Storage that ranks read their batches from, served by another process, which can be slow."""
+"""Storage that serves the ranks' batches from another process, and that can be slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RANK = struct.Struct("<I")
 
 
 class Storage:
-    """Answers each request at once, or later to the ranks of a fault. A thread does it."""
+    """Answers each request at once, or later for the ranks of a fault, in a thread of its own."""
 
     def __init__(self, path: Path, step_seconds: float) -> None:
         self.environ = {ENV_STORAGE: str(path)}
@@ -40,12 +40,12 @@ class Storage:
         self._thread.start()
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
-        """From now on the ranks of the fault wait for their batches."""
+        """Delay the batches of the fault's ranks from this moment."""
         delay = (fault.effect - 1.0) * self._step_seconds
         self._delays = dict.fromkeys(fault.ranks, delay)
 
     def close(self) -> None:
-        """End the thread, and the connections with it."""
+        """End the thread and its connections."""
         self._waker.send(b"x")
         self._thread.join()
         for channel in (*self._ranks, self._listening, self._waker, self._woken):
@@ -85,12 +85,12 @@ class Storage:
 
 
 def _answer(asking: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it was killed meanwhile
+    with contextlib.suppress(OSError):  # the rank was killed
         asking.send(b"b")
 
 
 def connect(path: str, rank: int) -> socket.socket:
-    """The connection of a rank."""
+    """Return the connection of a rank."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(path)
     connection.send(_RANK.pack(rank))
@@ -98,6 +98,6 @@ def connect(path: str, rank: int) -> socket.socket:
 
 
 def read_batch(storage: socket.socket) -> None:
-    """Ask for a batch and wait for it."""
+    """Request a batch and wait for it."""
     storage.send(b"b")
     storage.recv(1)

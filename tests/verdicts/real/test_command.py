@@ -21,7 +21,7 @@ SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
 
 
 def run(**more: Any) -> dict[str, Any]:
-    """A run in which rank 2 was slow, and named."""
+    """Return a run in which rank 2 was slow and was named."""
     answer = {"found": True, "rank": True, "cause": True, "node": None, "seconds": 7.0, "named": ""}
     side = {"answers": [answer], "false": []}
     fault = {"kind": "slow-compute", "way": "burners", "cost": 0.4, "replayed_cost": 0.5}

@@ -13,7 +13,7 @@ PIDS = [100, 101, 102, 103]
 
 
 def sent(scenario: Scenario, *moments: float) -> tuple[list[tuple[int, int]], list[int]]:
-    """Signals (process, number) and agents killed at these moments."""
+    """Return the signals (process, number) and the killed agents at these moments."""
     signals: list[tuple[int, int]] = []
     agents: list[int] = []
     outside = Outside(scenario, PIDS, agents.append, lambda *call: signals.append(call))

@@ -1,4 +1,4 @@
-"""The ways in which faults come about outside the processes that they hit, and which there are."""
+"""The ways to cause faults from outside the processes."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from .cpu import Burners, Quota
 
 
 class Means(Protocol):
-    """What brings faults about beside signals.
+    """The means to cause faults in addition to signals.
 
-    `environ` is what the ranks read; `begin` starts a fault in the processes `pids` (one a
-    rank), `close` undoes everything.
+    The ranks read `environ`. `begin` starts a fault in the processes `pids` (one a rank), `close`
+    undoes everything.
     """
 
     environ: dict[str, str]
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
-        """Let the fault begin."""
+        """Begin the fault."""
 
     def close(self) -> None:
-        """Undo it, and remove what was made."""
+        """End the fault and remove its files."""
 
 
 class NoMeansError(StepwatchError):
-    """This machine cannot bring such a fault about."""
+    """This machine cannot cause the fault."""
 
 
 @dataclass
 class Signals:
-    """Nothing beside signals."""
+    """No means but signals."""
 
     environ: dict[str, str]
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
-        """Signals are sent by `Outside`."""
+        """Do nothing: `Outside` sends the signals."""
 
     def close(self) -> None:
-        """Nothing was made."""
+        """Do nothing: there are no files."""
 
 
 class Way(NamedTuple):
-    """A class of faults and how it comes about.
+    """A class of faults and the way to cause it.
 
-    `causes` are as right as those of the class: a process that gets no processor is slow for that
+    `causes` are as right as those of the class: a process without a processor is slow for that
     reason.
     """
 
@@ -87,13 +87,13 @@ WAYS = (
 
 
 def way_of(dice: random.Random) -> Way:
-    """One of them, each class as often as another."""
+    """Draw a way; each class is equally likely."""
     kind = dice.choice(sorted({way.kind for way in WAYS}))
     return dice.choice([way for way in WAYS if way.kind is kind])
 
 
 def make_means(name: str, job: str, folder: Path, step_seconds: float) -> Means:
-    """Make what a way needs for a job; `folder` is for files.
+    """Make the means of a way for a job; `folder` is for files.
 
     Raises:
         NoMeansError: this machine cannot do that.

@@ -1,1 +1,1 @@
-"""Faults that end: when they are named, when their incidents end, and whether words hold."""
+"""Faults that end: seconds to their verdicts and to the end of their incidents, and true words."""

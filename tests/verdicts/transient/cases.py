@@ -9,9 +9,9 @@ from tests.verdicts.scenario.plan import Fault, FaultKind, Pace, Pauses, Scenari
 
 ONSET = 60.0
 AFTER_SECONDS = 240.0
-"""How long a job goes on after its fault."""
+"""Seconds that a job lasts after its fault."""
 TURN_SECONDS = 20.0
-"""How long a fault that moves stays at one rank."""
+"""Seconds that a moving fault stays at one rank."""
 LASTS = (10, 20, 40, 60, 120, 300)
 TIMES = (1.3, 2.0)
 ONE_RANK, MOVING, IN_SAVES = "one rank", "moving", "in saves"
@@ -25,7 +25,7 @@ JOB = Scenario(
 
 
 class Case(NamedTuple):
-    """A fault of `times` the usual time, for `seconds`, at a `place`."""
+    """A fault with `times` the usual time, for `seconds`, at a `place`."""
 
     place: str
     times: float
@@ -33,11 +33,11 @@ class Case(NamedTuple):
 
     @property
     def over(self) -> float:
-        """The second in which the fault ends."""
+        """Second in which the fault ends."""
         return ONSET + self.seconds
 
     def scenario(self) -> Scenario:
-        """The job."""
+        """Return the job with its fault."""
         job = replace(JOB, seconds=self.over + AFTER_SECONDS, faults=self._faults())
         return replace(job, saves=_SAVES) if self.place == IN_SAVES else job
 
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all cases."""
     return [
         Case(place, times, float(seconds))
         for place in PLACES

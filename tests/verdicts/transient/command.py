@@ -33,7 +33,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run. A table is no verdict: returns 0."""
+    """Run; return 0, because a table does not fail."""
     options = arguments(words)
     wanted = [case for case in cases() if options.place in (None, case.place)]
     rows = []

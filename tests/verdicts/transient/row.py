@@ -1,4 +1,4 @@
-"""What was said of a fault that ended, and when: one row of the table."""
+"""Verdicts on a fault that ended, and their times: one row of the table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,19 @@ from .cases import ONSET, Case
 
 
 class Row(NamedTuple):
-    """Seconds from the beginning of the fault to its first incident and from its end to that of the
-    last one, NaN where there is none and infinite where it stays open; incidents, notices and how
-    many of these are of another cause; sentences that were untrue at the opening and at the end;
-    device-seconds that incidents say were lost over those that were."""
+    """One row of the table; the first three fields are those of the case.
+
+    Args:
+        opened: seconds from the fault's beginning to its first incident; NaN without one.
+        ended: seconds from the fault's end to the end of its last incident; NaN without one,
+            infinite if it stays open.
+        incidents: number of incidents.
+        notices: number of notices.
+        causes: number of notices about a changed cause.
+        opening: untrue numbers in the sentences at the opening.
+        end: untrue numbers in the sentences at the end.
+        price: device-seconds that incidents call lost, over the lost ones.
+    """
 
     place: str
     times: float
@@ -45,7 +54,7 @@ class _Story:
     transitions: list[str] = field(default_factory=list)
 
     def take(self, now: float, documents: list[dict[str, Any]]) -> None:
-        """The incidents after the evaluation at second `now`."""
+        """Add the incidents after the evaluation at second `now`."""
         moved = [incident_from(document) for document in documents]
         self.transitions += [notice.transition for notice in notices_of(self.incidents, moved, now)]
         for incident in moved:
@@ -54,7 +63,7 @@ class _Story:
 
 
 def row_of(case: Case) -> Row:
-    """Replay a case and say what was said of it."""
+    """Replay a case and summarize its incidents."""
     scenario, story = case.scenario(), _Story()
     replay(scenario, watch=story.take)
     incidents = [incident for incident in story.incidents.values() if not incident.merged_into]
@@ -90,7 +99,7 @@ def row_of(case: Case) -> Row:
 def _untrue(
     incident: Incident, summary: str, scenario: Scenario, actual: dict[Fault, Effect]
 ) -> list[str]:
-    """What is not true in a sentence about an incident: of its rank's turn that fits best."""
+    """Return an incident's untrue figures, compared with the best fitting turn of its rank."""
     fitting = [fault for fault in scenario.faults if incident.rank in (*fault.ranks, -1)]
     wrong = [untrue(summary, _actual_of(fault, actual[fault], scenario)) for fault in fitting]
     return min(wrong, key=len, default=[f"rank {incident.rank}: no fault"])

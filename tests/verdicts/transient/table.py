@@ -14,13 +14,16 @@ _HEAD = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows as text: seconds from the beginning to the first incident and from the end to the last,
-    incidents, notices, those of another cause, what was said to be lost over what was."""
+    """Return the rows as text.
+
+    Columns are seconds from the beginning to the first incident and from the end to the last,
+    incidents, notices, notices about another cause, and reported over true loss.
+    """
     return "\n".join([_HEAD, *map(line, rows), "", *_sums(rows)])
 
 
 def line(row: Row) -> str:
-    """One row."""
+    """Return one row as text."""
     opening, end = (", ".join(sentences) or "-" for sentences in (row.opening, row.end))
     price = "-" if not row.incidents else f"{row.price:.2f}"
     return (
