@@ -161,7 +161,7 @@ def healthy(loop: str = "", **changed: Any) -> Maker:
 
 
 def awkward(**drawn: Callable[[Draw], Any]) -> Maker:
-    """Return a maker of healthy runs of a drawn loop with unusual `drawn` fields of `DeviceWork`."""
+    """Return a maker of healthy runs of a drawn loop, with unusual `drawn` fields of its work."""
 
     def make(draw: Draw) -> PlannedRun:
         work = {name: choose(draw) for name, choose in drawn.items()}

@@ -41,7 +41,7 @@ class RealSite(Site):
         self._agents: dict[int, subprocess.Popen[bytes]] = {}
 
     def _start_agent(self) -> None:
-        """Start no agent: one for the rings of all nodes would report after a node's agent ended."""
+        """Start no agent: one for all rings would still report after a node's agent ended."""
 
     def run(self, planned: Planned) -> Ran:
         """Run a scenario.

@@ -1,1 +1,1 @@
-"""Scenarios drawn by seed, replayed through the real collector on a moved clock."""
+"""Scenarios that a seed draws, replayed through the real collector on a simulated clock."""

@@ -1,4 +1,4 @@
-"""What is true of a fault in numbers, which the sentence of an incident may say."""
+"""The true figures of a fault, with which an incident's sentence is compared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from typing import NamedTuple
 
 
 class Actual(NamedTuple):
-    """What is true of a fault: its rank, -1 where it has none; the first step it hits, and seconds
-    of a usual step; times the peers' work, NaN where it has none; share of the throughput it takes
-    while it lasts."""
+    """The true figures of a fault.
+
+    Args:
+        rank: the fault's rank, -1 without one.
+        first_step: the first step that it hits.
+        step_seconds: seconds of a usual step.
+        ratio: multiple of the peers' work, NaN without one.
+        lost: share of the throughput that it takes while it lasts.
+    """
 
     rank: int
     first_step: int

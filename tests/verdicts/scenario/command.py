@@ -1,4 +1,4 @@
-"""The command that replays scenarios and prints how right the verdicts were."""
+"""The command that replays scenarios and measures how right the verdicts are."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 def pending_scenarios(
     options: argparse.Namespace, documents: Sequence[dict[str, Any]]
 ) -> Iterator[Wanted]:
-    """The scenarios that are asked for and not known yet."""
+    """Yield the selected scenarios that have no result yet."""
     long = options.days is not None
     every = options.every or (LONG_EVERY if long else 1)
     seeds_done = {document["seed"] for document in documents}
@@ -91,7 +91,7 @@ _MOST_LONG = 100_000
 
 
 def enough(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
-    """As many of them as are so many job-days."""
+    """Yield scenarios until they hold the given job-days."""
     total = 0.0
     for scenario in wanted:
         if total >= days:
@@ -101,7 +101,7 @@ def enough(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
 
 
 def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
-    """Run them, several at a time, as they are done."""
+    """Run the scenarios, several at a time, and yield their results as they end."""
     if min(jobs, len(chosen)) <= 1:
         yield from map(run, chosen)
         return
@@ -110,13 +110,13 @@ def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def quietly() -> None:
-    """Leave Ctrl-C to the process that started this one, which ends it."""
+    """Ignore Ctrl-C in a worker; its parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run; Ctrl-C ends with those that are done. A table is no verdict: returns 0."""
+    """Run; Ctrl-C ends the loop and keeps the finished results. Return 0: a table does not fail."""
     options = arguments(words)
     documents = results.read(options.report or ([options.to] if options.to else []))
     if any("answers" not in document for document in documents):
@@ -145,7 +145,7 @@ def main(words: Sequence[str]) -> int:
 def replayed(
     options: argparse.Namespace, documents: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Run what is left, and add each result to the file."""
+    """Run the pending scenarios, and add each result to the file."""
     wanted, code = pending_scenarios(options, documents), results.code_version()
     if options.days is None:
         chosen = list(wanted)

@@ -1,4 +1,4 @@
-"""What each fault of a scenario does to its steps: the same steps with and without them."""
+"""The effect of each fault on a scenario's steps: the same steps with and without it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from .course.timeline import Timeline
 from .plan import Fault, Scenario
 
 _FELT = 0.01
-"""A step is hit where it takes so much longer, as a share of what it took without faults."""
+"""A fault hits a step that takes so much longer, as a share of its time without faults."""
 
 
 class Effect(NamedTuple):
-    """The first step that a fault hits, seconds that the job loses while it lasts, and seconds of
-    these steps in all."""
+    """A fault's effect: its first step, the lost seconds while it lasts, and these steps' total."""
 
     first_step: int
     seconds: float
@@ -25,12 +24,12 @@ class Effect(NamedTuple):
 
     @property
     def lost(self) -> float:
-        """The share of the throughput that is lost while it lasts."""
+        """The share of the throughput that is lost while the fault lasts."""
         return self.seconds / max(self.total_seconds, 1e-9)
 
 
 def effects(scenario: Scenario) -> dict[Fault, Effect]:
-    """What each fault does. Where faults last at the same time, what they do together."""
+    """Return the effect of each fault; simultaneous faults have their common effect."""
     if not scenario.faults:
         return {}
     slow = list(Timeline(scenario).steps())

@@ -1,4 +1,4 @@
-"""A small job, and the same with a fault: what tests start from."""
+"""A small job, with and without a fault, for tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ JOB = Scenario(
 
 
 def with_fault(kind: FaultKind, *ranks: int, **options: float) -> Scenario:
-    """The job with one fault from second 50 on."""
+    """Return the job with one fault from second 50."""
     fault = Fault(kind, ranks, onset=50.0)
     return replace(JOB, faults=(replace(fault, **options),))  # type: ignore[arg-type]

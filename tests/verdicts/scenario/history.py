@@ -1,4 +1,4 @@
-"""What ran before a scenario, and is over: an earlier attempt, or other jobs of its class."""
+"""Runs that ended before a scenario: an earlier attempt, or other jobs of its class."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from stepwatch.signals.records import LifecycleEvent
 from .plan import History, Scenario, Telemetry
 
 _STEPS = 60
-"""Beyond the first steps of a job, which are what others are compared with."""
+"""Steps of a run: more than the first steps of a job, which are the baseline."""
 CLASS_JOBS = 3
 BETWEEN_SECONDS = 8.0
-"""From the end of what ran before to the beginning of the job."""
+"""From the end of the earlier runs to the beginning of the job."""
 _SPREAD = 0.2
-"""Of transfers between runs, as a logarithm: no two have the same place in a network."""
+"""Spread of transfers between runs, as a logarithm: each run has its own place in the network."""
 _OTHER_SEEDS = 7_000_000_000_000
-"""Beyond those of all scenarios: another machine, other batches."""
+"""More than all scenarios' seeds: another machine, other batches."""
 
 
 def earlier_runs(scenario: Scenario) -> list[Scenario]:
-    """Healthy runs at the same time, `BETWEEN_SECONDS` longer than their ranks work: of the same
-    job, whose attempt comes next, or of others. Empty where nothing is known from before."""
+    """Return healthy runs that end before the scenario, empty without a history.
+
+    They begin together: one earlier attempt of the job, or other jobs of its class. Each lasts
+    `BETWEEN_SECONDS` longer than its ranks work.
+    """
     count = {History.NONE: 0, History.ATTEMPT: 1, History.CLASS: CLASS_JOBS}[scenario.history]
     same_job = scenario.history is History.ATTEMPT
     return [

@@ -1,4 +1,4 @@
-"""One scenario from its seed to what came of it, as a JSON document."""
+"""One scenario from its seed to its result, as a JSON document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .truth import expected
 
 
 class Wanted(NamedTuple):
-    """A scenario to run: its seed, what is asked of it beyond that, and how often it is evaluated.
+    """A scenario to run: its seed, further options, and the seconds between evaluations.
 
     A `long` one is a healthy job of up to many hours.
     """
@@ -27,14 +27,14 @@ class Wanted(NamedTuple):
     every: int = 1
 
     def scenario(self) -> Scenario:
-        """The scenario itself."""
+        """Return the scenario."""
         if self.long:
             return stretch(self.seed)
         return sample(self.seed, FaultKind(self.kind) if self.kind else None, healthy=self.healthy)
 
 
 def run(wanted: Wanted) -> dict[str, Any]:
-    """Replay a scenario and match what was found with what is true."""
+    """Replay a scenario and match its incidents with its truth."""
     scenario = wanted.scenario()
     truths, replayed = expected(scenario), replay(scenario, wanted.every)
     matched = match(truths, replayed.incidents)

@@ -1,6 +1,6 @@
-"""What a scenario consists of: a job, its pace, its faults, and what goes wrong with telemetry.
+"""The parts of a scenario: a job, its pace, its faults, and the faults of telemetry.
 
-Seconds count from the moment at which the ranks of a scenario begin.
+Seconds count from the moment at which the ranks begin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Shape(StrEnum):
 
 
 class Pace(StrEnum):
-    """How step times of a healthy rank spread."""
+    """How a healthy rank's step times spread."""
 
     CONSTANT = "constant"
     JITTERED = "jittered"
@@ -31,11 +31,11 @@ class Pace(StrEnum):
     TOKENS = "tokens"
     """Time follows the tokens, which each rank draws for itself and reports."""
     TWO_VALUED = "two-valued"
-    """Short and long sequences; what is reported of the work is constant."""
+    """Short and long sequences; the reported work is constant."""
 
 
 class FaultKind(StrEnum):
-    """What a fault does."""
+    """Kinds of faults."""
 
     SLOW_COMPUTE = "slow-compute"
     SLOW_DATA = "slow-data"
@@ -60,7 +60,7 @@ class FaultKind(StrEnum):
 
 
 class History(StrEnum):
-    """What the collector knows that is like the job, from before it."""
+    """Earlier runs that the collector knows and that resemble the job."""
 
     NONE = "none"
     ATTEMPT = "attempt"
@@ -82,7 +82,7 @@ SLOWING = frozenset(
         FaultKind.SLOW_SAVER,
     }
 )
-"""Steps go on, and take longer."""
+"""Steps continue, and take longer."""
 DYING = frozenset({FaultKind.KILL, FaultKind.EXIT_EARLY, FaultKind.EXCEPTION, FaultKind.LOST_NODE})
 """A process ends."""
 STANDING = frozenset(
@@ -95,16 +95,16 @@ STANDING = frozenset(
         FaultKind.CROSSED_GROUPS,
     }
 )
-"""No step ends any more, and every process is there."""
+"""No step ends any more, while every process is there."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of `ranks`, from `onset` seconds on; `seconds` is how long it lasts.
+    """One fault of `ranks`, from second `onset`, for `seconds`.
 
-    `effect` is how many times as long an affected step takes, about: what the fault takes away is
-    `effect - 1` usual steps. It hits one step in `period`. Of a process that is stopped now and
-    then it is the share of time that is lost, of a slow save the seconds it takes longer.
+    `effect` is about how many times as long an affected step takes: the fault takes `effect - 1`
+    usual steps. It hits one step in `period`. For a process that is stopped now and then, `effect`
+    is the lost share of time; for a slow save, it is the additional seconds.
     """
 
     kind: FaultKind
@@ -116,17 +116,17 @@ class Fault:
     seconds: float = math.inf
 
     def lasts(self, moment: float) -> bool:
-        """Whether it is there at second `moment`."""
+        """Return whether the fault is there at second `moment`."""
         return self.onset <= moment < self.onset + self.seconds
 
     def active(self, moment: float, step: int) -> bool:
-        """Whether it hits the step that begins at `moment`."""
+        """Return whether the fault hits the step that begins at `moment`."""
         return self.lasts(moment) and step % self.period == 0
 
 
 @dataclass(frozen=True)
 class Pauses:
-    """Every `every` steps the job does something else, 0 never; `rank` -1 is all ranks."""
+    """The job does something else every `every` steps, 0 never; `rank` -1 is all ranks."""
 
     every: int = 0
     seconds: float = 0.0
@@ -136,9 +136,11 @@ class Pauses:
 
 @dataclass(frozen=True)
 class Loads:
-    """When batches of a healthy job come late: all loaders begin anew every `epoch_every` steps, 0
-    never, which takes about `epoch_seconds`; one step in `stall_every`, 0 none, waits
-    `stall_seconds` for the batch of one rank, any of them."""
+    """Late batches of a healthy job.
+
+    All loaders restart every `epoch_every` steps, 0 never, in about `epoch_seconds`. One step in
+    `stall_every`, 0 none, waits `stall_seconds` for the batch of any one rank.
+    """
 
     epoch_every: int = 0
     epoch_seconds: float = 0.0
@@ -148,7 +150,7 @@ class Loads:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What happens to telemetry; `node` -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
+    """Faults of telemetry; a node of -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
 
     killed_node: int = -1
     killed_at: float = math.inf
@@ -159,7 +161,7 @@ class Telemetry:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One job, for `seconds`; healthy without faults. The same seed makes the same scenario."""
+    """One job, for `seconds`; healthy without faults. A seed always makes the same scenario."""
 
     seed: int
     shape: Shape
@@ -176,23 +178,23 @@ class Scenario:
     peers_raise: bool = False
     """Whether a collective raises soon after a peer is gone, as Gloo's does."""
     names_stages: bool = True
-    """Whether ranks of a pipeline say which stage they are; else their sends show it."""
+    """Whether a pipeline's ranks report their stage; otherwise their sends show it."""
     restart_seconds: float = math.inf
-    """How long after its end a failed attempt is started again."""
+    """Seconds from a failed attempt's end to the start of the next one."""
     history: History = History.NONE
     ends: LifecycleEvent | None = None
-    """What its ranks report at its end, where it is one that is over."""
+    """The event that its ranks report at its end, for a job that is over."""
     transfer_times: float = 1.0
-    """How many times as long transfers take as in other runs: another place in the network."""
+    """Factor of transfer times compared with other runs: another place in the network."""
     name: str = ""
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks of each node."""
+        """Number of ranks on each node."""
         return self.ranks // self.nodes
 
     def node_of(self, rank: int) -> int:
-        """Number of a rank's node."""
+        """Return the number of a rank's node."""
         return rank // self.ranks_per_node
 
     @property
@@ -202,5 +204,5 @@ class Scenario:
 
 
 def node_name(node: int) -> str:
-    """Name of a node."""
+    """Return the name of a node."""
     return f"node-{node}"

@@ -1,4 +1,4 @@
-"""How far a long command is, and how long it still takes."""
+"""The progress of a long command, and its remaining time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERY_SECONDS = 20.0
 
 
 def in_words(amount: float, total: float, left_seconds: float, unit: str) -> str:
-    """One line.
+    """Return the progress as one line.
 
     Worked example: 12.3 of 200 job-days, 5,400 s left is `12.3 of 200 job-days, 1 h 30 min left`.
     """
@@ -23,7 +23,7 @@ def in_words(amount: float, total: float, left_seconds: float, unit: str) -> str
 
 
 class Progress:
-    """Says now and then how far it is; `known` of `total` were there before."""
+    """Prints its progress now and then; `start` of `total` were there before."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Progress:
         self._began = self._printed = clock()
 
     def more(self, count: float) -> None:
-        """So much more is done."""
+        """Count `count` more as done."""
         self._count += count
         now = self._clock()
         if now < self._printed + EVERY_SECONDS:

@@ -1,4 +1,4 @@
-"""Results as lines of JSON in a file: a report goes on where it was ended, on any machine."""
+"""Results as lines of JSON in a file: a report continues where it ended, on any machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ROOT = Path(__file__).parents[3]
 
 
 def read(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """The results in these files, each scenario once; a file that is not there holds none.
+    """Return the results in these files, each scenario once; a missing file holds none.
 
-    A line that was not written to its end is left out.
+    An incomplete line is left out.
     """
     results: dict[tuple[Any, ...], dict[str, Any]] = {}
     for file in files:
@@ -29,13 +29,13 @@ def append(file: Path, result: dict[str, Any]) -> None:
     with file.open("a+b") as lines:
         if lines.tell():
             lines.seek(-1, 2)
-            if lines.read(1) != b"\n":  # the line before was not written to its end
+            if lines.read(1) != b"\n":  # the previous line is incomplete
                 lines.write(b"\n")
         lines.write(json.dumps(result).encode() + b"\n")
 
 
 def code_version() -> str:
-    """The commit that runs, `+` after it where files differ from it; empty if nobody can tell."""
+    """Return the commit that runs, `+` after it if files differ; empty if it is unknown."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
         process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)

@@ -30,29 +30,30 @@ _FROM_THE_START = 0.15
 EVIDENCE_SECONDS = 330.0
 """How long a fault that slows a job lasts: five minutes of evidence, and a little more."""
 AFTER_END_SECONDS = 75.0
-"""How long a scenario goes on after what ends it."""
+"""Seconds that a scenario lasts after its end."""
 AFTER_HANG_SECONDS = 960.0
-"""The same where ranks live on and make no step: nothing but a person ends such a hang, and what
-may be an evaluation is allowed up to fifteen minutes."""
+"""The same if ranks live on and make no step: only an operator ends such a hang, and a possible
+evaluation is allowed up to fifteen minutes.
+"""
 AFTER_FIRST_STEP_SECONDS = 660.0
 """The same in the first step: compilation takes minutes."""
 HEALTHY_SECONDS = 900.0
 _MOST_LATE = 0.02
-"""Share of a healthy job that epochs take, and that stalls of loaders do: nobody acts on less."""
+"""Share of a healthy job in epochs, and in loader stalls: no operator acts on less."""
 STRETCH_SECONDS = (900.0, 8 * 3600.0)
-"""Shortest and longest of healthy jobs that false incidents are counted in, log-uniform."""
+"""Shortest and longest healthy job for the count of false incidents, log-uniform."""
 _ENDING_SHARE = 0.25
 _ENDING_SECONDS = (10.0, 200.0)
-"""Share of faults that slow a job and end before it does, and how long these last, log-uniform."""
+"""Share of slowing faults that end before their job, and their durations, log-uniform."""
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
-"""Numbers of nodes by numbers of ranks."""
+"""Numbers of nodes, by the number of ranks."""
 _MOST_RANKS = max(_SHAPES)
 _PERIODS = (1, 1, 1, 2, 5, 10, 20, 50)
 _ON_LINKS = frozenset({FaultKind.SLOW_LINK, FaultKind.SLOW_STAGE_LINK})
 
 
 def sample(seed: int, kind: FaultKind | None = None, *, healthy: bool = False) -> Scenario:
-    """The scenario of `seed`: with a fault of `kind` if one is given, without any if `healthy`."""
+    """Return the scenario of `seed`: with a fault of `kind` if given, without any if `healthy`."""
     dice = random.Random(f"scenario {seed}")
     base = _job(dice, seed)
     if not (healthy or (kind is None and dice.random() < HEALTHY_SHARE)):
@@ -61,7 +62,7 @@ def sample(seed: int, kind: FaultKind | None = None, *, healthy: bool = False) -
 
 
 def stretch(seed: int) -> Scenario:
-    """A healthy job of up to many hours, to count false incidents in."""
+    """Return a healthy job of up to many hours, to count false incidents in."""
     length = _log_uniform(random.Random(f"stretch {seed}"), *STRETCH_SECONDS)
     return replace(sample(seed, healthy=True), seconds=float(round(length)))
 
@@ -90,7 +91,7 @@ def _job(dice: random.Random, seed: int) -> Scenario:
 
 
 def _pauses(dice: random.Random, ranks: int, step: float) -> Pauses:
-    """Evaluations: half of the jobs have them, marked or not, of all ranks or of rank 0."""
+    """Draw evaluations: half of the jobs have them, marked or not, of all ranks or of rank 0."""
     if dice.random() < 0.5:
         return Pauses()
     seconds = round(_log_uniform(dice, 5.0, 60.0), 1)
@@ -108,7 +109,7 @@ def _saves(dice: random.Random, step: float) -> Pauses:
 
 
 def _loads(dice: random.Random, step: float) -> Loads:
-    """Epochs in half of the jobs, and stalls of single loaders in half of them."""
+    """Draw epochs for half of the jobs, and stalls of single loaders for half of them."""
     loads = Loads()
     if dice.random() < 0.5:
         every = round(_log_uniform(dice, 20.0, 2_000.0))
@@ -143,14 +144,14 @@ def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) ->
 
 
 def _some_end(faults: list[Fault], dice: random.Random) -> list[Fault]:
-    """The faults, of which one that slows the job by itself ends now and then."""
+    """Return the faults; a slowing fault that is alone sometimes ends."""
     if len(faults) > 1 or faults[0].kind not in SLOWING or dice.random() >= _ENDING_SHARE:
         return faults
     return [replace(faults[0], seconds=round(_log_uniform(dice, *_ENDING_SECONDS), 1))]
 
 
 def _remaining_seconds(faults: list[Fault], base: Scenario) -> float:
-    """Seconds that a scenario with `faults` goes on after the last of them."""
+    """Return the seconds that a scenario with `faults` lasts after the last of them."""
     hangs = [fault for fault in faults if fault.kind in STANDING]
     if any(fault.onset <= base.step_seconds for fault in hangs):
         return AFTER_FIRST_STEP_SECONDS
@@ -161,7 +162,7 @@ def _remaining_seconds(faults: list[Fault], base: Scenario) -> float:
 
 
 def _fits(kind: FaultKind, base: Scenario) -> bool:
-    """Whether a job of this shape can have such a fault without being changed."""
+    """Return whether a job of this shape can have such a fault without a change."""
     if kind is FaultKind.SLOW_STAGE_LINK:
         return base.shape is Shape.PIPELINE
     if kind is FaultKind.CROSSED_GROUPS:
@@ -179,7 +180,7 @@ def _fits(kind: FaultKind, base: Scenario) -> bool:
 
 
 def _made_fit(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
-    """The job, changed as little as `kind` needs."""
+    """Return the job with the smallest change that `kind` needs."""
     changes: dict[FaultKind, Callable[[], Scenario]] = {
         FaultKind.SLOW_STAGE_LINK: lambda: replace(base, shape=Shape.PIPELINE),
         FaultKind.CROSSED_GROUPS: lambda: replace(base, shape=Shape.TENSOR, ranks=8, nodes=2),

@@ -1,7 +1,7 @@
-"""Two spaces of seeds that never meet: one to tune on, one to report from.
+"""Two disjoint spaces of seeds: one for tuning, one for reports.
 
-A report draws its seeds from the operating system when it is made: nobody has seen them before.
-The lowest bit keeps the two apart, whatever is drawn.
+A report draws its seeds from the operating system, so they were never seen before. The lowest bit
+keeps the two spaces apart, whatever is drawn.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _BITS = 40
 
 
 def report_seed(draw: Callable[[int], int] = secrets.randbits) -> int:
-    """A seed to report from, odd; `draw` returns so many random bits."""
+    """Return an odd seed for a report; `draw` returns so many random bits."""
     return draw(_BITS) << 1 | 1
 
 
 def tuning_seeds(count: int) -> list[int]:
-    """Seeds to tune on, the same every day; even."""
+    """Return even seeds for tuning, the same every day."""
     dice = random.Random("tune")
     return [dice.getrandbits(_BITS) << 1 for _ in range(count)]
 
 
 def is_tuning(seed: int) -> bool:
-    """Whether it is one to tune on."""
+    """Return whether the seed is for tuning."""
     return seed % 2 == 0

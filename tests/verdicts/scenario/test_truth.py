@@ -56,7 +56,7 @@ def test_who_is_slow_waits_least_and_all_end_together() -> None:
 
 
 def test_a_fault_shows_when_the_first_step_that_it_slows_is_over() -> None:
-    """From second 50 on: steps of a good second that take six more, and a save every 20 steps."""
+    """From second 50: steps of a good second that take six more, and a save every 20 steps."""
     scenario = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0)
     assert 50.0 + 6.5 < shows_at(scenario, scenario.faults[0]) < 50.0 + 9.0
     seldom = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0, period=20)
@@ -85,7 +85,7 @@ def test_nobody_leaves_a_collective_in_which_one_process_is_stopped() -> None:
         hit = list(timeline.steps())[9]
         stopped = kind is FaultKind.STOP
         assert np.isinf(hit.calls[0].exposed).all() == stopped
-        # A thread that hangs by itself comes out first, and stands in its next work.
+        # A thread that hangs by itself leaves first, and stops in its next work.
         stands = timeline.interruptions.stands_from[3]
         assert np.isinf(stands) if stopped else inside < stands < 20.0
 
@@ -156,7 +156,7 @@ def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> No
 
 
 def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
-    """Four pairs, one of which is lost: the others wait for it only where all replicas meet."""
+    """Of four pairs one is lost: the others wait for it only where all replicas meet."""
     lost = Fault(FaultKind.LOST_NODE, (4, 5), node=2, onset=20.0)
     scenario = replace(
         JOB, shape=Shape.TENSOR, ranks=8, nodes=4, step_seconds=0.5, faults=(lost,), seconds=30.0

@@ -1,4 +1,4 @@
-"""What is true of a scenario, from what it consists of and from no detector."""
+"""The truth of a scenario, from its parts and from no detector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .plan import DYING, SLOWING, STANDING, Fault, FaultKind, Scenario, Shape, n
 LEAST_COST = 0.05
 """Share of throughput from which a fault has to be found."""
 LEAST_SECONDS = 300.0
-"""How long a fault that slows a job shows before it has to be found."""
+"""Seconds that a slowing fault shows before it has to be found."""
 AGENT_KILLED, PAUSE_ALONE = "agent-killed", "pause-of-one-rank"
 _LEAST_GROWTH_BYTES = 1 << 30
 CROSSED = range(4)
@@ -60,7 +60,7 @@ class Expected(NamedTuple):
 
 
 def expected(scenario: Scenario) -> list[Expected]:
-    """All that is wrong in a scenario, the worst first."""
+    """Return everything that is wrong in a scenario, the worst first."""
     expectations = [
         _with_numbers(scenario, _of_fault(scenario, fault)) for fault in scenario.faults
     ]
@@ -77,7 +77,7 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
         nodes = frozenset({node_name(fault.node)})
     unseen = _unseen(scenario, fault)
     if unseen:
-        # Nobody observes the rank: its node, or none of its ranks, is as right.
+        # No agent observes the rank: its node, or no rank, is also right.
         ranks = {rank for rank in range(scenario.ranks) if _is_unseen(scenario, rank)}
         causes = truth.causes | {Cause.NOT_ARRIVED.value, Cause.NODE_STALE.value, "unknown"}
         truth = truth._replace(ranks=truth.ranks | ranks | {NO_RANK}, causes=causes)
@@ -96,7 +96,7 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
 
 
 def _with_numbers(scenario: Scenario, expectation: Expected) -> Expected:
-    """The same with what may be said of it in numbers, where it is the only fault."""
+    """Return the expectation with its true figures, if it is the only fault."""
     if len(scenario.faults) != 1 or scenario.faults[0].kind not in SLOWING:
         return expectation
     (fault,) = scenario.faults
@@ -112,8 +112,7 @@ def _with_numbers(scenario: Scenario, expectation: Expected) -> Expected:
 
 
 def shows_at(scenario: Scenario, fault: Fault) -> float:
-    """The second in which the first step is over that a fault slows, or the first save; NaN of
-    other faults, and where there is none."""
+    """Return the second in which the first slowed step or save ends; NaN if there is none."""
     if fault.kind not in SLOWING or fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
         return math.nan
     for step in Timeline(scenario).steps():
@@ -139,14 +138,16 @@ def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
 
 
 def _unseen(scenario: Scenario, fault: Fault) -> bool:
-    """Whether nobody observes what the fault hits: of a circle of groups, or of a link that all
-    ranks wait for, one of its ranks."""
+    """Return whether no agent observes the fault's ranks.
+
+    For a circle of groups, or a link that all ranks wait for, one unobserved rank is enough.
+    """
     if scenario.telemetry.killed_at >= fault.onset + 30.0:
         return False
     if fault.kind is FaultKind.CROSSED_GROUPS:
         return any(_is_unseen(scenario, rank) for rank in CROSSED)
     if fault.kind is FaultKind.SLOW_LINK:
-        # Who waits least shows the transfer; of those that nobody observes nobody knows.
+        # The rank that waits least shows the transfer; unobserved ranks show nothing.
         return any(_is_unseen(scenario, rank) for rank in range(scenario.ranks))
     return all(_is_unseen(scenario, rank) for rank in fault.ranks)
 
@@ -156,19 +157,21 @@ def _is_unseen(scenario: Scenario, rank: int) -> bool:
 
 
 def cost_of(scenario: Scenario, fault: Fault) -> float:
-    """Share of throughput that a fault takes by itself, from its onset to the end."""
+    """Return the throughput share that a fault takes by itself, from its onset to the end."""
     return _lost(scenario, [fault], fault)
 
 
 def marginal_cost(scenario: Scenario, fault: Fault) -> float:
-    """The same beside the other faults that slow the job: nothing where all wait for another rank
-    anyway."""
+    """Return the throughput share that a fault takes in addition to the other slowing faults.
+
+    It is nothing if all ranks wait for another rank anyway.
+    """
     slowing = [candidate for candidate in scenario.faults if candidate.kind in SLOWING]
     return _lost(scenario, slowing, fault) if len(slowing) > 1 else cost_of(scenario, fault)
 
 
 def _lost(scenario: Scenario, faults: list[Fault], fault: Fault) -> float:
-    """Share of throughput that the job with `faults` loses to one of them."""
+    """Return the throughput share that the job with `faults` loses to one of them."""
     if fault.kind not in SLOWING:
         return 0.0
     remaining_faults = tuple(candidate for candidate in faults if candidate is not fault)
@@ -240,8 +243,10 @@ def _truth(scenario: Scenario, fault: Fault) -> Truth:
 
 
 def _only_observed(scenario: Scenario, fault: Fault) -> frozenset[int]:
-    """The only rank that anybody observes when all are stopped: that it does not go on is true, and
-    of the others nobody knows. Nothing where there are several, or none."""
+    """Return the only observed rank when all are stopped: the others are unknown.
+
+    The result is empty if several ranks are observed, or none.
+    """
     if fault.kind is not FaultKind.STOP_ALL or scenario.telemetry.killed_at > fault.onset:
         return frozenset()
     observed_ranks = {rank for rank in range(scenario.ranks) if not _is_unseen(scenario, rank)}
@@ -299,7 +304,7 @@ def _of_telemetry(scenario: Scenario) -> list[Expected]:
 
 
 def _of_pauses(scenario: Scenario) -> list[Expected]:
-    """An evaluation of one rank alone, unmarked, costs what it costs: who names it is not wrong."""
+    """An unmarked evaluation of one rank costs its time, so a verdict that names it is right."""
     pauses = scenario.pauses
     if not pauses.every or pauses.rank < 0 or pauses.marked:
         return []

@@ -1,1 +1,1 @@
-"""What the ranks of a scenario do when, and how long it takes them."""
+"""The actions of a scenario's ranks, with their times."""

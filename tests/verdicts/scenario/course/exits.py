@@ -1,4 +1,4 @@
-"""How the processes of a scenario end: who first, and what follows from that."""
+"""How the processes of a scenario end: the first exit, and the exits that follow from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.verdicts.scenario.plan import DYING, Fault, FaultKind, Scenario
 
 KILLED, TERMINATED, FAILED = 137, 143, 1
 LAUNCHER_SECONDS = 3.0
-"""From the failure of a rank to the end of the others: its launcher notices and ends them."""
+"""From a rank's failure to the end of the others: its launcher notices and ends them."""
 RAISED_SECONDS, LOST_SECONDS = 0.5, 20.0
 """From the end of a process, and of a node, to the errors of its peers' collectives."""
 _OWN_ERROR = "ValueError: could not convert string to float: 'nan,'"
@@ -21,8 +21,14 @@ _PEER_ERROR = "RuntimeError: Connection closed by peer [10.0.0.{}]:31337"
 
 
 class Exits(NamedTuple):
-    """Arrays (ranks,): when each process ends, infinite if it does not, and its exit code; what
-    each reports of its failure, empty if nothing; when each node is lost (nodes,)."""
+    """The ends of the processes and nodes.
+
+    Args:
+        end: when each process ends (ranks,); infinite if it does not.
+        code: exit codes (ranks,).
+        failure: the failure that each rank reports; empty without one.
+        lost: when each node is lost (nodes,).
+    """
 
     end: Vector
     code: Vector
@@ -31,7 +37,7 @@ class Exits(NamedTuple):
 
 
 def exits_of(scenario: Scenario) -> Exits:
-    """How the processes end."""
+    """Return the ends of the scenario's processes."""
     count = scenario.ranks
     exits = Exits(
         np.full(count, math.inf),
@@ -67,7 +73,7 @@ def _end_peers(scenario: Scenario, fault: Fault, exits: Exits) -> None:
     if scenario.peers_raise:
         delay = LOST_SECONDS if lost else RAISED_SECONDS
         for index, rank in enumerate(peers):
-            # One after the other: the first error closes more connections.
+            # Errors follow each other: the first one closes more connections.
             exits.end[rank] = fault.onset + delay + scenario.step_seconds + 0.05 * index
             exits.code[rank] = FAILED
             exits.failure[rank] = _PEER_ERROR.format(scenario.node_of(fault.ranks[0]))

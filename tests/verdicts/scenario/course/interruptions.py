@@ -1,4 +1,4 @@
-"""When processes do not run: stopped, asleep, stopped now and then, or gone."""
+"""The times in which processes do not run: stopped, asleep, stopped now and then, or gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwatch.signals.arrays import Integers, Vector
 from tests.verdicts.scenario.plan import DYING, Fault, FaultKind, Scenario
 
 CYCLE_SECONDS = 5.0
-"""A process that is stopped now and then is stopped once in each of these."""
+"""A process that is stopped now and then is stopped once in each cycle."""
 _FOR_EVER = frozenset(
     {
         FaultKind.STOP,
@@ -24,20 +24,22 @@ STOPPED = frozenset({FaultKind.STOP, FaultKind.STOP_ALL})
 
 
 class Interruptions:
-    """What keeps the processes of a scenario from their work; None keeps nobody."""
+    """The interruptions of a scenario's processes; a scenario of None has none."""
 
     def __init__(self, scenario: Scenario | None, ranks: int) -> None:
         faults = () if scenario is None else scenario.faults
         self.dead_from = np.full(ranks, math.inf)
-        """When each rank (ranks,) works no more."""
+        """When each rank (ranks,) stops its work for ever."""
         self.frozen_from = np.full(ranks, math.inf)
         """When each process (ranks,) is stopped or gone, in a collective as well."""
         self.lasting: dict[int, Fault] = {}
         self.cycles: dict[int, Fault] = {}
         self._inside = math.inf
         self.stands_from = np.full(ranks, math.inf)
-        """From when on each rank (ranks,) stands where it stands for good, as far as it is known:
-        one that hangs by itself first comes out of the collective that it is in."""
+        """When each rank (ranks,) reaches its last place, as far as it is known.
+
+        A rank that hangs by itself first leaves its present collective.
+        """
         for fault in faults:
             if fault.kind in _FOR_EVER:
                 self.dead_from[list(fault.ranks)] = fault.onset
@@ -50,8 +52,10 @@ class Interruptions:
                 self._inside = min(self._inside, fault.onset)
 
     def end_of_work(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
-        """When work of so many seconds that begins at `start` is done, by rank of `ranks` or all;
-        infinite where it never is."""
+        """Return when the work of `seconds` from `start` is done, by rank of `ranks` or all ranks.
+
+        It is infinite if the work never ends.
+        """
         end = start + seconds
         if not (self.cycles or self.lasting):
             return end
@@ -61,7 +65,7 @@ class Interruptions:
                 end[index] = _with_stops(
                     self.cycles[rank], float(start[index]), float(seconds[index])
                 )
-        # A rank that does no work here is interrupted in the work that follows.
+        # A rank without work here is interrupted in its next work.
         dead = (end > self.dead_from[numbers]) & (seconds > 0)
         end[dead] = math.inf
         came = dead & np.isfinite(start)
@@ -69,14 +73,14 @@ class Interruptions:
         return end
 
     def hangs_inside(self, moment: float) -> bool:
-        """Whether collectives that begin at `moment` never end, though all members are there.
+        """Return whether collectives from `moment` never end, though all members are there.
 
-        Where a rank never comes, `moment` is infinite: the collectives of groups without it do end.
+        If a rank never arrives, `moment` is infinite: collectives of groups without it do end.
         """
         return math.isfinite(self._inside) and moment >= self._inside
 
     def stopped(self, rank: int, moment: float) -> bool:
-        """Whether a signal has stopped the process."""
+        """Return whether a signal has stopped the process."""
         fault = self.lasting.get(rank)
         if fault is not None and fault.kind in STOPPED and moment >= fault.onset:
             return True
@@ -84,7 +88,7 @@ class Interruptions:
         return cycle is not None and is_off(cycle, moment)
 
     def idle_seconds(self, rank: int, moment: float) -> float:
-        """Seconds up to `moment` in which the process did not run."""
+        """Return the seconds up to `moment` in which the process did not run."""
         fault, lost = self.lasting.get(rank), 0.0
         if fault is not None and fault.kind is not FaultKind.HANG_BUSY:
             lost += max(0.0, moment - fault.onset)
@@ -97,14 +101,14 @@ class Interruptions:
 
 
 def is_off(fault: Fault, moment: float) -> bool:
-    """Whether it is stopped at `moment`: in the first part of each cycle."""
+    """Return whether the process is stopped at `moment`: in the first part of each cycle."""
     if not fault.lasts(moment):
         return False
     return (moment - fault.onset) % CYCLE_SECONDS < fault.effect * CYCLE_SECONDS
 
 
 def _with_stops(fault: Fault, start: float, seconds: float) -> float:
-    """When `seconds` of work from `start` are done by a process that is stopped now and then."""
+    """Return when `seconds` of work from `start` are done, in spite of the fault's stops."""
     moment, remaining, off = start, seconds, fault.effect * CYCLE_SECONDS
     if moment < fault.onset:
         lead = min(remaining, fault.onset - moment)

@@ -1,4 +1,4 @@
-"""How the ranks of a scenario are grouped, by its shape."""
+"""Groups of a scenario's ranks, by its shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.verdicts.scenario.plan import Scenario, Shape
 
 
 class Layout:
-    """Groups of the ranks of a scenario: members, and for each family the group of each rank."""
+    """Groups of a scenario's ranks: their members, and each rank's group in each family."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.members: list[tuple[int, ...]] = []
@@ -29,18 +29,18 @@ class Layout:
         self.replica = tuple(
             self._replica(rank, per_stage, scenario.shape) for rank in range(count)
         )
-        """Number of the replica of each rank; ranks of one work on the same sequences."""
+        """Number of each rank's replica; the ranks of a replica work on the same sequences."""
         links = (
             [(rank, rank + per_stage) for rank in range(count - per_stage)]
             if self.stages > 1
             else []
         )
         self.previous_stage = self._family(links, count, 1)
-        """The group (ranks,) of each rank and its peer of the stage before, and of that after."""
+        """Each rank's group (ranks,) with its peer in the previous stage; `next_stage` likewise."""
         self.next_stage = self._family(links, count, 0)
 
     def stage_of(self, rank: int) -> int:
-        """Pipeline stage of a rank."""
+        """Return the pipeline stage of a rank."""
         return rank * self.stages // len(self.world)
 
     def _replica(self, rank: int, per_stage: int, shape: Shape) -> int:
@@ -51,7 +51,7 @@ class Layout:
     def _family(
         self, groups: Sequence[tuple[int, ...]], count: int, end: int | None = None
     ) -> tuple[int, ...]:
-        """The group of each rank, -1 without one; with `end` only of those at that place of it."""
+        """Return each rank's group, -1 without one; `end` selects one place of each group."""
         numbers = [-1] * count
         for group in groups:
             if group not in self.members:

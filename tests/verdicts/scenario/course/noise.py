@@ -1,4 +1,4 @@
-"""How long healthy ranks take: recorded times of real runs, resampled, and made to spread."""
+"""Durations of healthy ranks: recorded times of real runs, resampled and spread."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ RECORDED = Path(__file__).parents[3] / "data" / "verdicts" / "recorded_steps.npz
 """Times of real runs over their medians: arrays (steps, ranks, columns of `COLUMNS`)."""
 COLUMNS = ("data", "forward", "backward", "optimizer", "transfer")
 SHARES = np.array([0.03, 0.3, 0.5, 0.04, 0.06])
-"""Of a usual step, by column; the rest is what ranks do between steps."""
+"""Shares of a usual step, by column; the rest is the time between steps."""
 _BLOCK = 64
-"""Steps that stay together, so that what lasted on the real machine lasts here."""
+"""Consecutive steps that stay together, so that a lasting effect of the real machine lasts here."""
 _AROUND = 9
-"""Steps whose median a recorded step is compared with."""
+"""Steps around a recorded step, whose median it is compared with."""
 _LONGEST = np.array([8.0, 3.0, 3.0, 3.0, 2.0])
 """Longest times over their median, by column: beyond it a recorded process got no processor."""
 _SPREAD = {Pace.CONSTANT: 0.1, Pace.RECORDED: 1.0, Pace.HEAVY_TAILED: 0.5}
-"""How much of the recorded spread there is; 0.3 of it elsewhere."""
+"""Exponent of the recorded spread, by pace; 0.3 for the others."""
 _JITTER = 0.03
 _TAIL_SHARE, _TAIL_INDEX = 0.02, 2.0
 """One part in so many is longer by a Pareto factor of this index."""
 TOKENS = 16_384
 _EPOCH_SPREAD = 0.2
-"""Of what ranks take to begin an epoch, as a logarithm."""
+"""Spread of the times in which ranks begin an epoch, as a logarithm."""
 
 
 Recording = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
@@ -38,14 +38,14 @@ Recording = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 
 
 class Work(NamedTuple):
-    """What a step takes without faults: seconds (ranks, columns), and the tokens of each rank."""
+    """A step without faults: seconds (ranks, columns), and the tokens of each rank (ranks,)."""
 
     seconds: Matrix
     tokens: Vector
 
 
 class WorkOfSteps(NamedTuple):
-    """The same of several steps: seconds (steps, ranks, columns), tokens (steps, ranks)."""
+    """Several steps without faults: seconds (steps, ranks, columns), tokens (steps, ranks)."""
 
     seconds: Recording
     tokens: Matrix
@@ -58,10 +58,9 @@ def _recorded() -> list[Recording]:
 
 
 def _without_lasting(run: Recording) -> Recording:
-    """Times over their medians of the steps around: what slows a rank for longer is gone.
+    """Return times over their medians of the steps around, without lasting slowness.
 
-    It has a reason on the real machine, another program, and a job in which it happens is not
-    healthy.
+    Lasting slowness comes from another program on the real machine: such jobs are not healthy.
     """
     padded = np.pad(run, ((_AROUND // 2, _AROUND // 2), (0, 0), (0, 0)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND, axis=0)
@@ -69,7 +68,7 @@ def _without_lasting(run: Recording) -> Recording:
 
 
 class Noise:
-    """The steps of a scenario, in order; a fault changes nothing that is drawn."""
+    """The steps of a scenario, in order; a fault does not change the draws."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -84,12 +83,12 @@ class Noise:
         self._position = self._drawn = 0
 
     def step(self) -> Work:
-        """The next step; who takes it may change its numbers."""
+        """Return the next step; the caller may change its numbers."""
         work = self.steps(1)
         return Work(work.seconds[0], work.tokens[0])
 
     def steps(self, most: int) -> WorkOfSteps:
-        """The next steps, at least one and at most so many; who takes them may change them."""
+        """Return the next steps, at least one and at most `most`; the caller may change them."""
         if self._position == len(self._seconds):
             self._seconds, self._tokens = self._block()
             self._position = 0
@@ -99,7 +98,7 @@ class Noise:
         return work
 
     def _block(self) -> tuple[Recording, Matrix]:
-        """Seconds of some steps (steps, ranks, columns), and their tokens (steps, ranks)."""
+        """Return seconds of some steps (steps, ranks, columns), and their tokens (steps, ranks)."""
         scenario, dice = self._scenario, self._dice
         factors = self._resampled() ** _SPREAD.get(scenario.pace, 0.3)
         compute, tokens = self._lengths(len(factors))
@@ -109,14 +108,14 @@ class Noise:
         elif scenario.pace is Pace.HEAVY_TAILED:
             hit = dice.random(factors.shape) < _TAIL_SHARE
             factors[hit] *= np.minimum(1.0 + dice.pareto(_TAIL_INDEX, int(hit.sum())), 8.0)
-        # A transfer is over for all at once, so it has one time.
+        # A transfer ends for all ranks at once, so it has one time.
         factors[:, :, 4] = factors[:, :1, 4] * scenario.transfer_times
         seconds = factors * SHARES * scenario.step_seconds
         seconds[:, :, 0] += self._batch_delays(len(seconds))
         return seconds, tokens
 
     def _batch_delays(self, steps: int) -> Matrix:
-        """Seconds by which batches of the next steps come late (steps, ranks)."""
+        """Return the delay of the batches of the next steps in seconds (steps, ranks)."""
         loads, dice = self._scenario.loads, self._load_dice
         delays = np.zeros((steps, self._scenario.ranks))
         numbers = np.arange(self._drawn, self._drawn + steps)
@@ -131,8 +130,10 @@ class Noise:
         return delays
 
     def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:
-        """How much longer each rank computes for its sequences, and the tokens it reports: both
-        (steps, ranks)."""
+        """Return factors of each rank's compute for its sequences, and its reported tokens.
+
+        Both have the shape (steps, ranks).
+        """
         ranks, dice = self._scenario.ranks, self._dice
         usual = np.full((steps, ranks), float(TOKENS))
         replica = np.array(self._layout.replica)
@@ -145,11 +146,11 @@ class Noise:
         return np.ones((steps, ranks)), usual
 
     def _resampled(self) -> Recording:
-        """Some steps of the recorded run, from another moment for each node.
+        """Return some steps of the recorded run, from another moment for each node.
 
-        Ranks of a node that were recorded together stay together: what takes processors away on a
-        real machine takes them from several ranks at once. All nodes are of one kind: one that
-        jitters more than the others for minutes is slower than they are, so not healthy.
+        Ranks of a node that were recorded together stay together: a program of the real machine
+        takes processors from several ranks at once. All nodes are of one kind: a node that jitters
+        more than the others for minutes is slower than they are, so it is not healthy.
         """
         per_node, blocks = self._scenario.ranks_per_node, []
         for _ in range(self._scenario.nodes):
@@ -161,7 +162,7 @@ class Noise:
         return np.concatenate(blocks, axis=1)
 
     def _of_node(self) -> Recording:
-        """Steps of the run from one moment on (steps, its ranks, columns), ranks in any order."""
+        """Return steps of the run from one moment (steps, ranks, columns), ranks in any order."""
         run, dice = self._run, self._dice
         start = dice.integers(len(run) - _BLOCK + 1)
         block: Recording = run[start : start + _BLOCK, dice.permutation(run.shape[1])]

@@ -1,7 +1,8 @@
-"""Steps that nothing interrupts, many at once: what `timeline` makes one by one, to the last bit.
+"""Makes many uninterrupted steps at once, equal to the last bit to the single steps of `timeline`.
 
-Moments follow from each other, so they are added step by step, as plain numbers: of a few ranks an
-array takes ten times as long. What follows from moments is taken of all steps together.
+Moments follow from each other, so they are added step by step as plain numbers: for a few ranks an
+array takes ten times as long. Everything that follows from the moments is computed for all steps
+together.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .steps import Call, Steps
 Moments = list[float]
 """Seconds since the ranks began, by rank."""
 Advance = Callable[[int, Moments], Moments]
-"""When each rank is done with a part of the step at that place, which it began at such moments."""
+"""Returns when each rank finishes a part of the step at an index, from the moments it begins."""
 _NEVER = np.inf
 
 
@@ -47,7 +48,7 @@ class PlainSteps:
         self._layout, self._program = layout, program
 
     def steps(self, number: int, began: Vector, work: WorkOfSteps) -> Steps:
-        """The steps from `number` on, which begin at `began` (ranks,) and take that."""
+        """Return the steps from `number`, which begin at `began` (ranks,) and take `work`."""
         passes = {
             place: _Pass(part, self._layout, work)
             for place, part in enumerate(self._program)
@@ -98,8 +99,7 @@ class PlainSteps:
 
 
 class _Pass:
-    """Microbatches on their way through the stages in some steps: arrays (steps, ranks) once all
-    were made."""
+    """Microbatches on their way through the stages in some steps; lists of (steps, ranks)."""
 
     def __init__(self, part: Passes, layout: Layout, work: WorkOfSteps) -> None:
         ranks = work.tokens.shape[1]
@@ -113,7 +113,7 @@ class _Pass:
         self.free: list[Moments] = []
 
     def advance(self, index: int, now: Moments) -> Moments:
-        """When each rank has done and sent its last one."""
+        """Return when each rank has finished and sent its last microbatch."""
         seconds, link, nothing = self._seconds[index], self._link[index], [0.0] * self._ranks
         free, sent, first = now.copy(), now.copy(), now.copy()
         worked, received = nothing.copy(), nothing.copy()
@@ -143,7 +143,7 @@ class _Pass:
 
 
 class _StepBuilder:
-    """What is seen of steps whose `moments` (parts + 1, steps, ranks) are known."""
+    """Builds steps from their known `moments` (parts + 1, steps, ranks)."""
 
     def __init__(self, moments: Cube) -> None:
         self._moments = moments
@@ -154,7 +154,7 @@ class _StepBuilder:
         """The moments at which ranks come to a place, and the other fields of `Place`."""
 
     def add(self, part: Part, place: int, layout: Layout, passed: _Pass | None) -> None:
-        """Take in a part of the steps, in their order."""
+        """Add the next part of the steps."""
         began, over = self._moments[place], self._moments[place + 1]
         if isinstance(part, Works):
             self._places.append((began, (part.phase,)))
@@ -195,7 +195,7 @@ class _StepBuilder:
         self._spent[name] = self._spent.get(name, 0.0) + seconds
 
     def steps(self, number: int, work: WorkOfSteps) -> Steps:
-        """The steps from `number` on."""
+        """Return the steps from `number`."""
         ends = self._moments[-1]
         return Steps(
             number,

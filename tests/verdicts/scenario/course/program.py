@@ -1,4 +1,4 @@
-"""What a step consists of, by the shape of the job: the same in every step."""
+"""The parts of a step, by the shape of the job; they are the same in every step."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .noise import COLUMNS
 
 MICROBATCHES = 8
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-"""Of one step or of several: (..., ranks, columns) or without the last axes."""
+"""Values of one step or of several: (..., ranks, columns) or without the last axes."""
 COLLECTIVE_BYTES, EXCHANGE_BYTES = 1 << 26, 1 << 24
 DATA, FORWARD, BACKWARD, OPTIMIZER, TRANSFER = range(len(COLUMNS))
 """Columns of `noise.Work`."""
 _BETWEEN = -1
 _OTHER = 0.01
-"""Of a usual step: what ranks do after the optimizer."""
+"""The ranks' time after the optimizer, as a share of a usual step."""
 
 
 class Works(NamedTuple):
@@ -42,8 +42,11 @@ class Works(NamedTuple):
 
 
 class Meets(NamedTuple):
-    """All ranks arrive in their groups' collective, which then transfers: a `share` of one of so
-    many `parts` of the seconds in that column. Where groups may be `crossed`, they are here."""
+    """All ranks arrive in their groups' collective, which then transfers.
+
+    The transfer takes a `share` of one of `parts` equal parts of the seconds in the transfer
+    column. `crossed` marks the part at which groups may be crossed.
+    """
 
     phase: Phase
     op: Op
@@ -53,12 +56,15 @@ class Meets(NamedTuple):
     crossed: bool = False
 
     def transfer(self, durations: Floats) -> Floats:
-        """Seconds (...) of steps that take `durations` (..., ranks, columns): one time for all."""
+        """Return the transfer's seconds (...) in steps of `durations` (..., ranks, columns).
+
+        All ranks have one time.
+        """
         return np.asarray(durations[..., 0, TRANSFER] / self.parts * self.share)
 
 
 class Passes(NamedTuple):
-    """The microbatches pass through the stages: `forward`, or back."""
+    """The microbatches pass through the stages, `forward` or backward."""
 
     phase: Phase
     column: int
@@ -69,7 +75,7 @@ Part = Works | Meets | Passes
 
 
 def program_of(scenario: Scenario, layout: Layout) -> tuple[Part, ...]:
-    """The parts of a step, in their order."""
+    """Return the parts of a step in their order."""
     shape = {
         Shape.DDP: _ddp,
         Shape.FSDP2: _fsdp2,
@@ -118,7 +124,7 @@ def _tensor(layout: Layout) -> tuple[Part, ...]:
 
 
 def _pipeline(layout: Layout) -> tuple[Part, ...]:
-    """GPipe: all forwards, then all backwards; ranks pass on to their peers of the next stage."""
+    """GPipe: all forwards, then all backwards; ranks send to their peers of the next stage."""
     passes = (Passes(Phase.FORWARD, FORWARD, True), Passes(Phase.BACKWARD, BACKWARD, False))
     if layout.replicas is None:
         return passes
@@ -126,18 +132,20 @@ def _pipeline(layout: Layout) -> tuple[Part, ...]:
 
 
 def link_seconds(durations: Floats) -> Floats:
-    """Seconds (...) that a microbatch takes on the way to the next stage."""
+    """Return the seconds (...) that a microbatch takes on the way to the next stage."""
     return np.asarray(durations[..., 0, TRANSFER] / (4 * MICROBATCHES))
 
 
 def stage_order(part: Passes, stages: int, ranks: int) -> IntegerMatrix:
-    """The ranks of each stage (stages, replicas), in the order in which microbatches come to it."""
+    """Return the ranks of each stage (stages, replicas), in the order of the microbatches."""
     order = np.arange(ranks).reshape(stages, -1)
     return order if part.forward else order[::-1]
 
 
 def exchange_ways(layout: Layout, *, forward: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The groups of the ranks (ranks,) that each receives from, and sends to: forward these are the
-    stage before and that after."""
+    """Return the groups (ranks,) from which each rank receives, and to which it sends.
+
+    Forward these are the previous stage and the next one.
+    """
     ways = layout.previous_stage, layout.next_stage
     return ways if forward else ways[::-1]

@@ -1,4 +1,4 @@
-"""One step of a scenario as its ranks went through it: moments, waits, and where each stood."""
+"""One step of a scenario: its ranks' moments, waits and places."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Op, Phase
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-"""Of one step or of several: (ranks,) or (steps, ranks)."""
+"""Values of one step or of several: (ranks,) or (steps, ranks)."""
 
 
 class Place(NamedTuple):
-    """Where ranks are from `start` (ranks,) on; `groups` (ranks,) numbers each one's group inside a
-    collective, -1 outside."""
+    """The ranks' place from `start` (ranks,); `groups` (ranks,) is -1 outside collectives."""
 
     start: Vector
     phase: Phase
@@ -27,8 +26,13 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """`times` collectives, sends or receives of a step: seconds (ranks,) in which ranks stood in
-    them, the moment of arrival at the first; `groups` (ranks,) is -1 for those outside."""
+    """`times` collectives, sends or receives of a step, of one kind.
+
+    Args:
+        groups: each rank's group (ranks,), -1 for ranks outside.
+        arrived: the moment of arrival at the first one (ranks,).
+        exposed: seconds that the ranks spent in them (ranks,).
+    """
 
     op: Op
     groups: tuple[int, ...]
@@ -40,25 +44,27 @@ class Call(NamedTuple):
 
 @dataclass
 class Step:
-    """One step of all ranks; moments are seconds since the ranks began, `end` infinite for those
-    that do not come to it."""
+    """One step of all ranks.
+
+    Moments are seconds since the ranks began; `end` is infinite for ranks that do not reach it.
+    """
 
     number: int
     began: Vector
     spent: dict[str, Vector] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     exchanges: list[Call] = field(default_factory=list)
-    """Sends and receives between pipeline stages: no live line counts them."""
+    """Sends and receives between pipeline stages, which no live line counts."""
     places: list[Place] = field(default_factory=list)
     tokens: Vector = field(default_factory=lambda: np.zeros(0))
     after_pause: bool = False
     stall: Vector | None = None
-    """What a checkpoint before the step took on each rank (ranks,)."""
+    """Seconds of a checkpoint before the step on each rank (ranks,)."""
     saved_from: Vector | None = None
     end: Vector = field(default_factory=lambda: np.zeros(0))
 
     def as_steps(self) -> Steps:
-        """The same as several steps, of which it is the only one."""
+        """Return the step as `Steps` of one step."""
         return Steps(
             self.number,
             self.began[None],
@@ -73,8 +79,10 @@ class Step:
 
 
 class Steps(NamedTuple):
-    """Steps from `number` on that consist of the same: the fields of `Step`, of which each array
-    has one axis more in front, (steps, ranks). Of `places` the moments stand beside the rest."""
+    """Equal steps from `number`: the fields of `Step` with arrays (steps, ranks).
+
+    `places` holds the moments apart from the other fields of `Place`.
+    """
 
     number: int
     began: Any
@@ -87,7 +95,7 @@ class Steps(NamedTuple):
     after_pause: bool = False
 
     def step(self, index: int) -> Step:
-        """One of them, by its place."""
+        """Return the step at `index`."""
         return Step(
             number=self.number + index,
             began=self.began[index],
@@ -101,12 +109,12 @@ class Steps(NamedTuple):
         )
 
     def select(self, chosen: slice) -> Steps:
-        """Some of them, as they follow each other."""
+        """Return consecutive steps."""
         begin = chosen.indices(len(self.end))[0]
         return self._map_arrays(lambda values: values[chosen])._replace(number=self.number + begin)
 
     def kind(self) -> tuple[object, ...]:
-        """What steps have in common that can be put together."""
+        """Return the properties that steps must share to be joined."""
         every = [*self.calls, *self.exchanges]
         calls = [(call.op, call.groups, call.nbytes, call.times) for call in every]
         return (self.after_pause, *self.spent, *calls)
@@ -124,7 +132,7 @@ class Steps(NamedTuple):
 
 
 def together(steps: Sequence[Steps]) -> Steps:
-    """Steps of one `kind` that follow each other as one; where ranks stand is left out."""
+    """Join consecutive steps of one `kind`; their places are left out."""
     if len(steps) == 1:
         return steps[0]
     head = steps[0]

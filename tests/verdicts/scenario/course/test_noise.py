@@ -13,7 +13,7 @@ from tests.verdicts.scenario.plan import Loads, Pace, Shape
 def seconds(
     pace: Pace, ranks: int = 4, nodes: int = 2
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Seconds of compute (steps, ranks) of 640 steps."""
+    """Return compute seconds (steps, ranks) of 640 steps."""
     noise = Noise(replace(JOB, pace=pace, ranks=ranks, nodes=nodes))
     return np.stack([noise.step().seconds[:, 1:3].sum(axis=1) for _ in range(640)])
 
@@ -64,7 +64,7 @@ def test_ranks_of_a_node_are_delayed_together() -> None:
 def batch_delays(
     loads: Loads, steps: int = 640
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Seconds by which batches come later (steps, ranks) than without `loads`."""
+    """Return the seconds by which batches come later (steps, ranks) than without `loads`."""
     columns = []
     for variant in (loads, Loads()):
         noise = Noise(replace(JOB, loads=variant))

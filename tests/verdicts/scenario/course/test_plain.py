@@ -22,7 +22,7 @@ class OneByOne(Timeline):
 
 
 def arrays(step: Step) -> Iterator[np.ndarray]:
-    """All that a step holds of its ranks."""
+    """Yield the arrays of a step."""
     yield from (step.began, step.end, step.tokens, *step.spent.values())
     yield from (place.start for place in step.places)
     for call in (*step.calls, *step.exchanges):
@@ -30,7 +30,7 @@ def arrays(step: Step) -> Iterator[np.ndarray]:
 
 
 def words(step: Step) -> list[object]:
-    """All else that it holds."""
+    """Return the fields of a step that are not arrays."""
     calls = [(call.op, call.groups, call.nbytes, call.times) for call in step.calls]
     sends = [(call.op, call.groups, call.nbytes, call.times) for call in step.exchanges]
     return [step.number, [*step.spent], calls, sends, [place[1:] for place in step.places]]
@@ -45,7 +45,7 @@ def test_steps_that_are_made_together_are_those_made_one_by_one(shape: Shape, ra
 
 
 def compare_steps(scenario: Scenario) -> int:
-    """Compare all steps, bit by bit; how many there are."""
+    """Compare all steps bit by bit; return their number."""
     count = 0
     for step, reference in itertools.zip_longest(
         Timeline(scenario).steps(), OneByOne(scenario).steps()

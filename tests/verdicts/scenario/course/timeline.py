@@ -1,7 +1,7 @@
-"""What each rank does when: the steps of a scenario, and where its ranks stand at any moment.
+"""The steps of a scenario: what each rank does when, and its place at any moment.
 
-All members of a group meet in its collectives. One is over for all at once, when the last of them
-has arrived, plus the transfer; if one never arrives, it is never over.
+All members of a group meet in its collectives. A collective ends for all at once: at the arrival
+of its last member, plus the transfer. If a member never arrives, it never ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_PLAIN = 1 << 20
 
 
 class Timeline:
-    """Makes the steps of `scenario` in order; without `faulty` those it had without its faults."""
+    """Makes the steps of `scenario` in order; with `faulty` false, without its faults."""
 
     def __init__(self, scenario: Scenario, *, faulty: bool = True) -> None:
         self.scenario, self.layout = scenario, Layout(scenario)
@@ -55,7 +55,7 @@ class Timeline:
         self._link = np.zeros(scenario.ranks)
 
     def steps(self) -> Iterator[Step]:
-        """Steps until the scenario is over; the last one may never end."""
+        """Yield steps until the scenario is over; the last one may never end."""
         for block in self.blocks():
             if isinstance(block, Step):
                 yield block
@@ -63,7 +63,7 @@ class Timeline:
                 yield from map(block.step, range(len(block.end)))
 
     def blocks(self) -> Iterator[Step | Steps]:
-        """The same, those together that were made at once."""
+        """Yield the same steps; those that were made at once come together."""
         number = 0
         while self._now.min() < self.scenario.seconds:
             if plain := self._plain(number):
@@ -79,7 +79,7 @@ class Timeline:
             number += 1
 
     def _plain(self, number: int) -> int:
-        """How many steps from `number` on nothing interrupts."""
+        """Return the number of uninterrupted steps from `number`."""
         if not number or self._faults:
             return 0
         every = [
@@ -108,7 +108,7 @@ class Timeline:
         return step
 
     def _between(self, step: Step) -> None:
-        """Evaluations and saves before a step."""
+        """Add evaluations and saves before a step."""
         pauses, saves, count = self.scenario.pauses, self.scenario.saves, self.scenario.ranks
         if pauses.every and step.number and step.number % pauses.every == 0:
             seconds = np.full(count, pauses.seconds)
@@ -125,7 +125,7 @@ class Timeline:
             step.stall, step.after_pause = self._now - step.saved_from, True
 
     def _slow(self, step: Step, work: Work) -> None:
-        """Add to a step what the faults take."""
+        """Add the faults' time to a step."""
         usual = self.scenario.step_seconds
         for fault in self._faults:
             if not fault.active(float(step.began.max()), step.number):
@@ -152,8 +152,10 @@ class Timeline:
         )
 
     def _crossed(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
-        """Ranks 1 and 2 enter their collectives in the other order, so of ranks 0 to 3 each waits
-        for another: 0 in {0, 1} for 1, 1 in {1, 3} for 3, 3 in {2, 3} for 2, 2 in {0, 2} for 0."""
+        """Return the groups that ranks 1 and 2 enter in the other order: a circle of ranks 0 to 3.
+
+        Rank 0 waits in {0, 1} for 1, 1 in {1, 3} for 3, 3 in {2, 3} for 2, and 2 in {0, 2} for 0.
+        """
         across = self.layout.across
         assert across is not None
         return tuple(across[rank] if rank in (1, 2) else group for rank, group in enumerate(pairs))
@@ -165,7 +167,7 @@ class Timeline:
         self._through(part.phase, order, work.seconds[:, part.column], self._link)
 
     def _links(self, work: Work) -> Vector:
-        """Seconds (ranks,) that each rank's microbatches take on their way, in this step."""
+        """Return the seconds (ranks,) of the microbatches' way from each rank, in this step."""
         link = np.full(self.scenario.ranks, float(link_seconds(work.seconds)))
         now = float(self._now.max())
         for fault in self._faults:
@@ -185,11 +187,12 @@ class Timeline:
     ) -> None:
         """Pass the microbatches through the stages in `order` (stages, replicas).
 
-        A link carries one after the other. Who sends goes on, and waits for its sends at the end.
+        A link carries one microbatch after the other. A sender continues, and waits for its sends
+        at the end.
         """
         began = self._now
         shape = order.shape
-        # Rows are stages in this order, columns their replicas.
+        # Rows are stages in this order, columns are their replicas.
         free, sent, microbatch_seconds = began[order], began[order], seconds[order] / MICROBATCHES
         worked, received, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         held_from = np.full(shape, NEVER)
@@ -224,8 +227,10 @@ class Timeline:
         first: Matrix,
         held_from: Matrix,
     ) -> None:
-        """Note what a pass took, from arrays (stages, replicas) in its order; some wait for ever
-        for a microbatch that never comes."""
+        """Record a pass from arrays (stages, replicas) in its order.
+
+        Some ranks wait for ever for a microbatch that never comes.
+        """
         began, rank = self._now, np.argsort(order, axis=None)
         over = np.maximum(free, sent)
         self._step.places += [
@@ -239,7 +244,7 @@ class Timeline:
         self._exchange(phase, began, received.ravel()[rank], (over - free).ravel()[rank])
 
     def _exchange(self, phase: Phase, began: Vector, received: Vector, sent: Vector) -> None:
-        """Note sends and receives: forward they go to the stage after, backward to that before."""
+        """Record sends and receives: forward to the next stage, backward to the previous one."""
         sources, targets = exchange_ways(self.layout, forward=phase is Phase.FORWARD)
         self._step.exchanges += [
             Call(Op.RECV, sources, began, received, EXCHANGE_BYTES, MICROBATCHES),
@@ -264,7 +269,7 @@ class Timeline:
         transfer: float,
         stuck: Sequence[int] = (),
     ) -> None:
-        """All ranks arrive in their groups' collective; for those `stuck` it is never over."""
+        """All ranks arrive in their groups' collective; it never ends for the `stuck` ranks."""
         arrived, group_of_rank = self._now, np.array(groups)
         self._step.places.append(Place(arrived, phase, op, groups))
         over = np.empty(len(arrived))

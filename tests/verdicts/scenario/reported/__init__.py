@@ -1,1 +1,1 @@
-"""What agents report of a scenario, and what the collector makes of it."""
+"""The agents' reports of a scenario, and the collector's results."""

@@ -1,4 +1,4 @@
-"""Runs a scenario through the real collector, on a clock that is moved for it."""
+"""Runs a scenario through the real collector, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -25,13 +25,18 @@ from .segments import Agents
 
 EPOCH_NS = 1_790_000_000 * NANOSECONDS
 ARRIVED_SECONDS = 0.05
-"""From the arrival of what agents sent to the evaluation."""
+"""From the arrival of the agents' segments to the evaluation."""
 _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Replayed(NamedTuple):
-    """The incidents of a scenario, and of what ran before it, as documents, their times in seconds
-    since it began, the processor seconds that it took, and the evaluations that failed."""
+    """A replayed scenario.
+
+    Args:
+        incidents: documents of its and its earlier runs' incidents, in seconds since it began.
+        cpu_seconds: processor time of the replay.
+        failures: evaluations that failed.
+    """
 
     incidents: list[dict[str, Any]]
     cpu_seconds: float
@@ -39,11 +44,11 @@ class Replayed(NamedTuple):
 
 
 Watch = Callable[[float, list[dict[str, Any]]], None]
-"""Is given the second of an evaluation of the scenario, and the incidents after it."""
+"""Called after each evaluation with its second in the scenario, and the incidents."""
 
 
 def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Replayed:
-    """Evaluate a scenario each `every` seconds of its time."""
+    """Evaluate a scenario every `every` seconds of its time."""
     began = time.process_time()
     folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as directory:
@@ -77,13 +82,15 @@ def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Re
 
 @cache
 def _shipped() -> Objectives:
-    """What is asked of jobs: read once in each process."""
+    """Read the shipped objectives, once in each process."""
     return read_objectives()
 
 
 def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
-    """The attempts of a scenario, and the whole seconds at which they begin: one that failed is
-    started again, and nothing is wrong with it then."""
+    """Return the attempts of a scenario with the whole seconds at which they begin.
+
+    A failed attempt is started again, without a fault.
+    """
     ended = float(exits_of(scenario).end.max()) + scenario.restart_seconds
     if not ended < scenario.seconds:
         return [(0, scenario)]
@@ -106,7 +113,7 @@ def _together(
     every: int,
     callback: Callable[[float], None] | None = None,
 ) -> None:
-    """Attempts of one number that begin at once and take as long."""
+    """Run attempts of one number that begin together and take equally long."""
     agents = [Agents(run, Timeline(run), exits_of(run), epoch_ns, number) for run in runs]
     for delivered in zip(*(agent.deliveries(every) for agent in agents), strict=True):
         over = delivered[0][0]

@@ -1,4 +1,4 @@
-"""What ranks write of their steps, as rows of many steps at once."""
+"""The ranks' records of their steps, as rows of many steps at once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ BOOTED_SECONDS = 40_000.0
 
 
 class Written(NamedTuple):
-    """Steps of the ranks that ended them, the number of the first record of each (steps, ranks),
-    and when the last rank ended each (steps,)."""
+    """Steps that ranks have written.
+
+    Args:
+        steps: the steps.
+        ranks: the ranks that ended them.
+        first: the number of each step's first record (steps, ranks).
+        end: when the last rank ended each step (steps,).
+    """
 
     steps: Steps
     ranks: Integers
@@ -26,12 +32,12 @@ class Written(NamedTuple):
     end: Vector
 
     def kind(self) -> tuple[object, ...]:
-        """What those have in common whose rows are made together."""
+        """Return the properties that steps must share so that their rows are made together."""
         return (id(self.ranks), *self.steps.kind())
 
 
 def blank(kind: Kind, count: int) -> Rows:
-    """Rows in which every field is unknown."""
+    """Return rows in which every field is unknown."""
     # As plain bytes: numpy fills rows field by field.
     return np.frombuffer(bytearray(_blank_row(kind) * count), dtype=DTYPES[kind])
 
@@ -45,31 +51,31 @@ def _blank_row(kind: Kind) -> bytes:
 
 
 def ns(seconds: Any) -> Any:
-    """Nanoseconds on a node's monotonic clock; shapes follow the argument.
+    """Return nanoseconds on a node's monotonic clock; shapes follow the argument.
 
-    What never comes is no moment, and nobody writes it.
+    An event that never comes has no moment, and no rank writes it.
     """
     with np.errstate(invalid="ignore"):
         return ((np.asarray(seconds) + BOOTED_SECONDS) * NANOSECONDS).astype(np.uint64)
 
 
 def moment_ns(second: float) -> int:
-    """The same of one moment."""
+    """Return one moment in nanoseconds on a node's monotonic clock."""
     return int((second + BOOTED_SECONDS) * NANOSECONDS)
 
 
 def length(seconds: Any) -> Any:
-    """A duration in nanoseconds."""
+    """Return a duration in nanoseconds."""
     return (np.maximum(np.asarray(seconds), 0.0) * NANOSECONDS).astype(np.uint64)
 
 
 def records(step: Step | Steps) -> int:
-    """How many records a rank writes of a step."""
+    """Return the number of records that a rank writes in a step."""
     return 1 + len(step.calls) + len(step.exchanges)
 
 
 def joined(written: Sequence[Written]) -> Written:
-    """Those of one `kind` that follow each other as one."""
+    """Join consecutive steps of one `kind`."""
     if len(written) == 1:
         return written[0]
     return Written(
@@ -81,7 +87,7 @@ def joined(written: Sequence[Written]) -> Written:
 
 
 def step_rows(written: Written, microbatches: int) -> RingRows:
-    """STEP rows (steps, ranks)."""
+    """Return STEP rows (steps, ranks)."""
     steps, ranks = written.steps, written.ranks
     count = len(steps.end)
     numbers = steps.number + np.arange(count)[:, None]
@@ -102,13 +108,13 @@ def step_rows(written: Written, microbatches: int) -> RingRows:
 
 
 class RingRows(NamedTuple):
-    """Rows (steps, each) of which those of a step are of these `ranks` (each,)."""
+    """Rows (steps, ranks); `ranks` are the ranks of each step's rows."""
 
     rows: Any
     ranks: Integers
 
     def select(self, steps: slice) -> Rows:
-        """Those of some steps, as they lie in the rings: of one rank after the other."""
+        """Return the rows of some steps in the order of the rings: one rank after the other."""
         rows = self.rows[steps]
         order = _rank_after_rank(self.ranks.tobytes(), len(rows))
         plain = rows.reshape(-1).view(np.dtype((np.void, rows.dtype.itemsize)))
@@ -123,9 +129,9 @@ def _rank_after_rank(ranks: bytes, steps: int) -> Integers:
 
 
 class CallRows:
-    """Makes COLLECTIVE rows: one for each group and operation of a step, however many calls.
+    """Makes COLLECTIVE rows: one for each group and operation of a step, for any number of calls.
 
-    `numbers` are those that the collector knows the groups of the layout by.
+    `numbers` are the collector's numbers of the layout's groups.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -133,7 +139,7 @@ class CallRows:
         self._groups: dict[tuple[int, ...], tuple[Integers, Any]] = {}
 
     def rows(self, written: Written) -> RingRows:
-        """The rows of these steps, those of a step in the order of its calls."""
+        """Return the rows of these steps, in each step in the order of its calls."""
         steps, ranks = written.steps, written.ranks
         calls = [*steps.calls, *steps.exchanges]
         parts = [self._part(numbers, calls[numbers[0]], ranks) for numbers in _same_calls(calls)]
@@ -156,7 +162,7 @@ class CallRows:
         return _Calls(numbers, ranks[inside], inside, groups[ranks[inside]])
 
     def _group_numbers(self, groups: tuple[int, ...]) -> tuple[Integers, Any]:
-        """The number of each rank's group (ranks,), and whether it is in one."""
+        """Return the number of each rank's group (ranks,), and whether it is in one."""
         if groups not in self._groups:
             places = np.array(groups)
             self._groups[groups] = self._numbers[places], places >= 0
@@ -164,8 +170,14 @@ class CallRows:
 
 
 class _Calls(NamedTuple):
-    """Calls of each step, by their `numbers` in it, that are one row for each of `ranks`: those
-    `inside` (ranks that write,) a group, whose number is in `groups` (ranks,)."""
+    """Calls of each step that are one row for each rank.
+
+    Args:
+        numbers: numbers of the calls in the step.
+        ranks: ranks in a group.
+        inside: whether each writing rank is in a group (ranks that write,).
+        groups: the groups' numbers (ranks,).
+    """
 
     numbers: Sequence[int]
     ranks: Integers
@@ -173,7 +185,7 @@ class _Calls(NamedTuple):
     groups: Integers
 
     def fill(self, rows: Any, calls: Sequence[Call]) -> None:
-        """Write what `calls` took into `rows` (steps, ranks)."""
+        """Write the times of `calls` into `rows` (steps, ranks)."""
         rows["rank"], rows["group"], rows["op"] = self.ranks, self.groups, int(calls[0].op)
         rows["count"] = sum(call.times for call in calls)
         rows["bytes"] = calls[0].nbytes * calls[0].times + sum(call.nbytes for call in calls[1:])
@@ -186,7 +198,7 @@ class _Calls(NamedTuple):
 
 
 def _same_calls(calls: Sequence[Call]) -> list[list[int]]:
-    """Numbers of calls of one group and operation, together."""
+    """Return the numbers of calls, together where group and operation are the same."""
     numbers: dict[tuple[Op, tuple[int, ...]], list[int]] = {}
     for number, call in enumerate(calls):
         numbers.setdefault((call.op, call.groups), []).append(number)

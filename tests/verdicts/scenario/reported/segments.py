@@ -1,4 +1,4 @@
-"""The segments that the agents of a scenario send, in the order of time."""
+"""The segments of a scenario's agents, in time order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .views import Views
 DELIVERY_SECONDS = 0.05
 _NOTHING = Steps(0, np.zeros((0, 1)), {}, [], [], [], np.zeros((0, 1)), np.zeros((0, 1)))
 _KEPT_STEPS = 4
-"""Steps that are looked at for where ranks stand; ranks are at most one step apart."""
+"""Newest steps in which a rank's place is looked up; ranks are at most one step apart."""
 
 
 class Agents:
@@ -56,15 +56,15 @@ class Agents:
         self._epoch_ns, self._attempt = epoch_ns, attempt
         self._blocks = timeline.blocks()
         self._under_way, self._consumed = _NOTHING, 0
-        """Steps that were made at once, and how many of them ranks have come to."""
+        """Steps that were made at once, and how many of them the ranks have reached."""
         self._over = np.zeros(0)
-        """When the first rank ended each of them."""
+        """When the first rank ended each step."""
         self._recent: deque[Step] = deque(maxlen=_KEPT_STEPS)
         self._numbers = [group_number(list(members)) for members in timeline.layout.members]
         self._views = Views(scenario, timeline, exits, self._numbers)
         self._sequence = [0] * scenario.nodes
         self._ring = np.full(scenario.ranks, 2)
-        """Number of the next record of each rank's ring."""
+        """Number of the next record in each rank's ring."""
         self._pending: list[list[tuple[float, Kind, Rows]]] = [[] for _ in range(scenario.nodes)]
         self._written: list[deque[_Rings]] = [deque() for _ in range(scenario.nodes)]
         self._calls = CallRows(self._numbers)
@@ -75,10 +75,10 @@ class Agents:
         self._reported = np.zeros(scenario.ranks, dtype=bool)
 
     def deliveries(self, every: int = 1) -> Iterator[tuple[float, bytes]]:
-        """What arrives within a second, each `every` seconds, and when that second is over.
+        """Yield the second that is over and the segments that arrived, every `every` seconds.
 
-        What ranks did in the seconds between is in it: an agent flushes once a second, and this is
-        as if all that it sent since the last time came together.
+        An agent flushes once a second. With a larger `every`, one delivery holds everything since
+        the last one.
         """
         waiting: dict[int, list[bytes]] = defaultdict(list)
         for second in range(int(self._scenario.seconds) + 1):
@@ -88,7 +88,7 @@ class Agents:
                 yield second + 1.0, b"".join(waiting.pop(second, []))
 
     def _arrivals(self, second: int, every: int) -> Iterator[tuple[float, int, int]]:
-        """Moments in a second at which nodes send, and the seconds in which that arrives."""
+        """Yield moments in a second at which nodes send, nodes, and seconds of arrival."""
         for node in range(self._scenario.nodes):
             # Agents of different nodes flush at different moments.
             under_way = self._delay(node) - (0.37 * (node + 1)) % 1.0
@@ -108,7 +108,7 @@ class Agents:
         return DELIVERY_SECONDS + lateness
 
     def _advance(self, now: float) -> None:
-        """Make the steps up to those that are under way at `now`."""
+        """Make the steps up to those that are in progress at `now`."""
         while not self._recent or float(self._recent[-1].end.min()) <= now:
             if self._consumed < len(self._under_way.end):
                 self._take(now)
@@ -126,7 +126,7 @@ class Agents:
             self._write(block)
 
     def _take(self, now: float) -> None:
-        """Take those of the steps under way that ranks have come to at `now`."""
+        """Consume the steps that ranks have reached at `now`."""
         begin, steps = self._consumed, self._under_way
         over = int(np.searchsorted(self._over, now, side="right"))
         self._consumed = end = min(max(begin, over) + 1, len(steps.end))
@@ -135,7 +135,7 @@ class Agents:
         self._ring += (end - begin) * records(steps)
 
     def _write_all(self, steps: Steps) -> None:
-        """Put the records of steps that nothing interrupts into the rings: all ranks end them."""
+        """Put the records of uninterrupted steps into the rings: all ranks end them."""
         behind = np.arange(len(steps.end))[:, None] * records(steps)
         for node, ranks in enumerate(self._ranks):
             last = steps.end[:, ranks].max(axis=1)
@@ -143,7 +143,7 @@ class Agents:
             self._written[node].append(_Rings(written))
 
     def _write(self, step: Step) -> None:
-        """Put a step's records into the rings, as far as ranks come to them."""
+        """Put a step's records into the rings of the ranks that end it."""
         ended = (step.end <= self._exits.end) & np.isfinite(step.end)
         all_ended = bool(ended.all())
         for node, node_ranks in enumerate(self._ranks):
@@ -194,13 +194,13 @@ class Agents:
         key = SegmentKey(
             self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node]
         )
-        # At the level for who writes for thousands of nodes: an agent's takes three times as long.
+        # The level for thousands of nodes: an agent's compression takes three times as long.
         rows = {kind: packed_rows[None] for kind, packed_rows in packed.items()}
         (segment,) = wire.encode_alike([(key, self._clock(node, now))], rows)
         return segment
 
     def _due(self, node: int, now: float) -> dict[Kind, list[Rows]]:
-        """What the ranks of a node wrote up to `now` and was not sent yet."""
+        """Return the rows that a node's ranks wrote up to `now` and that were not sent yet."""
         tables: dict[Kind, list[Rows]] = {}
         pending, self._pending[node] = self._pending[node], []
         for moment, kind, rows in pending:
@@ -251,7 +251,7 @@ class Agents:
         return np.concatenate(tables)
 
     def _ends(self, ranks: Any, now: float) -> Rows:
-        """What ranks report of how they end or fail, once."""
+        """Return each rank's report of its end or failure, once."""
         tables, event = [], self._scenario.ends
         for rank in ranks.tolist():
             text, ended = self._exits.failure[rank], float(self._exits.end[rank])
@@ -269,7 +269,7 @@ class Agents:
 
 
 class _Rings:
-    """What ranks of a node wrote of steps, of which some were sent."""
+    """Steps in the rings of a node's ranks, some of which were sent."""
 
     def __init__(self, written: Written) -> None:
         self.written = written
@@ -277,22 +277,25 @@ class _Rings:
         self._rows: dict[Kind, RingRows] = {}
 
     def kind(self) -> tuple[object, ...]:
-        """What those have in common whose rows are made together: several steps are, already."""
+        """Return the properties that steps must share so that their rows are made together.
+
+        Several steps already have common rows, so they stay apart.
+        """
         return self.written.kind() if len(self.written.end) == 1 else (id(self),)
 
     @property
     def is_over(self) -> bool:
-        """Whether all was sent."""
+        """Whether all steps were sent."""
         return self._sent_steps == len(self.written.end)
 
     def due(self, now: float) -> range:
-        """The steps that were written by `now`, and are sent now."""
+        """Return the steps that were written by `now`, and count them as sent."""
         begin = self._sent_steps
         self._sent_steps = max(begin, int(np.searchsorted(self.written.end, now, side="right")))
         return range(begin, self._sent_steps)
 
     def rows(self, calls: CallRows, stages: int) -> dict[Kind, RingRows]:
-        """STEP and COLLECTIVE rows of all of the steps."""
+        """Return the STEP and COLLECTIVE rows of all steps."""
         if not self._rows:
             parts = MICROBATCHES if stages > 1 else 1
             self._rows[Kind.STEP] = step_rows(self.written, parts)

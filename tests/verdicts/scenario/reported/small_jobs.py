@@ -1,4 +1,4 @@
-"""A small job with a fault, and what is found in it: what tests of mechanisms start from."""
+"""A small job with a fault, and its incidents, for tests of mechanisms."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .replay import replay
 
 
 def incidents(scenario: Scenario) -> list[dict[str, Any]]:
-    """Incidents that stand on their own."""
+    """Return the incidents that are not merged into another one."""
     return [incident for incident in replay(scenario).incidents if not incident["merged_into"]]
 
 
 def job(
     kind: FaultKind, *ranks: int, onset: float = 30.0, seconds: float = 75.0, **more: Any
 ) -> Any:
-    """The small job with one fault; `more` goes into the scenario and, if it fits, the fault."""
+    """Return the small job with one fault; `more` sets fields of the scenario or of the fault."""
     of_fault = {name: more.pop(name) for name in ("effect", "period", "node") if name in more}
     fault = Fault(kind, ranks, onset=onset, **of_fault)
     return replace(JOB, step_seconds=0.5, faults=(fault,), seconds=seconds, **more)

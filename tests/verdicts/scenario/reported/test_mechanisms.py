@@ -1,4 +1,4 @@
-"""What verdicts once got wrong, each as a job in small, from segments to incidents.
+"""Earlier wrong verdicts, each as a small job, from segments to incidents.
 
 `tests/verdicts/README.md` lists them with the tests of the parts that decide them.
 """
@@ -103,8 +103,9 @@ def test_rare_and_long_steps_of_one_of_two_ranks_are_named_within_five_minutes()
 
 
 def test_a_loader_of_one_of_two_ranks_that_stalls_for_a_fifth_of_the_time_is_named() -> None:
-    """One step in fifteen of two seconds waits for eight: a test that knows nothing of loaders
-    needs twelve of them."""
+    """One step in fifteen of two seconds waits for eight: a test without knowledge of loaders needs
+    twelve of them.
+    """
     scenario = job(FaultKind.SLOW_DATA, 1, effect=5.0, period=15, ranks=2, nodes=1, onset=0.0)
     (verdict,) = incidents(replace(scenario, step_seconds=2.0, pace=Pace.TOKENS, seconds=330.0))
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("straggler", 1, "data")
@@ -112,7 +113,7 @@ def test_a_loader_of_one_of_two_ranks_that_stalls_for_a_fifth_of_the_time_is_nam
 
 
 def test_few_long_steps_are_counted_while_an_agent_is_gone() -> None:
-    """Of steps of two seconds 64 newer ones are two minutes."""
+    """64 newer steps of two seconds are two minutes."""
     lost = Telemetry(killed_node=1, killed_at=100.0)
     scenario = job(
         FaultKind.SLOW_DATA, 3, effect=4.0, period=20, ranks=4, nodes=4, onset=0.0, telemetry=lost
@@ -172,7 +173,7 @@ def test_the_ranks_of_the_other_agents_are_compared_while_one_is_gone() -> None:
 def test_every_hang_and_end_pages_with_one_of_two_agents_gone(
     kind: FaultKind, killed_node: int
 ) -> None:
-    """The fault hits node 0, in whole or its first rank; a busy rank may be an evaluation."""
+    """The fault hits node 0, whole or its first rank; a busy rank may be evaluating."""
     everywhere = kind in (FaultKind.STOP_ALL, FaultKind.HANG_INSIDE)
     ranks = (0, 1, 2, 3) if everywhere else (0, 1) if kind is FaultKind.LOST_NODE else (0,)
     shape = {"shape": Shape.TENSOR, "ranks": 8} if kind is FaultKind.CROSSED_GROUPS else {}
@@ -234,7 +235,7 @@ def test_two_steps_far_beyond_all_others_are_enough() -> None:
 
 
 def test_a_job_that_starves_from_its_first_step_is_named_while_an_agent_is_gone() -> None:
-    """It goes before the first steps are over that the job is compared with."""
+    """The agent ends before the first steps are over, which are the job's baseline."""
     lost = Telemetry(killed_node=1, killed_at=60.0)
     scenario = job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, onset=0.0, effect=9.0, seconds=150.0)
     verdicts = incidents(replace(scenario, step_seconds=1.0, telemetry=lost))
@@ -248,7 +249,7 @@ def test_a_job_of_steps_of_seconds_that_starves_from_its_first_is_named_in_half_
 
 
 def test_a_rank_that_slows_its_job_from_the_first_step_is_named_after_three() -> None:
-    """Beyond the warm-up, of four steps; no step of the job shows how long they are without it."""
+    """The warm-up of four steps is over; no step shows its duration without the fault."""
     scenario = job(FaultKind.SLOW_OPTIMIZER, 3, onset=0.0, effect=9.8, seconds=38.0)
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("straggler", 3, "optimizer")
@@ -267,7 +268,7 @@ def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
 
 
 def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -> None:
-    """Nothing is at work; the phase alone would allow it 15 minutes."""
+    """No process works; the phase alone would allow it 15 minutes."""
     scenario = job(FaultKind.HANG_OUTSIDE, 2, onset=72.0, seconds=220.0, pauses=Pauses(40, 6.0))
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("hang", 2, "eval")
@@ -278,7 +279,7 @@ def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -
 def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
     kind: str, seconds: float
 ) -> None:
-    """It may evaluate more than before: a ticket long before the page."""
+    """It may evaluate more than before: a ticket comes long before the page."""
     scenario = job(FaultKind.HANG_BUSY, 2, onset=72.0, seconds=seconds, pauses=Pauses(40, 6.0))
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == (kind, 2, "eval")
@@ -289,7 +290,7 @@ def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
     ("kind", "seconds"), [(FaultKind.STOP, 30.0), (FaultKind.HANG_OUTSIDE, 330.0)]
 )
 def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds: float) -> None:
-    """A save that takes three times as long as usual is a ticket; nobody would have been paged."""
+    """A save that takes three times as long as usual is a ticket, and would page no operator."""
     scenario = job(kind, 2, onset=97.0, seconds=97.0 + seconds, saves=Pauses(40, 6.0))
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("hang", 2, "checkpoint")
@@ -304,8 +305,7 @@ def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds
 def test_an_agent_that_ends_and_a_rank_that_evaluates_are_no_lost_node(
     step: float, every: int, killed: float
 ) -> None:
-    """The others come to a halt as its node falls silent, as where it lost its power, or two
-    seconds later: then they made steps with its rank."""
+    """The others halt as its node becomes stale, or two seconds later, after common steps."""
     lost = Telemetry(killed_node=0, killed_at=killed)
     evaluates = Pauses(every, 30.0, rank=0)
     verdicts = incidents(
@@ -323,7 +323,7 @@ def test_a_rank_alone_in_its_stage_that_starves_from_its_first_step_is_named() -
 
 
 def test_work_that_differs_by_nature_is_no_straggling_where_half_of_it_is_not_observed() -> None:
-    """The ranks that nobody observes have no long steps, as far as anybody knows."""
+    """The unobserved ranks have no long steps, as far as the telemetry shows."""
     lost = Telemetry(killed_node=1, killed_at=91.0)
     healthy = Scenario(
         5, Shape.FSDP2, 8, 2, step_seconds=0.9, pace=Pace.TWO_VALUED, seconds=1500.0, telemetry=lost
@@ -347,8 +347,7 @@ def test_a_rank_whose_tensor_partner_is_not_observed_is_not_slow_by_its_sequence
 def test_a_node_that_is_lost_before_it_was_seen_is_missed_while_the_others_wait_for_it(
     shape: Shape,
 ) -> None:
-    """They are inside a collective, or at work, for which all have to be there; a first step may
-    take long."""
+    """They are in a collective or at work that needs all ranks; a first step may take long."""
     scenario = job(FaultKind.LOST_NODE, 2, 3, node=1, onset=0.127, seconds=60.0, shape=shape)
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["opened_at"] < 30.0) == ("telemetry-lost", True)

@@ -1,4 +1,4 @@
-"""The same of collectives and of the ways between pipeline stages: see `test_mechanisms`."""
+"""Earlier wrong verdicts on collectives and links between stages: see `test_mechanisms`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_way_between_stages_that_was_slow_from_the_first_step_is_named() -> No
 
 @pytest.mark.parametrize("shape", [Shape.DDP, Shape.PIPELINE])
 def test_a_link_that_was_slow_from_the_first_step_is_one_incident(shape: Shape) -> None:
-    """It is named before the first steps are over that a job is compared with."""
+    """It is named before the first steps are over, which are a job's baseline."""
     scenario = job(
         FaultKind.SLOW_LINK, 1, effect=8.0, onset=0.0, shape=shape, ranks=8, seconds=190.0
     )
@@ -107,7 +107,7 @@ def test_a_link_that_is_slow_from_the_first_step_is_found_beside_what_ran_before
 
 
 def test_of_a_link_that_takes_most_of_each_step_it_is_said_that_it_is_slower_than_before() -> None:
-    """Of long steps it is known after twenty: at first it may be what the job does."""
+    """Long steps need twenty for a comparison: at first the job itself may be the reason."""
     more: dict[str, Any] = {"history": History.ATTEMPT, "seconds": 150.0}
     (verdict,) = incidents(job(FaultKind.SLOW_LINK, 0, onset=0.0, effect=6.0, **more))
     assert "or the job is made so" in verdict["summary"]

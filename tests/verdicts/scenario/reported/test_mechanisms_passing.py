@@ -1,4 +1,4 @@
-"""What comes and goes, from segments to incidents: faults that end or move, and loss in turns."""
+"""Passing faults, from segments to incidents: faults that end or move, and losses in turns."""
 
 from __future__ import annotations
 

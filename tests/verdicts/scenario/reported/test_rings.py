@@ -19,7 +19,7 @@ from .segments import Agents
 
 
 def sent(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
-    """Rows of a kind, by delivery."""
+    """Yield the rows of a kind, by delivery."""
     agents = Agents(scenario, Timeline(scenario), exits_of(scenario), 10**18)
     for _, body in agents.deliveries(every):
         for segment in map(wire.decode, wire.split(body)):
@@ -28,7 +28,7 @@ def sent(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
 
 
 def rows_of(scenario: Scenario, every: int, kind: Kind) -> Rows:
-    """All of them, in the order of ranks and of each one's ring."""
+    """Return all rows of a kind, in the order of ranks and of each rank's ring."""
     return np.sort(np.concatenate(list(sent(scenario, every, kind))), order=["rank", "seq"])
 
 

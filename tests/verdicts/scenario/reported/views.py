@@ -1,4 +1,4 @@
-"""What agents see from outside at one moment: where each rank stands, its process, its node."""
+"""The agents' view from outside at one moment: each rank's place, its process, its node."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from . import rings
 _CPU_RATIO = 0.93
 _RESIDENT_BYTES, _MEMORY_BYTES = 4 << 30, 64 << 30
 _GROWTH_BYTES = 8 << 20
-"""Bytes a second of a memory that grows with an effect of 1."""
+"""Growth in bytes a second of a memory fault with an effect of 1."""
 _HEARTBEAT_SECONDS = 0.25
 FLUSH_SECONDS = 1.0
 
 
 class Standing(NamedTuple):
-    """Where one rank stands."""
+    """The place of one rank."""
 
     step: int
     phase: Phase
@@ -55,7 +55,7 @@ class Views:
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
     def note(self, steps: Steps, selection: slice) -> None:
-        """Take some of `steps`, which were made: their collectives are entered in later ones."""
+        """Add the waits of selected `steps`: later steps count their collectives as entered."""
         ends = steps.end[selection]
         self._entered += len(steps.calls) * len(ends)
         if not steps.calls:
@@ -64,17 +64,17 @@ class Views:
         if not np.isfinite(ends).all():
             waited = np.where(np.isfinite(waited), waited, 0.0)
         per_call = waited.reshape(-1, len(self._waited))
-        # One after the other, so that it makes no difference how many come at once.
+        # Add step by step, so that the sum is the same for any number of steps at once.
         self._waited = np.add.accumulate(np.concatenate([self._waited[None], per_call]))[-1]
 
     def ranks(self, recent_steps: Iterable[Step], ranks: Any, now: float, ring: Any) -> Rows:
-        """RANK_STATE rows of these ranks."""
+        """Return the RANK_STATE rows of these ranks."""
         rows = rings.blank(Kind.RANK_STATE, len(ranks))
         steps, lines = list(recent_steps), list[dict[str, Any]]()
         for rank in ranks.tolist():
             last_seen = min(now, float(self._exits.end[rank]), *self._frozen(rank))
             lines.append(self._line(self._standing(steps, rank, last_seen), rank, now))
-        # By column: to write one field of one row takes as long as to write one of all rows.
+        # By column: writing one field of one row takes as long as writing one of all rows.
         for name in lines[0]:
             rows[name] = [line[name] for line in lines]
         rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(now)
@@ -88,7 +88,7 @@ class Views:
         return [float(interruptions.stands_from[rank]), float(interruptions.frozen_from[rank])]
 
     def _beat(self, rank: int, now: float) -> float:
-        """When the heartbeat of a rank last came: one that is stopped or gone has none."""
+        """Return the time of a rank's last heartbeat; a stopped or gone rank sends none."""
         ended = float(self._exits.end[rank])
         fault = self._timeline.interruptions.lasting.get(rank)
         if fault is not None and fault.kind in (FaultKind.STOP, FaultKind.STOP_ALL):
@@ -99,7 +99,7 @@ class Views:
         step = next(
             (candidate for candidate in reversed(steps) if candidate.began[rank] <= now), steps[0]
         )
-        # Works of no length leave places that nobody stands in.
+        # Works of no length leave places in which no rank is.
         passed = [place for place in step.places if place.start[rank] <= now] or step.places[:1]
         place = passed[-1]
         inside = place.groups is not None
@@ -146,7 +146,7 @@ class Views:
             "process_state": self._process(rank, now, place),
             "gone_ns": rings.moment_ns(ended) if has_ended else 0,
             "exit_code": int(self._exits.code[rank]) if has_ended else -1,
-            # What is waited for in a step that is under way is counted when the step is made.
+            # The waits of a step in progress are counted when the step is made.
             "cpu_seconds": _CPU_RATIO * max(0.0, now - idle),
             "run_queue_seconds": 0.004 * now,
             "resident_bytes": self._resident(rank, now),
@@ -171,7 +171,7 @@ class Views:
         return int(_RESIDENT_BYTES + grown + self._noise.integers(0, 1 << 22))
 
     def host(self, node: int, now: float) -> Rows:
-        """One HOST row of a node."""
+        """Return one HOST row of a node."""
         rows = rings.blank(Kind.HOST, 1)
         rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(now)
         rows["cpu_busy_ratio"] = self._noise.normal(0.35, 0.02)
@@ -188,7 +188,7 @@ class Views:
         return rows
 
     def agent(self, now: float) -> Rows:
-        """One AGENT row."""
+        """Return one AGENT row."""
         rows = rings.blank(Kind.AGENT, 1)
         rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(now)
         rows["flush_seconds"], rows["poll_seconds"] = FLUSH_SECONDS, 0.25

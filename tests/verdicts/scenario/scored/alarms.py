@@ -1,4 +1,4 @@
-"""False incidents: how many a day of healthy jobs, and in which. Pure."""
+"""False incidents: their number a day of healthy jobs, and their jobs. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST_ROWS = 12
 
 
 def days(documents: Iterable[Document]) -> float:
-    """Job-days of these scenarios."""
+    """Return the job-days of these scenarios."""
     return float(sum(document["seconds"] for document in documents) / DAY_SECONDS)
 
 
 def rate(events: int, of_days: float) -> list[float]:
-    """[a day, low, high] with the exact interval of 95 % of a count; NaN of no time."""
+    """Return [a day, low, high] with the exact 95 % interval of a count; NaN for no time."""
     return [_per(count, of_days) for count in (events, *poisson(events))]
 
 
@@ -30,7 +30,7 @@ def _per(events: float, of_days: float) -> float:
 
 
 def tables(documents: Sequence[Document]) -> str:
-    """False incidents by kind, and a day of healthy jobs by what they are."""
+    """Return false incidents by kind, and a day of healthy jobs by their properties."""
     return "\n\n".join([_by_kind(documents), _by_job(documents)])
 
 

@@ -1,8 +1,8 @@
-"""The best that any test could do: one that knows who is slow, when, and by how much.
+"""The best possible test: it knows the slow rank, the time of the fault and its effect.
 
-It compares the likelihood of what it sees with and without the fault, step by step, and says
-"faulty" where the sum is beyond what it would be by chance once in so many days. What it knows of
-the noise is its true distribution; its steps are taken as independent.
+It compares the likelihood of its readings with and without the fault, step by step. It says
+"faulty" if the sum exceeds the limit that chance exceeds once in so many days. It knows the true
+distribution of the noise, and takes steps as independent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SLOWS: dict[FaultKind, tuple[int, ...]] = {
     FaultKind.SLOW_OPTIMIZER: (_OPTIMIZER,),
     FaultKind.SLOW_LINK: (_TRANSFER,),
 }
-"""What a fault makes longer, by column of the times; others have no limit of this kind."""
+"""Columns of times that a fault makes longer; other faults have no limit of this kind."""
 _ALL_RANKS = frozenset({FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.SLOW_LINK})
 
 
 def limit_of(scenario: Scenario, fault: Fault) -> float:
-    """Probability that the best test finds a fault within five minutes; NaN where unknown."""
+    """Return the probability that the best test finds a fault in five minutes; NaN if unknown."""
     if fault.kind not in _SLOWS:
         return math.nan
     healthy_sample, faulty_sample = _samples(scenario, fault)
@@ -71,7 +71,7 @@ def power(
 
 
 def _shares(sample: Vector, edges: Vector) -> Vector:
-    """Share of the sample in each bin; one that nothing was seen in is not impossible."""
+    """Return the sample's share in each bin; an empty bin is not impossible."""
     counts = np.histogram(sample, edges)[0] + 0.5
     return np.asarray(counts / counts.sum())
 
@@ -82,7 +82,7 @@ def _moments(shares: Vector, values: Vector) -> tuple[float, float]:
 
 
 def _samples(scenario: Scenario, fault: Fault) -> tuple[Vector, Vector]:
-    """Samples of log seconds, over those of the peers where there are any, without and with it."""
+    """Return log seconds without and with the fault, over the peers' if there are any."""
     noise = Noise(scenario)
     works = [noise.step() for _ in range(_STEPS)]
     columns = list(_SLOWS[fault.kind])
@@ -99,6 +99,6 @@ def _samples(scenario: Scenario, fault: Fault) -> tuple[Vector, Vector]:
 
 
 def _of_peers(seconds: Matrix) -> Matrix:
-    """Mean of the other ranks (steps, ranks)."""
+    """Return the mean of the other ranks (steps, ranks)."""
     count = seconds.shape[1]
     return np.asarray((seconds.sum(axis=1, keepdims=True) - seconds) / (count - 1))

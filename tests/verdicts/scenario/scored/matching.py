@@ -1,4 +1,4 @@
-"""Matches the incidents of a scenario with what is true of it. Pure."""
+"""Matches the incidents of a scenario with its truth. Pure."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from tests.verdicts.scenario.truth import Expected
 from .sentence import untrue
 
 SLACK_SECONDS = 1.0
-"""An incident may be dated so much before its fault: steps are dated by their ends."""
+"""Seconds that an incident may precede its fault: steps are dated by their ends."""
 _FOLLOWS = frozenset(
     {"throughput-regression", "telemetry-lost", "hang", "pause", "pipeline-bubble", "data-stall"}
 )
-"""What may follow from a fault that was named, under any rank."""
+"""Kinds that may follow from a named fault, under any rank."""
 
 
 _SLOWED = {"stopped-now-and-then": ("checkpoint-stall",)}
-"""What a fault does to its own rank besides: a process that is stopped in a save is late there."""
+"""Further kinds on the fault's own rank: a process that is stopped in a save is late there."""
 
 
 class Answer(NamedTuple):
-    """How right the verdict on one fault is; None where there is nothing to be right about.
+    """How right the verdict on one fault is; None if an aspect does not count.
 
-    `seconds` passed from the fault to the verdict, `shows` to the end of the first step that it
-    slows, or save; NaN where no step shows it by itself. `beside` is the cost beside other faults.
-    `untrue` are the numbers of the sentence that are not true, None where there is nothing to be
-    right about; `over` seconds passed from its end to that of the incident, infinite where that
-    stays open, NaN of a fault that does not end (`ends`); `price` is what the incident says was
-    lost, over what was.
+    Args:
+        seconds: from the fault to the verdict.
+        shows: seconds to the end of the first slowed step or save; NaN if no step alone shows it.
+        beside: the marginal cost with the other faults.
+        untrue: untrue numbers of the sentence; None if it has nothing to be compared with.
+        ends: whether the fault ends.
+        over: seconds from the fault's end to the incident's; infinite if the incident stays open,
+            NaN if the fault does not end.
+        price: the incident's lost device-seconds over the true ones.
     """
 
     fault: str
@@ -60,8 +63,8 @@ class Answer(NamedTuple):
 class Matched(NamedTuple):
     """Answers on the faults of a scenario, its false incidents, and how many of those page.
 
-    `repeated` counts further incidents of a right kind about a fault that was named: not false,
-    and somebody has to read them.
+    `repeated` counts further incidents of a right kind about a named fault. They are not false, but
+    an operator has to read them.
     """
 
     answers: list[Answer]
@@ -73,9 +76,9 @@ class Matched(NamedTuple):
 def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Matched:
     """Each fault takes the best incident of a right kind; the rest follows from one, or is false.
 
-    What follows from a fault is explained only where the fault was named before it. It was named
-    when the first incident opened that says the same and became a part of another one: a rank that
-    computes for good is a pause before it is a hang.
+    An incident follows from a fault only if the fault was named before. A fault is named when the
+    first incident opens that says the same and later merges into another one: a rank that computes
+    for ever is a pause before it is a hang.
     """
     sequence = sorted(incidents, key=lambda incident: incident["opened_at"])
     candidates = [incident for incident in sequence if not incident["merged_into"]]
@@ -106,7 +109,7 @@ def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Ma
 
 
 def is_page(incident: dict[str, Any]) -> bool:
-    """Whether an incident wakes somebody: one that only informs raises no alert at all."""
+    """Return whether an incident pages an operator; an informing one raises no alert at all."""
     return incident["severity"] != INFO and _SEVERITY.get(incident["alert"]) is Severity.PAGE
 
 
@@ -115,7 +118,7 @@ _SEVERITY = {alert.name: alert.severity for alert in ALERTS}
 
 def _names(incident: dict[str, Any], fault: Expected) -> bool:
     in_time = incident["opened_at"] >= fault.begins - SLACK_SECONDS
-    # What need not be found is only known by its rank.
+    # A fault that need not be found is only known by its rank.
     rank_fits = fault.required or not fault.truth.ranks or incident["rank"] in fault.truth.ranks
     return incident["kind"] in fault.truth.kinds and in_time and rank_fits
 
@@ -123,7 +126,7 @@ def _names(incident: dict[str, Any], fault: Expected) -> bool:
 def _named_at(
     incident: dict[str, Any], fault: Expected, sequence: Sequence[dict[str, Any]]
 ) -> float:
-    """When the first of `sequence` opened that became a part of `incident` and names the same."""
+    """Return when the first part of `incident` in `sequence` opened that names the same."""
     parts = [
         part["opened_at"]
         for part in sequence
@@ -170,7 +173,7 @@ def _answer(fault: Expected, incident: dict[str, Any] | None) -> Answer:
 
 
 def _over(incident: dict[str, Any], fault: Expected) -> float:
-    """Seconds from the end of a fault to that of its incident."""
+    """Return the seconds from a fault's end to its incident's."""
     if math.isinf(fault.ends):
         return math.nan
     is_over = incident["state"] == RESOLVED
@@ -178,14 +181,14 @@ def _over(incident: dict[str, Any], fault: Expected) -> float:
 
 
 def _price(incident: dict[str, Any], fault: Expected) -> float:
-    """Device-seconds that an incident says were lost, over those that were."""
+    """Return an incident's lost device-seconds over the true ones."""
     if not fault.lost_seconds > 0:
         return math.nan
     return float(incident.get("device_seconds_lost", math.nan)) / fault.lost_seconds
 
 
 def _explained(incident: dict[str, Any], fault: Expected, named_at: float) -> bool:
-    """Whether an incident only follows from a fault that was named at `named_at`."""
+    """Return whether an incident only follows from a fault that was named at `named_at`."""
     is_later = incident["opened_at"] >= named_at
     is_same = incident["kind"] in fault.truth.kinds | {
         "straggler",
@@ -195,7 +198,7 @@ def _explained(incident: dict[str, Any], fault: Expected, named_at: float) -> bo
 
 
 def brief(incident: dict[str, Any]) -> str:
-    """An incident in a few words."""
+    """Return an incident in a few words."""
     return (
         f"{incident['kind']} rank {incident['rank']} {incident['phase']} {incident['cause']} "
         f"at {incident['opened_at']:.0f} s"

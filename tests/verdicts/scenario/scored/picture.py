@@ -1,4 +1,4 @@
-"""A picture of what was found and what can be, by effect and period. Pure."""
+"""A picture of found shares and of the best possible ones, by effect and period. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .shares import Document
 _WIDE, _HIGH = 220, 180
 _LEFT, _TOP, _GAP, _BELOW = 46, 44, 26, 64
 _LABEL = 24
-"""Least pixels between two effects that are written below a panel: 1.2 would stand in 1.05."""
+"""Least pixels between two labels of effects below a panel: 1.2 would overlap 1.05."""
 _OURS, _LIMIT, _GRID = "#1f6fb2", "#c2571a", "#d5d5d5"
 _TITLE = "Share of slow steps that is found, by how many times as long a step takes"
 
 
 def picture(documents: Sequence[Document]) -> str:
-    """An SVG document: a panel for each range of periods, its points with intervals of 95 %."""
+    """Return an SVG document: a panel for each range of periods, its points with 95 % intervals."""
     grid = cells(documents)
     wide = _LEFT + len(PERIOD_NAMES) * (_WIDE + _GAP)
     high = _TOP + _HIGH + _BELOW

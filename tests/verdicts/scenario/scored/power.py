@@ -1,4 +1,4 @@
-"""What of all that slows steps was found, by how much and how often, and what can be. Pure."""
+"""Found shares of slow steps, by effect and frequency, and the best possible shares. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ PERIOD_NAMES = tuple(f"1 step in {a}" if a == b else f"1 in {a}-{b}" for a, b in
 
 
 class Cell(NamedTuple):
-    """Faults of one range of effects and of periods: [found, of, low, high] of ours, and the mean
-    of what the best test finds, None where that is not known."""
+    """Faults of one range of effects and of periods.
+
+    `ours` is [found, total, low, high]; `limit` the mean share of the best test, None if unknown.
+    """
 
     ours: list[float]
     limit: float | None
 
 
 def cells(documents: Sequence[Document]) -> dict[tuple[int, int], Cell]:
-    """By the numbers of the range of effects and of the range of periods."""
+    """Return cells by the indices of their range of effects and of their range of periods."""
     slow = [answer for answer in _slow(documents) if answer["fault"] not in _NO_FACTOR]
     grid = {}
     for row, (low, high) in enumerate(pairwise(EFFECTS)):
@@ -47,7 +49,7 @@ def _limit(answers: Sequence[Document]) -> float | None:
 
 
 def _slow(documents: Sequence[Document]) -> list[Document]:
-    """Verdicts on what slows steps, whether or not it had to be found."""
+    """Return the answers about slowing faults, whether or not they had to be found."""
     return [
         answer
         for document in documents
@@ -57,7 +59,7 @@ def _slow(documents: Sequence[Document]) -> list[Document]:
 
 
 def curve(documents: Sequence[Document]) -> str:
-    """A picture of the share found of what slows steps, against what it costs."""
+    """Return a text picture of the found share of slowing faults, by their cost."""
     rows = []
     for low, high in pairwise(COSTS):
         answers = [answer for answer in _slow(documents) if low <= answer["cost"] < high]
@@ -78,12 +80,12 @@ def curve(documents: Sequence[Document]) -> str:
 
 
 def power(documents: Sequence[Document]) -> str:
-    """Share found of what takes a factor longer in some steps, by effect and period."""
+    """Return the found share of faults that multiply some steps, by effect and period."""
     return _by_cell("found, by effect", documents, lambda cell: in_words(cell.ours))
 
 
 def limits(documents: Sequence[Document]) -> str:
-    """The same of the best test: one that knows rank, steps and effect."""
+    """Return the same of the best test, which knows rank, steps and effect."""
     return _by_cell("the best test finds", documents, lambda cell: _ratio(cell.limit))
 
 

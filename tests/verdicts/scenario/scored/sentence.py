@@ -1,4 +1,4 @@
-"""Whether the numbers in the sentence of an incident are true of the fault that it names. Pure."""
+"""Compares the numbers in an incident's sentence with the true ones of its fault. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from stepwatch.collector.detect.finding import NO_RANK
 from tests.verdicts.scenario.actual import Actual
 
 SINCE_SECONDS = 10.0
-"""How far the step that it began in may be from the first one that the fault hits: what is older
-than the newest steps is known by stretches of so many seconds."""
+"""Tolerance of the first step, in seconds: the past before the newest steps is known only by
+stretches of this length.
+"""
 RATIO_SHARE = 0.25
-"""How far the times over its peers may be off, as a share of what the fault adds."""
+"""Tolerance of the ratio to the peers, as a share of the fault's addition."""
 LOST_SHARE, LOST_POINTS = 0.25, 0.05
-"""How far the share of the throughput may be off: as a share of it, or by so much; a sentence that
-gives an interval is right where that holds it."""
+"""Tolerance of the lost throughput: a share of it, or so many points. A sentence with an interval
+is right if the interval holds the true value.
+"""
 _INTERVAL = re.compile(r"throughput \((\d+)% to (\d+)%\)")
 _NUMBERS = {
     "ratio": re.compile(r"\((\d+(?:\.\d+)?)x\)"),
@@ -25,13 +27,13 @@ _NUMBERS = {
 
 
 def numbers(summary: str) -> dict[str, float]:
-    """The numbers that a sentence says, by what they are of."""
+    """Return the numbers of a sentence by their name."""
     matches = {name: pattern.search(summary) for name, pattern in _NUMBERS.items()}
     return {name: float(match[1]) for name, match in matches.items() if match is not None}
 
 
 def untrue(summary: str, truth: Actual) -> list[str]:
-    """What a sentence says that is not true, as `name said/true`; what it leaves out is no lie."""
+    """Return the untrue numbers of a sentence as `name said/true`; a missing one is not untrue."""
     figures = numbers(summary)
     lost = 100.0 * truth.lost
     allowed = {

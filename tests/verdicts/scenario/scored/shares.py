@@ -1,4 +1,4 @@
-"""Shares with their intervals, of answers and of verdicts. Pure."""
+"""Shares of answers and of verdicts, with their intervals. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Document = Mapping[str, Any]
 
 
 def share(hits: int, total: int) -> list[float]:
-    """[hits, of, low, high] with Wilson's interval."""
+    """Return [hits, total, low, high] with Wilson's interval."""
     return [hits, total, *wilson(hits, total)]
 
 
 def found_of(answers: Sequence[Document]) -> list[float]:
-    """How many of these faults were found."""
+    """Return the share of these faults that were found."""
     return share(sum(answer["found"] for answer in answers), len(answers))
 
 
 def right(answers: Iterable[Document], name: str) -> list[float]:
-    """How many of the verdicts on which it counts named the right one."""
+    """Return the share of verdicts whose aspect `name` is right, of those in which it counts."""
     outcomes = [answer[name] for answer in answers if answer[name] is not None]
     return share(sum(outcomes), len(outcomes))
 
 
 def in_words(counted: Sequence[float]) -> str:
-    """As `hits/of`, empty of nothing."""
+    """Return `hits/total`, empty without any."""
     return f"{counted[0]:.0f}/{counted[1]:.0f}" if counted[1] else ""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 
 Z = 1.96
-"""Of a normal distribution: 95 % lie within so many standard deviations."""
+"""95 % of a normal distribution is within so many standard deviations."""
 
 
 def wilson(hits: int, total: int) -> tuple[float, float]:
-    """Interval of 95 % for a share (Wilson 1927); (0, 1) of nothing.
+    """Return the 95 % interval for a share (Wilson 1927); (0, 1) for a total of 0.
 
     Worked example: 8 of 10 is (0.49, 0.94).
     """
@@ -23,16 +23,16 @@ def wilson(hits: int, total: int) -> tuple[float, float]:
 
 
 def poisson(events: int) -> tuple[float, float]:
-    """Exact interval of 95 % for the mean of a count (Garwood 1936).
+    """Return the exact 95 % interval for the mean of a count (Garwood 1936).
 
-    Worked example: of 0 events it is (0, 3.69), of 3 (0.62, 8.77).
+    Worked example: for 0 events it is (0, 3.69), for 3 (0.62, 8.77).
     """
     low = 0.0 if not events else _mean_with(events - 1, 0.975)
     return low, _mean_with(events, 0.025)
 
 
 def _mean_with(events: int, share: float) -> float:
-    """The mean with which at most `events` happen with this probability; by bisection."""
+    """Return the mean with which at most `events` happen with this probability; by bisection."""
     low, high = 0.0, 10.0 + 3.0 * (events + 1)
     for _ in range(60):
         middle = (low + high) / 2
@@ -49,7 +49,7 @@ def _at_most(events: int, mean: float) -> float:
 
 
 def quantile(values: Iterable[float], ratio: float) -> float:
-    """The smallest value that at least `ratio` of them do not exceed; NaN without any."""
+    """Return the smallest value that at least `ratio` of them do not exceed; NaN without any."""
     ordered = sorted(values)
     if not ordered:
         return math.nan

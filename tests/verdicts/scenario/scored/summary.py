@@ -1,4 +1,4 @@
-"""What came of many scenarios together: tables for people, figures for programs. Pure."""
+"""The results of many scenarios together: tables for people, figures for programs. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LATE_SAVE = "slow-saver"
 
 
 def figures(documents: Sequence[Document]) -> dict[str, Any]:
-    """All figures of a report; a share is [hits, of, low, high]."""
+    """Return all figures of a report; a share is [hits, total, low, high]."""
     answers = [answer for document in documents for answer in document["answers"]]
     wanted = [answer for answer in answers if answer["required"]]
     verdicts = [answer for answer in answers if answer["found"]]
-    # Long healthy jobs are there for the count of a day: no fault can be found in them.
+    # Long healthy jobs count false incidents a day; they have no fault to find.
     false = sum(
         len(document["false"])
         for document in documents
@@ -116,7 +116,7 @@ def figures(documents: Sequence[Document]) -> dict[str, Any]:
 
 
 def table(documents: Sequence[Document]) -> str:
-    """The report in words: all together, by class, power, and what was false."""
+    """Return the report in words: all together, by class, power, and false incidents."""
     parts = (
         _provenance(documents),
         _overall(figures(documents)),
@@ -130,7 +130,7 @@ def table(documents: Sequence[Document]) -> str:
 
 
 def _provenance(documents: Sequence[Document]) -> str:
-    """Which seeds, by which code, at which cost."""
+    """Return the seeds, the code and the cost of the scenarios."""
     tuning = sum(is_tuning(document["seed"]) for document in documents)
     codes = Counter(document.get("code", "") or "unknown" for document in documents)
     days = sum(document["seconds"] for document in documents) / alarms.DAY_SECONDS
@@ -193,7 +193,7 @@ def _or_blank(seconds: float) -> str:
 
 
 def line(run: Document) -> str:
-    """What came of one scenario."""
+    """Return one scenario's result as a line."""
     job = f"{run['shape']} {run['ranks']}/{run['nodes']} {run['pace']} {run['step_seconds']:.2f} s"
     answers = "; ".join(map(_answer_text, run["answers"])) or "healthy"
     wrong = (
@@ -221,7 +221,7 @@ def _quantiles(values: Iterable[float]) -> list[float]:
 
 
 def _soon(answer: Document) -> bool:
-    """Whether it was found as soon as slow steps are asked to be."""
+    """Return whether the fault was found as soon as slow steps have to be."""
     return bool(answer["found"]) and answer["seconds"] <= SOON_SECONDS
 
 
@@ -229,35 +229,33 @@ OVER_SECONDS = 60.0
 
 
 def _is_over_soon(answer: Document) -> bool:
-    """Whether its incident ended soon after it: infinite, which JSON does not hold, is never."""
+    """Return whether the incident ended soon after the fault; null stands for never."""
     return answer.get("over") is not None and answer["over"] <= OVER_SECONDS
 
 
 def _is_felt(answer: Document) -> bool:
-    """Whether it is about what slows or stops the job."""
+    """Return whether the fault slows or stops the job."""
     return bool(answer["stops"] or answer["cost"] > 0)
 
 
 def _costs(answer: Document) -> bool:
-    """Whether it is about a fault that slows the job by enough."""
+    """Return whether the fault slows the job by enough."""
     return bool(not answer["stops"] and answer["cost"] >= LEAST_COST)
 
 
 def _marginal_cost(answer: Document) -> float:
-    """What would be gained if this fault alone went away; older results say only what it costs by
-    itself."""
+    """Return the gain if this fault alone were removed; older results only have its own cost."""
     marginal_cost = answer.get("beside")
     return float(answer["cost"] if marginal_cost is None else marginal_cost)
 
 
 def _shows(answer: Document) -> float:
-    """Seconds from the fault to the end of the first step that it slows, or save; NaN where that is
-    not known: older results do not hold it."""
+    """Return seconds from the fault to the first slowed step's end; NaN in older results."""
     shows = answer.get("shows")
     return math.nan if shows is None else float(shows)
 
 
 def _is_doubled(answer: Document) -> bool:
-    """Whether it was named, and each step takes twice as long or more."""
+    """Return whether the fault was named, and each step takes at least twice as long."""
     slows = answer["required"] and not answer["stops"] and answer["cost"] >= LEAST_COST
     return bool(slows and answer["found"] and answer["effect"] >= 2 and answer["period"] == 1)

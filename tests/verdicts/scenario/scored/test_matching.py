@@ -15,7 +15,7 @@ SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
 def incident(
     kind: str = "straggler", rank: int = 2, opened_at: float = 60.0, **more: Any
 ) -> dict[str, Any]:
-    """An incident as the collector's store holds it."""
+    """Return an incident as the collector's store holds it."""
     named = {"kind": kind, "rank": rank, "phase": "forward", "cause": "slow-compute"}
     fields = {"id": f"{kind}-{rank}", "merged_into": "", "node": "node-1", "summary": ""}
     fields |= {"severity": "alert", "alert": ALERT_STRAGGLER, "state": "open"}

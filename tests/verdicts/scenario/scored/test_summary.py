@@ -11,14 +11,14 @@ from tests.verdicts.scenario.scored.summary import figures, line, table
 
 
 def answer(**more: Any) -> dict[str, Any]:
-    """A right verdict on a slow device."""
+    """Return a right verdict on a slow device."""
     right = dict.fromkeys(("found", "required", "rank", "phase", "cause"), True)
     usual = {"fault": "slow-compute", "stops": False, "cost": 0.3, "effect": 1.5, "period": 1}
     return {**usual, **right, "node": None, "seconds": 7.0, "named": "straggler rank 2", **more}
 
 
 def scenario(*answers: dict[str, Any], false: int = 0, healthy: bool = False) -> dict[str, Any]:
-    """What came of one scenario of half a day."""
+    """Return the result of one scenario of half a day."""
     job = {"seed": 2, "shape": "ddp", "ranks": 4, "nodes": 2, "pace": "constant"}
     kinds = ["straggler"] * false
     return {
@@ -58,7 +58,7 @@ def test_false_incidents_count_against_precision_and_by_healthy_day() -> None:
 
 
 def test_seconds_to_a_verdict_stand_beside_the_end_of_the_first_slow_step() -> None:
-    """A late save has its effect in seconds, and older results do not say when a fault shows."""
+    """The effect of a late save is in seconds, and older results do not say when a fault shows."""
     slow = answer(effect=3.0, seconds=9.0, shows=4.0)
     late_save = answer(fault="slow-saver", effect=3.0, seconds=200.0, shows=60.0)
     documents = [scenario(slow), scenario(late_save), scenario(answer(effect=2.0, seconds=5.0))]
