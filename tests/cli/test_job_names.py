@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.cli.job_names import job_name
+from stepwatch.cli.jobs.job_names import job_name
 
 
 @pytest.mark.parametrize(

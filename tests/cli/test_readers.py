@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from stepwatch.cli.jobs.status_text import checkpoint_line, what_if_lines
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
+from stepwatch.cli.response.incident_text import impact
 from stepwatch.cli.slos.words import slo_line
-from stepwatch.cli.verbs.incidents import impact
-from stepwatch.cli.verbs.status import checkpoint_line, what_if_lines
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store

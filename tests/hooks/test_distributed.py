@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.hooks.pipeline.microbatches import EARLY
+from stepwatch.hooks.communication.microbatches import EARLY
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, LifecycleEvent, Op, Phase
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from stepwatch.cli.verbs.status import job_text
+from stepwatch.cli.jobs.status_text import job_text
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state import live

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from stepwatch.cli.verbs.status import job_text
+from stepwatch.cli.jobs.status_text import job_text
 from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.holding.unread import Unread

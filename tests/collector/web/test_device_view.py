@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.cli.verbs.status import rank_table, timing_words
+from stepwatch.cli.jobs.status_text import rank_table, timing_words
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent

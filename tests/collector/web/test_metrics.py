@@ -11,8 +11,8 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from stepwatch.cli.jobs import status_text
 from stepwatch.cli.slos.in_full import in_full
-from stepwatch.cli.verbs import status
 from stepwatch.collector.runtime.evaluation.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
@@ -166,7 +166,7 @@ def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> N
     assert job_state is not None
     view = job_view.job_summary(*job_state, service.now())
     assert view["tokens_per_second"] is None
-    assert ("tokens/s", "unknown") in status.pace_lines(view)
+    assert ("tokens/s", "unknown") in status_text.pace_lines(view)
 
 
 def test_before_the_first_step_its_number_is_unknown(service: Service) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.cli.verbs.status import pace_lines
+from stepwatch.cli.jobs.status_text import pace_lines
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
 from stepwatch.collector.slo.asked.site import Objectives

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.pipeline.microbatches import (
+from stepwatch.hooks.communication.microbatches import (
     EARLY,
     LEAST_PERIOD,
     MOST_ROWS,
@@ -21,6 +20,7 @@ from stepwatch.hooks.pipeline.microbatches import (
     MicrobatchSamples,
     Work,
 )
+from stepwatch.hooks.guard import Guard
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, Phase
 from tests.hooks.conftest import rows_in

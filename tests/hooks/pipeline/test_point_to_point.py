@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.collectives.groups import group_number
+from stepwatch.hooks.communication.groups import group_number
 from stepwatch.signals.records import Kind, Op
 from tests.hooks.conftest import rows_in
 

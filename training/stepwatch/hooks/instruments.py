@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from .checkpoints import CheckpointQueue
-from .collectives.groups import GroupNumbers
-from .collectives.stream_waits import StreamWaits
+from .communication.groups import GroupNumbers
+from .communication.microbatches import MicrobatchSamples
+from .communication.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
 from .models.forward_backward import ForwardBackward
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
 from .pauses.pauses import Pauses
-from .pipeline.microbatches import MicrobatchSamples
 from .recorder.recorder import Recorder
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.demo.plan import Plan
-from stepwatch.cli.verbs.incidents import headline
-from stepwatch.cli.verbs.status import pace_lines, rank_table
+from stepwatch.cli.jobs.status_text import pace_lines, rank_table
+from stepwatch.cli.response.incident_text import headline
 
 _WIDTH = text.NARROW - 2
 _INCIDENT_KEYS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.response import runbook_steps
+from stepwatch.cli.response.incident_text import response_words, symptom_name
 from stepwatch.cli.slos.words import slo_line
-from stepwatch.cli.verbs.incidents import response_words, symptom_name
 from stepwatch.collector.job_states import (
     DEGRADED,
     ENDED,

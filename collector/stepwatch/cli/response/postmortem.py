@@ -9,7 +9,7 @@ from stepwatch.cli import text
 from stepwatch.cli.report.markdown import markdown
 from stepwatch.cli.report.sections import Section, Table
 from stepwatch.cli.response import runbook_steps
-from stepwatch.cli.verbs.incidents import story
+from stepwatch.cli.response.incident_text import story
 from stepwatch.runbooks.markdown import Markdown
 
 _NOT_STORED = "unknown: the job is no longer in live state"

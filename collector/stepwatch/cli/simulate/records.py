@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.hooks.collectives.groups import describe, group_number
+from stepwatch.hooks.communication.groups import describe, group_number
 from stepwatch.signals.arrays import IntegerMatrix, Integers
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind, LifecycleEvent
 

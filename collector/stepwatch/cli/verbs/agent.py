@@ -26,14 +26,15 @@ OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 MOST_FLUSH_SECONDS = 60.0
 """A ring holds minutes of records: an agent that flushes less often may lose some."""
 MOST_DESCRIPTORS = 65_536
-DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--ring-dir", type=Path, default=places.ring_dir(), help="where rings lie")
-    parser.add_argument("--spool", type=Path, default=DEFAULT_SPOOL, help="where segments wait")
+    parser.add_argument(
+        "--spool", type=Path, default=places.DEFAULT_SPOOL, help="where segments wait"
+    )
     parser.add_argument("--spool-limit-mib", type=int, default=256, help="disk it may use")
     parser.add_argument("--node", default=places.node_name(), help="name of this node")
     parser.add_argument(

@@ -13,7 +13,6 @@ from typing import Any
 from stepwatch.agent.rings.copies import FOLDER as COPIES
 from stepwatch.agent.rings.processes import process_facts
 from stepwatch.cli import text
-from stepwatch.cli.verbs.agent import DEFAULT_SPOOL
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import (
     DeviceLine,
@@ -36,7 +35,7 @@ from stepwatch.signals.records import (
 
 _ENDED = {"finish": "finished", "failure": "failed", "interrupt": "interrupted"}
 EXAMPLE = "stepwatch blackbox llama-7b/0"
-SPOOLS = (DEFAULT_SPOOL, Path("/var/lib/stepwatch/spool"))
+SPOOLS = (places.DEFAULT_SPOOL, Path("/var/lib/stepwatch/spool"))
 """Agents' spool directories: the default, and a service's."""
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepwatch.cli.job_names import job_name
+from stepwatch.cli.jobs.job_names import job_name
 from stepwatch.hooks.auto import SITE_DIR, TOP
 from stepwatch.hooks.identity import is_disabled, is_quiet
 from stepwatch.hooks.opening.mesh import read_mesh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.cli.verbs.status import job_text
+from stepwatch.cli.jobs.status_text import job_text
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.shared_name import REMEMBERED_SECONDS, SharedName

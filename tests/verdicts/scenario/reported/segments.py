@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stepwatch.hooks.collectives.groups import describe, group_number
+from stepwatch.hooks.communication.groups import describe, group_number
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS, ClockPair

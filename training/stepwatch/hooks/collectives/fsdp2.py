@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepwatch.hooks.communication.stream_waits import Awaited, StreamWaits
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
-
-from .stream_waits import Awaited, StreamWaits
 
 _ALL_GATHER, _REDUCE_SCATTER, _ALL_REDUCE = (
     int(op) for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE)

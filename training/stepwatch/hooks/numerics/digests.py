@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from stepwatch.hooks.accelerators import is_capturing
-from stepwatch.hooks.collectives.groups import GroupNumbers
+from stepwatch.hooks.communication.groups import GroupNumbers
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, NumericsSource

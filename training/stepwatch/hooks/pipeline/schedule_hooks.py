@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from stepwatch.hooks.communication.microbatches import Work
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import Phase
-
-from .microbatches import Work
 
 _WEIGHT_ONLY = "backward_weight_one_chunk"
 _STAGE_WORK = {

@@ -46,6 +46,7 @@ ENV_FAULT_LOG = "STEPWATCH_FAULT_LOG"
 """File to which an injected fault adds a line when it triggers for the first time."""
 
 DEFAULT_RING_DIR = Path("/dev/shm/stepwatch")
+DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 DEFAULT_COLLECTOR = "http://127.0.0.1:8480"
 DEFAULT_COLLECTOR_PORT = 8480
 DEFAULT_AGENT_PORT = 8481

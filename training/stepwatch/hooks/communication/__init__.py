@@ -1,0 +1,1 @@
+"""Numbers of process groups, waits of streams, and microbatch samples."""
