@@ -20,7 +20,6 @@ from . import (
     age,
     agent,
     agent_life,
-    at_rest,
     breakdown,
     codec,
     demo,
@@ -33,6 +32,7 @@ from . import (
     peers,
     restart,
     rules,
+    storage,
     trainer,
 )
 from .result import Result
@@ -41,7 +41,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "hooks": hooks.measure,
     "device": device.measure,
     "codec": codec.measure,
-    "at-rest": at_rest.measure,
+    "at-rest": storage.measure,
     "agent": agent.measure,
     "agent-life": agent_life.measure,
     "ingest": ingest.measure,

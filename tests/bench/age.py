@@ -28,7 +28,7 @@ HOUR, WORLD, SECOND = 3600, 2, 1_000_000_000
 LOOKS = 15
 
 
-class Aged(NamedTuple):
+class AgeCost(NamedTuple):
     """Seconds of processor time of one evaluation, bytes of state and slices, and steps known."""
 
     seconds: float
@@ -39,26 +39,26 @@ class Aged(NamedTuple):
 
 def measure() -> Iterator[Result]:
     """The same job at each age; each evaluation takes in one more step."""
-    first: Aged | None = None
+    first: AgeCost | None = None
     for hours, age in AGES.items():
-        found = _aged(hours)
-        first = first or found
-        megabytes = (found.state + found.slices) / 1e6
+        aged = _measure_age(hours)
+        first = first or aged
+        megabytes = (aged.state + aged.slices) / 1e6
         days = hours / 24
-        beside = f"{found.seconds / first.seconds:.2f} x that of {AGES[1]}; {found.steps:,} steps"
-        beside += f", {megabytes:.1f} MB: state {found.state / 1e6:.1f}, slices the rest"
+        comparison = f"{aged.seconds / first.seconds:.2f} x that of {AGES[1]}; {aged.steps:,} steps"
+        comparison += f", {megabytes:.1f} MB: state {aged.state / 1e6:.1f}, slices the rest"
         if days > 1:
-            beside += f"; {megabytes / days:.2f} MB a job-day"
+            comparison += f"; {megabytes / days:.2f} MB a job-day"
         yield Result(
             f"evaluation of a job of {age}, 1 s steps, {WORLD} ranks",
-            f"{1e3 * found.seconds:.1f} ms", "1.2 x" if hours > 1 else "none", beside,
+            f"{1e3 * aged.seconds:.1f} ms", "1.2 x" if hours > 1 else "none", comparison,
         )  # fmt: skip
 
 
-def _aged(hours: int) -> Aged:
+def _measure_age(hours: int) -> AgeCost:
     began_ns = time.time_ns() - hours * HOUR * SECOND
     clock = MovedClock(began_ns)
-    made = step_rows(range(HOUR), range(WORLD), 1.0)
+    hour_rows = step_rows(range(HOUR), range(WORLD), 1.0)
     noise = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.sqlite(Path(folder) / "store.db")
@@ -75,23 +75,23 @@ def _aged(hours: int) -> Aged:
             )
 
         for hour in range(hours):
-            take(hour + 1, _later(made, hour * HOUR, noise), (hour + 1) * HOUR)
+            take(hour + 1, _later(hour_rows, hour * HOUR, noise), (hour + 1) * HOUR)
             service.evaluate()
         spent = []
         for more in range(LOOKS):
             end = hours * HOUR + more
-            take(hours + 1 + more, _later(made[:WORLD], end, noise), end + 1)
+            take(hours + 1 + more, _later(hour_rows[:WORLD], end, noise), end + 1)
             service.jobs_now()  # folds it in
             began = time.process_time()
             service.evaluate()
             spent.append(time.process_time() - began)
-        found = service.job(JOB)
-        assert found is not None
-        job, verdicts = found
-        state = sum(each.nbytes for each in taken_apart(job).arrays)
-        slices = sum(each.line.nbytes for each in verdicts.slices.values())
+        entry = service.job(JOB)
+        assert entry is not None
+        job, verdicts = entry
+        state = sum(array.nbytes for array in taken_apart(job).arrays)
+        slices = sum(verdict_slice.line.nbytes for verdict_slice in verdicts.slices.values())
         store.close()
-    return Aged(statistics.median(spent), state, slices, len(job.current.step_history))
+    return AgeCost(statistics.median(spent), state, slices, len(job.current.step_history))
 
 
 def _later(rows: Rows, steps: int, noise: np.random.Generator) -> Rows:

@@ -45,30 +45,30 @@ def measure() -> Iterator[Result]:
     load = f"{RANKS} ranks x {HERTZ:.0f} steps/s"
     with _node(full=False) as plain:
         share, _ = plain.measure()
-        without = f"without hardware {share:.2%}"
+        conditions = f"without hardware {share:.2%}"
     if COMPILER is None:
-        without += "; no C compiler for the scripted driver"
-        yield Result(f"agent, processor time, {load}", without, "1 % of a core", "")
+        conditions += "; no C compiler for the scripted driver"
+        yield Result(f"agent, processor time, {load}", conditions, "1 % of a core", "")
         return
     with _node(full=True) as busy:
         addition = microseconds(_additions, 100_000, 9) * 1000
         share, megabytes = busy.measure()
-        again = microseconds(_additions, 100_000, 9) * 1000
-        what = f"{load}, {hardware.DEVICES} devices with GPM, {busy.beside}"
-        without += (
-            f"; an addition in a loop took {addition:.0f} and {again:.0f} ns before and after"
+        later = microseconds(_additions, 100_000, 9) * 1000
+        setup = f"{load}, {hardware.DEVICES} devices with GPM, {busy.parts}"
+        conditions += (
+            f"; an addition in a loop took {addition:.0f} and {later:.0f} ns before and after"
         )
-        without += f"; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-        yield Result(f"agent, processor time, {what}", f"{share:.2%}", "1 % of a core", without)
-        yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", what)
-        seconds, kilobytes = busy.scraped()
-        beside = (
+        conditions += f"; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+        yield Result(f"agent, processor time, {setup}", f"{share:.2%}", "1 % of a core", conditions)
+        yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", setup)
+        seconds, kilobytes = busy.measure_scrape()
+        comparison = (
             f"{kilobytes:.0f} kB; a file of that size served by http.server the same way takes "
         )
-        beside += f"{_served(busy.folder, round(kilobytes * 1000)) * 1000:.1f} ms"
-        yield Result("agent, one scrape (median)", f"{seconds * 1000:.1f} ms", "20 ms", beside)
+        comparison += f"{_file_cost(busy.folder, round(kilobytes * 1000)) * 1000:.1f} ms"
+        yield Result("agent, one scrape (median)", f"{seconds * 1000:.1f} ms", "20 ms", comparison)
         yield busy.with_hung_driver()
-        yield busy.caught_up()
+        yield busy.catch_up()
 
 
 def _additions(count: int) -> int:
@@ -91,10 +91,10 @@ class Node:
             "--spool", str(folder / "spool"), "--port", self.metrics.rsplit(":", 1)[1],
             "--node", "node-0", "--kernel-log", "/dev/null",
         ]  # fmt: skip
-        self._words = hardware.around(folder, words) if full else words
-        self.beside = f"{hardware.PORTS} ports, {hardware.DISKS} disks"
+        self._words = hardware.wrap(folder, words) if full else words
+        self.parts = f"{hardware.PORTS} ports, {hardware.DISKS} disks"
         if self._words == words:
-            self.beside = "no ports and disks: that needs root and mkfs.ext4"
+            self.parts = "no ports and disks: that needs root and mkfs.ext4"
         self._ranks: subprocess.Popen[bytes] | None = None
         self._agent: subprocess.Popen[bytes] | None = None
 
@@ -116,31 +116,31 @@ class Node:
         """Share of a core that the agent and its probes use, and their memory in megabytes."""
         time.sleep(WARM_SECONDS)
         assert self._agent is not None
-        before, began = _processor_seconds(self._agent.pid), time.monotonic()
+        used_before, began = _processor_seconds(self._agent.pid), time.monotonic()
         time.sleep(MEASURED_SECONDS)
-        used = _processor_seconds(self._agent.pid) - before
+        used = _processor_seconds(self._agent.pid) - used_before
         return used / (time.monotonic() - began), _memory(self._agent.pid) / 1e6
 
-    def scraped(self) -> tuple[float, float]:
+    def measure_scrape(self) -> tuple[float, float]:
         """Seconds of a scrape, and its size in kilobytes."""
-        return _asked(f"{self.metrics}/metrics")
+        return _request_cost(f"{self.metrics}/metrics")
 
-    def caught_up(self) -> Result:
+    def catch_up(self) -> Result:
         """How much faster than it was written a backlog is sent, while the ranks write on."""
         assert self._agent is not None
         end(self._agent, signal.SIGTERM, 10.0)
         self._fill_spool()
         self._start_agent()
-        left, began = float("nan"), time.monotonic()
-        while not left >= BACKLOG_SECONDS / 2:
-            began, left = time.monotonic(), self.value(names.AGENT_SPOOL_SEGMENTS)
+        backlog, began = float("nan"), time.monotonic()
+        while not backlog >= BACKLOG_SECONDS / 2:
+            began, backlog = time.monotonic(), self.value(names.AGENT_SPOOL_SEGMENTS)
         while self.value(names.AGENT_SPOOL_SEGMENTS) > 1:
             time.sleep(0.01)
         seconds = time.monotonic() - began
         return Result(
-            "agent, catching up ten minutes", f"{left / seconds:.0f} x real time", "50 x",
-            f"{left:.0f} segments in {seconds:.1f} s; live ones, which are sent in order, wait no "
-            "longer",
+            "agent, catching up ten minutes", f"{backlog / seconds:.0f} x real time", "50 x",
+            f"{backlog:.0f} segments in {seconds:.1f} s; live ones, which are sent in order, wait "
+            "no longer",
         )  # fmt: skip
 
     def _fill_spool(self) -> None:
@@ -196,14 +196,14 @@ class Node:
         self.collector.end()
 
     def _records_a_second(self) -> float:
-        before, began = self.value(names.AGENT_RECORDS), time.monotonic()
+        records_before, began = self.value(names.AGENT_RECORDS), time.monotonic()
         time.sleep(20.0)
-        return (self.value(names.AGENT_RECORDS) - before) / (time.monotonic() - began)
+        return (self.value(names.AGENT_RECORDS) - records_before) / (time.monotonic() - began)
 
 
 @contextlib.contextmanager
 def _node(*, full: bool) -> Iterator[Node]:
-    known: Mapping[str, str] = dict(os.environ)
+    environment: Mapping[str, str] = dict(os.environ)
     with tempfile.TemporaryDirectory() as place:
         node = Node(Path(place), full=full)
         try:
@@ -212,13 +212,13 @@ def _node(*, full: bool) -> Iterator[Node]:
         finally:
             node.close()
             os.environ.clear()
-            os.environ |= known
+            os.environ |= environment
 
 
 def _family(pid: int) -> list[int]:
     """A process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in _family(int(child)))]
+    return [pid, *(descendant for child in children for descendant in _family(int(child)))]
 
 
 def _processor_seconds(pid: int) -> float:
@@ -227,10 +227,10 @@ def _processor_seconds(pid: int) -> float:
     Of those that live by the scheduler's nanoseconds: a tick is 1 % of a second.
     """
     seconds = 0.0
-    for each in _family(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+    for process in _family(pid):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         seconds += sum(map(int, fields[13:15])) / _TICKS
-        for task in Path(f"/proc/{each}/task").iterdir():
+        for task in Path(f"/proc/{process}/task").iterdir():
             seconds += int((task / "schedstat").read_text().split()[0]) / 1e9
     return seconds
 
@@ -239,14 +239,14 @@ def _memory(pid: int) -> float:
     """Bytes of a process and its children, pages that they share counted once (PSS)."""
     lines = (
         line
-        for each in _family(pid)
-        for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        for process in _family(pid)
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         if line.startswith("Pss:")
     )
     return sum(float(line.split()[1]) * 1024 for line in lines)
 
 
-def _asked(url: str) -> tuple[float, float]:
+def _request_cost(url: str) -> tuple[float, float]:
     """Median seconds of a request, and kilobytes of its answer."""
     seconds = []
     with httpx.Client() as client:
@@ -257,7 +257,7 @@ def _asked(url: str) -> tuple[float, float]:
     return sorted(seconds)[SCRAPES // 2], size / 1000
 
 
-def _served(folder: Path, size: int) -> float:
+def _file_cost(folder: Path, size: int) -> float:
     """The same for a file of `size` bytes, from Python's plain server."""
     (folder / "plain").mkdir()
     (folder / "plain" / "metrics").write_bytes(b"x" * size)
@@ -267,7 +267,7 @@ def _served(folder: Path, size: int) -> float:
     try:
         while True:
             with contextlib.suppress(httpx.HTTPError):
-                return _asked(f"http://127.0.0.1:{port}/metrics")[0]
+                return _request_cost(f"http://127.0.0.1:{port}/metrics")[0]
             time.sleep(0.1)
     finally:
         end(server, signal.SIGKILL)

@@ -88,18 +88,20 @@ def measure() -> Iterator[Result]:
 
 def _lives(agent: subprocess.Popen[bytes], rings: Path, folder: Path) -> Iterator[Result]:
     time.sleep(SETTLE_SECONDS)
-    before, used = 0, _processor_seconds(agent.pid)
-    yield Result("agent-life, no job yet", _held(agent.pid, rings, folder), "", "")
+    jobs_before, used = 0, _processor_seconds(agent.pid)
+    yield Result("agent-life, no job yet", _footprint(agent.pid, rings, folder), "", "")
     began = time.monotonic()
     for mark in MARKS:
-        done = _jobs(rings, before, mark, began + MOST_SECONDS)
+        jobs = _jobs(rings, jobs_before, mark, began + MOST_SECONDS)
         time.sleep(SETTLE_SECONDS)
         now = _processor_seconds(agent.pid)
-        each = (now - used) / max(1, done - before) * 1000
-        what = f"agent-life, {done} jobs of {RANKS} ranks"
-        yield Result(what, _held(agent.pid, rings, folder), "flat", f"{each:.1f} ms of CPU a job")
-        before, used = done, now
-        if done < mark:
+        cost_ms = (now - used) / max(1, jobs - jobs_before) * 1000
+        title = f"agent-life, {jobs} jobs of {RANKS} ranks"
+        yield Result(
+            title, _footprint(agent.pid, rings, folder), "flat", f"{cost_ms:.1f} ms of CPU a job"
+        )
+        jobs_before, used = jobs, now
+        if jobs < mark:
             return
 
 
@@ -127,22 +129,22 @@ def _job(rings: Path, number: int) -> int:
     if pid:
         return pid
     try:
-        made = [_rank(rings, f"job-{number}", rank) for rank in range(RANKS)]
+        rings_of_job = [_rank(rings, f"job-{number}", rank) for rank in range(RANKS)]
         time.sleep(LIVES_SECONDS)
         if number % 2:
-            for each in made:
-                each.close()
+            for ring in rings_of_job:
+                ring.close()
     finally:
         os._exit(0)
 
 
 def _rank(rings: Path, job: str, rank: int) -> RingWriter:
     pid, drawn = os.getpid(), int.from_bytes(os.urandom(7), "little")
-    who = Identity(
+    identity = Identity(
         job, 0, rank, RANKS, "node-0", pid, drawn,
         process_start=start_ticks(pid), pid_namespace=pid_namespace(),
     )  # fmt: skip
-    ring = RingWriter(rings / job / "0" / str(rank), who, time.monotonic_ns())
+    ring = RingWriter(rings / job / "0" / str(rank), identity, time.monotonic_ns())
     ring.write(Kind.LIFECYCLE, 0, time.monotonic_ns(), LifecycleEvent.START, RANKS, b"node-0")
     for step in range(1, STEPS + 1):
         phases = [1_000_000] * (len(Phase) + 2)
@@ -151,32 +153,32 @@ def _rank(rings: Path, job: str, rank: int) -> RingWriter:
     return ring
 
 
-def _held(pid: int, rings: Path, folder: Path) -> str:
+def _footprint(pid: int, rings: Path, folder: Path) -> str:
     descriptors = len(os.listdir(f"/proc/{pid}/fd"))
-    family = [pid, *_below(pid)]
+    family = [pid, *_descendants(pid)]
     resident = _memory([pid], "Rss:"), _memory(family, "Pss:")
-    shared, kept = _on_disk(rings), _on_disk(folder / "spool")
-    megabytes = [each / 1e6 for each in resident]
+    shared, spooled = _disk_bytes(rings), _disk_bytes(folder / "spool")
+    megabytes = [nbytes / 1e6 for nbytes in resident]
     return (
         f"{descriptors} descriptors, {megabytes[0]:.1f} MB RSS ({megabytes[1]:.1f} MB PSS "
         f"with its {len(family) - 1} probe processes), {shared / 1e6:.1f} MB of rings, "
-        f"{kept / 1e6:.1f} MB in the spool"
+        f"{spooled / 1e6:.1f} MB in the spool"
     )
 
 
-def _on_disk(folder: Path) -> int:
+def _disk_bytes(folder: Path) -> int:
     """Bytes of the files below a folder, which come and go meanwhile."""
-    found = 0
+    nbytes = 0
     for place, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                found += os.lstat(os.path.join(place, name)).st_blocks * 512
-    return found
+                nbytes += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return nbytes
 
 
-def _below(pid: int) -> list[int]:
+def _descendants(pid: int) -> list[int]:
     children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return [each for child in children for each in (child, *_below(child))]
+    return [descendant for child in children for descendant in (child, *_descendants(child))]
 
 
 def _memory(pids: list[int], field: str) -> float:

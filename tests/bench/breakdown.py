@@ -26,22 +26,25 @@ def measure() -> Iterator[Result]:
     """64 steps of ranks that each call three operations in two groups."""
     attempt = Attempt(0)
     received = Received(0.0, 0.0)
-    times = [_seconds(partial(attempt.apply, item, received)) for item in _run()]
+    times = [_seconds(partial(attempt.apply, item, received)) for item in _job_segments()]
     size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
-    yield Result(f"live state, {size}", _shown(min(times[1:])), "none set", "per step of the job")
+    yield Result(f"live state, {size}", _format(min(times[1:])), "none set", "per step of the job")
     for name, read in (
         ("breakdown", breakdown_view.breakdown),
         ("collectives", breakdown_view.collectives),
     ):
         best = min(_seconds(partial(read, attempt)) for _ in range(4))
-        yield Result(f"{name}, {RANKS:,} ranks x {STEPS} steps", _shown(best), "none set", size)
+        yield Result(f"{name}, {RANKS:,} ranks x {STEPS} steps", _format(best), "none set", size)
 
 
-def _run() -> Iterator[Segment]:
+def _job_segments() -> Iterator[Segment]:
     groups = [
-        group_rows(at, range(at * SHARDS, (at + 1) * SHARDS)) for at in range(RANKS // SHARDS)
+        group_rows(group, range(group * SHARDS, (group + 1) * SHARDS))
+        for group in range(RANKS // SHARDS)
     ]
-    groups += [group_rows(1_000_000 + at, range(at, RANKS, SHARDS)) for at in range(SHARDS)]
+    groups += [
+        group_rows(1_000_000 + shard, range(shard, RANKS, SHARDS)) for shard in range(SHARDS)
+    ]
     states = state_rows(range(RANKS), RANKS, 1.0)
     states["stage"] = np.arange(RANKS) * STAGES // RANKS
     yield segment(1, {Kind.RANK_STATE: states, Kind.GROUP: np.concatenate(groups)})
@@ -68,5 +71,5 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _shown(seconds: float) -> str:
+def _format(seconds: float) -> str:
     return f"{seconds * 1e3:.1f} ms"

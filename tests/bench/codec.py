@@ -26,9 +26,9 @@ def measure() -> Iterator[Result]:
     for steps in (1, 10):
         segment = node_segment(steps)
         data = wire.encode(segment)
-        what = f"segment of {steps} step{'s' * (steps > 1)}, {RANKS} ranks, {len(OPS)} collectives"
+        title = f"segment of {steps} step{'s' * (steps > 1)}, {RANKS} ranks, {len(OPS)} collectives"
         per_row = f"{len(data) / (RANKS * steps):.0f} B"
-        yield Result(what, per_row, "none", "for a rank and a step")
+        yield Result(title, per_row, "none", "for a rank and a step")
         yield Result("  decode", f"{_microseconds(partial(wire.decode, data)):.0f} µs", "none", "")
         encode = _microseconds(partial(wire.encode, segment))
         yield Result("  encode", f"{encode:.0f} µs", "none", "")
@@ -39,23 +39,23 @@ def node_segment(steps: int) -> Segment:
     noise = np.random.default_rng(0)
     rank, step = np.tile(np.arange(80, 80 + RANKS), steps), np.repeat(np.arange(steps) + 3, RANKS)
 
-    def around(seconds: float, spread: float, count: int = RANKS * steps) -> Any:
+    def noisy_ns(seconds: float, spread: float, count: int = RANKS * steps) -> Any:
         return (seconds * SECOND + noise.normal(0, spread * SECOND, count)).astype(np.int64)
 
-    ended = step * SECOND + around(0, 0.001)
-    made = _rows(
+    ended = step * SECOND + noisy_ns(0, 0.001)
+    step_rows = _rows(
         Kind.STEP,
         len(step),
         rank=rank,
         step=step,
         seq=5 * step,
         time_ns=ended,
-        duration_ns=around(1, 0.005),
-        forward_ns=around(0.25, 0.005),
-        backward_ns=around(0.45, 0.005),
+        duration_ns=noisy_ns(1, 0.005),
+        forward_ns=noisy_ns(0.25, 0.005),
+        backward_ns=noisy_ns(0.45, 0.005),
         data_ns=2_000_000,
         optimizer_ns=20_000_000,
-        collective_ns=around(0.2, 0.005),
+        collective_ns=noisy_ns(0.2, 0.005),
         pipeline_wait_ns=50_000_000,
         tokens=8192,
         loss=noise.normal(2, 0.1, len(step)),
@@ -70,7 +70,7 @@ def node_segment(steps: int) -> Segment:
         group=7,
         count=np.repeat((2, 64, 32), len(step)),
         bytes=1 << 26,
-        exposed_ns=around(0.07, 0.001, len(OPS) * len(step)),
+        exposed_ns=noisy_ns(0.07, 0.001, len(OPS) * len(step)),
         longest_ns=3_000_000,
         first_arrival_ns=np.tile(ended, len(OPS)) - 800_000_000,
     )
@@ -89,17 +89,17 @@ def node_segment(steps: int) -> Segment:
         exit_code=-1,
         job_class=b"production",
     )
-    tables = {Kind.STEP: made, Kind.COLLECTIVE: waits, Kind.RANK_STATE: states}
+    tables = {Kind.STEP: step_rows, Kind.COLLECTIVE: waits, Kind.RANK_STATE: states}
     return Segment(
         SegmentKey("big", 0, "n10", 1, 2), ClockPair(now, 1_790_000_000 * SECOND), tables
     )
 
 
 def _rows(kind: Kind, count: int, /, **values: object) -> wire.Rows:
-    made = np.zeros(count, dtype=DTYPES[kind])
+    rows = np.zeros(count, dtype=DTYPES[kind])
     for name, value in values.items():
-        made[name] = value
-    return made
+        rows[name] = value
+    return rows
 
 
 def _microseconds(call: Callable[[], object]) -> float:

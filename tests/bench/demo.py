@@ -25,5 +25,5 @@ def measure() -> Iterator[Result]:
     step = f"step p50 {document['step_seconds']['p50']:.2f} s"
     yield Result("demo, start to report", f"{seconds:.0f} s", "120 s", step)
     for incident in document["incidents"]:
-        after = f"{incident['detected_after_seconds']:.1f} s"
-        yield Result("fault to verdict", after, "10 s", f"rank {incident['rank']}; {step}")
+        delay = f"{incident['detected_after_seconds']:.1f} s"
+        yield Result("fault to verdict", delay, "10 s", f"rank {incident['rank']}; {step}")

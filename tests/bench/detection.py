@@ -28,50 +28,58 @@ def measure() -> Iterator[Result]:
     for ranks, budget in BUDGETS_MS.items():
         window = _window(ranks)
         detectors = _detectors(window)
-        yield _timed(f"{ranks:,} ranks x {STEPS} steps, healthy", window, detectors, budget)
+        yield _time_detectors(
+            f"{ranks:,} ranks x {STEPS} steps, healthy", window, detectors, budget
+        )
         window.planes["forward"][30:, ranks // 2] *= 5
-        yield _timed(f"{ranks:,} ranks x {STEPS} steps, one slow", window, detectors, budget)
+        yield _time_detectors(
+            f"{ranks:,} ranks x {STEPS} steps, one slow", window, detectors, budget
+        )
         yield _evidence(window, budget)
 
 
-def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: float) -> Result:
-    found: list[Finding] = []
+def _time_detectors(
+    title: str, window: Window, detectors: dict[str, Detector], budget: float
+) -> Result:
+    findings: list[Finding] = []
     seconds: dict[str, float] = {}
     for name, detect in detectors.items():
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            said = detect(window)
+            round_findings = detect(window)
             times.append(time.perf_counter() - began)
-        found += said
+        findings += round_findings
         seconds[name] = min(times)
-    named = ", ".join(f"{item.kind.value} rank {item.rank}" for item in found) or "nothing"
-    parts = ", ".join(f"{name} {each * 1e3:.1f}" for name, each in seconds.items())
+    named = ", ".join(f"{item.kind.value} rank {item.rank}" for item in findings) or "nothing"
+    parts = ", ".join(f"{name} {best * 1e3:.1f}" for name, best in seconds.items())
     together = sum(seconds.values()) * 1e3
-    beside = f"budget / measured {budget / together:.1f}; found {named}; ms: {parts}"
-    return Result(f"window detectors, {what}", f"{together:.1f} ms", f"{budget:.0f} ms", beside)
+    comparison = f"budget / measured {budget / together:.1f}; found {named}; ms: {parts}"
+    return Result(
+        f"window detectors, {title}", f"{together:.1f} ms", f"{budget:.0f} ms", comparison
+    )
 
 
 def _evidence(window: Window, budget: float) -> Result:
     """What it costs to take a step into the evidence, and to ask who is slow."""
     evidence, limits = RankEvidence(), straggler.LIMITS
     arrangement = Arrangement(window.clock, window.stage, np.zeros(len(window.stage), np.int64))
-    cells, asked, taken = cells_of_window(window), [], []
+    cells, query_seconds, ingest_seconds = cells_of_window(window), [], []
     for step in range(STEPS):
         began = time.perf_counter()
         evidence.take(arrangement, cells.select(slice(step, step + 1)))
-        taken.append(time.perf_counter() - began)
+        ingest_seconds.append(time.perf_counter() - began)
         began = time.perf_counter()
-        found = costly_ranks(evidence, window.stage, limits)
-        asked.append(time.perf_counter() - began)
-    step_ms, ask = np.median(taken) * 1e3, np.median(asked) * 1e3
+        ranks_found = costly_ranks(evidence, window.stage, limits)
+        query_seconds.append(time.perf_counter() - began)
+    step_ms, ask = np.median(ingest_seconds) * 1e3, np.median(query_seconds) * 1e3
     ranks = len(window.stage)
     return Result(
         f"evidence, {ranks:,} ranks, a step",
         f"{step_ms + ask:.2f} ms",
         f"{budget:.0f} ms",
         f"taking it {step_ms:.2f} ms, asking {ask:.2f} ms; {36 * 62:,} bytes a rank counted at "
-        f"most; found {len(found)}",
+        f"most; found {len(ranks_found)}",
     )
 
 
@@ -81,10 +89,12 @@ def _detectors(window: Window) -> dict[str, Detector]:
     baseline = {name: np.median(window.planes[name], axis=0).astype(np.float64) for name in WORK}
     share = data_stall.baseline_of(np.full(20, 0.2), data_stall.LIMITS)
     return {
-        "straggler": lambda seen: straggler.detect(seen, facts, straggler.LIMITS, baseline),
-        "bubble": lambda seen: pipeline_bubble.detect(seen, baseline, 0.1, pipeline_bubble.LIMITS),
-        "data stall": lambda seen: data_stall.detect(seen, share, data_stall.LIMITS),
-        "data skew": lambda seen: data_skew.detect(seen, data_skew.LIMITS),
+        "straggler": lambda steps: straggler.detect(steps, facts, straggler.LIMITS, baseline),
+        "bubble": lambda steps: pipeline_bubble.detect(
+            steps, baseline, 0.1, pipeline_bubble.LIMITS
+        ),
+        "data stall": lambda steps: data_stall.detect(steps, share, data_stall.LIMITS),
+        "data skew": lambda steps: data_skew.detect(steps, data_skew.LIMITS),
     }
 
 

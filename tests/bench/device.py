@@ -46,15 +46,15 @@ def measure() -> Iterator[Result]:
     """A step with six phases and eight collectives, each of which enqueues one operation."""
     words = [sys.executable, "-m", "tests.bench.device"]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
-    host, records = found["host"] - found["bare"], found["records"] - found["bare"]
-    with_events, marks = found["device"] - found["bare"], found["marks"]
-    what = "6 phases and 8 collectives"
+    times: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+    host, records = times["host"] - times["bare"], times["records"] - times["bare"]
+    with_events, marks = times["device"] - times["bare"], times["marks"]
+    workload = "6 phases and 8 collectives"
     yield Result(
-        f"hooks with device events, per step with {what}",
+        f"hooks with device events, per step with {workload}",
         f"{with_events:.1f} µs",
         "40 µs",
-        f"{with_events / 1e5:.4%} of a 100 ms step; on the side thread {found['beside']:.1f} µs",
+        f"{with_events / 1e5:.4%} of a 100 ms step; on the side thread {times['beside']:.1f} µs",
     )
     yield Result(
         f"of that, {marks:.0f} times torch.Event.record() alone",
@@ -62,14 +62,14 @@ def measure() -> Iterator[Result]:
         "",
         f"the hooks' own part on top {with_events - host - records:.1f} µs",
     )
-    yield Result(f"of that, timed on the host alone, {what}", f"{host:.1f} µs", "", "")
+    yield Result(f"of that, timed on the host alone, {workload}", f"{host:.1f} µs", "", "")
     for name, words_of in (
         ("profiler", "torch.profiler, default schedule, same step"),
         ("synchronised", "synchronising at every phase, same step"),
     ):
-        other = found[name] - found["bare"]
-        ratio = f"{other / with_events:.1f} times the hooks with device events"
-        yield Result(words_of, f"{other:.1f} µs", "", ratio)
+        added = times[name] - times["bare"]
+        ratio = f"{added / with_events:.1f} times the hooks with device events"
+        yield Result(words_of, f"{added:.1f} µs", "", ratio)
 
 
 def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float], None]) -> Turns:
@@ -119,7 +119,7 @@ def _timed_ahead(device: Any, loop: Turns) -> float:
     return min(times) / STEPS * 1e6
 
 
-class _Watched:
+class _WatchedLoop:
     """Steps under a Watch; `timed` says whether it times the device."""
 
     def __init__(self, device: Any, folder: Path, *, timed: bool) -> None:
@@ -159,7 +159,7 @@ class _Watched:
         return len(self._timing._resolver.closed[-1].boundaries.events) - 1
 
 
-def _profiled(device: Any) -> float:
+def _time_profiler(device: Any) -> float:
     from torch.profiler import profile, record_function
 
     with profile() as profiler:
@@ -177,7 +177,7 @@ def _profiled(device: Any) -> float:
         return min(_timed_ahead(device, turns) for _ in range(ROUNDS))
 
 
-class _Synchronised:
+class _DeviceWait:
     def __init__(self, wait: Callable[[], None]) -> None:
         self._wait = wait
 
@@ -188,12 +188,12 @@ class _Synchronised:
         self._wait()
 
 
-def _in_turns(device: Any, folder: Path) -> dict[str, float]:
+def _time_loops(device: Any, folder: Path) -> dict[str, float]:
     """Best time of each in µs: they take turns, so that a slow moment of the machine hits all."""
     nothing = nullcontext()
     bare = _loop(lambda _: nothing, _nothing, device.kernel)
-    host = _Watched(device, folder, timed=False)
-    timed = _Watched(device, folder, timed=True)
+    host = _WatchedLoop(device, folder, timed=False)
+    timed = _WatchedLoop(device, folder, timed=True)
     timed.turns(1)
     marks = timed.marks
     loops = {
@@ -203,18 +203,18 @@ def _in_turns(device: Any, folder: Path) -> dict[str, float]:
         "device": timed.turns,
     }
     times: dict[str, list[float]] = {name: [] for name in loops}
-    beside = []
+    resolve_times = []
     for _ in range(ROUNDS):
         for name, loop in loops.items():
             times[name].append(_timed_ahead(device, loop))
-        beside.append(timed.resolve())
-    best = {name: min(found) for name, found in times.items()}
+        resolve_times.append(timed.resolve())
+    best = {name: min(samples) for name, samples in times.items()}
     host.watch.close()
     timed.watch.close()
-    return {**best, "marks": marks, "beside": statistics.median(beside)}
+    return {**best, "marks": marks, "beside": statistics.median(resolve_times)}
 
 
-class _Simulated:
+class _SimulatedDevice:
     """The simulated device, and how it is kept busy while the host is timed."""
 
     kind = "sim"
@@ -231,7 +231,7 @@ class _Simulated:
         self.kernel(AHEAD_SECONDS)
 
 
-class _Cuda:
+class _CudaDevice:
     """A GPU; its driver holds 1,024 launches, so it is not kept busy: what is timed are calls."""
 
     kind = "cuda"
@@ -253,14 +253,14 @@ def main(kind: str = "sim") -> None:
     """Measure in this process, which has the device for good, and print one line of JSON."""
     import torch
 
-    device: _Simulated | _Cuda = _Simulated() if kind == "sim" else _Cuda()
+    device: _SimulatedDevice | _CudaDevice = _SimulatedDevice() if kind == "sim" else _CudaDevice()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        found = _in_turns(device, Path(folder))
-        found["profiler"] = _profiled(device)
-        waits = _Synchronised(torch.accelerator.synchronize)
+        times = _time_loops(device, Path(folder))
+        times["profiler"] = _time_profiler(device)
+        waits = _DeviceWait(torch.accelerator.synchronize)
         synchronised = _loop(lambda _: waits, _nothing, device.kernel)
-        found["synchronised"] = microseconds(synchronised, STEPS)
-    print(json.dumps(found))
+        times["synchronised"] = microseconds(synchronised, STEPS)
+    print(json.dumps(times))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Minute(NamedTuple):
     resident_bytes: int
     page_seconds: float
     verdict_seconds: float | None
-    behind: str
+    lag: str
 
 
 def measure() -> Iterator[Result]:
@@ -66,18 +66,18 @@ def _rows(fleet: Fleet) -> Iterator[Result]:
     """Of all cores, the sender not counted; memory behind a started collector's own."""
     with tempfile.TemporaryDirectory() as name:
         idle, minute = _minute(Path(name), fleet)
-    what = fleet.words
+    title = fleet.words
     yield Result(
-        f"{what}: processors in a real minute", f"{minute.cpu_share:.0%}", fleet.cpu_budget,
-        f"of {os.cpu_count()} cores; the sender {minute.behind}",
+        f"{title}: processors in a real minute", f"{minute.cpu_share:.0%}", fleet.cpu_budget,
+        f"of {os.cpu_count()} cores; the sender {minute.lag}",
     )  # fmt: skip
     verdict = minute.verdict_seconds
     shown = "none" if verdict is None else f"{verdict:.1f} s"
-    yield Result(f"{what}: fault to incident", shown, "p90 10 s", fleet.fault)
-    yield Result(f"{what}: job page data", f"{minute.page_seconds:.2f} s", "1 s", "median of five")
-    each = (minute.resident_bytes - idle) / fleet.ranks
+    yield Result(f"{title}: fault to incident", shown, "p90 10 s", fleet.fault)
+    yield Result(f"{title}: job page data", f"{minute.page_seconds:.2f} s", "1 s", "median of five")
+    rank_bytes = (minute.resident_bytes - idle) / fleet.ranks
     yield Result(
-        f"{what}: resident memory", f"{each / 1024:.1f} KiB a rank", "to state",
+        f"{title}: resident memory", f"{rank_bytes / 1024:.1f} KiB a rank", "to state",
         f"{minute.resident_bytes / 2**20:,.0f} MiB in all, {idle / 2**20:,.0f} without a job",
     )  # fmt: skip
 
@@ -96,18 +96,18 @@ def _minute(folder: Path, fleet: Fleet) -> tuple[int, Minute]:
             "--json", str(report), *words.split(),
         )  # fmt: skip
         time.sleep(fleet.warm_seconds)
-        before, began = processor_seconds(collector.pid), time.monotonic()
+        used_before, began = processor_seconds(collector.pid), time.monotonic()
         pages = []
         for _ in range(5):
             time.sleep(12.0)
             pages.append(_page_seconds(collector.url))
-        spent = processor_seconds(collector.pid) - before
+        spent = processor_seconds(collector.pid) - used_before
         share = spent / (time.monotonic() - began) / (os.cpu_count() or 1)
         resident = _resident_bytes(collector.pid)
         sender.wait(_END_SECONDS)
-        said = json.loads(report.read_text())
+        summary = json.loads(report.read_text())
         return idle, Minute(
-            share, resident, sorted(pages)[2], _verdict_seconds(said), _behind(said)
+            share, resident, sorted(pages)[2], _verdict_seconds(summary), _lag(summary)
         )
     finally:
         if sender is not None:
@@ -123,15 +123,15 @@ def _page_seconds(url: str) -> float:
 
 
 def _verdict_seconds(report: dict[str, object]) -> float | None:
-    found = report["incidents"]
-    assert isinstance(found, list)
-    seconds = (each["opened_after_fault_seconds"] for each in found)
-    return min((each for each in seconds if each is not None), default=None)
+    incidents = report["incidents"]
+    assert isinstance(incidents, list)
+    seconds = (incident["opened_after_fault_seconds"] for incident in incidents)
+    return min((delay for delay in seconds if delay is not None), default=None)
 
 
-def _behind(report: dict[str, object]) -> str:
-    late, failed = report["late_seconds"], report["failed_requests"]
-    return f"was up to {late:.1f} s late, {failed} of its requests failed"
+def _lag(report: dict[str, object]) -> str:
+    late_seconds, failed = report["late_seconds"], report["failed_requests"]
+    return f"was up to {late_seconds:.1f} s late, {failed} of its requests failed"
 
 
 def _resident_bytes(pid: int) -> int:

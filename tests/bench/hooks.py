@@ -47,14 +47,18 @@ def _steps(on: Watch, off: Watch) -> Iterator[Result]:
         f"switched off {disabled:.1f} µs; {cost / 1e5:.4%} of a 100 ms step",
     )
     spans = _opentelemetry_steps() - bare
-    yield _other("an OpenTelemetry span per phase, same step", spans, cost)
-    yield _other("torch.profiler, default schedule, same step", _profiled_steps() - bare, cost)
+    yield _alternative("an OpenTelemetry span per phase, same step", spans, cost)
+    yield _alternative(
+        "torch.profiler, default schedule, same step", _profiled_steps() - bare, cost
+    )
 
 
-def _other(what: str, other: float, ours: float) -> Result:
-    if other != other:
-        return Result(what, "not installed", "", "")
-    return Result(what, f"{other:.1f} µs", "", f"{other / ours:.0f} times the hooks")
+def _alternative(title: str, alternative_us: float, ours: float) -> Result:
+    if alternative_us != alternative_us:
+        return Result(title, "not installed", "", "")
+    return Result(
+        title, f"{alternative_us:.1f} µs", "", f"{alternative_us / ours:.0f} times the hooks"
+    )
 
 
 def _opentelemetry_steps() -> float:
@@ -111,15 +115,15 @@ def _import() -> Result:
     """Best of several fresh interpreters with bytecode at hand, as an installed package has it."""
     command = [sys.executable, "-X", "importtime", "-c", "import numpy, stepwatch.hooks"]
     line = re.compile(r"\|\s+(\d+) \| (numpy|stepwatch\.hooks)$", re.MULTILINE)
-    found: dict[str, list[int]] = {"numpy": [], "stepwatch.hooks": []}
+    times: dict[str, list[int]] = {"numpy": [], "stepwatch.hooks": []}
     environ = {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as cache:
         environ["PYTHONPYCACHEPREFIX"] = cache
         for _ in range(8):  # the first one compiles
             ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
             for spent, name in line.findall(ended.stderr):
-                found[name].append(int(spent))
-    ours, numpy = (min(found[name]) / 1e3 for name in ("stepwatch.hooks", "numpy"))
+                times[name].append(int(spent))
+    ours, numpy = (min(times[name]) / 1e3 for name in ("stepwatch.hooks", "numpy"))
     return Result(
         "importing stepwatch.hooks, beyond numpy",
         f"{ours:.0f} ms",

@@ -30,7 +30,7 @@ _MOMENTS = {"time_ns", "since_ns", "collective_since_ns", "heartbeat_ns"}
 _REQUESTS_A_ROUND = NODES // SEGMENTS_A_REQUEST
 
 
-class Taken(NamedTuple):
+class IngestCost(NamedTuple):
     """Processor seconds of taking everything in, and of one evaluation."""
 
     seconds: float
@@ -42,28 +42,28 @@ def measure() -> Iterator[Result]:
     speeds: dict[int, float] = {}
     for steps, budget in BUDGETS.items():
         requests = [*_requests(steps)]
-        taken, inserted = _best(requests, _receive), _best(requests, _insert)
-        speeds[steps] = RANKS * NODES * STEPS / taken.seconds
+        received, inserted = _best(requests, _receive), _best(requests, _insert)
+        speeds[steps] = RANKS * NODES * STEPS / received.seconds
         insert = RANKS * NODES * STEPS / inserted.seconds
-        beside = f"a bare insert of the same segments: {insert / speeds[steps]:.1f} x as many"
-        beside += f"; an evaluation {1e3 * taken.evaluation:.0f} ms"
+        comparison = f"a bare insert of the same segments: {insert / speeds[steps]:.1f} x as many"
+        comparison += f"; an evaluation {1e3 * received.evaluation:.0f} ms"
         if steps > 1:
-            beside += f"; {speeds[steps] / speeds[1]:.1f} x those at one step a segment"
-        what = f"collector, ingest at {steps} step{'s' * (steps > 1)} a segment"
-        yield Result(what, f"{speeds[steps]:,.0f} rank-steps/CPU-s", budget, beside)
+            comparison += f"; {speeds[steps] / speeds[1]:.1f} x those at one step a segment"
+        title = f"collector, ingest at {steps} step{'s' * (steps > 1)} a segment"
+        yield Result(title, f"{speeds[steps]:,.0f} rank-steps/CPU-s", budget, comparison)
 
 
 def _requests(steps: int) -> Iterator[bytes]:
     pieces = [
-        wire.encode(_of_node(node_segment(steps), node, first))
+        wire.encode(_node_copy(node_segment(steps), node, first))
         for first in range(0, STEPS, steps)
         for node in range(NODES)
     ]
-    for at in range(0, len(pieces), SEGMENTS_A_REQUEST):
-        yield b"".join(pieces[at : at + SEGMENTS_A_REQUEST])
+    for start in range(0, len(pieces), SEGMENTS_A_REQUEST):
+        yield b"".join(pieces[start : start + SEGMENTS_A_REQUEST])
 
 
-def _of_node(segment: Segment, node: int, first: int) -> Segment:
+def _node_copy(segment: Segment, node: int, first: int) -> Segment:
     """The segment as another node of a job of `NODES` would send it, `first` steps later."""
     for rows in segment.tables.values():
         rows["rank"] += node * RANKS - rows["rank"].min()
@@ -78,25 +78,25 @@ def _of_node(segment: Segment, node: int, first: int) -> Segment:
 
 
 def _best(
-    requests: list[bytes], take: Callable[[list[bytes], Path], Taken], rounds: int = 3
-) -> Taken:
+    requests: list[bytes], take: Callable[[list[bytes], Path], IngestCost], rounds: int = 3
+) -> IngestCost:
     """The best of some rounds, each on a new file."""
-    found = []
+    rounds_taken = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            found.append(take(requests, Path(folder)))
-    return min(found)
+            rounds_taken.append(take(requests, Path(folder)))
+    return min(rounds_taken)
 
 
-def _receive(requests: list[bytes], folder: Path) -> Taken:
+def _receive(requests: list[bytes], folder: Path) -> IngestCost:
     store = Store.sqlite(folder / "store.db")
     service = Service(store)
     spent, evaluations = 0.0, []
-    for at, body in enumerate(requests, 1):
+    for number, body in enumerate(requests, 1):
         began = time.process_time()
         verdicts = service.receive(body)
-        assert {each.verdict for each in verdicts} == {"accepted"}
-        if at % _REQUESTS_A_ROUND:
+        assert {row.verdict for row in verdicts} == {"accepted"}
+        if number % _REQUESTS_A_ROUND:
             spent += time.process_time() - began
             continue
         ((job, _),), _ = service.jobs_now()  # folds in what waits: it counts
@@ -106,10 +106,10 @@ def _receive(requests: list[bytes], folder: Path) -> Taken:
         evaluations.append(time.process_time() - folded)
     store.close()
     assert job.totals.rows == RANKS * NODES * STEPS
-    return Taken(spent, min(evaluations))
+    return IngestCost(spent, min(evaluations))
 
 
-def _insert(requests: list[bytes], folder: Path) -> Taken:
+def _insert(requests: list[bytes], folder: Path) -> IngestCost:
     connection = sqlite3.connect(folder / "bare.db")
     connection.execute("pragma journal_mode=wal")
     connection.execute("create table segment (id integer primary key, payload blob)")
@@ -120,4 +120,4 @@ def _insert(requests: list[bytes], folder: Path) -> Taken:
             connection.executemany("insert into segment (payload) values (?)", rows)
     spent = time.process_time() - began
     connection.close()
-    return Taken(spent)
+    return IngestCost(spent)

@@ -50,7 +50,7 @@ def devices(folder: Path) -> Driver:
     return driver
 
 
-def around(folder: Path, words: list[str]) -> list[str]:
+def wrap(folder: Path, words: list[str]) -> list[str]:
     """`words` in a mount namespace with the ports and the disks; as they are without the right."""
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("mkfs.ext4"):
         return words

@@ -32,7 +32,7 @@ from .result import Result
 SLOS, WINDOWS, JOBS = 10_000, 8, 1_000
 _MANY_JOBS, _MANY_SLOS = 500, 16
 _DAY = 86_400
-_EACH = 200
+_SLOS_A_LINE = 200
 """SLOs of one job: as many jobs as make all of them."""
 
 
@@ -42,11 +42,11 @@ def measure() -> Iterator[Result]:
     for days in (1, 30):
         seconds, lone = _windows(days)
         first = first or seconds
-        beside = f"{seconds / first:.2f} x that of a day; "
-        beside += f"an SLO with its budget {lone * 1e6:.0f} us"
+        comparison = f"{seconds / first:.2f} x that of a day; "
+        comparison += f"an SLO with its budget {lone * 1e6:.0f} us"
         yield Result(
             f"{SLOS:,} SLOs x {WINDOWS} windows over {days} day(s) of history",
-            f"{seconds:.2f} s", "1 s", beside,
+            f"{seconds:.2f} s", "1 s", comparison,
         )  # fmt: skip
     yield _report()
     yield from _series()
@@ -55,22 +55,24 @@ def measure() -> Iterator[Result]:
 def _windows(days: int) -> tuple[float, float]:
     """Processor seconds of all windows, and of one SLO with its state and budget."""
     now_s = float(FIRST_DAY + days * _DAY)
-    lines = [_line(days, seed) for seed in range(SLOS // _EACH)]
+    lines = [_line(days, seed) for seed in range(SLOS // _SLOS_A_LINE)]
     spans = np.geomspace(300, 28 * _DAY, WINDOWS).tolist()
     spent = []
     for _ in range(3):
         began = time.process_time()
         for line in lines:
-            for _ in range(_EACH):
+            for _ in range(_SLOS_A_LINE):
                 for seconds in spans:
                     line.window(now_s, seconds)
         spent.append(time.process_time() - began)
-    slo = next(each for each in default_slos() if each.limit is None)
-    slos = [slo._replace(target=slo.target - Decimal(one) / 10_000) for one in range(_EACH)]
+    slo = next(shipped for shipped in default_slos() if shipped.limit is None)
+    slos = [
+        slo._replace(target=slo.target - Decimal(number) / 10_000) for number in range(_SLOS_A_LINE)
+    ]
     began = time.process_time()
     for line in lines:
-        for each in slos:
-            evaluate_slo(each, line, now_s)
+        for objective in slos:
+            evaluate_slo(objective, line, now_s)
     return statistics.median(spent), (time.process_time() - began) / SLOS
 
 
@@ -94,7 +96,7 @@ def _series() -> Iterator[Result]:
         (1, read_objectives(), "the shipped SLOs", "60"),
         (_MANY_JOBS, many_objectives(), f"{_MANY_SLOS} SLOs each", "50,000"),
     ):
-        text, seconds = exported(jobs, objectives, jobs)
+        text, seconds = export(jobs, objectives, jobs)
         series = sum('job_name="' in line for line in text.splitlines())
         yield Result(
             f"series of {jobs} job(s) with {words}", f"{series:,}", budget,
@@ -104,12 +106,14 @@ def _series() -> Iterator[Result]:
 
 def many_objectives() -> Objectives:
     """Sixteen SLOs: the shipped ones, again and again under other names."""
-    known = itertools.cycle(read_objectives().slos.values())
-    slos = {f"{slo.name}-{at}": slo for at, slo in zip(range(_MANY_SLOS), known, strict=False)}
+    shipped = itertools.cycle(read_objectives().slos.values())
+    slos = {
+        f"{slo.name}-{number}": slo for number, slo in zip(range(_MANY_SLOS), shipped, strict=False)
+    }
     return Objectives({name: slo._replace(name=name) for name, slo in slos.items()})
 
 
-def exported(jobs: int, objectives: Objectives, slow: int) -> tuple[str, float]:
+def export(jobs: int, objectives: Objectives, slow: int) -> tuple[str, float]:
     """`/metrics` of jobs of which some have a slow rank, and processor seconds of a scrape."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.sqlite(Path(folder) / "store.db")

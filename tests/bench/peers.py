@@ -45,7 +45,7 @@ SAMPLES = len(SECONDS) + len(VALUES)
 RANKS, STEPS = 1024, 60
 SLOW = 10
 _SETTLE_SECONDS, _ANSWER_SECONDS, _QUERIES = 6.0, 60.0, 5
-_ON_DISK_SECONDS = 10.0
+_FLUSH_SECONDS = 10.0
 """VictoriaMetrics 1.79 keeps what it acknowledged in memory for seconds: a kill -9 six seconds
 after the last request lost all of it, one after sixteen seconds nothing."""
 _PARTS = "|".join(PHASES)
@@ -71,18 +71,18 @@ class Server(NamedTuple):
     headers: dict[str, str]
     slowest: Callable[[httpx.Client], set[int]]
     remote: bool
-    on_disk_seconds: float = 0.0
+    flush_seconds: float = 0.0
     """How much longer than to settle to wait before it is killed, so that nothing is lost."""
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What one of them needed."""
 
     cpu_seconds: float
     wall_seconds: float
     restart_seconds: float
     query_seconds: float
-    right: bool
+    correct: bool
     nbytes: int
     nbytes_before: int
     """Before segments were put together; the same where that is done by the server itself."""
@@ -90,39 +90,40 @@ class Measured(NamedTuple):
 
 def measure(ranks: int = RANKS, steps: int = STEPS) -> Iterator[Result]:
     """Each of those that are installed, one after the other."""
-    stream = made(ranks, steps)
-    known = [server for server in SERVERS if _is_here(server)]
-    found = {server.name: _measured(server, stream) for server in known}
-    yield from _rows(found, stream, ranks, steps)
+    stream = make_stream(ranks, steps)
+    installed = [server for server in SERVERS if _is_here(server)]
+    measurements = {server.name: _measure(server, stream) for server in installed}
+    yield from _rows(measurements, stream, ranks, steps)
 
 
-def made(ranks: int, steps: int) -> Stream:
+def make_stream(ranks: int, steps: int) -> Stream:
     """Steps of a second that end now; the ten slowest ranks take from 1.2 to 1.65 times as long."""
-    chosen = [ranks * (2 * at + 1) // (2 * SLOW) for at in range(SLOW)]
+    chosen = [ranks * (2 * index + 1) // (2 * SLOW) for index in range(SLOW)]
     faults = tuple(
-        SlowCompute(rank=rank, step=0, factor=1.2 + 0.05 * at) for at, rank in enumerate(chosen)
+        SlowCompute(rank=rank, step=0, factor=1.2 + 0.05 * index)
+        for index, rank in enumerate(chosen)
     )
     plan = Plan(ranks=ranks, nodes=ranks // 8, steps=steps, speed=0, job=JOB, faults=faults)
     epoch_ns = time.time_ns() - round(1.1 * plan.expected_seconds * 1e9)
     segments, writes, heads = [], [], _heads(ranks)
     for flush in Fleet(plan, epoch_ns, spool=1).flushes():
         segments.append(b"".join(flush.segments))
-        writes.append(_written([*map(wire.decode, flush.segments)], heads))
+        writes.append(_write_request([*map(wire.decode, flush.segments)], heads))
     return Stream(segments, [body for body in writes if body], ranks * steps, set(chosen))
 
 
 def _heads(ranks: int) -> list[list[bytes]]:
     """The labels of each rank's series, in the order of `SECONDS` and `VALUES`."""
-    found = []
+    heads = []
     for rank in range(ranks):
         about = {"job": JOB, "rank": str(rank), "node": f"sim-{rank // 8:05d}"}
         parts = [{"__name__": "step_seconds", "part": name, **about} for name in SECONDS]
         parts += [{"__name__": f"step_{name}", **about} for name in VALUES]
-        found.append([remote_write.labels(each) for each in parts])
-    return found
+        heads.append([remote_write.labels(labels) for labels in parts])
+    return heads
 
 
-def _written(segments: list[wire.Segment], heads: list[list[bytes]]) -> bytes:
+def _write_request(segments: list[wire.Segment], heads: list[list[bytes]]) -> bytes:
     """The STEP rows of some segments as one request; empty without any."""
     series = []
     for segment in segments:
@@ -132,7 +133,7 @@ def _written(segments: list[wire.Segment], heads: list[list[bytes]]) -> bytes:
         offset = segment.clock.wall_ns - segment.clock.monotonic_ns
         for rank in np.unique(rows["rank"]).tolist():
             series += _series(rows[rows["rank"] == rank], offset, heads[rank])
-    return remote_write.framed(b"".join(series)) if series else b""
+    return remote_write.frame(b"".join(series)) if series else b""
 
 
 def _series(rows: Rows, offset: int, heads: list[bytes]) -> list[bytes]:
@@ -145,50 +146,52 @@ def _series(rows: Rows, offset: int, heads: list[bytes]) -> list[bytes]:
     ]
 
 
-def _measured(server: Server, stream: Stream) -> Measured:
+def _measure(server: Server, stream: Stream) -> Measurement:
     folder = Path(tempfile.mkdtemp(prefix="stepwatch-peers-"))
     process: subprocess.Popen[bytes] | None = None
     port = free_port()
     words = server.words(folder, port)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0) as client:
-            process = _started(words, folder, client)
-            cpu, wall = _fed(server, stream, client, process)
-            query, right = _asked(server, stream, client)
-            time.sleep(server.on_disk_seconds)
+            process = _start(words, folder, client)
+            cpu, wall = _feed(server, stream, client, process)
+            query, correct = _query(server, stream, client)
+            time.sleep(server.flush_seconds)
             end(process, signal.SIGKILL)
             began = time.monotonic()
             process = spawn(folder / "log", *words)
-            _until(lambda: server.slowest(client) == stream.slowest, process, folder)
+            _wait_until(lambda: server.slowest(client) == stream.slowest, process, folder)
             restart = time.monotonic() - began
             time.sleep(_SETTLE_SECONDS)  # a collector saves the state of jobs that it evaluates
             end(process, signal.SIGTERM)
-        before = _bytes(folder / server.store)
+        raw_bytes = _bytes(folder / server.store)
         if not server.remote:
             _put_together(folder)
-        return Measured(cpu, wall, restart, query, right, _bytes(folder / server.store), before)
+        return Measurement(
+            cpu, wall, restart, query, correct, _bytes(folder / server.store), raw_bytes
+        )
     finally:
         if process is not None:
             end(process, signal.SIGKILL)
         shutil.rmtree(folder)
 
 
-def _started(words: list[str], folder: Path, client: httpx.Client) -> subprocess.Popen[bytes]:
+def _start(words: list[str], folder: Path, client: httpx.Client) -> subprocess.Popen[bytes]:
     process = spawn(folder / "log", *words)
-    _until(lambda: client.get("/metrics").status_code == 200, process, folder)
+    _wait_until(lambda: client.get("/metrics").status_code == 200, process, folder)
     return process
 
 
-def _fed(
+def _feed(
     server: Server, stream: Stream, client: httpx.Client, process: subprocess.Popen[bytes]
 ) -> tuple[float, float]:
     """Processor and wall seconds from the first request until it has settled."""
-    before, began = processor_seconds(process.pid), time.monotonic()
+    used_before, began = processor_seconds(process.pid), time.monotonic()
     for body in stream.writes if server.remote else stream.segments:
         _send(server, body, client)
     wall = time.monotonic() - began
     time.sleep(_SETTLE_SECONDS)
-    return processor_seconds(process.pid) - before, wall
+    return processor_seconds(process.pid) - used_before, wall
 
 
 def _send(server: Server, body: bytes, client: httpx.Client) -> None:
@@ -202,17 +205,17 @@ def _send(server: Server, body: bytes, client: httpx.Client) -> None:
         time.sleep(0.05)
 
 
-def _asked(server: Server, stream: Stream, client: httpx.Client) -> tuple[float, bool]:
+def _query(server: Server, stream: Stream, client: httpx.Client) -> tuple[float, bool]:
     """Seconds of the query, and whether it named the ranks that are slow."""
-    times, right = [], True
+    times, correct = [], True
     for _ in range(_QUERIES):
         began = time.monotonic()
-        right &= server.slowest(client) == stream.slowest
+        correct &= server.slowest(client) == stream.slowest
         times.append(time.monotonic() - began)
-    return statistics.median(times), right
+    return statistics.median(times), correct
 
 
-def _until(holds: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+def _wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
     deadline = time.monotonic() + _ANSWER_SECONDS
     while not _holds(holds):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -247,16 +250,16 @@ def _files(place: Path) -> Iterator[Path]:
         yield from place.parent.glob(f"{place.name}*")
 
 
-def _by_promql(client: httpx.Client) -> set[int]:
+def _query_promql(client: httpx.Client) -> set[int]:
     answer = client.get("/api/v1/query", params={"query": _PROMQL})
-    return {int(each["metric"]["rank"]) for each in answer.json()["data"]["result"]}
+    return {int(series["metric"]["rank"]) for series in answer.json()["data"]["result"]}
 
 
-def _by_shares(client: httpx.Client) -> set[int]:
+def _query_shares(client: httpx.Client) -> set[int]:
     """From the job's document: shares of each rank's time, all steps so far."""
     ranks = client.get(f"/v1/jobs/{JOB}").json()["ranks"]
-    by_share = sorted(ranks, key=lambda each: sum(each["phase_share"][name] for name in PHASES))
-    return {each["rank"] for each in by_share[-SLOW:]}
+    by_share = sorted(ranks, key=lambda rank: sum(rank["phase_share"][name] for name in PHASES))
+    return {rank["rank"] for rank in by_share[-SLOW:]}
 
 
 def _collector(folder: Path, port: int) -> list[str]:
@@ -284,14 +287,14 @@ def _prometheus(folder: Path, port: int) -> list[str]:
 
 
 SERVERS = (
-    Server("stepwatch", _collector, "store.db", "/v1/segments", {}, _by_shares, remote=False),
+    Server("stepwatch", _collector, "store.db", "/v1/segments", {}, _query_shares, remote=False),
     Server(
         "VictoriaMetrics", _victoria_metrics, "data", "/api/v1/write",
-        remote_write.HEADERS, _by_promql, remote=True, on_disk_seconds=_ON_DISK_SECONDS,
+        remote_write.HEADERS, _query_promql, remote=True, flush_seconds=_FLUSH_SECONDS,
     ),
     Server(
         "Prometheus", _prometheus, "data", "/api/v1/write",
-        remote_write.HEADERS, _by_promql, remote=True,
+        remote_write.HEADERS, _query_promql, remote=True,
     ),
 )  # fmt: skip
 
@@ -300,32 +303,36 @@ def _is_here(server: Server) -> bool:
     return shutil.which(server.words(Path(tempfile.gettempdir()), 0)[0]) is not None
 
 
-def _rows(found: dict[str, Measured], stream: Stream, ranks: int, steps: int) -> Iterator[Result]:
+def _rows(
+    measurements: dict[str, Measurement], stream: Stream, ranks: int, steps: int
+) -> Iterator[Result]:
     size = f"{ranks:,} ranks x {steps} steps"
 
-    def row(what: str, shown: Callable[[Measured], str], more: str = "") -> Result:
-        own = shown(found["stepwatch"])
-        others = [f"{name} {shown(found[name])}" for name in found if name != "stepwatch"]
-        missing = [server.name for server in SERVERS if server.name not in found]
-        others += [f"{name} is not installed" for name in missing]
-        return Result(f"{what}, {size}", own, "beside peers", "; ".join(others) + more)
+    def row(title: str, shown: Callable[[Measurement], str], more: str = "") -> Result:
+        measured = shown(measurements["stepwatch"])
+        peers = [
+            f"{name} {shown(measurements[name])}" for name in measurements if name != "stepwatch"
+        ]
+        missing = [server.name for server in SERVERS if server.name not in measurements]
+        peers += [f"{name} is not installed" for name in missing]
+        return Result(f"{title}, {size}", measured, "beside peers", "; ".join(peers) + more)
 
     count = stream.rank_steps
-    given = f"; each was given {SAMPLES} samples a rank-step, ours also collectives and states"
+    workload = f"; each was given {SAMPLES} samples a rank-step, ours also collectives and states"
     yield row(
         "rank-steps per CPU-second, settled",
-        lambda each: f"{count / each.cpu_seconds:,.0f}", given + ", evaluated each second",
+        lambda peer: f"{count / peer.cpu_seconds:,.0f}", workload + ", evaluated each second",
     )  # fmt: skip
-    before = found["stepwatch"].nbytes_before / count
+    raw_bytes = measurements["stepwatch"].nbytes_before / count
     yield row(
-        "bytes at rest per rank-step", lambda each: f"{each.nbytes / count:.0f} B",
-        f"; ours {before:.0f} B until segments are put together",
+        "bytes at rest per rank-step", lambda peer: f"{peer.nbytes / count:.0f} B",
+        f"; ours {raw_bytes:.0f} B until segments are put together",
     )  # fmt: skip
-    younger = f"; VictoriaMetrics was killed {_SETTLE_SECONDS + _ON_DISK_SECONDS:.0f} s after the "
+    younger = f"; VictoriaMetrics was killed {_SETTLE_SECONDS + _FLUSH_SECONDS:.0f} s after the "
     younger += "last write: at 6 s it loses what it acknowledged"
-    yield row("kill -9 to the right answer", lambda each: f"{each.restart_seconds:.1f} s", younger)
+    yield row("kill -9 to the right answer", lambda peer: f"{peer.restart_seconds:.1f} s", younger)
     yield row(
         "ten slowest ranks of the last hour",
-        lambda each: f"{each.query_seconds * 1e3:.0f} ms{'' if each.right else ', WRONG ranks'}",
-        "; the same ranks" if all(each.right for each in found.values()) else "",
+        lambda peer: f"{peer.query_seconds * 1e3:.0f} ms{'' if peer.correct else ', WRONG ranks'}",
+        "; the same ranks" if all(peer.correct for peer in measurements.values()) else "",
     )

@@ -22,12 +22,12 @@ _DOUBLE = struct.Struct("<d")
 
 def varint(number: int) -> bytes:
     """Seven bits a byte, the lowest first; 300 -> ac 02."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -52,10 +52,10 @@ def timeseries(label_bytes: bytes, samples: Iterable[tuple[float, int]]) -> byte
     return field(1, label_bytes + rows)
 
 
-def framed(message: bytes) -> bytes:
+def frame(message: bytes) -> bytes:
     """A message in snappy's block format, in literals."""
     pieces = [varint(len(message))]
-    for at in range(0, len(message), _LITERAL):
-        piece = message[at : at + _LITERAL]
+    for start in range(0, len(message), _LITERAL):
+        piece = message[start : start + _LITERAL]
         pieces += [bytes([_LITERAL_OF_TWO_BYTES]), struct.pack("<H", len(piece) - 1), piece]
     return b"".join(pieces)

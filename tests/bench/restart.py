@@ -60,11 +60,11 @@ def _old_jobs(folder: Path) -> tuple[float, float]:
         service.receive(wire.encode(_hour(hour, began_ns)))
         if hour % 24 == 23:
             service.evaluate()
-    found = service.job(_NAMES[0])
-    assert found is not None
-    _copy(store, found[0])
+    entry = service.job(_NAMES[0])
+    assert entry is not None
+    _copy(store, entry[0])
     store.close()
-    return _timed(Collector(folder, "collector", str(folder / "store.db")), JOBS)
+    return _time_start(Collector(folder, "collector", str(folder / "store.db")), JOBS)
 
 
 _NAMES = [f"old-{number:03d}" for number in range(JOBS)]
@@ -72,8 +72,8 @@ _NAMES = [f"old-{number:03d}" for number in range(JOBS)]
 
 def _hour(hour: int, began_ns: int) -> Segment:
     """Steps of an hour of the first job, as a node sends them that was cut off for so long."""
-    made = _MADE
-    steps = made.tables[Kind.STEP].copy()
+    template = _TEMPLATE
+    steps = template.tables[Kind.STEP].copy()
     steps["step"] += hour * HOUR
     steps["time_ns"] += hour * HOUR * _SECOND
     now = (hour + 1) * HOUR * _SECOND
@@ -81,11 +81,11 @@ def _hour(hour: int, began_ns: int) -> Segment:
     tables = {Kind.STEP: steps, Kind.RANK_STATE: states}
     if not hour:
         tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD)
-    key = made.key._replace(job=_NAMES[0], sequence=hour + 1)
+    key = template.key._replace(job=_NAMES[0], sequence=hour + 1)
     return Segment(key, ClockPair(now, began_ns + now), tables)
 
 
-_MADE = segment(1, {Kind.STEP: step_rows(range(HOUR), range(WORLD), 1.0)})
+_TEMPLATE = segment(1, {Kind.STEP: step_rows(range(HOUR), range(WORLD), 1.0)})
 
 
 def _copy(store: Store, job: Any) -> None:
@@ -106,12 +106,12 @@ def _copy(store: Store, job: Any) -> None:
 
 
 def _copy_rows(connection: sa.Connection, table: str, name: str) -> None:
-    own = "name" if table == "job" else "job"
-    columns = [each["name"] for each in sa.inspect(connection).get_columns(table)]
-    others = ", ".join(column for column in columns if column != own)
+    name_column = "name" if table == "job" else "job"
+    columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
+    shared = ", ".join(column for column in columns if column != name_column)
     statement = (
-        f"INSERT INTO {table} ({own}, {others}) SELECT :name, {others} FROM {table} "
-        f"WHERE {own} = :first"
+        f"INSERT INTO {table} ({name_column}, {shared}) SELECT :name, {shared} FROM {table} "
+        f"WHERE {name_column} = :first"
     )
     connection.execute(sa.text(statement), {"name": name, "first": _NAMES[0]})
 
@@ -140,23 +140,23 @@ def _large_job(folder: Path) -> tuple[float, float]:
     try:
         fleet.wait(_LIMIT_SECONDS)
         collector.end()
-        from_snapshot, _ = _timed(collector, 1)
+        from_snapshot, _ = _time_start(collector, 1)
         engine = sa.create_engine(f"sqlite:///{place}")
         with engine.begin() as connection:
             connection.execute(sa.text("DELETE FROM snapshot"))
         engine.dispose()
-        return from_snapshot, _timed(collector, 1)[0]
+        return from_snapshot, _time_start(collector, 1)[0]
     finally:
         end(fleet, signal.SIGKILL)
         collector.end(signal.SIGKILL)
 
 
-def _timed(collector: Collector, jobs: int) -> tuple[float, float]:
+def _time_start(collector: Collector, jobs: int) -> tuple[float, float]:
     """Seconds from a start until so many jobs are evaluated, and until it answers; then kill it."""
     try:
         began = time.monotonic()
         ready = collector.start()
-        while _evaluated(collector.url) < jobs:
+        while _count_evaluated(collector.url) < jobs:
             if time.monotonic() - began > _LIMIT_SECONDS:
                 break
             time.sleep(0.05)
@@ -165,7 +165,7 @@ def _timed(collector: Collector, jobs: int) -> tuple[float, float]:
         collector.end(signal.SIGKILL)
 
 
-def _evaluated(url: str) -> int:
+def _count_evaluated(url: str) -> int:
     try:
         jobs = httpx.get(f"{url}/v1/jobs", timeout=60.0).json()["jobs"]
     except (httpx.HTTPError, ValueError):

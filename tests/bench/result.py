@@ -10,10 +10,10 @@ from typing import NamedTuple
 class Result(NamedTuple):
     """What was measured, beside its budget and what it is to be compared with."""
 
-    what: str
+    title: str
     measured: str
     budget: str
-    beside: str
+    comparison: str
 
 
 def microseconds(loop: Callable[[int], object], count: int, rounds: int = 7) -> float:

@@ -25,10 +25,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.alerts.families import budget
 from stepwatch.signals import names
-from tests.drill.chain.servers import DrillError, Servers, asked, program
+from tests.drill.chain.servers import DrillError, Servers, get_json, program
 from tests.soak.processes import CLI, processor_seconds
 
-from .objectives import exported, many_objectives
+from .objectives import export, many_objectives
 from .result import Result
 
 JOBS, FEW = 500, 10
@@ -38,7 +38,7 @@ _AGO_SECONDS = (90_000, 3600)
 """Moments of the past that rules read: before the last day, and before the last hour."""
 _AROUND_SECONDS = 600
 """Seconds around them of which there are samples."""
-_SHOWN = 3
+_LEAST_SHOWN = 3
 """Groups that have a row of their own in any case; others have one where they miss the budget."""
 _BUDGET_SECONDS = 0.05
 _DURATION = "prometheus_rule_group_last_duration_seconds"
@@ -59,7 +59,7 @@ def measure() -> Iterator[Result]:
         )  # fmt: skip
         for jobs, slow in ((1, 1), (JOBS, FEW), (JOBS, JOBS)):
             try:
-                yield from _evaluated(folder, jobs, slow)
+                yield from _time_rules(folder, jobs, slow)
             except DrillError as error:
                 yield Result(f"rules at {jobs} job(s)", "unknown", BUDGET, str(error))
                 return
@@ -72,7 +72,7 @@ def _best(words: list[str]) -> tuple[float, float]:
         began, used = time.perf_counter(), _processor_seconds()
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         times.append((time.perf_counter() - began, _processor_seconds() - used))
-    return min(each for each, _ in times), min(each for _, each in times)
+    return min(seconds for seconds, _ in times), min(seconds for _, seconds in times)
 
 
 def _processor_seconds() -> float:
@@ -81,27 +81,27 @@ def _processor_seconds() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
-def _evaluated(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
+def _time_rules(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
     """The processor time of a round, and the groups of rules that take longest."""
-    text = _many(exported(2, many_objectives(), 1)[0], slow, jobs - slow) + _agents(jobs)
+    text = _multiply(export(2, many_objectives(), 1)[0], slow, jobs - slow) + _agents(jobs)
     series = sum(not line.startswith("#") for line in text.splitlines())
     place = folder / f"{jobs}-{slow}"
     place.mkdir()
-    with _served(text) as address:
+    with _serve(text) as address:
         servers = Servers(place, {"collector": [address]})
         _remember(place, text, address)
         try:
             servers.start_prometheus()
             pid = servers.reload_prometheus()
-            without = _processor_of(pid, _WARM_SECONDS)
+            without = _processor_share(pid, _WARM_SECONDS)
             (place / "training.rules.yaml").write_text((folder / "training.rules.yaml").read_text())
             servers.reload_prometheus()
             time.sleep(_WARM_SECONDS)
-            before = processor_seconds(pid)
-            seen = _durations(servers.prometheus)
-            spent = (processor_seconds(pid) - before) / _SAMPLES
-            alerts = asked(f"{servers.prometheus}/api/v1/alerts")["data"]["alerts"]
-            groups = asked(f"{servers.prometheus}/api/v1/rules")["data"]["groups"]
+            used_before = processor_seconds(pid)
+            durations = _durations(servers.prometheus)
+            spent = (processor_seconds(pid) - used_before) / _SAMPLES
+            alerts = get_json(f"{servers.prometheus}/api/v1/alerts")["data"]["alerts"]
+            groups = get_json(f"{servers.prometheus}/api/v1/rules")["data"]["groups"]
         finally:
             servers.close()
     yield Result(
@@ -109,42 +109,44 @@ def _evaluated(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
         "", f"of Prometheus, every {_EVERY_SECONDS:.0f} s, scraping {series:,} series included; "
         f"without rules {without * _EVERY_SECONDS * 1000:.0f}; {len(alerts)} alerts",
     )  # fmt: skip
-    means = {group: statistics.mean(seen[group]) for group in seen}
-    ordered = sorted(seen, key=lambda group: -means[group])
-    shown = max(_SHOWN, sum(mean > _BUDGET_SECONDS for mean in means.values()))
+    means = {group: statistics.mean(durations[group]) for group in durations}
+    ordered = sorted(durations, key=lambda group: -means[group])
+    shown = max(_LEAST_SHOWN, sum(mean > _BUDGET_SECONDS for mean in means.values()))
     for group in ordered[:shown]:
-        seconds = seen[group]
-        rules = next(each["rules"] for each in groups if each["name"] == group)
+        seconds = durations[group]
+        rules = next(
+            group_document["rules"] for group_document in groups if group_document["name"] == group
+        )
         yield Result(
             f"  {group}", f"{means[group] * 1000:.1f} ms", BUDGET,
             f"mean of {_SAMPLES}, {min(seconds) * 1000:.1f} to {max(seconds) * 1000:.1f}; "
             f"{_slowest(rules)}",
         )  # fmt: skip
-    rest = ordered[shown:]
-    if rest:
+    hidden = ordered[shown:]
+    if hidden:
         yield Result(
-            f"  {len(rest)} further groups", f"up to {means[rest[0]] * 1000:.1f} ms", BUDGET,
-            f"slowest evaluation {max(max(seen[group]) for group in rest) * 1000:.1f}; "
+            f"  {len(hidden)} further groups", f"up to {means[hidden[0]] * 1000:.1f} ms", BUDGET,
+            f"slowest evaluation {max(max(durations[group]) for group in hidden) * 1000:.1f}; "
             f"load {os.getloadavg()[0]:.0f}",
         )  # fmt: skip
-    least = sum(min(seconds) for seconds in seen.values())
-    over = [group for group in seen if min(seen[group]) > _BUDGET_SECONDS]
+    least = sum(min(seconds) for seconds in durations.values())
+    over = [group for group in durations if min(durations[group]) > _BUDGET_SECONDS]
     yield Result(
         "  least of each group, together", f"{least * 1000:.0f} ms", "",
         f"what other processes add to it least; over the budget: {', '.join(over) or 'none'}",
     )  # fmt: skip
 
 
-def _many(text: str, slow: int, healthy: int) -> str:
+def _multiply(text: str, slow: int, healthy: int) -> str:
     """The series of the first job as those of so many, and those of the second of so many more."""
     first, second = range(slow), range(slow, slow + healthy)
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
         numbers = first if _name(0) in line else second if _name(1) in line else None
-        found += [line] if numbers is None else [
+        lines += [line] if numbers is None else [
             line.replace(_name(0 if numbers is first else 1), _name(number)) for number in numbers
         ]  # fmt: skip
-    return "\n".join([*found, ""])
+    return "\n".join([*lines, ""])
 
 
 def _agents(jobs: int) -> str:
@@ -172,7 +174,7 @@ def _remember(place: Path, text: str, address: str) -> None:
             for line in text.splitlines():
                 if line.startswith(total) and goodput in line:
                     labels, _, value = line.removeprefix(total).rpartition(" ")
-                    job = next(each for each in labels.split(",") if each.startswith(names.JOB))
+                    job = next(label for label in labels.split(",") if label.startswith(names.JOB))
                     labels = f"{{{job.rstrip('}')}}}" if recorded else "{" + labels[:-1] + scraped
                     file.writelines(_samples(f"{name}{labels}", float(value)))
         file.write("# EOF\n")
@@ -186,20 +188,20 @@ def _samples(series: str, value: float) -> Iterator[str]:
     ago."""
     now = round(time.time())
     for share, ago in zip((0.1, 0.9), _AGO_SECONDS, strict=True):
-        for at in range(now - ago - _AROUND_SECONDS, now - ago + _AROUND_SECONDS, 60):
-            yield f"{series} {share * value} {at}\n"
+        for time_s in range(now - ago - _AROUND_SECONDS, now - ago + _AROUND_SECONDS, 60):
+            yield f"{series} {share * value} {time_s}\n"
 
 
-def _processor_of(pid: int, seconds: float) -> float:
+def _processor_share(pid: int, seconds: float) -> float:
     """Share of a core that a process uses while that time passes."""
-    before = processor_seconds(pid)
+    used_before = processor_seconds(pid)
     time.sleep(seconds)
-    return (processor_seconds(pid) - before) / seconds
+    return (processor_seconds(pid) - used_before) / seconds
 
 
 def _durations(prometheus: str) -> dict[str, list[float]]:
     """Seconds of evaluations of each group, by name."""
-    found: dict[str, list[float]] = {}
+    durations: dict[str, list[float]] = {}
     for _ in range(_SAMPLES):
         time.sleep(_EVERY_SECONDS)
         text = httpx.get(f"{prometheus}/metrics", timeout=20.0).raise_for_status().text
@@ -207,8 +209,8 @@ def _durations(prometheus: str) -> dict[str, list[float]]:
             for sample in family.samples:
                 if sample.name == _DURATION:
                     group = sample.labels["rule_group"].rpartition(";")[2]
-                    found.setdefault(group, []).append(sample.value)
-    return found
+                    durations.setdefault(group, []).append(sample.value)
+    return durations
 
 
 def _slowest(rules: list[dict[str, Any]]) -> str:
@@ -223,7 +225,7 @@ def _slowest(rules: list[dict[str, Any]]) -> str:
 
 
 @contextmanager
-def _served(text: str) -> Iterator[str]:
+def _serve(text: str) -> Iterator[str]:
     """The address of a server that answers every request with a text."""
     body = text.encode()
 

@@ -22,7 +22,7 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "zbv")
 
 def measure() -> Iterator[Result]:
     """Runs of the default model on four CPU ranks."""
-    yield _attached()
+    yield _compare_hooks()
     yield from _saves()
     for schedule in SCHEDULES:
         bubble = _train("--schedule", schedule, "--steps", "20")["bubble"]
@@ -34,7 +34,7 @@ def measure() -> Iterator[Result]:
         )
 
 
-def _attached() -> Result:
+def _compare_hooks() -> Result:
     ratios = []
     for _ in range(PAIRS):
         on = _train("--steps", str(STEPS))

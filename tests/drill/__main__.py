@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .chain.servers import DrillError
+from .chain_checks import CHECKS
 from .faults import PAIRS, SINGLE
-from .itself import CHECKS
 from .report import facts
-from .run import Chosen, hold_all
+from .run import Choice, run_all
 from .scoreboard import document, table
 
 
@@ -26,7 +26,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         description="Faults through the whole chain, from rank to pager, as a scoreboard.",
         epilog="example: python -m tests.drill --only slow-compute hang",
     )
-    names = ", ".join((*(each.name for each in SINGLE), *CHECKS))
+    names = ", ".join((*(drill.name for drill in SINGLE), *CHECKS))
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"of {names}, or a pair")
     parser.add_argument("--no-pairs", action="store_true", help="leave out pairs of faults")
     parser.add_argument("--healthy", type=float, default=0.0, metavar="MINUTES",
@@ -36,18 +36,20 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _chosen(arguments: argparse.Namespace) -> Chosen:
-    known = {each.name: each for each in (*SINGLE, *PAIRS)}
+def _choose(arguments: argparse.Namespace) -> Choice:
+    drills_by_name = {drill.name: drill for drill in (*SINGLE, *PAIRS)}
     minutes = arguments.healthy
     if arguments.only or minutes:
         names = arguments.only or []
-        unknown = [name for name in names if name not in known and name not in CHECKS]
+        unknown = [name for name in names if name not in drills_by_name and name not in CHECKS]
         if unknown:
-            raise DrillError(f"no drill is named {unknown[0]!r}; there are {', '.join(known)}")
-        drills = tuple(known[name] for name in names if name in known)
-        return Chosen(drills, tuple(name for name in names if name in CHECKS), 60.0 * minutes)
+            raise DrillError(
+                f"no drill is named {unknown[0]!r}; there are {', '.join(drills_by_name)}"
+            )
+        drills = tuple(drills_by_name[name] for name in names if name in drills_by_name)
+        return Choice(drills, tuple(name for name in names if name in CHECKS), 60.0 * minutes)
     pairs = () if arguments.no_pairs else PAIRS
-    return Chosen((*SINGLE, *pairs), tuple(CHECKS), 0.0)
+    return Choice((*SINGLE, *pairs), tuple(CHECKS), 0.0)
 
 
 @contextlib.contextmanager
@@ -68,9 +70,9 @@ def main(words: list[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     try:
-        chosen = _chosen(arguments)
+        chosen = _choose(arguments)
         with _folder(arguments.keep) as folder:
-            board, was_stopped = hold_all(folder, chosen)
+            board, was_stopped = run_all(folder, chosen)
     except (DrillError, OSError) as error:
         print(f"drill: {error}", file=sys.stderr)
         return 2

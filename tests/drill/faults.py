@@ -24,7 +24,7 @@ class Mitigation(StrEnum):
     MEND = "mend"
 
 
-class Expected(NamedTuple):
+class Expectation(NamedTuple):
     """An incident of one of `kinds` because of one of `causes` at one of `ranks` (empty: any), and
     who is notified. `alert`: the one that must arrive where no incident does."""
 
@@ -38,7 +38,7 @@ class Expected(NamedTuple):
         """Whether an incident of the API is of this kind, whatever its cause and rank."""
         return incident["kind"] in {kind.value for kind in self.kinds}
 
-    def is_right(self, incident: Mapping[str, Any]) -> bool:
+    def matches(self, incident: Mapping[str, Any]) -> bool:
         """Whether it has the right cause and rank, too."""
         cause = incident["cause"] in {cause.value for cause in self.causes}
         return cause and self.fits(incident) and (not self.ranks or incident["rank"] in self.ranks)
@@ -55,7 +55,7 @@ class Drill(NamedTuple):
 
     name: str
     faults: tuple[str, ...]
-    expected: tuple[Expected, ...]
+    expectations: tuple[Expectation, ...]
     flags: tuple[str, ...] = ()
     outside: str = ""
     mitigation: Mitigation = Mitigation.RESTART
@@ -68,22 +68,22 @@ class Drill(NamedTuple):
         return self.job or "drill-" + self.name.replace(" + ", "-and-")
 
 
-def _expected(
+def _expectation(
     kinds: tuple[FindingKind, ...], causes: tuple[Cause, ...], severity: str, rank: int | None
-) -> Expected:
+) -> Expectation:
     ranks = frozenset() if rank is None else frozenset({rank})
-    return Expected(frozenset(kinds), frozenset(causes), severity, ranks)
+    return Expectation(frozenset(kinds), frozenset(causes), severity, ranks)
 
 
-def _one(
+def _drill(
     fault: str, kinds: tuple[FindingKind, ...], causes: tuple[Cause, ...],
     severity: str = TICKET, rank: int | None = 2, flags: tuple[str, ...] = (),
     mitigation: Mitigation = Mitigation.RESTART,
 ) -> Drill:  # fmt: skip
     name, _, options = fault.partition(":")
     text = f"{name}:rank=2,step={STEP}{',' + options if options else ''}"
-    expected = (_expected(kinds, causes, severity, rank),)
-    return Drill(name, (text,), expected, flags, mitigation=mitigation)
+    expectations = (_expectation(kinds, causes, severity, rank),)
+    return Drill(name, (text,), expectations, flags, mitigation=mitigation)
 
 
 def _outside(
@@ -91,8 +91,8 @@ def _outside(
     severity: str = TICKET, rank: int | None = None, flags: tuple[str, ...] = (),
     mitigation: Mitigation = Mitigation.MEND, faults: tuple[str, ...] = (),
 ) -> Drill:  # fmt: skip
-    expected = (_expected(kinds, causes, severity, rank),)
-    return Drill(name, faults, expected, flags, name, mitigation)
+    expectations = (_expectation(kinds, causes, severity, rank),)
+    return Drill(name, faults, expectations, flags, name, mitigation)
 
 
 _EVERY_EIGHT = ("--checkpoint-every", "8")
@@ -101,19 +101,19 @@ _REPLICAS = ("--mesh", "dp_replicate=4")
 _SLOW = f"step={STEP},seconds=0.3"
 
 TICKETS = (
-    _one("slow-compute:seconds=0.3", (_K.STRAGGLER,), (_C.SLOW_COMPUTE,)),
-    _one("slow-data:seconds=0.6", (_K.STRAGGLER, _K.DATA_STALL), (_C.SLOW_DATA,)),
+    _drill("slow-compute:seconds=0.3", (_K.STRAGGLER,), (_C.SLOW_COMPUTE,)),
+    _drill("slow-data:seconds=0.6", (_K.STRAGGLER, _K.DATA_STALL), (_C.SLOW_DATA,)),
     Drill(
         "data-stall",
         tuple(f"slow-data:rank={rank},step={STEP},seconds=1" for rank in range(RANKS)),
-        (_expected((_K.DATA_STALL,), (_C.SLOW_DATA,), TICKET, None),),
+        (_expectation((_K.DATA_STALL,), (_C.SLOW_DATA,), TICKET, None),),
     ),
-    _one("slow-collective:seconds=0.4", (_K.SLOW_COLLECTIVE,), (_C.SLOW_TRANSFER,), rank=None),
-    _one("stage-imbalance:seconds=0.3", (_K.PIPELINE_BUBBLE,), (_C.STAGE_IMBALANCE,), rank=None),
-    _one("checkpoint-stall:seconds=5", (_K.CHECKPOINT_STALL,), (_C.SLOW_STORAGE,),
-         flags=_EVERY_EIGHT),
-    _one("memory-growth:nbytes=67108864", (_K.MEMORY_GROWTH,), (_C.HOST_MEMORY,)),
-    _one("kill", (_K.RANK_FAILED,), (_C.PROCESS_GONE,)),
+    _drill("slow-collective:seconds=0.4", (_K.SLOW_COLLECTIVE,), (_C.SLOW_TRANSFER,), rank=None),
+    _drill("stage-imbalance:seconds=0.3", (_K.PIPELINE_BUBBLE,), (_C.STAGE_IMBALANCE,), rank=None),
+    _drill("checkpoint-stall:seconds=5", (_K.CHECKPOINT_STALL,), (_C.SLOW_STORAGE,),
+           flags=_EVERY_EIGHT),
+    _drill("memory-growth:nbytes=67108864", (_K.MEMORY_GROWTH,), (_C.HOST_MEMORY,)),
+    _drill("kill", (_K.RANK_FAILED,), (_C.PROCESS_GONE,)),
     _outside("slow-link", (_K.SLOW_COLLECTIVE,), (_C.SLOW_TRANSFER, _C.NIC_ERRORS),
              flags=_SHARDED),
     _outside("hot-device", (_K.STRAGGLER,), (_C.THERMAL_THROTTLE,), rank=2,
@@ -122,45 +122,47 @@ TICKETS = (
     _outside("xid-kills", (_K.RANK_FAILED,), (_C.XID, _C.DEVICE_LOST), rank=3,
              mitigation=Mitigation.RESTART),
     _outside("driver-hangs", (_K.NODE_FAULT,), (_C.DRIVER_HANGS,)),
-    _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY))._replace(
+    _drill("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY))._replace(
         name="hang-experiment", job_class="experiment"
     ),
 )  # fmt: skip
 """Faults that wait for office hours."""
 
 PAGES = (
-    _one("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY), PAGE),
-    _one("gil-lock", (_K.HANG,), (_C.INTERPRETER_BLOCKED,), PAGE),
-    _one("stop", (_K.HANG,), (_C.PROCESS_STOPPED,), PAGE, mitigation=Mitigation.CONTINUE),
-    _one("wrong-shape", (_K.DESYNC,), (_C.MISMATCHED_SHAPE,), PAGE),
-    _one("nan-gradients", (_K.NON_FINITE,), (_C.NON_FINITE_GRADIENT, _C.NON_FINITE_LOSS), PAGE),
-    _one("flip-bit", (_K.SILENT_CORRUPTION,), (_C.REPLICA_MISMATCH,), PAGE, flags=_REPLICAS),
+    _drill("hang", (_K.HANG,), (_C.NOT_ARRIVED, _C.BUSY), PAGE),
+    _drill("gil-lock", (_K.HANG,), (_C.INTERPRETER_BLOCKED,), PAGE),
+    _drill("stop", (_K.HANG,), (_C.PROCESS_STOPPED,), PAGE, mitigation=Mitigation.CONTINUE),
+    _drill("wrong-shape", (_K.DESYNC,), (_C.MISMATCHED_SHAPE,), PAGE),
+    _drill("nan-gradients", (_K.NON_FINITE,), (_C.NON_FINITE_GRADIENT, _C.NON_FINITE_LOSS), PAGE),
+    _drill("flip-bit", (_K.SILENT_CORRUPTION,), (_C.REPLICA_MISMATCH,), PAGE, flags=_REPLICAS),
     _outside("agent-gone", (_K.TELEMETRY_LOST,), (_C.NODE_STALE,), PAGE),
     _outside("node-lost", (_K.RANK_FAILED, _K.HANG), (_C.NODE_LOST,), PAGE,
              mitigation=Mitigation.RESTART),
     _outside("link-cut", (_K.HANG,), (_C.NOT_ARRIVED, _C.UNKNOWN), PAGE,
              mitigation=Mitigation.RESTART),
-    Drill("checkpoints-fail", (), (Expected(frozenset(), frozenset(), PAGE, frozenset(),
+    Drill("checkpoints-fail", (), (Expectation(frozenset(), frozenset(), PAGE, frozenset(),
           ALERT_CHECKPOINT_UNVERIFIED),), _EVERY_EIGHT, "full-disk", Mitigation.MEND),
 )  # fmt: skip
 """Faults that wake somebody."""
 
 SINGLE = (*TICKETS, *PAGES)
-NAMED = {each.name: each for each in SINGLE}
+DRILLS_BY_NAME = {drill.name: drill for drill in SINGLE}
 
 
-def _pair(one: Drill, other: Drill) -> Drill:
+def _pair(first: Drill, second: Drill) -> Drill:
     return Drill(
-        f"{one.name} + {other.name}",
-        (*one.faults, *(each.replace("rank=2", "rank=1") for each in other.faults)),
-        (one.expected[0], other.expected[0]._replace(ranks=frozenset({1}))),
-        tuple(dict.fromkeys((*one.flags, *other.flags))),
+        f"{first.name} + {second.name}",
+        (*first.faults, *(fault.replace("rank=2", "rank=1") for fault in second.faults)),
+        (first.expectations[0], second.expectations[0]._replace(ranks=frozenset({1}))),
+        tuple(dict.fromkeys((*first.flags, *second.flags))),
     )
 
 
-_PAIRED = ("slow-compute", "slow-data", "checkpoint-stall", "memory-growth", "slow-collective",
+_PAIR_ORDER = ("slow-compute", "slow-data", "checkpoint-stall", "memory-growth", "slow-collective",
            "hang", "gil-lock", "stop", "kill", "nan-gradients", "slow-compute")  # fmt: skip
-PAIRS = tuple(_pair(NAMED[one], NAMED[other]) for one, other in pairwise(_PAIRED))
+PAIRS = tuple(
+    _pair(DRILLS_BY_NAME[first], DRILLS_BY_NAME[second]) for first, second in pairwise(_PAIR_ORDER)
+)
 """Ten pairs: each fault with the next, on two ranks of two nodes."""
-SHORT = tuple(NAMED[name] for name in ("slow-compute", "hang"))
+SHORT = tuple(DRILLS_BY_NAME[name] for name in ("slow-compute", "hang"))
 """What the tests drill: the second with every run, the first in the matrix."""

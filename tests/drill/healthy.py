@@ -8,8 +8,8 @@ from .chain.pager import FIRING
 from .chain.servers import DrillError
 from .chain.site import Site
 from .faults import RANKS
-from .held import Tell
 from .scoreboard import Healthy
+from .trial import Tell
 
 _JOB = "drill-healthy"
 _PACE = tuple(f"slow-compute:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
@@ -28,17 +28,17 @@ _LAST_SECONDS = 45.0
 def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
     """Train, with checkpoints and evaluations, and preempt and restart it now and then, for so many
     seconds."""
-    before = len(site.notified())
+    earlier = len(site.notifications())
     began = time.time()
     turn = 0
     problem = ""
-    while (left := began + seconds - time.time()) > 0:
+    while (remaining_s := began + seconds - time.time()) > 0:
         batches = _BATCHES[turn % len(_BATCHES)]
         flags = ("--checkpoint-every", "20", *_EVALUATIONS, "--eval-batches", str(batches))
         try:
             attempt = site.training.start(_JOB, _PACE, flags)
             site.wait_step(_JOB, 1, attempt)
-            tell(f"attempt {attempt} trains, {max(0.0, left) / 60:.0f} minutes are left")
+            tell(f"attempt {attempt} trains, {max(0.0, remaining_s) / 60:.0f} minutes are left")
             time.sleep(max(1.0, min(_PART_SECONDS, began + seconds - time.time())))
             site.training.preempt()
         except DrillError as error:
@@ -48,17 +48,20 @@ def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
             break
         turn = attempt + 1
     time.sleep(_LAST_SECONDS)
-    late = site.notified()[before:]
-    arrived = tuple(f"{each.alert} of {each.job} ({each.receiver})" for each in late
-                    if each.status == FIRING)  # fmt: skip
+    notifications = site.notifications()[earlier:]
+    arrived = tuple(
+        f"{notification.alert} of {notification.job} ({notification.receiver})"
+        for notification in notifications
+        if notification.status == FIRING
+    )
     checkpoints = len(site.job(_JOB).get("checkpoints") or ())
-    made = site.training.evaluations(_JOB)
-    unmarked = [each["seconds"] for each in made if not each["marked"]]
+    evaluations = site.training.evaluations(_JOB)
+    unmarked = [evaluation["seconds"] for evaluation in evaluations if not evaluation["marked"]]
     return Healthy(
         seconds=time.time() - began,
         restarts=max(0, turn - 1),
         checkpoints=checkpoints,
-        evaluations=len(made),
+        evaluations=len(evaluations),
         unmarked=len(unmarked),
         longest_unmarked_seconds=max(unmarked, default=0.0),
         notifications=arrived,

@@ -53,9 +53,11 @@ class SlowLink(Outside):
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
-        before = site.links.carried()
+        carried_before = site.links.carried()
         time.sleep(_MEASURED_SECONDS)
-        site.links.slow(round((site.links.carried() - before) / _MEASURED_SECONDS / _SLOWER))
+        site.links.slow(
+            round((site.links.carried() - carried_before) / _MEASURED_SECONDS / _SLOWER)
+        )
 
     def mend(self, site: Site, job: str) -> None:
         """See `Outside`."""

@@ -38,6 +38,6 @@ def facts() -> dict[str, Any]:
 
 
 def _version(path: str) -> str:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    words = (done.stdout or done.stderr).split()
+    completed = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    words = (completed.stdout or completed.stderr).split()
     return words[words.index("version") + 1].rstrip(",") if "version" in words else "unknown"

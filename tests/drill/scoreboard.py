@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from stepwatch.cli import text
 
 from .faults import TICKET
-from .shown import Row
+from .outcome import Row
 
 _HEAD = f"{'drill':17}{'verdict':37}{'as':7}{'found':>5}{'sent':>5}{'over':>5}"
 
@@ -51,8 +51,8 @@ class Board(NamedTuple):
     def problems(self) -> list[tuple[str, ...]]:
         """What is not as it should be in each drill and check."""
         return [
-            *(each.problems for each in self.rows),
-            *(each.problems for each in self.checks),
+            *(row.problems for row in self.rows),
+            *(check.problems for check in self.checks),
         ]
 
     @property
@@ -83,19 +83,19 @@ def document(board: Board) -> dict[str, Any]:
 
 def _summary(board: Board) -> Iterator[str]:
     if board.problems:
-        right = sum(not each for each in board.problems)
+        right = sum(not problems for problems in board.problems)
         yield f"{right} of {len(board.problems)} as they should be"
-    for what, named in (("page", False), ("ticket", True)):
+    for route, named in (("page", False), ("ticket", True)):
         rows = [row for row in board.rows if (row.severity == TICKET) is named]
         for word, values in (
             ("verdict", [row.found_seconds for row in rows]),
-            (what, [row.sent_seconds for row in rows]),
+            (route, [row.sent_seconds for row in rows]),
         ):
-            came = sorted(each for each in values if not math.isnan(each))
+            came = sorted(value for value in values if not math.isnan(value))
             if came:
                 tenth = came[math.ceil(0.9 * len(came)) - 1]
                 yield (
-                    f"fault to {word} ({what}s, {len(came)}): p50 {statistics.median(came):.1f} s,"
+                    f"fault to {word} ({route}s, {len(came)}): p50 {statistics.median(came):.1f} s,"
                     f" p90 {tenth:.1f} s"
                 )
     if board.healthy:
@@ -108,7 +108,7 @@ def _summary(board: Board) -> Iterator[str]:
             f"and {board.healthy.evaluations} evaluations, {board.healthy.unmarked} of them "
             f"unmarked and of up to {board.healthy.longest_unmarked_seconds:.0f} s"
         )
-        yield from (f"  {each}" for each in board.healthy.notifications)
+        yield from (f"  {notification}" for notification in board.healthy.notifications)
         if board.healthy.problem:
             yield f"  it ended early: {board.healthy.problem}"
     if not math.isnan(board.seconds):
@@ -131,17 +131,17 @@ def _lines(row: Row) -> Iterator[str]:
     verdict = f"{row.kind}{'/' if row.cause else ''}{row.cause}{where}"
     times = (row.found_seconds, row.sent_seconds, row.over_seconds)
     mark = "NO" if row.problems else "ok"
-    figures = "".join(_seconds(each) for each in times)
+    figures = "".join(_seconds(seconds) for seconds in times)
     yield f"{name:17}{verdict:37}{row.severity:7}{figures}  {mark}"
-    for each in row.problems:
-        yield text.wrapped(each, "    ")
+    for problem in row.problems:
+        yield text.wrapped(problem, "    ")
 
 
 def _check_lines(check: Check) -> Iterator[str]:
     mark = "NO" if check.problems else "ok"
     yield f"{check.name:18}{check.shown[:50]:50}{_seconds(check.seconds):>8}  {mark}"
-    for each in check.problems:
-        yield text.wrapped(each, "    ")
+    for problem in check.problems:
+        yield text.wrapped(problem, "    ")
 
 
 def _seconds(value: float) -> str:

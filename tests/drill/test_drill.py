@@ -11,9 +11,9 @@ import pytest
 from tests.drill.chain.pager import FIRING
 from tests.drill.chain.site import Site
 from tests.drill.faults import PAIRS, SHORT, SINGLE, Drill
-from tests.drill.held import hold
+from tests.drill.outcome import Row, make_row
 from tests.drill.scoreboard import Board, Check, Healthy, document, table
-from tests.drill.shown import Row, row
+from tests.drill.trial import run_drill
 from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks need torch")
@@ -24,40 +24,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if os.geteuid() != 0 or not shutil.which("prometheus-alertmanager"):
         pytest.skip("two nodes need root, the pages prometheus-alertmanager")
     try:
-        made = Site(tmp_path_factory.mktemp("drill"))
+        chain = Site(tmp_path_factory.mktemp("drill"))
     except OSError as error:
         pytest.skip(f"no network namespaces can be made here: {error}")
     try:
-        made.start()
-        yield made
+        chain.start()
+        yield chain
     finally:
-        made.close()
+        chain.close()
 
 
 @pytest.mark.parametrize(
     "drill",
     [pytest.param(SHORT[0], marks=pytest.mark.matrix), *SHORT[1:]],
-    ids=lambda each: each.name,
+    ids=lambda drill: drill.name,
 )
 def test_a_fault_reaches_whoever_is_to_know_once(site: Site, drill: Drill) -> None:
-    held = hold(site, drill, print)
-    until("it arrived", lambda: held.arrived(site, FIRING))
-    shown = row(site, held, was_waited_for=False)
+    trial = run_drill(site, drill, print)
+    until("it arrived", lambda: trial.notifications(site, FIRING))
+    shown = make_row(site, trial, was_waited_for=False)
     assert shown.problems == (), shown
     assert shown.notifications == 1
 
 
 def test_every_drill_has_a_name_and_a_job_of_its_own() -> None:
     drills = (*SINGLE, *PAIRS)
-    assert len({each.name for each in drills}) == len(drills) and len(PAIRS) == 10
-    assert len({each.job_name for each in drills}) == len(drills)
+    assert len({drill.name for drill in drills}) == len(drills) and len(PAIRS) == 10
+    assert len({drill.job_name for drill in drills}) == len(drills)
 
 
 def test_what_never_came_is_said_and_fails() -> None:
     never = float("nan")
-    gone = Row("hang", "none", "", -1, "page", *(never,) * 3, 0, never, ("no such incident",))
+    missing = Row("hang", "none", "", -1, "page", *(never,) * 3, 0, never, ("no such incident",))
     board = Board(
-        [gone], [Check("canary", "a page", 3.0, ())], Healthy(600.0, 3, 9, 12, 4, 15.2, ())
+        [missing], [Check("canary", "a page", 3.0, ())], Healthy(600.0, 3, 9, 12, 4, 15.2, ())
     )
     shown = table(board)
     assert board.fails

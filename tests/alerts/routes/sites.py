@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
     path: str
     authorization: str
     body: dict[str, Any]
-    at: float = 0.0
+    arrived_at: float = 0.0
 
 
 class Pager:
@@ -42,7 +42,7 @@ class Pager:
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def at(self, path: str) -> list[dict[str, Any]]:
+    def bodies(self, path: str) -> list[dict[str, Any]]:
         """Bodies that were sent to a path, in order."""
         return [delivery.body for delivery in list(self.deliveries) if delivery.path == path]
 

@@ -61,7 +61,7 @@ def _alert(name: str, severity: str, job: str, *more: str) -> dict[str, Any]:
 
 def pages_of(pager: Pager, job: str) -> list[dict[str, Any]]:
     """What PagerDuty was sent of one job."""
-    pages = pager.at("/pagerduty")
+    pages = pager.bodies("/pagerduty")
     return [page for page in pages if job in str(page["payload"].get("component", ""))]
 
 
@@ -110,7 +110,7 @@ def hang(page: dict[str, Any]) -> bool:
 def test_alerts_of_one_job_and_cause_are_one_notification(pager: Pager, url: str) -> None:
     slow = ("TrainingStraggler", "ticket", "llama-1b")
     post(url, (*slow, "cluster=eu-1"), (*slow, "cluster=us-1"))
-    (sent,) = until("the ticket", lambda: pager.at("/slack"))
+    (sent,) = until("the ticket", lambda: pager.bodies("/slack"))
     (attachment,) = sent["attachments"]
     assert attachment["title"] == "[TICKET] TrainingStraggler: 2 alerts on job llama-1b"
     for word in ("Impact: ", "First action: ", "Runbook: https://wiki", "Dashboard: https://graf"):
@@ -122,7 +122,7 @@ def test_alerts_of_one_job_and_cause_are_one_notification(pager: Pager, url: str
 
 def test_a_receiver_of_json_gets_labels_annotations_and_the_token(pager: Pager, url: str) -> None:
     post(url, ("TrainingHang", "page", "bert", "job_class=research"))
-    until("the incident", lambda: pager.at("/incident-io"))
+    until("the incident", lambda: pager.bodies("/incident-io"))
     (sent,) = [delivery for delivery in pager.deliveries if delivery.path == "/incident-io"]
     assert sent.authorization == "Bearer bearer"
     (alert,) = sent.body["alerts"]
@@ -133,6 +133,6 @@ def test_a_receiver_of_json_gets_labels_annotations_and_the_token(pager: Pager, 
 def test_the_dead_man_keeps_on_arriving(pager: Pager, url: str) -> None:
     watchdog = {"labels": {"alertname": "StepwatchWatchdog", "severity": "ticket"}}
     httpx.post(f"{url}/api/v2/alerts", json=[watchdog]).raise_for_status()
-    until("three heartbeats", lambda: len(pager.at("/dead-man")) >= 3)
+    until("three heartbeats", lambda: len(pager.bodies("/dead-man")) >= 3)
     (path,) = {delivery.path for delivery in pager.deliveries if "Watchdog" in str(delivery.body)}
     assert path == "/dead-man"

@@ -27,8 +27,8 @@ class Node:
         self._log.touch()
         self._script = folder / f"driver-{number}.txt"
         self.driver = Driver(self._script, devices)
-        for at, device in enumerate(self.driver.devices):
-            device |= {"pci_bus": BUS + at, "recovery": 0}
+        for index, device in enumerate(self.driver.devices):
+            device |= {"pci_bus": BUS + index, "recovery": 0}
         self.driver.write()
         self._agent: subprocess.Popen[bytes] | None = None
 

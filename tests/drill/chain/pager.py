@@ -11,30 +11,30 @@ FIRING, RESOLVED = "firing", "resolved"
 DEAD_MAN = "dead-man"
 
 
-class Notified(NamedTuple):
+class Notification(NamedTuple):
     """One alert of one notification: who got it, and when it arrived, in Unix seconds."""
 
     receiver: str
     job: str
     alert: str
     status: str
-    at: float
+    arrived_at: float
     runbook: str
 
 
-def notified(pager: Pager) -> Iterator[Notified]:
+def notifications(pager: Pager) -> Iterator[Notification]:
     """All that arrived, but what only says that the chain lives."""
     for sent in list(pager.deliveries):
         receiver = sent.path.removeprefix("/")
         if receiver != DEAD_MAN:
             for alert in sent.body["alerts"]:
                 labels = alert["labels"]
-                yield Notified(
+                yield Notification(
                     receiver, labels.get("job_name", ""), labels["alertname"], alert["status"],
-                    sent.at, alert["annotations"].get("runbook_url", ""),
+                    sent.arrived_at, alert["annotations"].get("runbook_url", ""),
                 )  # fmt: skip
 
 
 def heartbeats(pager: Pager) -> list[float]:
     """When the alert that always fires arrived, in Unix seconds."""
-    return [sent.at for sent in list(pager.deliveries) if sent.path == f"/{DEAD_MAN}"]
+    return [sent.arrived_at for sent in list(pager.deliveries) if sent.path == f"/{DEAD_MAN}"]

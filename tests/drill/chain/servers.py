@@ -32,10 +32,10 @@ def program(*names: str) -> str:
     Raises:
         DrillError: under none.
     """
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
+    installed = next((path for name in names if (path := shutil.which(name))), None)
+    if installed is None:
         raise DrillError(f"{names[0]} is not installed; tests/install-tools installs it")
-    return found
+    return installed
 
 
 def build(site: Path, folder: Path, collector: str) -> None:
@@ -46,12 +46,12 @@ def build(site: Path, folder: Path, collector: str) -> None:
     """
     links = ("--runbook-url", f"{collector}/runbooks", "--page-url", collector)
     words = [*CLI, "build", "all", "--site", str(site), "--out", str(folder), *links]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise DrillError(f"stepwatch build: {done.stderr.strip()}")
+    completed = subprocess.run(words, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise DrillError(f"stepwatch build: {completed.stderr.strip()}")
 
 
-def asked(url: str, **query: str) -> Any:
+def get_json(url: str, **query: str) -> Any:
     """The JSON that a server answers, None where it knows no such thing.
 
     Raises:
@@ -131,19 +131,19 @@ class Servers:
         for name in list(self._running):
             end(self._running.pop(name), 15, 10.0)
 
-    def firing(self, job: str) -> list[dict[str, Any]]:
+    def firing_alerts(self, job: str) -> list[dict[str, Any]]:
         """Alerts on a job that Prometheus holds for firing."""
-        found = asked(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
+        alerts = get_json(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
         return [
-            each
-            for each in found
-            if each["state"] == "firing" and each["labels"].get("job_name", "") == job
+            alert
+            for alert in alerts
+            if alert["state"] == "firing" and alert["labels"].get("job_name", "") == job
         ]
 
-    def suppressed(self, job: str) -> list[dict[str, Any]]:
+    def suppressed_alerts(self, job: str) -> list[dict[str, Any]]:
         """Alerts on a job that Alertmanager knows and notifies nobody of."""
-        found = asked(f"{self.alertmanager}/api/v2/alerts", filter=f'job_name="{job}"')
-        return [each for each in found if each["status"]["state"] == "suppressed"]
+        alerts = get_json(f"{self.alertmanager}/api/v2/alerts", filter=f'job_name="{job}"')
+        return [alert for alert in alerts if alert["status"]["state"] == "suppressed"]
 
     def _config(self) -> dict[str, Any]:
         alerting = {"static_configs": [{"targets": [self.alertmanager.removeprefix("http://")]}]}

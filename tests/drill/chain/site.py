@@ -19,8 +19,8 @@ from tests.soak.processes import Collector
 from tests.verdicts.real.links import Links
 
 from .nodes import Node
-from .pager import Notified, notified
-from .servers import DrillError, Servers, asked, build
+from .pager import Notification, notifications
+from .servers import DrillError, Servers, build, get_json
 from .site_file import site_document
 from .training import NODES, RANKS_A_NODE, Training
 
@@ -58,7 +58,9 @@ class Site:
         self.site_file.write_text(yaml.safe_dump(site_document(self.pager.url)))
         store = self.database.new_database()
         options = ("--rates", str(rates), "--site", str(self.site_file))
-        self.collectors = [Collector(folder, f"collector-{at}", store, *options) for at in range(2)]
+        self.collectors = [
+            Collector(folder, f"collector-{number}", store, *options) for number in range(2)
+        ]
         for collector in self.collectors:
             self._closing.callback(collector.end)
         self.training = Training(folder, self.links)
@@ -71,7 +73,9 @@ class Site:
         self.servers = Servers(
             folder,
             {
-                "collector": [each.url.removeprefix("http://") for each in self.collectors],
+                "collector": [
+                    collector.url.removeprefix("http://") for collector in self.collectors
+                ],
                 "agent": [f"127.0.0.1:{node.port}" for node in self.nodes],
             },
         )
@@ -115,12 +119,19 @@ class Site:
             DrillError: it never does.
         """
 
-        def there() -> bool:
-            found = self.job(job)
-            made = found.get("step")
-            return made is not None and made >= step and found.get("attempt", 0) >= attempt
+        def step_reached() -> bool:
+            document = self.job(job)
+            step_number = document.get("step")
+            return (
+                step_number is not None
+                and step_number >= step
+                and document.get("attempt", 0) >= attempt
+            )
 
-        if not wait(START_SECONDS, lambda: there() or self.training.ended()) or not there():
+        if (
+            not wait(START_SECONDS, lambda: step_reached() or self.training.has_ended())
+            or not step_reached()
+        ):
             raise DrillError(f"{job} did not reach step {step}; see {self.folder / job}")
 
     def claim_devices(self) -> None:
@@ -130,37 +141,39 @@ class Site:
 
     def job(self, job: str) -> dict[str, Any]:
         """What the API says of a job; empty while it does not know it."""
-        return self._asked(f"/v1/jobs/{job}") or {}
+        return self._ask(f"/v1/jobs/{job}") or {}
 
     def incidents(self, job: str) -> list[dict[str, Any]]:
         """Incidents of a job."""
-        found: list[dict[str, Any]] = (self._asked("/v1/incidents", job=job) or {}).get(
+        incidents: list[dict[str, Any]] = (self._ask("/v1/incidents", job=job) or {}).get(
             "incidents", []
         )
-        return found
+        return incidents
 
     def incident(self, number: str) -> dict[str, Any]:
         """One incident with all that is known of it."""
-        return self._asked(f"/v1/incidents/{number}") or {}
+        return self._ask(f"/v1/incidents/{number}") or {}
 
     def wait_incident(self, job: str, kind: str) -> None:
         """Wait until a job has an incident of a kind, as long as a start may take."""
-        wait(START_SECONDS, lambda: any(each["kind"] == kind for each in self.incidents(job)))
+        wait(
+            START_SECONDS, lambda: any(incident["kind"] == kind for incident in self.incidents(job))
+        )
 
-    def notified(self) -> list[Notified]:
+    def notifications(self) -> list[Notification]:
         """All that arrived at the pager since the start, and what it was about."""
-        return list(notified(self.pager))
+        return list(notifications(self.pager))
 
-    def _asked(self, path: str, **query: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = asked(f"{self.collectors[0].url}{path}", **query)
-        return found
+    def _ask(self, path: str, **query: str) -> dict[str, Any] | None:
+        document: dict[str, Any] | None = get_json(f"{self.collectors[0].url}{path}", **query)
+        return document
 
 
 def wait(seconds: float, holds: Callable[[], T | None]) -> T | None:
     """The first true answer, None if there is none in so many seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if found := holds():
-            return found
+        if answer := holds():
+            return answer
         time.sleep(0.2)
     return None

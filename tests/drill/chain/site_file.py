@@ -36,7 +36,7 @@ def site_document(pager: str) -> dict[str, Any]:
 
 def _around_now() -> dict[str, Any]:
     begins, ends = (
-        time.strftime("%H:%M", time.gmtime(time.time() + after))
-        for after in (-600, _WINDOW_SECONDS)
+        time.strftime("%H:%M", time.gmtime(time.time() + offset_s))
+        for offset_s in (-600, _WINDOW_SECONDS)
     )
     return {"from": begins, "until": ends}

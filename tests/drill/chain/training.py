@@ -35,8 +35,8 @@ class Training:
     def __init__(self, folder: Path, links: Links) -> None:
         self.folder = folder
         self.rings = [folder / f"rings-{node}" for node in range(NODES)]
-        for each in self.rings:
-            each.mkdir()
+        for folder_of_node in self.rings:
+            folder_of_node.mkdir()
         self._links = links
         self._launchers: list[subprocess.Popen[bytes]] = []
         self._starts: dict[str, int] = {}
@@ -50,8 +50,8 @@ class Training:
     ) -> int:
         """Start an attempt of a job of a class; returns its number."""
         self.kill()
-        own = self.folder / job
-        own.mkdir(exist_ok=True)
+        job_folder = self.folder / job
+        job_folder.mkdir(exist_ok=True)
         attempt = self._starts[job] = self._starts.get(job, -1) + 1
         spaces, port = self._links.environ[ENV_NODE_SPACES].split(":"), free_port()
         for node, space in enumerate(spaces):
@@ -60,48 +60,48 @@ class Training:
                 "--nnodes", str(NODES), "--node-rank", str(node),
                 "--nproc-per-node", str(RANKS_A_NODE), "--max-restarts", "0",
                 "--master-addr", self._links.environ["MASTER_ADDR"], "--master-port", str(port),
-                "-m", "stepwatch.trainer", "--job", job, "--run-dir", str(own / "run"),
+                "-m", "stepwatch.trainer", "--job", job, "--run-dir", str(job_folder / "run"),
                 *_LITTLE, *flags,
             ]  # fmt: skip
             environ = {
                 **self._environ(node),
                 places.ENV_FAULTS: SEPARATOR.join(faults),
-                places.ENV_FAULT_LOG: str(own / f"faults-{attempt}.jsonl"),
+                places.ENV_FAULT_LOG: str(job_folder / f"faults-{attempt}.jsonl"),
                 places.ENV_ATTEMPT_BASE: str(attempt),
                 places.ENV_JOB_CLASS: job_class,
             }
             quoted = [f"{name}={value}" for name, value in environ.items()]
-            self._launchers.append(spawn(own / f"node-{node}.log", "env", *quoted, *words))
+            self._launchers.append(spawn(job_folder / f"node-{node}.log", "env", *quoted, *words))
         return attempt
 
-    def began(self, job: str) -> dict[str, float]:
+    def fault_starts(self, job: str) -> dict[str, float]:
         """When each fault of the first attempt began, in Unix seconds; as its rank noted it."""
         log = self.folder / job / "faults-0.jsonl"
         lines = log.read_text().splitlines() if log.exists() else []
         noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        return {each["fault"]: each["at"] for each in reversed(noted)}
+        return {entry["fault"]: entry["at"] for entry in reversed(noted)}
 
     def evaluations(self, job: str) -> list[dict[str, Any]]:
         """The evaluations that a job's trainer noted, of all its attempts."""
         history = self.folder / job / "run" / HISTORY_NAME
         lines = history.read_text().splitlines() if history.exists() else []
         noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        return [each for each in noted if "evaluated" in each]
+        return [entry for entry in noted if "evaluated" in entry]
 
     def pids(self, node: int | None = None) -> dict[int, int]:
         """Processes of the ranks (of one node), by their ranks."""
         launchers = self._launchers if node is None else self._launchers[node : node + 1]
-        found = {}
+        pids = {}
         for launcher in launchers:
             for pid in _descendants(launcher.pid):
                 rank = _variable(pid, "RANK")
                 if rank:
-                    found[int(rank)] = pid
-        return found
+                    pids[int(rank)] = pid
+        return pids
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether a launcher has ended."""
-        return any(each.poll() is not None for each in self._launchers)
+        return any(launcher.poll() is not None for launcher in self._launchers)
 
     def resume(self) -> None:
         """Let processes that were stopped go on."""
@@ -115,7 +115,7 @@ class Training:
             if launcher.poll() is None:
                 launcher.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _GRACE_SECONDS
-        while any(each.poll() is None for each in self._launchers):
+        while any(launcher.poll() is None for launcher in self._launchers):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
@@ -158,4 +158,4 @@ def _variable(pid: int, name: str) -> str:
     except OSError:
         return ""
     start = f"{name}=".encode()
-    return next((each[len(start) :].decode() for each in pairs if each.startswith(start)), "")
+    return next((pair[len(start) :].decode() for pair in pairs if pair.startswith(start)), "")

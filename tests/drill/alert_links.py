@@ -44,16 +44,19 @@ def _dashboard(address: str, folder: Path, prometheus: str) -> Iterator[str]:
     parts = urlsplit(address)
     identity = parts.path.rpartition("/")[2]
     text = next(
-        (each for path in folder.glob("*.json") if identity in (each := path.read_text())), None
+        (document for path in folder.glob("*.json") if identity in (document := path.read_text())),
+        None,
     )
     if text is None or json.loads(text)["uid"] != identity:
         yield f"no dashboard is named {identity}"
         return
-    asked = {name.removeprefix("var-"): values[0] for name, values in parse_qs(parts.query).items()}
+    variables = {
+        name.removeprefix("var-"): values[0] for name, values in parse_qs(parts.query).items()
+    }
     source = Source(prometheus)
     try:
-        shown = of_board(source, text, time.time(), preferred=asked)
-        answers = [bool(each["result"]) for each in shown["answers"]]
+        shown = of_board(source, text, time.time(), preferred=variables)
+        answers = [bool(answer["result"]) for answer in shown["answers"]]
     finally:
         source.close()
     if sum(answers) < LEAST_SHARE * len(answers):

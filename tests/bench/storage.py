@@ -49,12 +49,12 @@ def measure() -> Iterator[Result]:
         f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
     )
     with tempfile.TemporaryDirectory() as place:
-        before, after, each = _put_together(Path(place))
+        raw, compacted, records = _put_together(Path(place))
     yield Result(
         "a record at rest, segments put together",
-        f"{after:.1f} B",
+        f"{compacted:.1f} B",
         "20 B",
-        f"before that {before:.1f} B; {each:.1f} records a rank-step, all of the file counted",
+        f"before that {raw:.1f} B; {records:.1f} records a rank-step, all of the file counted",
     )
 
 
@@ -90,22 +90,24 @@ def _write_microbatches(samples: MicrobatchSamples, step: int, noise: np.random.
         samples.call_begins(step, training=True)
     if not samples.active:
         return
-    began = at = step * SECOND + int(noise.integers(SECOND // 100))
+    began = time_ns = step * SECOND + int(noise.integers(SECOND // 100))
     for number in range(2 * MICROBATCHES):
         phase = Phase.BACKWARD if number % 2 else Phase.FORWARD
         spent = int(0.03 * phase * SECOND * noise.normal(1.0, 0.02))
         work = Work(3, int(phase), 0)
-        samples.chunk_ends(work, number // 2, at, at + spent, int(0.1 * spent * noise.random()))
-        at += spent + int(noise.integers(SECOND // 100))
-    samples.call_ends(began, at)
+        samples.chunk_ends(
+            work, number // 2, time_ns, time_ns + spent, int(0.1 * spent * noise.random())
+        )
+        time_ns += spent + int(noise.integers(SECOND // 100))
+    samples.call_ends(began, time_ns)
 
 
 def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None:
-    def jittered(seconds: float) -> int:
+    def jitter(seconds: float) -> int:
         return int(seconds * SECOND * noise.normal(1.0, 0.02))
 
-    end = step * SECOND + jittered(0.01)
-    gather, scatter, reduce = jittered(0.08), jittered(0.05), jittered(0.01)
+    end = step * SECOND + jitter(0.01)
+    gather, scatter, reduce = jitter(0.08), jitter(0.05), jitter(0.01)
     for op, count, spent in (
         (Op.ALL_GATHER, 64, gather),
         (Op.REDUCE_SCATTER, 32, scatter),
@@ -126,9 +128,9 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
     if (step + 1) % EVERY < REPEATS:
         digest, source = int(noise.integers(1 << 63)), NumericsSource.PARAMETERS
         ring.write(Kind.NUMERICS, step, end, source, 0, digest, 7, 0, b"")
-    phases = [jittered(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]
+    phases = [jitter(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]
     ring.write(
-        Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jittered(0.05),
+        Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jitter(0.05),
         8192, 8, 0, 2.0 + noise.normal(0, 0.1), 1.0 + noise.normal(0, 0.1),
     )  # fmt: skip
 
@@ -151,12 +153,12 @@ def _put_together(folder: Path) -> tuple[float, float, float]:
     service.evaluate()
     service.stop()
     service.run()  # saves the state: what no snapshot includes stays as it is
-    before = _file_bytes(store, folder / "fleet.db")
+    raw = _file_bytes(store, folder / "fleet.db")
     later_ns = clock.now_ns + 2 * 3600 * SECOND
     Compactor(store.engine, lambda _: False).compact(Compaction(), later_ns)
-    after = _file_bytes(store, folder / "fleet.db")
+    compacted = _file_bytes(store, folder / "fleet.db")
     store.close()
-    return before / records, after / records, records / (FLEET * FLEET_STEPS)
+    return raw / records, compacted / records, records / (FLEET * FLEET_STEPS)
 
 
 def _file_bytes(store: Store, file: Path) -> int:
