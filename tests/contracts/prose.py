@@ -73,7 +73,7 @@ def measure(texts: Iterator[str]) -> Prose:
     return Prose(words, dict(marks))
 
 
-def tracked(suffix: str, root: Path = ROOT) -> list[Path]:
+def tracked_files(suffix: str, root: Path = ROOT) -> list[Path]:
     """Files of a checkout with this suffix that git tracks, without data and generated ones."""
     command = ["git", "-C", str(root), "ls-files", f"*{suffix}"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
@@ -127,7 +127,7 @@ def main() -> int:
     files = [
         path
         for suffix in (".py", ".md")
-        for path in tracked(suffix)
+        for path in tracked_files(suffix)
         if any(path.is_relative_to(folder) for folder in folders)
     ]
     worst: Counter[str] = Counter()
@@ -136,9 +136,9 @@ def main() -> int:
         source = path.read_text(encoding="utf-8")
         is_python = path.suffix == ".py"
         texts[path] = python_prose(source) if is_python else markdown_prose(source)
-        found = measure(iter([texts[path]])).marks
+        counts = measure(iter([texts[path]])).marks
         names = sum(map(is_empty, assigned_names(source))) if is_python else 0
-        worst[str(path.relative_to(ROOT))] = names + sum(found.values()) - found["of"]
+        worst[str(path.relative_to(ROOT))] = names + sum(counts.values()) - counts["of"]
     prose = measure(iter(texts.values()))
     for mark in MARKS:
         print(f"{mark.name:22} {prose.rate(mark):6.2f} in 1,000 words (at most {mark.most})")

@@ -32,8 +32,8 @@ def records() -> Iterator[str]:
     """Each field of each record kind with its dtype, in the order of the bytes."""
     for kind, dtype in DTYPES.items():
         yield f"{kind.name} = {kind.value}{', written by ranks' if kind in RING_KINDS else ''}"
-        for at, name in enumerate(dtype.names or ()):
-            yield f"{kind.name} {at:02} {name} {dtype[name].str}"
+        for index, name in enumerate(dtype.names or ()):
+            yield f"{kind.name} {index:02} {name} {dtype[name].str}"
 
 
 def formats() -> Iterator[str]:
@@ -78,8 +78,8 @@ def _face(command: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     yield command
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, made in action.choices.items():
-                yield from _face(f"{command} {name}", made)
+            for name, subparser in action.choices.items():
+                yield from _face(f"{command} {name}", subparser)
         elif action.dest != "help":
             yield f"{command} {_argument(action)}"
 
@@ -96,10 +96,10 @@ def library() -> Iterator[str]:
     for name in dir(Watch):
         if name.startswith("_"):
             continue
-        found = inspect.getattr_static(Watch, name)
-        if isinstance(found, property):
-            assert found.fget is not None
-            yield f"Watch.{name}: {inspect.signature(found.fget).return_annotation}"
+        attribute = inspect.getattr_static(Watch, name)
+        if isinstance(attribute, property):
+            assert attribute.fget is not None
+            yield f"Watch.{name}: {inspect.signature(attribute.fget).return_annotation}"
         elif callable(getattr(Watch, name)):
             yield f"Watch.{name}{inspect.signature(getattr(Watch, name))}"
 

@@ -21,4 +21,4 @@ def recipe(title: str) -> list[str]:
     if title not in sections:
         raise LookupError(f"CONTRIBUTING.md has no recipe {title!r}")
     block = re.compile(r"^( *)```python\n(.*?)^ *```", flags=re.MULTILINE | re.DOTALL)
-    return [dedent(found[2]) for found in block.finditer(sections[title])]
+    return [dedent(match[2]) for match in block.finditer(sections[title])]

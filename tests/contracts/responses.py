@@ -39,9 +39,9 @@ def response_keys(folder: Path) -> Iterator[str]:
     """`METHOD path` of each route, and below it each key of its JSON; `[]` is an item of a list."""
     store_explained(folder / "store.db")
     store = Store.sqlite(folder / "store.db")
-    slow = next(each for each in store.incidents(JOB) if each["kind"] == "straggler")
-    alone = {**slow, "id": "alone", "merged_into": "", "state": "resolved"}
-    store.save_evaluation(JOB, [], [alone])
+    slow = next(incident for incident in store.incidents(JOB) if incident["kind"] == "straggler")
+    lone = {**slow, "id": "alone", "merged_into": "", "state": "resolved"}
+    store.save_evaluation(JOB, [], [lone])
     try:
         service = Service(store, HandClock(30.0))
         app = make_api(service, runbook=runbooks.render)
@@ -56,8 +56,8 @@ def response_keys(folder: Path) -> Iterator[str]:
                 if method == "GET" and route.path.startswith("/v1/"):
                     answer = client.get(_address(client, route.path))
                     assert answer.status_code == 200, (route.path, answer.text)
-                    found = _keys(answer.json())
-                    yield from (f"GET {route.path} -> {key}" for key in found)
+                    keys = _keys(answer.json())
+                    yield from (f"GET {route.path} -> {key}" for key in keys)
     finally:
         store.close()
 

@@ -41,7 +41,7 @@ class Module(NamedTuple):
 
     def reads(self, name: str) -> bool:
         """Whether it uses the name of a field."""
-        return name in self.words or any(re.fullmatch(each, name) for each in self.patterns)
+        return name in self.words or any(re.fullmatch(pattern, name) for pattern in self.patterns)
 
 
 def put_under(tree: ast.AST) -> Iterator[ast.AST]:
@@ -56,8 +56,8 @@ def put_under(tree: ast.AST) -> Iterator[ast.AST]:
 def pattern_of(text: ast.JoinedStr) -> str:
     """The words that an f-string may make; empty where it could make any."""
     parts = [
-        re.escape(str(each.value)) if isinstance(each, ast.Constant) else ANY
-        for each in text.values
+        re.escape(str(part.value)) if isinstance(part, ast.Constant) else ANY
+        for part in text.values
     ]
     return "".join(parts) if any(re.search("[a-z]{2}", p) for p in parts if p != ANY) else ""
 
@@ -98,53 +98,53 @@ def module_of(tree: ast.Module, package: str) -> Module:
 
 def gauges_of(tree: ast.Module) -> ast.Module:
     """What a module of a probe exports: its constants, and the functions named `gauges`."""
-    kept: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign)]
-    kept += [
+    exports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign)]
+    exports += [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name == "gauges"
     ]
-    exported = [node for node in kept if isinstance(node, ast.FunctionDef)]
-    return ast.Module(kept if exported else [], [])
+    exported = [node for node in exports if isinstance(node, ast.FunctionDef)]
+    return ast.Module(exports if exported else [], [])
 
 
 @cache
 def modules() -> dict[str, Module]:
     """Every module that may read records, by its name."""
-    found = {}
+    by_name = {}
     for part in READERS:
         for path in sorted((ROOT / part).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
-            whole = ast.parse(path.read_text(encoding="utf-8"))
-            tree = gauges_of(whole) if place.startswith(WRITERS) else whole
+            source_tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = gauges_of(source_tree) if place.startswith(WRITERS) else source_tree
             words = place.removesuffix(".py").split("/")[1:]
             name = ".".join(words).removesuffix(".__init__")
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            found[name] = module_of(tree, package)._replace(kinds=kinds_of(whole))
-    return found
+            by_name[name] = module_of(tree, package)._replace(kinds=kinds_of(source_tree))
+    return by_name
 
 
 def folder(module: str) -> str:
     return module.rpartition(".")[0]
 
 
-def about(kind: Kind) -> set[str]:
+def modules_about(kind: Kind) -> set[str]:
     """Modules that name a kind; and of those without a kind of their own, those that they import,
     those that import them, and those that these have beside them."""
-    base = {name for name, each in modules().items() if kind.name in each.kinds}
-    users = {name for name, each in modules().items() if each.imports & base}
-    used = {name for one in base for name in modules()[one].imports if name in modules()}
-    folders = {folder(one) for one in users} - {folder(one) for one in base}
+    base = {name for name, module in modules().items() if kind.name in module.kinds}
+    users = {name for name, module in modules().items() if module.imports & base}
+    used = {name for module in base for name in modules()[module].imports if name in modules()}
+    folders = {folder(module) for module in users} - {folder(module) for module in base}
     used |= {
         name
-        for one in users
-        for name in modules()[one].imports
-        if name in modules() and folder(name) == folder(one) and folder(one) in folders
+        for user in users
+        for name in modules()[user].imports
+        if name in modules() and folder(name) == folder(user) and folder(user) in folders
     }
     return base | {name for name in users | used if not modules()[name].kinds}
 
 
-def excused() -> set[str]:
+def exemptions() -> set[str]:
     text = Path(__file__).with_name("unread_fields.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text)["field"]
     assert all(entry["because"] for entry in entries)
@@ -154,24 +154,25 @@ def excused() -> set[str]:
 def unread(kind: Kind, name: str) -> bool:
     if kind is Kind.DEVICE and name in DEVICE_METRICS:
         return False  # `agent.devices.exported` reads whatever stands there
-    if SHARED[name] == 1 and any(name in each.words for each in modules().values()):
+    if SHARED[name] == 1 and any(name in module.words for module in modules().values()):
         return False
-    return not any(modules()[each].reads(name) for each in about(kind))
+    return not any(modules()[module].reads(name) for module in modules_about(kind))
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
 def test_every_field_that_is_shipped_is_read(kind: Kind) -> None:
-    found = {f"{kind.name}.{name}" for name, _ in BODIES[kind] if unread(kind, name)}
-    assert found <= excused(), (
-        f"{sorted(found - excused())}: nothing reads them; remove them from the record, read them "
-        "where a user wants them, or give the reason in tests/contracts/unread_fields.toml"
+    unread_fields = {f"{kind.name}.{name}" for name, _ in BODIES[kind] if unread(kind, name)}
+    assert unread_fields <= exemptions(), (
+        f"{sorted(unread_fields - exemptions())}: nothing reads them; remove them from the record, "
+        "read them where a user wants them, or give the reason in "
+        "tests/contracts/unread_fields.toml"
     )
 
 
 def test_what_is_excused_is_there_and_not_read() -> None:
     shipped = {f"{kind.name}.{name}": (kind, name) for kind in Kind for name, _ in BODIES[kind]}
-    assert excused() <= shipped.keys(), "fields that are no more need no excuse"
-    read = {each for each in excused() if not unread(*shipped[each])}
+    assert exemptions() <= shipped.keys(), "fields that are no more need no excuse"
+    read = {field_name for field_name in exemptions() if not unread(*shipped[field_name])}
     assert not read, f"{sorted(read)} are read now: take them off the list"
 
 
@@ -184,15 +185,15 @@ def f(row, name):
     if row["kind"] == Kind.STEP:
         row["both"] = row["both"] + 1
 """
-    found = module_of(ast.parse(code), "a.b")
-    assert {"used", "listed", "other", "kind", "both"} <= found.words
-    assert not {"written", "key"} & found.words
-    assert found.patterns == (f"{ANY}_seconds",) and found.kinds == {"STEP"}
-    assert found.reads("data_seconds") and not found.reads("data_ns")
+    module = module_of(ast.parse(code), "a.b")
+    assert {"used", "listed", "other", "kind", "both"} <= module.words
+    assert not {"written", "key"} & module.words
+    assert module.patterns == (f"{ANY}_seconds",) and module.kinds == {"STEP"}
+    assert module.reads("data_seconds") and not module.reads("data_ns")
 
 
 def test_a_probe_reads_only_what_it_exports() -> None:
     code = "class P:\n    def read(self, row): return row['a']\n"
     assert not gauges_of(ast.parse(code)).body
-    both = gauges_of(ast.parse(code + "    def gauges(self, row): return row['b']\n"))
-    assert module_of(both, "p").words == {"b"}
+    exports = gauges_of(ast.parse(code + "    def gauges(self, row): return row['b']\n"))
+    assert module_of(exports, "p").words == {"b"}

@@ -17,8 +17,8 @@ FOLDERS = ("agent", "alerts", "collector", "dashboards", "runbooks", "training")
 
 def parts() -> list[Path]:
     """Each package directly below the namespace."""
-    found = [path for folder in FOLDERS for path in (ROOT / folder / "stepwatch").iterdir()]
-    return sorted(path for path in found if (path / "__init__.py").exists())
+    paths = [path for folder in FOLDERS for path in (ROOT / folder / "stepwatch").iterdir()]
+    return sorted(path for path in paths if (path / "__init__.py").exists())
 
 
 def test_no_folder_claims_the_namespace() -> None:
@@ -52,13 +52,13 @@ def test_metric_names_are_spelled_in_one_package() -> None:
 
 def test_one_broad_except_and_it_is_at_the_hook_boundary() -> None:
     # ruff's BLE001 finds broad excepts; this counts the permissions.
-    found = [
+    permissions = [
         str(path.relative_to(ROOT))
         for folder in FOLDERS
         for path in (ROOT / folder / "stepwatch").rglob("*.py")
         for _ in re.findall(r"BLE001", path.read_text())
     ]
-    assert found == ["training/stepwatch/hooks/guard.py"]
+    assert permissions == ["training/stepwatch/hooks/guard.py"]
 
 
 def test_the_base_install_is_numpy_only() -> None:

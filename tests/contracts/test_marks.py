@@ -33,10 +33,10 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_functions_are_short() -> None:
-    found = [each for path in sources() for each in functions(path)]
-    lines = sorted(count for _, count in found)
+    lengths = [function for path in sources() for function in functions(path)]
+    lines = sorted(count for _, count in lengths)
     assert len(lines) > 1000, "the files are where this test looks for them"
-    assert [each for each in found if each[1] > LONGEST_FUNCTION] == []
+    assert [function for function in lengths if function[1] > LONGEST_FUNCTION] == []
     assert statistics.median(lines) <= MEDIAN_LINES
     assert lines[int(0.9 * len(lines))] <= MOST_OF_TEN_LINES
 
@@ -62,7 +62,7 @@ def test_a_folder_with_many_files_has_a_reason_in_its_readme() -> None:
 def readme_above(folder: Path) -> str:
     """Text of the nearest README at or above a folder."""
     return next(
-        (each / "README.md").read_text(encoding="utf-8")
-        for each in (folder, *folder.parents)
-        if (each / "README.md").exists()
+        (folder / "README.md").read_text(encoding="utf-8")
+        for folder in (folder, *folder.parents)
+        if (folder / "README.md").exists()
     )

@@ -15,13 +15,13 @@ from tests.contracts.prose import ROOT, Mark, Prose
 
 
 def _code() -> Iterator[str]:
-    for path in prose.tracked(".py"):
+    for path in prose.tracked_files(".py"):
         if path.relative_to(ROOT).parts[0] != "tests":
             yield prose.python_prose(path.read_text(encoding="utf-8"))
 
 
 def _documents() -> Iterator[str]:
-    for path in prose.tracked(".md"):
+    for path in prose.tracked_files(".md"):
         if path.name != "CONTRIBUTING.md":  # it quotes hard sentences as examples
             yield prose.markdown_prose(path.read_text(encoding="utf-8"))
 
@@ -47,7 +47,9 @@ def test_documents_are_plain(documents: Prose, mark: Mark) -> None:
 
 
 def test_names_say_what_a_value_is() -> None:
-    paths = [path for path in prose.tracked(".py") if path.relative_to(ROOT).parts[0] != "tests"]
+    paths = [
+        path for path in prose.tracked_files(".py") if path.relative_to(ROOT).parts[0] != "tests"
+    ]
     sources = [path.read_text(encoding="utf-8") for path in paths]
     names = [name for source in sources for name in prose.assigned_names(source)]
     empty = sum(map(prose.is_empty, names))

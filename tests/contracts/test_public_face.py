@@ -8,9 +8,9 @@ from tests.contracts.public_face import ACCEPT, FILE, text
 
 
 def test_the_public_face_is_as_the_file_has_it() -> None:
-    kept = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
+    recorded = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
     changes = difflib.unified_diff(
-        kept.splitlines(), text().splitlines(), "kept", "now", lineterm="", n=0
+        recorded.splitlines(), text().splitlines(), "kept", "now", lineterm="", n=0
     )
     shown = "\n".join(changes)
     assert not shown, f"the public face has changed; if it should, run: {ACCEPT}\n{shown}"

@@ -30,10 +30,10 @@ INLINE_MODULE = re.compile(r"`(?:\.venv/bin/)?python -m ([a-z_.]+)[^`]*`")
 
 def documents() -> list[Path]:
     """Every Markdown file of the repository."""
-    found = sorted(ROOT.rglob("*.md"))
+    paths = sorted(ROOT.rglob("*.md"))
     return [
         path
-        for path in found
+        for path in paths
         if not any(
             part in SKIPPED or part.startswith(".venv") for part in path.relative_to(ROOT).parts
         )
@@ -61,22 +61,22 @@ def anchors(text: str) -> set[str]:
     """Anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     words = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
-    slugs = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in words]
+    slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in words]
     return {
-        slug if not (before := slugs[:at].count(slug)) else f"{slug}-{before}"
-        for at, slug in enumerate(slugs)
+        slug if not (repeats := slugs[:index].count(slug)) else f"{slug}-{repeats}"
+        for index, slug in enumerate(slugs)
     }
 
 
 def shown_commands() -> list[tuple[str, str]]:
     """(file, command) of every `$ ` line in a console block of a Markdown file."""
-    found: list[tuple[str, str]] = []
+    commands: list[tuple[str, str]] = []
     for file, text in DOCUMENTS.items():
         for block in blocks(text, "console"):
             joined = block.replace("\\\n", " ")
             lines = [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
-            found.extend((file, line) for line in lines)
-    return found
+            commands.extend((file, line) for line in lines)
+    return commands
 
 
 def make_targets() -> set[str]:
@@ -116,7 +116,9 @@ def test_the_command_exists_with_its_options(file: str, command: str) -> None:
         verb = load_verb(words[1])
         parser = Parser(prog=words[1], allow_abbrev=False)
         verb.add_arguments(parser)
-        end = next((at for at, word in enumerate(words) if word in ("|", ">", "&")), len(words))
+        end = next(
+            (index for index, word in enumerate(words) if word in ("|", ">", "&")), len(words)
+        )
         assert isinstance(parser.parse_args(words[2:end]), argparse.Namespace)
     elif words[0].endswith("python") and words[1] == "-m" and words[2].startswith("tests."):
         assert find_spec(words[2]), file
@@ -127,10 +129,10 @@ def test_what_a_sentence_names_is_there(file: str) -> None:
     text = prose(DOCUMENTS[file])
     assert set(INLINE_MAKE.findall(text)) <= make_targets()
     assert set(INLINE_VERB.findall(text)) <= {*VERBS, "help"}
-    modules = {each for each in INLINE_MODULE.findall(text) if each.split(".")[0] == "tests"}
-    assert {each for each in modules if find_spec(each) is None} == set()
-    asked = re.findall(r"stepwatch\[([\w,-]+)\]", DOCUMENTS[file])
-    assert {extra for each in asked for extra in each.split(",")} <= extras()
+    modules = {module for module in INLINE_MODULE.findall(text) if module.split(".")[0] == "tests"}
+    assert {module for module in modules if find_spec(module) is None} == set()
+    extra_lists = re.findall(r"stepwatch\[([\w,-]+)\]", DOCUMENTS[file])
+    assert {extra for extra_list in extra_lists for extra in extra_list.split(",")} <= extras()
 
 
 @pytest.mark.parametrize("file", DOCUMENTS)
@@ -168,7 +170,7 @@ def test_there_are_commands_to_check() -> None:
 
 def test_the_first_command_of_the_readme_comes_early() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
-    assert next(at for at, line in enumerate(lines, 1) if line.startswith("$ ")) <= 20
+    assert next(number for number, line in enumerate(lines, 1) if line.startswith("$ ")) <= 20
 
 
 def test_the_root_readme_is_short() -> None:
@@ -178,8 +180,8 @@ def test_the_root_readme_is_short() -> None:
 
 def test_each_file_of_results_is_named_where_results_are_shown() -> None:
     shown = "".join(text for file, text in DOCUMENTS.items() if file.startswith("tests/measured/"))
-    kept = {path.name for path in (ROOT / "tests/bench/results").iterdir()}
-    assert kept and {name for name in kept if name not in shown} == set()
+    results = {path.name for path in (ROOT / "tests/bench/results").iterdir()}
+    assert results and {name for name in results if name not in shown} == set()
 
 
 def test_each_page_of_results_is_in_their_index() -> None:

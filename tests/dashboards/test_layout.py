@@ -18,11 +18,11 @@ def test_panels_never_overlap(sections: list[list[int]]) -> None:
         for widths in sections
     ]
     built = place(builders.Dashboard("any"), described).build()
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     for panel in built.panels or []:
         box = panel.grid_pos
         assert box is not None
         cells = {(x, y) for x in range(box.x, box.x + box.w) for y in range(box.y, box.y + box.h)}
         assert max(x for x, _ in cells) < COLUMNS
-        assert not cells & taken
-        taken |= cells
+        assert not cells & occupied
+        occupied |= cells

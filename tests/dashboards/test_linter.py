@@ -35,7 +35,7 @@ def panels(page: Page) -> list[Page]:
 
 
 def variables(page: Page, kind: str) -> list[Page]:
-    return [each for each in page["templating"]["list"] if each["type"] == kind]
+    return [variable for variable in page["templating"]["list"] if variable["type"] == kind]
 
 
 def exprs(page: Page) -> Iterator[tuple[str, str]]:
@@ -51,20 +51,22 @@ def template_datasource(page: Page) -> Iterator[str]:
 
 
 def template_on_time_change_reload(page: Page) -> Iterator[str]:
-    yield from (each["name"] for each in variables(page, "query") if each["refresh"] != 2)
+    yield from (
+        variable["name"] for variable in variables(page, "query") if variable["refresh"] != 2
+    )
 
 
 def template_label_promql(page: Page) -> Iterator[str]:
     series = promql.exported(METRICS)
-    for each in variables(page, "query"):
-        if promql.read(each["query"]["query"], series).problems:
-            yield each["name"]
+    for variable in variables(page, "query"):
+        if promql.read(variable["query"]["query"], series).problems:
+            yield variable["name"]
 
 
 def template_named(name: str) -> Callable[[Page], Iterator[str]]:
     def rule(page: Page) -> Iterator[str]:
-        found = [each for each in variables(page, "query") if each["name"] == name]
-        if not any(each["multi"] and each.get("allValue") == ".+" for each in found):
+        matches = [variable for variable in variables(page, "query") if variable["name"] == name]
+        if not any(variable["multi"] and variable.get("allValue") == ".+" for variable in matches):
             yield name
 
     return rule
@@ -152,9 +154,9 @@ def test_every_rule_is_checked_and_says_what_it_asks() -> None:
 @pytest.mark.parametrize("rule", sorted(CHECKS))
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_a_dashboard_keeps_the_rule_or_is_excused(board: str, rule: str) -> None:
-    found = set(CHECKS[rule](json.loads(BOARDS[board])))
+    offences = set(CHECKS[rule](json.loads(BOARDS[board])))
     excused = RULES[rule].get("excused", {})
-    assert not found or "*" in excused or found <= set(excused), sorted(found)
+    assert not offences or "*" in excused or offences <= set(excused), sorted(offences)
 
 
 def test_a_breach_is_found() -> None:

@@ -34,44 +34,44 @@ def concrete(query: str) -> str:
 
 
 def series() -> dict[str, str]:
-    found = {}
+    samples = {}
     # Two collectors that export the same job must not count it twice.
     for instance in ("one", "two"):
         job = f'{{job_name="llama",instance="{instance}"'
         for phase, pace in PHASES.items():
             name = f'stepwatch_phase_seconds_total{job},phase="{phase}"}}'
-            found[name] = f"0+{pace * 15}x40"
-        found[f"stepwatch_collective_exposed_seconds_total{job}}}"] = "0+30x40"
-        found[f"stepwatch_pipeline_wait_seconds_total{job}}}"] = "0+15x40"
-        found[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
-        found[f"stepwatch_job_peak_tokens_per_second{job}}}"] = "2500x40"
+            samples[name] = f"0+{pace * 15}x40"
+        samples[f"stepwatch_collective_exposed_seconds_total{job}}}"] = "0+30x40"
+        samples[f"stepwatch_pipeline_wait_seconds_total{job}}}"] = "0+15x40"
+        samples[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
+        samples[f"stepwatch_job_peak_tokens_per_second{job}}}"] = "2500x40"
         collectives = f'stepwatch_job_collective_seconds{job},operation="all_reduce"'
-        found[f'{collectives},part="transfer"}}'] = "0.02x40"
-        found[f'{collectives},part="arrival-skew"}}'] = "0.05x40"
-        found[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
-        found[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
-        found[f'stepwatch_incident_open{job},kind="non-finite"}}'] = "1x40"
-        found[f'stepwatch_slo_state{job},slo="goodput",state="healthy"}}'] = "0x40"
-        found[f'stepwatch_slo_state{job},slo="goodput",state="frozen"}}'] = "1x40"
-        found[f"stepwatch_job_step{job}}}"] = "30x40"
-        found[f'stepwatch_slo_budget_remaining_ratio{job},slo="step-time"}}'] = "-15x40"
+        samples[f'{collectives},part="transfer"}}'] = "0.02x40"
+        samples[f'{collectives},part="arrival-skew"}}'] = "0.05x40"
+        samples[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
+        samples[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
+        samples[f'stepwatch_incident_open{job},kind="non-finite"}}'] = "1x40"
+        samples[f'stepwatch_slo_state{job},slo="goodput",state="healthy"}}'] = "0x40"
+        samples[f'stepwatch_slo_state{job},slo="goodput",state="frozen"}}'] = "1x40"
+        samples[f"stepwatch_job_step{job}}}"] = "30x40"
+        samples[f'stepwatch_slo_budget_remaining_ratio{job},slo="step-time"}}'] = "-15x40"
         for bound, pace in (("1", 0), ("2", 15), ("+Inf", 15)):
             name = f'stepwatch_step_duration_seconds_bucket{job},le="{bound}"}}'
-            found[name] = f"0+{pace}x40"
+            samples[name] = f"0+{pace}x40"
     # Of steps 0 to 25 a checkpoint holds 20; of a job that is over, all.
     for name, step, verified in (("saved", 25, 20), ("over", 59, 60)):
-        found[f'stepwatch_job_step{{job_name="{name}"}}'] = f"{step}x40"
-        found[f'stepwatch_checkpoint_verified_step{{job_name="{name}"}}'] = f"{verified}x40"
-    found['stepwatch_job_info{job_name="llama",attempt="0",job_class="trial",world_size="4"}'] = (
+        samples[f'stepwatch_job_step{{job_name="{name}"}}'] = f"{step}x40"
+        samples[f'stepwatch_checkpoint_verified_step{{job_name="{name}"}}'] = f"{verified}x40"
+    samples['stepwatch_job_info{job_name="llama",attempt="0",job_class="trial",world_size="4"}'] = (
         "1x20 stale"
     )
-    found['stepwatch_job_info{job_name="llama",attempt="1",job_class="trial",world_size="4"}'] = (
+    samples['stepwatch_job_info{job_name="llama",attempt="1",job_class="trial",world_size="4"}'] = (
         "_x18 1x22"
     )
-    return found
+    return samples
 
 
-def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "5m") -> str:
+def evaluate(tmp_path: Path, query: str, expected: dict[str, float], eval_time: str = "5m") -> str:
     """Problems that promtool has with `expected`, a map of series to value; "" is none."""
     test: dict[str, Any] = {
         "interval": "15s",
@@ -79,7 +79,7 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         "promql_expr_test": [
             {
                 "expr": concrete(query),
-                "eval_time": at,
+                "eval_time": eval_time,
                 "exp_samples": [{"labels": k, "value": v} for k, v in expected.items()],
             }
         ],
@@ -138,10 +138,10 @@ def test_a_wrong_expectation_is_noticed(tmp_path: Path) -> None:
 
 def test_prometheus_accepts_every_query_of_the_dashboards(tmp_path: Path) -> None:
     pages = artefacts.build(Links("https://r", "https://g"), [artefacts.DASHBOARDS])
-    found = [query.expr for page in pages for query in queries_of(page.text)]
+    exprs = [query.expr for page in pages for query in queries_of(page.text)]
     rules = [
         {"record": f"query_{number}", "expr": concrete(text)}
-        for number, text in enumerate(found)
+        for number, text in enumerate(exprs)
         if not text.startswith("label_values")
     ]
     assert len(rules) >= 90

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from tests.dashboards.served.grafana import Source
-from tests.dashboards.served.recording import of_board
+from tests.dashboards.served.recording import record_board
 
 LEAST_SHARE = 0.5
 """Of the queries of a dashboard that must have data: some are of hardware that is not here."""
@@ -55,7 +55,7 @@ def _dashboard(address: str, folder: Path, prometheus: str) -> Iterator[str]:
     }
     source = Source(prometheus)
     try:
-        shown = of_board(source, text, time.time(), preferred=variables)
+        shown = record_board(source, text, time.time(), preferred=variables)
         answers = [bool(answer["result"]) for answer in shown["answers"]]
     finally:
         source.close()

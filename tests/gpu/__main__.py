@@ -33,7 +33,7 @@ from .finding import Finding, read
 _SHM = Path("/dev/shm")
 
 
-class Ran(NamedTuple):
+class CheckRun(NamedTuple):
     """What came of a check."""
 
     name: str
@@ -53,24 +53,24 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         return 2
     kind = "cpu" if options.rehearse else "cuda"
-    beside = [name for name in names if options.beside or not CHECKS[name].timed]
-    alone = [name for name in names if name not in beside]
-    ran: list[Ran] = []
-    with ThreadPoolExecutor(max(len(beside), 1)) as pool:
-        for one in pool.map(lambda name: _run(name, CHECKS[name], kind, options), beside):
-            ran.append(one)
-            _show(one)
-            _save(options.to, ran)
-    for name in alone:
-        ran.append(_run(name, CHECKS[name], kind, options))
-        _show(ran[-1])
-        _save(options.to, ran)
-    missed = [f for one in ran for f in one.findings if f.holds is False]
-    failed = [one for one in ran if one.problem]
-    held = sum(f.holds is True for one in ran for f in one.findings)
+    concurrent = [name for name in names if options.beside or not CHECKS[name].timed]
+    exclusive = [name for name in names if name not in concurrent]
+    runs: list[CheckRun] = []
+    with ThreadPoolExecutor(max(len(concurrent), 1)) as pool:
+        for run in pool.map(lambda name: _run_check(name, CHECKS[name], kind, options), concurrent):
+            runs.append(run)
+            _show(run)
+            _save(options.to, runs)
+    for name in exclusive:
+        runs.append(_run_check(name, CHECKS[name], kind, options))
+        _show(runs[-1])
+        _save(options.to, runs)
+    missed = [f for run in runs for f in run.findings if f.holds is False]
+    failed = [run for run in runs if run.problem]
+    held_count = sum(f.holds is True for run in runs for f in run.findings)
     print(
-        f"{held} held, {len(missed)} did not; "
-        f"{len(failed)} of {len(ran)} checks failed or ran out of time"
+        f"{held_count} held, {len(missed)} did not; "
+        f"{len(failed)} of {len(runs)} checks failed or ran out of time"
     )
     return 1 if missed or failed else 0
 
@@ -102,7 +102,7 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def _run(name: str, check: Check, kind: str, options: argparse.Namespace) -> Ran:
+def _run_check(name: str, check: Check, kind: str, options: argparse.Namespace) -> CheckRun:
     folder = Path(
         tempfile.mkdtemp(prefix=f"stepwatch-gpu-{name}-", dir=_SHM if _SHM.is_dir() else None)
     )
@@ -135,29 +135,30 @@ def _run(name: str, check: Check, kind: str, options: argparse.Namespace) -> Ran
     if problem:
         lines = (folder / "output").read_text(errors="replace").strip().splitlines()
         problem += ": " + " | ".join(lines[-20:])
-    ran = Ran(name, read(folder / "findings"), time.monotonic() - began, problem)
+    runs = CheckRun(name, read(folder / "findings"), time.monotonic() - began, problem)
     shutil.rmtree(folder, ignore_errors=True)
-    return ran
+    return runs
 
 
-def _show(ran: Ran) -> None:
-    print(f"\n{ran.name} ({ran.seconds:.0f} s)")
-    for finding in ran.findings:
+def _show(runs: CheckRun) -> None:
+    print(f"\n{runs.name} ({runs.seconds:.0f} s)")
+    for finding in runs.findings:
         mark = {True: "ok  ", False: "MISS", None: "    "}[finding.holds]
         expected = f"  [{finding.expected}]" if finding.expected else ""
         print(f"  {mark} {finding.what}: {finding.measured}{expected}")
-    if ran.problem:
-        print(f"  FAILED {ran.problem}")
+    if runs.problem:
+        print(f"  FAILED {runs.problem}")
     sys.stdout.flush()
 
 
-def _save(path: Path | None, ran: Sequence[Ran]) -> None:
+def _save(path: Path | None, runs: Sequence[CheckRun]) -> None:
     if path is None:
         return
     document: dict[str, Any] = {
         "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "checks": [
-            {**one._asdict(), "findings": [each.plain() for each in one.findings]} for one in ran
+            {**run._asdict(), "findings": [finding.plain() for finding in run.findings]}
+            for run in runs
         ],
     }
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

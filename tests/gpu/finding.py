@@ -40,9 +40,9 @@ def read(path: Path) -> list[Finding]:
     return [Finding(**json.loads(line)) for line in lines]
 
 
-def within(share: float, of: float) -> bool:
-    """Whether a share is no further from 1 than `of`; what is not a number is not."""
-    return math.isfinite(share) and abs(share - 1.0) <= of
+def is_within(share: float, tolerance: float) -> bool:
+    """Whether a share is no further from 1 than `tolerance`; what is not a number is not."""
+    return math.isfinite(share) and abs(share - 1.0) <= tolerance
 
 
 def _plain(value: Any) -> Any:

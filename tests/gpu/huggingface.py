@@ -21,10 +21,10 @@ def main(kind: str, losses: Path) -> None:
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.use_deterministic_algorithms(True)
     with tempfile.TemporaryDirectory() as folder:
-        made = trainer(Path(folder), use_cpu=kind == "cpu", bf16=kind == "cuda")
-        made.train()
-    found = [repr(entry["loss"]) for entry in made.state.log_history if "loss" in entry]
-    losses.write_text(json.dumps(found))
+        hf_trainer = trainer(Path(folder), use_cpu=kind == "cpu", bf16=kind == "cuda")
+        hf_trainer.train()
+    logged = [repr(entry["loss"]) for entry in hf_trainer.state.log_history if "loss" in entry]
+    losses.write_text(json.dumps(logged))
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ class Net(torch.nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """A tensor of the shape of `inputs`."""
         self.place.spin(self.seconds)
-        found: torch.Tensor = self.inner(inputs)
-        return found
+        outputs: torch.Tensor = self.inner(inputs)
+        return outputs
 
 
 def main() -> None:

@@ -53,10 +53,10 @@ class Place:
 
     def event(self) -> Any:
         """An event that measures no time; without a device one that has always passed."""
-        return _cuda.Event() if self.is_gpu else _Passed()
+        return _cuda.Event() if self.is_gpu else _CompletedEvent()
 
 
-class _Passed:
+class _CompletedEvent:
     def record(self) -> None:
         """Nothing runs ahead here."""
 

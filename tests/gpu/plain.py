@@ -30,14 +30,14 @@ def main(kind: str, losses: Path) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     inputs = torch.randn(STEPS * ROWS, WIDTH)
     loader = DataLoader(TensorDataset(inputs), batch_size=ROWS, pin_memory=kind == "cuda")
-    found = []
+    hex_losses = []
     for (batch,) in loader:
         loss = model(batch.to(kind, non_blocking=True)).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(float.hex(loss.item()))
-    losses.write_text(json.dumps(found))
+        hex_losses.append(float.hex(loss.item()))
+    losses.write_text(json.dumps(hex_losses))
     dist.destroy_process_group()
 
 

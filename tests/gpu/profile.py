@@ -30,7 +30,7 @@ class Mark(NamedTuple):
     ends: float
 
 
-class Measured(NamedTuple):
+class DeviceTime(NamedTuple):
     """Device time of what was launched during one mark, in seconds."""
 
     busy: float
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
     """When its first one begins."""
     ends: float
     """When its last one ends."""
-    before: float
+    previous_end: float
     """When what ran before it ended; its own beginning where nothing did."""
     launching: float
     """Time of the host from its first launch to its last."""
@@ -47,7 +47,7 @@ class Measured(NamedTuple):
     @property
     def span(self) -> float:
         """What an event before it and one after it measure on one stream that never runs dry."""
-        return self.ends - self.before
+        return self.ends - self.previous_end
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -58,15 +58,15 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 def marks_of(events: Iterable[dict[str, Any]], prefix: str) -> list[Mark]:
     """Marks of `record_function` whose names begin with `prefix`, in their order."""
-    found = [
+    marks = [
         Mark(event["name"], event["ts"] * _US, (event["ts"] + event["dur"]) * _US)
         for event in events
         if event.get("cat") == "user_annotation" and event["name"].startswith(prefix)
     ]
-    return sorted(found, key=lambda mark: mark.begins)
+    return sorted(marks, key=lambda mark: mark.begins)
 
 
-def by_mark(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, Measured]:
+def device_times(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, DeviceTime]:
     """What each mark's kernels took. Marks do not overlap; one that launched none is left out."""
     launched = {
         event["args"]["correlation"]: event["ts"] * _US
@@ -74,9 +74,9 @@ def by_mark(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, Measur
         if event.get("cat") in _ON_HOST and "correlation" in event.get("args", {})
     }
     begins = [mark.begins for mark in marks]
-    found: dict[str, Measured] = {}
+    times: dict[str, DeviceTime] = {}
     first_launch: dict[str, float] = {}
-    before = None
+    previous_end = None
     works = [event for event in events if event.get("cat") in _ON_DEVICE]
     for work in sorted(works, key=lambda event: float(event["ts"])):
         moment = launched.get(work.get("args", {}).get("correlation"))
@@ -85,15 +85,17 @@ def by_mark(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, Measur
         if moment is not None and number >= 0 and moment <= marks[number].ends:
             name = marks[number].name
             first = first_launch.setdefault(name, moment)
-            none = Measured(0.0, begin, end, begin if before is None else before, 0.0)
-            known = found.get(name, none)
-            found[name] = known._replace(
-                busy=known.busy + end - begin,
-                ends=max(known.ends, end),
-                launching=max(known.launching, moment - first),
+            empty = DeviceTime(
+                0.0, begin, end, begin if previous_end is None else previous_end, 0.0
             )
-        before = end if before is None else max(before, end)
-    return found
+            device_time = times.get(name, empty)
+            times[name] = device_time._replace(
+                busy=device_time.busy + end - begin,
+                ends=max(device_time.ends, end),
+                launching=max(device_time.launching, moment - first),
+            )
+        previous_end = end if previous_end is None else max(previous_end, end)
+    return times
 
 
 def calls(events: Iterable[dict[str, Any]]) -> dict[str, int]:

@@ -27,7 +27,7 @@ def finish(watch: Watch, place: Place) -> None:
     watch.close()
 
 
-def timed(job: str) -> int:
+def timed_step_count(job: str) -> int:
     """How many steps of a job the device timed; 0 as well where it was given up meanwhile."""
     events = rows_of(job, Kind.LIFECYCLE)
     given_up = events[events["event"] == LifecycleEvent.DEVICE_TIMING]["value"] == 0

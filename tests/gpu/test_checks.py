@@ -11,7 +11,7 @@ import pytest
 
 from tests.gpu.__main__ import main
 from tests.gpu.checks import CHECKS, Check
-from tests.gpu.finding import Finding, read, within, write
+from tests.gpu.finding import Finding, is_within, read, write
 from tests.services import ROOT
 
 torch = pytest.importorskip("torch")
@@ -54,11 +54,11 @@ def test_findings_are_kept_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "findings"
     write(path, [Finding("a", "1", "1", True, {"value": 1})])
     write(path, [Finding("b", "unknown")])
-    assert [found.holds for found in read(path)] == [True, None]
+    assert [finding.holds for finding in read(path)] == [True, None]
     assert read(tmp_path / "none") == []
 
 
 def test_what_is_no_number_is_within_nothing() -> None:
-    assert within(1.01, 0.02)
-    assert not within(1.03, 0.02)
-    assert not within(float("nan"), 0.02)
+    assert is_within(1.01, 0.02)
+    assert not is_within(1.03, 0.02)
+    assert not is_within(float("nan"), 0.02)

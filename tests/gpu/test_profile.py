@@ -11,9 +11,9 @@ import pytest
 from tests.gpu import profile
 
 
-def event(category: str, name: str, at: float, lasts: float, call: int = 0) -> dict[str, Any]:
+def event(category: str, name: str, begin_us: float, lasts: float, call: int = 0) -> dict[str, Any]:
     """An event of a trace; times in µs."""
-    shared = {"ph": "X", "cat": category, "name": name, "ts": at, "dur": lasts}
+    shared = {"ph": "X", "cat": category, "name": name, "ts": begin_us, "dur": lasts}
     return {**shared, "args": {"correlation": call} if call else {}}
 
 
@@ -36,9 +36,9 @@ TRACE = [
 
 def test_a_kernel_belongs_to_the_mark_in_which_it_was_launched() -> None:
     marks = profile.marks_of(TRACE, "phase:")
-    found = profile.by_mark(TRACE, marks)
-    forward, backward = found["phase:0:forward"], found["phase:0:backward"]
-    assert set(found) == {"phase:0:forward", "phase:0:backward"}
+    times = profile.device_times(TRACE, marks)
+    forward, backward = times["phase:0:forward"], times["phase:0:backward"]
+    assert set(times) == {"phase:0:forward", "phase:0:backward"}
     in_us = [round(value * 1e6, 6) for value in forward]
     assert in_us == [7, 2, 9, 1, 1], "busy, begins, ends, before, launching"
     assert forward.span == pytest.approx(8e-6)
@@ -59,4 +59,4 @@ def test_marks_that_nothing_was_launched_in_are_left_out(tmp_path: Path) -> None
     path.write_text(json.dumps({"traceEvents": [TRACE[0], {"ph": "M", "name": "a process"}]}))
     events = profile.load(path)
     assert len(events) == 1
-    assert profile.by_mark(events, profile.marks_of(events, "phase:")) == {}
+    assert profile.device_times(events, profile.marks_of(events, "phase:")) == {}

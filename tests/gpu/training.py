@@ -36,5 +36,5 @@ def train(words: Sequence[str], rings: Path | None = None) -> dict[str, Any]:
         )
         if ended.returncode:
             raise RuntimeError("; ".join(ended.stderr.strip().splitlines()[-6:])[-800:])
-        found: dict[str, Any] = json.loads(report.read_text())
-        return found
+        document: dict[str, Any] = json.loads(report.read_text())
+        return document

@@ -25,29 +25,31 @@ KUSTOMIZATION = "kustomization.yaml"
 
 def kustomizations() -> list[Path]:
     """Every folder with a kustomization."""
-    found = [path.parent for root in (AGENT, COLLECTOR) for path in root.rglob(KUSTOMIZATION)]
-    return sorted(found)
+    folders = [path.parent for root in (AGENT, COLLECTOR) for path in root.rglob(KUSTOMIZATION)]
+    return sorted(folders)
 
 
 def kustomization(folder: Path) -> Manifest:
     """The kustomization of a folder."""
-    found: Manifest = yaml.safe_load((folder / KUSTOMIZATION).read_text())
-    return found
+    manifest: Manifest = yaml.safe_load((folder / KUSTOMIZATION).read_text())
+    return manifest
 
 
 def objects(folder: Path) -> list[Manifest]:
     """Every object that a kustomization names, before patches."""
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     for name in kustomization(folder).get("resources", []):
         place = folder / name
         if place.is_dir():
-            found += objects(place)
+            manifests += objects(place)
         else:
-            found += [each for each in yaml.safe_load_all(place.read_text()) if each]
-    return found
+            manifests += [
+                document for document in yaml.safe_load_all(place.read_text()) if document
+            ]
+    return manifests
 
 
-def built(folder: Path) -> list[Manifest]:
+def kubectl_build(folder: Path) -> list[Manifest]:
     """Every object, as kubectl makes it of the kustomization."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: patches are not applied, and nothing is built")
@@ -58,20 +60,20 @@ def built(folder: Path) -> list[Manifest]:
 
 def with_component(component: Path, folder: Path) -> list[Manifest]:
     """The objects beside a component with it, in an overlay that is made in `folder`."""
-    beside = [component.parent / name for name in ("base", "monitoring")]
+    siblings = [component.parent / name for name in ("base", "monitoring")]
     overlay = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": [os.path.relpath(each, folder) for each in beside],
+        "resources": [os.path.relpath(sibling, folder) for sibling in siblings],
         "components": [os.path.relpath(component, folder)],
     }
     (folder / KUSTOMIZATION).write_text(yaml.safe_dump(overlay))
-    return built(folder)
+    return kubectl_build(folder)
 
 
 def everything() -> list[Manifest]:
     """The quick start and the monitors, before patches."""
-    return [each for folder in (QUICKSTART, *MONITORING) for each in objects(folder)]
+    return [manifest for folder in (QUICKSTART, *MONITORING) for manifest in objects(folder)]
 
 
 def namespace_of(manifest: Manifest) -> str:
@@ -87,29 +89,29 @@ def key_of(manifest: Manifest) -> tuple[str, str, str]:
 def pods(manifests: list[Manifest]) -> list[tuple[str, Manifest]]:
     """Namespace and pod template of each workload."""
     return [
-        (namespace_of(each), each["spec"]["template"])
-        for each in manifests
-        if "template" in each.get("spec", {})
+        (namespace_of(manifest), manifest["spec"]["template"])
+        for manifest in manifests
+        if "template" in manifest.get("spec", {})
     ]
 
 
 def the_pod(manifests: list[Manifest], name: str) -> Manifest:
     """The specification of the pods of a workload."""
-    (found,) = [
-        each["spec"]["template"]["spec"]
-        for each in manifests
-        if "template" in each.get("spec", {}) and each["metadata"]["name"] == name
+    (pod_spec,) = [
+        manifest["spec"]["template"]["spec"]
+        for manifest in manifests
+        if "template" in manifest.get("spec", {}) and manifest["metadata"]["name"] == name
     ]
-    return dict(found)
+    return dict(pod_spec)
 
 
-def below(manifest: Any, key: str) -> Iterator[Any]:
+def values_below(manifest: Any, key: str) -> Iterator[Any]:
     """Every value of `key`, however deep it lies."""
     if isinstance(manifest, dict):
         for name, value in manifest.items():
             if name == key:
                 yield value
-            yield from below(value, key)
+            yield from values_below(value, key)
     elif isinstance(manifest, list):
-        for each in manifest:
-            yield from below(each, key)
+        for child in manifest:
+            yield from values_below(child, key)

@@ -20,8 +20,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def script(page: Path) -> str:
     """The one whole script of a page: the block that begins with `# train.py`."""
-    (found,) = [block for block in blocks(page, "python") if block.startswith("# train.py\n")]
-    return found
+    (program,) = [block for block in blocks(page, "python") if block.startswith("# train.py\n")]
+    return program
 
 
 def commands(page: Path) -> list[str]:
@@ -30,7 +30,7 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for line in lines if line.startswith("$ ")]
 
 
-def parsed(words: list[str]) -> Any:
+def parse_options(words: list[str]) -> Any:
     """The options that a verb makes of `words`."""
     parser = Parser(prog=words[0], allow_abbrev=False)
     load_verb(words[0]).add_arguments(parser)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from tests.guides import manifests
 from tests.guides.manifests import AGENT, COLLECTOR, Manifest, everything, kustomizations, objects
-from tests.guides.pages import ROOT, parsed
+from tests.guides.pages import ROOT, parse_options
 
 VERSIONS = ("1.29", "1.37")
 """The oldest and the newest Kubernetes whose schemas are compared."""
@@ -25,12 +25,12 @@ def validate(manifest: Manifest) -> None:
             kubernetes_validate.validate(manifest, version, strict=True)
     else:
         # The model leaves out what it does not know.
-        known = (
+        round_trip = (
             operator_model(manifest["kind"])
             .model_validate(manifest)
             .model_dump(mode="json", by_alias=True, exclude_unset=True)
         )
-        assert known == manifest
+        assert round_trip == manifest
 
 
 def operator_model(kind: str) -> type[BaseModel]:
@@ -50,7 +50,7 @@ def place(folder: Path) -> str:
 @pytest.mark.parametrize("folder", kustomizations(), ids=place)
 def test_each_file_is_listed_and_each_listed_file_is_there(folder: Path) -> None:
     read = manifests.kustomization(folder)
-    listed = {*read.get("resources", []), *(each["path"] for each in read.get("patches", []))}
+    listed = {*read.get("resources", []), *(patch["path"] for patch in read.get("patches", []))}
     assert all((folder / name).exists() for name in listed)
     files = {path.name for path in folder.iterdir() if path.is_file()} - {"kustomization.yaml"}
     assert files == {name for name in listed if (folder / name).is_file()}
@@ -71,51 +71,55 @@ def test_an_object_fits_its_schema(manifest: Manifest) -> None:
     ],
 )
 def test_what_does_not_fit_is_found(kind: str, change: Manifest) -> None:
-    manifest = next(each for each in everything() if each["kind"] == kind)
+    manifest = next(candidate for candidate in everything() if candidate["kind"] == kind)
     with pytest.raises((AssertionError, kubernetes_validate.ValidationError)):
         validate({**manifest, "spec": {**manifest["spec"], **change}})
 
 
 @pytest.mark.parametrize(
-    "folder", [each for each in kustomizations() if each.name not in COMPONENTS], ids=place
+    "folder",
+    [folder_path for folder_path in kustomizations() if folder_path.name not in COMPONENTS],
+    ids=place,
 )
 def test_kubectl_builds_it_of_the_same_objects(folder: Path) -> None:
-    found = manifests.built(folder)
-    assert sorted(map(manifests.key_of, found)) == sorted(map(manifests.key_of, objects(folder)))
-    for manifest in found:
+    built_objects = manifests.kubectl_build(folder)
+    assert sorted(map(manifests.key_of, built_objects)) == sorted(
+        map(manifests.key_of, objects(folder))
+    )
+    for manifest in built_objects:
         validate(manifest)
 
 
 def test_with_tls_all_is_encrypted_and_each_option_exists(tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "collector").mkdir()
-    found = manifests.with_component(AGENT / "tls", tmp_path / "agent")
-    found += manifests.with_component(COLLECTOR / "tls", tmp_path / "collector")
-    for manifest in found:
+    overlay_objects = manifests.with_component(AGENT / "tls", tmp_path / "agent")
+    overlay_objects += manifests.with_component(COLLECTOR / "tls", tmp_path / "collector")
+    for manifest in overlay_objects:
         validate(manifest)
-    (agent,) = manifests.the_pod(found, "stepwatch-agent")["containers"]
-    (collector,) = manifests.the_pod(found, "stepwatch-collector")["containers"]
+    (agent,) = manifests.the_pod(overlay_objects, "stepwatch-agent")["containers"]
+    (collector,) = manifests.the_pod(overlay_objects, "stepwatch-collector")["containers"]
     for container in (agent, collector):
-        options = parsed(container["args"])
+        options = parse_options(container["args"])
         mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
         read = [options.ca] if "ca" in options else [options.tls_cert, options.tls_key]
         assert all(str(Path(path).parent) in mounts for path in read)
-    assert parsed(agent["args"]).collector.startswith("https://")
+    assert parse_options(agent["args"]).collector.startswith("https://")
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert collector[probe]["httpGet"]["scheme"] == "HTTPS"
-    (monitor,) = [each for each in found if each["kind"] == "ServiceMonitor"]
+    (monitor,) = [manifest for manifest in overlay_objects if manifest["kind"] == "ServiceMonitor"]
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["scheme"] == "https" and "ca" in endpoint["tlsConfig"]
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_changes_the_agent_and_fits(component: str, tmp_path: Path) -> None:
-    found = manifests.with_component(AGENT / component, tmp_path)
-    for manifest in found:
+    overlay_objects = manifests.with_component(AGENT / component, tmp_path)
+    for manifest in overlay_objects:
         validate(manifest)
-    before = manifests.the_pod(objects(AGENT / "base"), "stepwatch-agent")
-    after = manifests.the_pod(found, "stepwatch-agent")
-    assert after != before
-    (container,) = after["containers"]
+    plain_pod = manifests.the_pod(objects(AGENT / "base"), "stepwatch-agent")
+    changed_pod = manifests.the_pod(overlay_objects, "stepwatch-agent")
+    assert changed_pod != plain_pod
+    (container,) = changed_pod["containers"]
     context = container["securityContext"]
     assert not context.get("privileged") or context["allowPrivilegeEscalation"], "it is refused"

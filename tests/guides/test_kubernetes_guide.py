@@ -20,10 +20,10 @@ from tests.guides.test_kubernetes_references import GUIDE
 SHOWN: list[Any] = [yaml.safe_load(block) for block in blocks(GUIDE, "yaml")]
 
 
-def of_kind(kind: str) -> Any:
+def manifests_of_kind(kind: str) -> Any:
     """The one object of a kind that the guide shows."""
-    (found,) = [each for each in SHOWN if each.get("kind") == kind]
-    return found
+    (match,) = [manifest for manifest in SHOWN if manifest.get("kind") == kind]
+    return match
 
 
 def test_every_folder_is_in_the_table_and_every_path_is_there() -> None:
@@ -36,40 +36,40 @@ def test_every_folder_is_in_the_table_and_every_path_is_there() -> None:
 
 
 def test_the_policy_of_a_database_fits_and_is_about_the_collectors() -> None:
-    policy = of_kind("NetworkPolicy")
+    policy = manifests_of_kind("NetworkPolicy")
     validate(policy)
     wanted = policy["spec"]["podSelector"]["matchLabels"].items()
-    found = [
+    policies = [
         pod
         for where, pod in manifests.pods(everything())
         if where == policy["metadata"]["namespace"] and wanted <= pod["metadata"]["labels"].items()
     ]
-    assert [pod["spec"]["serviceAccountName"] for pod in found] == ["stepwatch-collector"]
+    assert [pod["spec"]["serviceAccountName"] for pod in policies] == ["stepwatch-collector"]
 
 
 def test_the_overlay_is_built_of_what_it_names(tmp_path: Path) -> None:
-    shown = of_kind("Kustomization")
+    shown = manifests_of_kind("Kustomization")
     # A checkout beside it is what the guide's overlay expects.
     (tmp_path / "stepwatch").symlink_to(ROOT)
     expected = [
-        each
+        manifest
         for name in shown["resources"]
-        for each in objects(ROOT / name.removeprefix("stepwatch/"))
+        for manifest in objects(ROOT / name.removeprefix("stepwatch/"))
     ]
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(shown))
-    found = manifests.built(tmp_path)
-    assert sorted(map(manifests.key_of, found)) == sorted(map(manifests.key_of, expected))
+    overlay_objects = manifests.kubectl_build(tmp_path)
+    assert sorted(map(manifests.key_of, overlay_objects)) == sorted(map(manifests.key_of, expected))
     (name,) = shown["images"]
-    for _, pod in manifests.pods(found):
+    for _, pod in manifests.pods(overlay_objects):
         for container in pod["spec"]["containers"]:
             assert container["image"] == f"{name['newName']}:{name['newTag']}"
-    (agent,) = manifests.the_pod(found, "stepwatch-agent")["containers"]
+    (agent,) = manifests.the_pod(overlay_objects, "stepwatch-agent")["containers"]
     assert agent["securityContext"]["privileged"], "the component is in it"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_training_pod_mounts_what_the_agent_reads_and_names_its_node_alike(version: str) -> None:
-    (shown,) = [each for each in SHOWN if "volumeMounts" in each]
+    (shown,) = [manifest for manifest in SHOWN if "volumeMounts" in manifest]
     container = {"name": "train", "image": "training:1", "volumeMounts": shown["volumeMounts"]}
     spec = {"containers": [{**container, "env": shown["env"]}], "volumes": shown["volumes"]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, "spec": spec}
@@ -81,5 +81,5 @@ def test_a_training_pod_mounts_what_the_agent_reads_and_names_its_node_alike(ver
     (mount,) = shown["volumeMounts"]
     assert f"--ring-dir={mount['mountPath']}" in agent["args"]
     assert Path(mount["mountPath"]) == places.DEFAULT_RING_DIR
-    settings = {each["name"]: each for each in shown["env"]}
+    settings = {entry["name"]: entry for entry in shown["env"]}
     assert settings[places.ENV_NODE]["valueFrom"] == agent["env"][0]["valueFrom"]

@@ -14,8 +14,8 @@ import pytest
 from stepwatch.cli.processes import Processes
 from stepwatch.signals import places
 from tests.guides import manifests
-from tests.guides.manifests import COLLECTOR, Manifest, below, everything
-from tests.guides.pages import parsed
+from tests.guides.manifests import COLLECTOR, Manifest, everything, values_below
+from tests.guides.pages import parse_options
 from tests.ports import free_port
 from tests.postgresql import USER, PostgresqlServer
 from tests.waiting import until
@@ -34,8 +34,8 @@ CONTAINERFILE = COLLECTOR.parent / "Containerfile"
 
 def container_of(workload: str) -> Manifest:
     """The one container of a workload."""
-    (found,) = manifests.the_pod(everything(), workload)["containers"]
-    return dict(found)
+    (container,) = manifests.the_pod(everything(), workload)["containers"]
+    return dict(container)
 
 
 class Cluster:
@@ -75,17 +75,17 @@ class Cluster:
 
     def _environ(self, container: Manifest) -> dict[str, str]:
         wanted = {
-            each["name"]: each["valueFrom"]["secretKeyRef"]["key"]
-            for each in container.get("env", [])
-            if "secretKeyRef" in each["valueFrom"]
+            variable["name"]: variable["valueFrom"]["secretKeyRef"]["key"]
+            for variable in container.get("env", [])
+            if "secretKeyRef" in variable["valueFrom"]
         }
-        given = {name: self._secret[key] for name, key in wanted.items() if key in self._secret}
-        return {**given, "PGPORT": str(self._postgresql_port)}
+        values = {name: self._secret[key] for name, key in wanted.items() if key in self._secret}
+        return {**values, "PGPORT": str(self._postgresql_port)}
 
     def _word(self, word: str, port: int, container: Manifest) -> str:
         option, equals, value = word.partition("=")
         if option == "--port":
-            assert int(value) in [each["containerPort"] for each in container["ports"]]
+            assert int(value) in [port["containerPort"] for port in container["ports"]]
             value = str(port)
         elif option == "--collector":
             value = self.collector
@@ -100,9 +100,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     server.start()
     database = server.new_database().rsplit("/", 1)[1]
     secret = {"host": "127.0.0.1", "user": USER, "password": "not-shown", "database": database}
-    made = Cluster(tmp_path, secret, server.port)
-    yield made
-    made.close()
+    new_cluster = Cluster(tmp_path, secret, server.port)
+    yield new_cluster
+    new_cluster.close()
     server.remove()
 
 
@@ -141,11 +141,13 @@ def test_an_agent_and_two_collectors_on_postgresql_are_ready(cluster: Cluster) -
 def test_their_options_exist_and_their_places_are_mounted() -> None:
     agent, collector = container_of("stepwatch-agent"), container_of("stepwatch-collector")
     for container in (agent, collector):
-        options = parsed(container["args"])
+        options = parse_options(container["args"])
         assert not places.is_loopback(options.host), "a kubelet asks the pod's address"
         mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
         read = [word.split("=", 1)[1] for word in container["args"] if "=/" in word]
-        assert read and all(any(Path(path).is_relative_to(at) for at in mounts) for path in read)
+        assert read and all(
+            any(Path(path).is_relative_to(mount) for mount in mounts) for path in read
+        )
         assert {path for path in read if "token" in path} <= MOUNTED.keys()
         (port,) = container["ports"]
         assert port["containerPort"] == options.port
@@ -157,7 +159,9 @@ def test_the_image_has_the_program_its_extras_and_its_ports() -> None:
     text = CONTAINERFILE.read_text().replace("\\\n", " ")
     assert re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE) == ['["stepwatch"]']
     (exposed,) = re.findall(r"^EXPOSE (.*)$", text, re.MULTILINE)
-    assert set(map(int, exposed.split())) == set(below(everything(), "containerPort")) - {5432}
+    assert set(map(int, exposed.split())) == set(values_below(everything(), "containerPort")) - {
+        5432
+    }
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     assert bases and all(":" in base and not base.endswith(":latest") for base in bases)
     (user,) = re.findall(r"^USER (\d+):\d+$", text, re.MULTILINE)

@@ -26,8 +26,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*build, "-w", str(folder), str(ROOT)], check=True)
-    (made,) = folder.glob("stepwatch-*.whl")
-    return made
+    (kubectl_build,) = folder.glob("stepwatch-*.whl")
+    return kubectl_build
 
 
 class Terminal:
@@ -36,15 +36,22 @@ class Terminal:
     def __init__(self, folder: Path, wheel: Path) -> None:
         self.folder = folder
         self._wheel = wheel
-        self._sourced = ""
-        kept = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE")
-        self.environ = {name: os.environ[name] for name in kept if name in os.environ}
+        self._prelude = ""
+        inherited = (
+            "PATH",
+            "HOME",
+            "LANG",
+            "PIP_INDEX_URL",
+            "PIP_EXTRA_INDEX_URL",
+            "PIP_CONFIG_FILE",
+        )
+        self.environ = {name: os.environ[name] for name in inherited if name in os.environ}
         self.environ["STEPWATCH_RING_DIR"] = str(folder / "rings")
 
     def words(self, line: str) -> list[str]:
         """What runs `line`, after what this terminal sourced."""
-        known = line.replace("'stepwatch[", f"'{self._wheel}[")
-        return ["bash", "-c", f"{self._sourced}{known}"]
+        local_line = line.replace("'stepwatch[", f"'{self._wheel}[")
+        return ["bash", "-c", f"{self._prelude}{local_line}"]
 
     def type(self, line: str) -> str:
         """Run `line` to its end; returns what it printed."""
@@ -58,10 +65,10 @@ class Terminal:
         )
         printed = ran.stdout + ran.stderr
         # Asked about a job with an open incident, the answer is 1.
-        asked = line.startswith(("stepwatch status", "stepwatch incidents"))
-        assert ran.returncode == 0 or (asked and ran.returncode == 1), printed
+        queried = line.startswith(("stepwatch status", "stepwatch incidents"))
+        assert ran.returncode == 0 or (queried and ran.returncode == 1), printed
         if line.startswith(". "):
-            self._sourced += f"{line};"
+            self._prelude += f"{line};"
         return printed
 
 
@@ -77,7 +84,7 @@ def test_the_guide_ends_with_the_slow_rank_by_name(
     terminal: Terminal, wheel: Path, tmp_path: Path
 ) -> None:
     typed = commands(GUIDE)
-    install, up, (found, train), looks = typed[:3], typed[3], typed[4:6], typed[6:-1]
+    install, up, (make_script, train), looks = typed[:3], typed[3], typed[4:6], typed[6:-1]
     assert up.startswith("stepwatch up") and train.startswith("stepwatch run")
     for line in install:
         terminal.type(line)
@@ -94,7 +101,7 @@ def test_the_guide_ends_with_the_slow_rank_by_name(
         )
     try:
         until("stepwatch up is ready", lambda: "http://" in printed.read_text(), SECONDS)
-        another.type(found)
+        another.type(make_script)
         another.type(train)
         until("an incident", lambda: "straggler" in printed.read_text(), SECONDS)
         until("the end of the job", lambda: "finished at step" in printed.read_text(), SECONDS)

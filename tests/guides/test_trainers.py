@@ -30,10 +30,10 @@ FRAMEWORKS = {
 GIVES_TOKENS = {"nanogpt", "fsdp2", "huggingface"}
 
 
-def check(seen: Tables, steps: int, *, tokens: bool) -> None:
+def check(tables_of_ranks: Tables, steps: int, *, tokens: bool) -> None:
     """Every step once on every rank, with its loss and its phases, and an end that was meant."""
-    assert sorted(seen) == list(range(WORLD))
-    for tables in seen.values():
+    assert sorted(tables_of_ranks) == list(range(WORLD))
+    for tables in tables_of_ranks.values():
         rows = tables[Kind.STEP]
         assert rows["step"].tolist() == list(range(steps))
         assert np.isfinite(rows["loss"]).all()

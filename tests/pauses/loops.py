@@ -30,9 +30,9 @@ STEPS, PAUSE_AFTER, PAUSE_SECONDS, WIDTH = 44, 24, 11.0, 64
 
 def busy(seconds: float) -> None:
     """Compute for so long."""
-    end, left = time.monotonic() + seconds, torch.randn(256, 256)
+    end, matrix = time.monotonic() + seconds, torch.randn(256, 256)
     while time.monotonic() < end:
-        left = torch.tanh(left @ left)
+        matrix = torch.tanh(matrix @ matrix)
 
 
 def is_first() -> bool:
@@ -72,7 +72,7 @@ def ordinary(job: str, pause: Callable[[torch.nn.Module], None]) -> None:
     watch.close()
 
 
-def followed(job: str, pause: Callable[[torch.nn.Module, LoopObserver], None]) -> None:
+def train_observed(job: str, pause: Callable[[torch.nn.Module, LoopObserver], None]) -> None:
     """The loop of a framework, whose adapter ends the steps."""
     wrapped = DistributedDataParallel(model())
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
@@ -139,7 +139,7 @@ def validate_one_batch(wrapped: torch.nn.Module, _observer: LoopObserver) -> Non
         dist.all_reduce(torch.zeros(1))
 
 
-class _Packed(FileSystemWriter):
+class _SlowWriter(FileSystemWriter):
     """A writer that takes long, as one that packs what it writes."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
@@ -163,7 +163,7 @@ def sharded_save(job: str) -> None:
             optimizer.zero_grad()
         if number == PAUSE_AFTER:
             with TemporaryDirectory() as folder:
-                save(sharded.state_dict(), storage_writer=_Packed(folder))
+                save(sharded.state_dict(), storage_writer=_SlowWriter(folder))
     watch.finish()
     watch.close()
 
@@ -186,8 +186,8 @@ CASES: dict[str, Callable[[str], None]] = {
     "nanogpt-estimate-loss": lambda job: ordinary(job, estimate_loss),
     "evaluation-on-rank-0": lambda job: ordinary(job, evaluate_alone),
     "safetensors-save": lambda job: ordinary(job, save_safely),
-    "hf-evaluation-batch": lambda job: followed(job, evaluate_one_batch),
-    "lightning-validation-batch": lambda job: followed(job, validate_one_batch),
+    "hf-evaluation-batch": lambda job: train_observed(job, evaluate_one_batch),
+    "lightning-validation-batch": lambda job: train_observed(job, validate_one_batch),
     "fsdp2-dcp-save": sharded_save,
     "readme-snippet": lambda job: ordinary(job, readme),
     "single-process-pause": lambda job: ordinary(job, lambda _: time.sleep(PAUSE_SECONDS)),

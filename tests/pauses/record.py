@@ -23,19 +23,19 @@ from stepwatch.signals.records import Kind
 from tests.agent.conftest import serving
 
 from .loops import CASES
-from .recording import Received, save
+from .recording import ReceivedSegment, save
 
-KEPT = frozenset(
+RECORDED_KINDS = frozenset(
     {
         Kind.STEP, Kind.RANK_STATE, Kind.LIFECYCLE, Kind.GROUP, Kind.DIAGNOSIS, Kind.FLIGHT,
         Kind.CHECKPOINT, Kind.AGENT,
     }
 )  # fmt: skip
-ALONE = "single-process-pause"
+SINGLE_PROCESS = "single-process-pause"
 TAIL_SECONDS = 3.0
 
 
-def record(case: str, folder: Path) -> list[Received]:
+def record(case: str, folder: Path) -> list[ReceivedSegment]:
     """Run one case; returns what the collector received, oldest first."""
     store = Store.sqlite(folder / "store.db")
     with serving(make_api(Service(store))) as url:
@@ -48,7 +48,7 @@ def record(case: str, folder: Path) -> list[Received]:
         finally:
             agent.stop()
             thread.join(30)
-    return list(_kept(store, case))
+    return list(_filter(store, case))
 
 
 def _train(case: str, folder: Path) -> None:
@@ -61,16 +61,16 @@ def _train(case: str, folder: Path) -> None:
     }
     module = ["-m", "tests.pauses.loops", case]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    words = [sys.executable, *([] if case == ALONE else launcher), *module]
+    words = [sys.executable, *([] if case == SINGLE_PROCESS else launcher), *module]
     subprocess.run(words, env=environ, check=True, timeout=120)
 
 
-def _kept(store: Store, job: str) -> Iterator[Received]:
+def _filter(store: Store, job: str) -> Iterator[ReceivedSegment]:
     for payload in store.segments(job):
         segment = wire.decode(payload.payload)
-        tables = {kind: rows for kind, rows in segment.tables.items() if kind in KEPT}
+        tables = {kind: rows for kind, rows in segment.tables.items() if kind in RECORDED_KINDS}
         if tables:
-            yield Received(payload.received_ns, wire.encode(segment._replace(tables=tables)))
+            yield ReceivedSegment(payload.received_ns, wire.encode(segment._replace(tables=tables)))
 
 
 def main(cases: list[str]) -> None:

@@ -28,35 +28,35 @@ HEALTHY = (
 )
 
 
-def replayed(name: str, folder: Path) -> tuple[list[dict[str, Any]], StepHistory]:
+def replay(name: str, folder: Path) -> tuple[list[dict[str, Any]], StepHistory]:
     """Incidents of a recording that is evaluated once a second, and its steps."""
     store, clock = Store.sqlite(folder / "store.db"), ReplayClock()
     try:
-        service, at = Service(store, clock), 0
-        for at, payload in load(name):
-            evaluate_until(service, clock, at)
+        service, position = Service(store, clock), 0
+        for position, payload in load(name):
+            evaluate_until(service, clock, position)
             service.receive(payload)
-        evaluate_until(service, clock, at + AFTER_NS)
-        found = service.job(name)
-        assert found is not None
-        return store.incidents(name), found[0].current.step_history
+        evaluate_until(service, clock, position + AFTER_NS)
+        entry = service.job(name)
+        assert entry is not None
+        return store.incidents(name), entry[0].current.step_history
     finally:
         store.close()
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_pause_that_no_hook_recognises_opens_nothing(name: str, tmp_path: Path) -> None:
-    incidents, steps = replayed(name, tmp_path)
+    incidents, steps = replay(name, tmp_path)
     ends = steps.rows["end_wall_ns"]
     assert (ends[1:] - ends[:-1]).max() > 8 * NANOSECONDS  # it does pause
     assert len(steps) == 44
-    assert [(each["kind"], each["summary"]) for each in incidents] == []
+    assert [(incident["kind"], incident["summary"]) for incident in incidents] == []
 
 
 def test_a_rank_that_sleeps_while_another_waits_for_it_is_said_within_seconds(
     tmp_path: Path,
 ) -> None:
-    (incident,) = replayed("stuck-rank", tmp_path)[0]
+    (incident,) = replay("stuck-rank", tmp_path)[0]
     assert (incident["kind"], incident["rank"]) == ("pause", 1)
     assert incident["cause"] == "not-arrived"
     assert incident["detected_after_seconds"] <= 10

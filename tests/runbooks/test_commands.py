@@ -20,9 +20,9 @@ from stepwatch.signals import places
 from stepwatch.signals.names import ALERT_ABOUT, ALERT_OF, FindingKind
 from tests.collector.made import JOB
 from tests.collector.process import Process
-from tests.runbooks.commands import opened
-from tests.runbooks.commands.pages import of_every_page
-from tests.runbooks.commands.shown import Shown, shown, simple_commands
+from tests.runbooks.commands import open_incidents
+from tests.runbooks.commands.commands_of import Command, commands_of, simple_commands
+from tests.runbooks.commands.pages import every_page
 from tests.runbooks.commands.tools import NOT_COMMANDS, TOOLS, problems
 
 STEPWATCH = "stepwatch"
@@ -45,7 +45,7 @@ ALERT_KINDS = {alert: kind for kind, alert in ALERT_OF.items()} | {
 }
 
 
-class Watched(NamedTuple):
+class OpenIncidents(NamedTuple):
     """A collector that answers, and the id of its open incident of each kind."""
 
     url: str
@@ -53,31 +53,33 @@ class Watched(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIncidents]:
     """It does not evaluate again while the tests last, so the incidents stay open."""
     folder = tmp_path_factory.mktemp("watched")
     process = Process(folder, interval=3600.0)
-    incidents = opened.store_with_every_kind(process.store)
+    incidents = open_incidents.store_with_every_kind(process.store)
     try:
         process.start()
         process.wait_ready()
-        yield Watched(process.url, incidents)
+        yield OpenIncidents(process.url, incidents)
     finally:
         process.end()
 
 
 @pytest.fixture
-def on_call(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+def on_call(
+    collector: OpenIncidents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenIncidents]:
     """A shell on a node of the job: its rings, and the file of an earlier run."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(places.ENV_COLLECTOR, watched.url)
+    monkeypatch.setenv(places.ENV_COLLECTOR, collector.url)
     monkeypatch.setenv(places.ENV_RING_DIR, str(tmp_path / "rings"))
-    opened.ring_of_the_job(tmp_path / "rings")
+    open_incidents.ring_of_the_job(tmp_path / "rings")
     assert main(["compare", JOB, "--save", "baseline.json"]) == OK
-    yield watched
+    yield collector
 
 
-def is_run(command: Shown) -> bool:
+def is_run(command: Command) -> bool:
     """Whether it is a command of stepwatch that is meant to be run as it stands, and no drill."""
     words = command.text.split()
     if words[0] != STEPWATCH or words[1] in DRILLS:
@@ -85,11 +87,11 @@ def is_run(command: Shown) -> bool:
     return command.is_fenced or "--collector" in words
 
 
-@of_every_page
+@every_page
 def test_every_stepwatch_command_of_a_page_runs(
     name: str,
     family: runbooks.Family,
-    on_call: Watched,
+    on_call: OpenIncidents,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     incident = on_call.incidents[ALERT_KINDS.get(name, FindingKind.STRAGGLER)]
@@ -98,16 +100,16 @@ def test_every_stepwatch_command_of_a_page_runs(
     capsys.readouterr()
     assert main(words) == OK
     page = capsys.readouterr().out
-    commands = [command for command in shown(page) if is_run(command)]
+    commands = [command for command in commands_of(page) if is_run(command)]
     assert len(commands) >= 2
     run_all(name, commands, capsys)
 
 
-def run_all(page: str, commands: list[Shown], capsys: pytest.CaptureFixture[str]) -> None:
+def run_all(page: str, commands: list[Command], capsys: pytest.CaptureFixture[str]) -> None:
     """Run commands of a page, and see each exit as its verb documents, with something printed."""
     for command in commands:
-        _, verb, *rest = shlex.split(command.text)
-        code = main([verb, *rest])
+        _, verb, *arguments = shlex.split(command.text)
+        code = main([verb, *arguments])
         captured = capsys.readouterr()
         where = f"{page}:{command.line}: {command.text}\n{captured.err}"
         assert code in ANSWERS[verb], where
@@ -115,7 +117,7 @@ def run_all(page: str, commands: list[Shown], capsys: pytest.CaptureFixture[str]
         assert "no rings below" not in captured.out, where
 
 
-@of_every_page
+@every_page
 def test_every_command_of_another_tool_is_one_that_it_takes(
     name: str, family: runbooks.Family
 ) -> None:
@@ -124,7 +126,7 @@ def test_every_command_of_another_tool_is_one_that_it_takes(
 
 def wrong(page: str, markdown: str) -> Iterator[str]:
     """What is wrong with commands of other tools on a page."""
-    for line, text, is_fenced in shown(markdown):
+    for line, text, is_fenced in commands_of(markdown):
         first = text.split()[0]
         if text in NOT_COMMANDS and not is_fenced:
             continue
@@ -149,8 +151,8 @@ def wrong(page: str, markdown: str) -> Iterator[str]:
     ],
 )
 def test_a_wrong_command_is_found(text: str, problem: str) -> None:
-    found = list(wrong("Any", f"```sh\n{text}\n```\n"))
-    assert len(found) == 1 and found[0].startswith(f"Any:2: {problem}")
+    problems = list(wrong("Any", f"```sh\n{text}\n```\n"))
+    assert len(problems) == 1 and problems[0].startswith(f"Any:2: {problem}")
 
 
 def test_each_tool_has_a_source() -> None:

@@ -19,7 +19,7 @@ from stepwatch.signals.arguments import Parser
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.validation import validate_faults
-from tests.runbooks.commands.pages import of_every_page
+from tests.runbooks.commands.pages import every_page
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
 
@@ -32,11 +32,13 @@ def commands(name: str, family: runbooks.Family = runbooks.RUNBOOKS) -> Iterator
                 yield shlex.split(line)[1:]
 
 
-@of_every_page
+@every_page
 def test_every_command_is_one_that_its_verb_takes(name: str, family: runbooks.Family) -> None:
-    found = [words for words in commands(name, family) if words[0] not in ("agent", "collector")]
-    assert found
-    for verb, *words in found:
+    ring_commands = [
+        words for words in commands(name, family) if words[0] not in ("agent", "collector")
+    ]
+    assert ring_commands
+    for verb, *words in ring_commands:
         parser = Parser(prog=verb, allow_abbrev=False)
         load_verb(verb).add_arguments(parser)
         assert isinstance(parser.parse_args(words), argparse.Namespace)
@@ -58,7 +60,7 @@ def test_a_demo_that_is_a_drill_runs_as_written(name: str) -> None:
         load_verb(verb).add_arguments(parser)
         texts = parser.parse_args(words).fault or []
         assert {text.split(":")[0] for text in texts} <= {*DRILLED, "none"}
-        validate_faults(Options(), [found for found in map(parse_fault, texts) if found])
+        validate_faults(Options(), [fault for fault in map(parse_fault, texts) if fault])
 
 
 def test_a_drill_of_the_verdicts_is_a_case_that_exists() -> None:

@@ -42,8 +42,8 @@ def test_a_page_without_values_shows_what_is_missing(name: str) -> None:
 
 @pytest.mark.parametrize("name", runbooks.names())
 def test_commands_come_before_prose_gets_long(name: str) -> None:
-    before = runbooks.load(name).markdown.split("```sh")[0]
-    assert len(before.split()) <= 170
+    introduction = runbooks.load(name).markdown.split("```sh")[0]
+    assert len(introduction.split()) <= 170
 
 
 @pytest.mark.parametrize("name", runbooks.names())

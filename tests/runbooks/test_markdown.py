@@ -16,7 +16,7 @@ RENDER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 MARKUP = st.text(st.sampled_from("`*_[]()<>&#!|~-+=.:1\\ab \n\t\"'/"), max_size=40)
 
 
-class Shown(HTMLParser):
+class RenderedPage(HTMLParser):
     """The elements of a page, and its text."""
 
     def __init__(self, html: str) -> None:
@@ -40,7 +40,7 @@ def words(text: str) -> str:
 @settings(deadline=None, max_examples=500)
 @given(MARKUP)
 def test_a_line_is_a_paragraph_and_nothing_else(text: str) -> None:
-    page = Shown(RENDER(f"before\n\n{block(text)}\n\nafter\n"))
+    page = RenderedPage(RENDER(f"before\n\n{block(text)}\n\nafter\n"))
     assert set(page.names) == {"p"}
     assert words(page.text) == words(f"before {plain_line(text)} after")
 
@@ -48,23 +48,23 @@ def test_a_line_is_a_paragraph_and_nothing_else(text: str) -> None:
 @settings(deadline=None, max_examples=300)
 @given(MARKUP)
 def test_an_item_is_an_item(text: str) -> None:
-    page = Shown(RENDER(f"- first\n- {block(text)}\n- last\n"))
+    page = RenderedPage(RENDER(f"- first\n- {block(text)}\n- last\n"))
     assert page.names == ["ul", "li", "li", "li"]
     assert words(page.text) == words(f"first {plain_line(text)} last")
 
 
 @settings(deadline=None, max_examples=300)
 @given(MARKUP, MARKUP)
-def test_a_cell_is_a_cell(one: str, other: str) -> None:
-    page = Shown(RENDER(f"| a | b |\n|---|---|\n| {inline(one)} | {inline(other)} |\n"))
+def test_a_cell_is_a_cell(first: str, second: str) -> None:
+    page = RenderedPage(RENDER(f"| a | b |\n|---|---|\n| {inline(first)} | {inline(second)} |\n"))
     assert page.names == ["table", "thead", "tr", "th", "th", "tbody", "tr", "td", "td"]
-    assert words(page.text) == words(f"a b {plain_line(one)} {plain_line(other)}")
+    assert words(page.text) == words(f"a b {plain_line(first)} {plain_line(second)}")
 
 
 @settings(deadline=None, max_examples=300)
 @given(MARKUP)
 def test_a_title_is_a_title(text: str) -> None:
-    page = Shown(RENDER(f"# About {inline(text)} here\n"))
+    page = RenderedPage(RENDER(f"# About {inline(text)} here\n"))
     assert page.names == ["h1"] and words(page.text) == words(f"About {plain_line(text)} here")
 
 

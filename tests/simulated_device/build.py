@@ -50,31 +50,31 @@ def _digest(*texts: str) -> str:
 
 def _with_headers(source: Path) -> str:
     """Return the text of a file and of the headers it includes, so that others do not count."""
-    found: list[Path] = []
+    files: list[Path] = []
     waiting = [source]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.append(path)
+        if path not in files:
+            files.append(path)
             waiting += [SOURCE / name for name in INCLUDE.findall(path.read_text())]
-    return "".join(path.read_text() for path in [source, *sorted(found[1:])])
+    return "".join(path.read_text() for path in [source, *sorted(files[1:])])
 
 
 def _compiler() -> str:
     wanted = os.environ.get("CXX", "g++")
-    found = shutil.which(wanted)
-    if found is None:
+    path = shutil.which(wanted)
+    if path is None:
         raise BuildError(f"the simulated device needs a C++ compiler, and {wanted} is not there")
-    return found
+    return path
 
 
-def _run(command: Sequence[str], output: Path) -> None:
+def _run_compiler(command: Sequence[str], output: Path) -> None:
     """Run a command that writes a file; the file appears only when it is complete."""
     unfinished = output.with_name(f"{output.name}.{os.getpid()}")
-    done = subprocess.run([*command, "-o", str(unfinished)], capture_output=True, text=True)
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line]
-        raise BuildError(f"{command[-1]}: {'; '.join(errors[:3]) or done.stderr[-500:]}")
+    completed = subprocess.run([*command, "-o", str(unfinished)], capture_output=True, text=True)
+    if completed.returncode:
+        errors = [line for line in completed.stderr.splitlines() if "error" in line]
+        raise BuildError(f"{command[-1]}: {'; '.join(errors[:3]) or completed.stderr[-500:]}")
     unfinished.rename(output)
 
 
@@ -83,14 +83,14 @@ def _compile(compiler: str, source: Path, cache: Path) -> Path:
     if not built.exists():
         places = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
         includes = [word for place in places for word in ("-isystem", place)]
-        _run([compiler, *FLAGS, *includes, "-c", str(source)], built)
+        _run_compiler([compiler, *FLAGS, *includes, "-c", str(source)], built)
     built.touch()
     return built
 
 
 def _link(compiler: str, parts: Sequence[Path], output: Path) -> None:
     places = [f"-L{place}" for place in cpp_extension.library_paths()]
-    _run([compiler, "-shared", *map(str, parts), *places, *LIBRARIES], output)
+    _run_compiler([compiler, "-shared", *map(str, parts), *places, *LIBRARIES], output)
 
 
 def _drop_old(cache: Path, newest: Path) -> None:

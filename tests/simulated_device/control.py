@@ -66,9 +66,9 @@ class Control:
         """Let the host run this many operations ahead on a stream, then block; 0: no limit."""
         self._set("depth", operations)
 
-    def set_hang(self, what: Hang) -> None:
+    def set_hang(self, hang: Hang) -> None:
         """Make the next kernel, or the next collective, last until `Hang.NONE` is set."""
-        self._set("hang", what)
+        self._set("hang", hang)
 
     def set_lost(self, lost: bool = True) -> None:
         """Lose the device: from now on every event, and every wait for it, raises."""

@@ -150,23 +150,23 @@ def set_depth(operations: int) -> None:
     control().set_depth(operations)
 
 
-def hang(what: Hang = Hang.KERNEL) -> None:
+def hang(kind: Hang = Hang.KERNEL) -> None:
     """See `Control.set_hang`."""
-    control().set_hang(what)
+    control().set_hang(kind)
 
 
-class Held:
+class Hold:
     """Within it the current stream stands, so that the host is ahead however late it is.
 
     What is enqueued meanwhile begins at the moment at which it ends. A host that waits for the
-    device in there goes on after `MOST_HELD_SECONDS`, and `waited` says so.
+    device in there goes on after `MOST_HELD_SECONDS`, and `host_waited` says so.
     """
 
     def __init__(self) -> None:
-        self.waited = False
-        self._limit = threading.Timer(MOST_HELD_SECONDS, self._let_go)
+        self.host_waited = False
+        self._limit = threading.Timer(MOST_HELD_SECONDS, self._release)
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> Hold:
         hang(Hang.KERNEL)
         kernel(0.0)
         self._limit.start()
@@ -176,8 +176,8 @@ class Held:
         self._limit.cancel()
         hang(Hang.NONE)
 
-    def _let_go(self) -> None:
-        self.waited = True
+    def _release(self) -> None:
+        self.host_waited = True
         hang(Hang.NONE)
 
 

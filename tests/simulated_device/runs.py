@@ -19,15 +19,17 @@ SECONDS = 300
 
 def environment(**changes: str) -> dict[str, str]:
     """Return the environment of a rank: one thread, the repository, no hooks, and changes."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEPWATCH")}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("STEPWATCH")
+    }
     fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "STEPWATCH_DISABLE": "1"}
-    return {**kept, **fixed, **changes}
+    return {**inherited, **fixed, **changes}
 
 
 def run_under_torchrun(words: list[str], ranks: int, **changes: str) -> None:
     """Run `python -m <words>` under torchrun, as a user starts it."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, *launcher, *words],
         cwd=ROOT,
         env=environment(**changes),
@@ -35,7 +37,7 @@ def run_under_torchrun(words: list[str], ranks: int, **changes: str) -> None:
         text=True,
         timeout=SECONDS,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert completed.returncode == 0, completed.stderr[-3000:]
 
 
 def run(forked: ForkedRanks, words: list[str], ranks: int, folder: Path, **changes: str) -> None:

@@ -35,7 +35,7 @@ def four(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) ->
     return figures(forked_ranks, "models", 4, folder, "hsdp", "pipeline-fsdp")
 
 
-def _same(ranks: list[Figures], way: str) -> None:
+def _assert_equal(ranks: list[Figures], way: str) -> None:
     for rank in ranks:
         on_cpu, on_device = rank[way]
         assert on_device == on_cpu
@@ -44,12 +44,12 @@ def _same(ranks: list[Figures], way: str) -> None:
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp", "pipeline"])
 def test_two_ranks_train_as_on_the_cpu(two: list[Figures], way: str) -> None:
-    _same(two, way)
+    _assert_equal(two, way)
 
 
 @pytest.mark.parametrize("way", ["hsdp", "pipeline-fsdp"])
 def test_two_groups_train_as_on_the_cpu(four: list[Figures], way: str) -> None:
-    _same(four, way)
+    _assert_equal(four, way)
 
 
 def _trainer(folder: Path, mesh: str) -> list[str]:

@@ -23,8 +23,8 @@ OLDEST_SCHEMA = 30
 
 
 def text() -> str:
-    found = artefacts.build(LINKS, [artefacts.DASHBOARDS])
-    return next(artefact.text for artefact in found if artefact.name == training_job.FILE)
+    pages = artefacts.build(LINKS, [artefacts.DASHBOARDS])
+    return next(artefact.text for artefact in pages if artefact.name == training_job.FILE)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_panel_ids_are_unique_and_in_reading_order(page: dict[str, Any]) -> None
 def test_panels_lie_on_the_grid_and_do_not_overlap(page: dict[str, Any]) -> None:
     boxes = [panel["gridPos"] for panel in page["panels"]]
     assert all(box["x"] >= 0 and box["x"] + box["w"] <= 24 and box["h"] > 0 for box in boxes)
-    for one, other in combinations(boxes, 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert beside or below
+    for first, second in combinations(boxes, 2):
+        disjoint = first["x"] + first["w"] <= second["x"] or second["x"] + second["w"] <= first["x"]
+        below = first["y"] + first["h"] <= second["y"] or second["y"] + second["h"] <= first["y"]
+        assert disjoint or below
 
 
 def test_unknown_shows_no_data_and_is_never_green(page: dict[str, Any]) -> None:

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.node.installed import installed, tsc
-from tests.dashboards.node.typed import typescript
+from tests.dashboards.node.install import install, tsc
+from tests.dashboards.node.sdk_types import typescript
 from tests.dashboards.served.recording import BOARDS
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder from which the packages are found."""
-    made = tmp_path_factory.mktemp("typed")
-    (made / "node_modules").symlink_to(installed() / "node_modules")
-    return made
+    types_folder = tmp_path_factory.mktemp("typed")
+    (types_folder / "node_modules").symlink_to(install() / "node_modules")
+    return types_folder
 
 
 def test_every_dashboard_is_one_to_grafanas_types(folder: Path) -> None:
@@ -27,14 +27,18 @@ def test_every_dashboard_is_one_to_grafanas_types(folder: Path) -> None:
     for name, text in BOARDS.items():
         files.append(folder / name.replace(".json", ".ts"))
         files[-1].write_text(typescript(json.loads(text)))
-    done = tsc(*files)
-    assert done.returncode == 0, done.stdout[-4000:]
+    completed = tsc(*files)
+    assert completed.returncode == 0, completed.stdout[-4000:]
 
 
-def broken(name: str) -> dict[str, Any]:
+def break_board(name: str) -> dict[str, Any]:
     """A dashboard with one part that Grafana's types do not have."""
     board: dict[str, Any] = json.loads(BOARDS["training-job.json"])
-    panel = next(each for each in board["panels"] if each["type"] == "timeseries")
+    panel = next(
+        panel_document
+        for panel_document in board["panels"]
+        if panel_document["type"] == "timeseries"
+    )
     if name == "unknown-key":
         panel["descripton"] = ""
     elif name == "wrong-type":
@@ -55,6 +59,6 @@ def test_the_compiler_refuses_what_is_no_dashboard(folder: Path) -> None:
              "of-the-dashboard")  # fmt: skip
     files = [folder / f"{name}.ts" for name in wrong]
     for file in files:
-        file.write_text(typescript(broken(file.stem)))
+        file.write_text(typescript(break_board(file.stem)))
     refused = set(re.findall(r"([\w-]+)\.ts\(\d+,\d+\): error TS2", tsc(*files).stdout))
     assert refused == set(wrong)

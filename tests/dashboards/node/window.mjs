@@ -1,5 +1,5 @@
 // What @grafana/data expects of a browser, from jsdom; to be imported before it.
-// Packages lie where `installed.py` puts them, which is where node is started.
+// Packages lie where `toolchain.py` puts them, which is where node is started.
 import { createRequire } from "module";
 
 export const require = createRequire(`${process.cwd()}/package.json`);

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.signals.names import INCIDENT_OPEN, JOB
-from tests.dashboards.node.installed import node
+from tests.dashboards.node.toolchain import node
 from tests.dashboards.pictures.photograph import photograph
 from tests.dashboards.served.grafana import Source
 from tests.dashboards.served.recording import recording
@@ -37,22 +37,26 @@ def main(words: list[str]) -> int:
     parser.add_argument("out", nargs="?", type=Path, default=FOLDER, metavar="FOLDER")
     parser.add_argument("--drill", type=Path, metavar="DIR", help="what a drill kept")
     parser.add_argument("--job", default="drill-hang", help="of the drill (drill-hang)")
-    asked = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            recorded = of_drill(asked.drill, asked.job) if asked.drill else of_fleet(folder)
+            recorded = (
+                record_drill(arguments.drill, arguments.job)
+                if arguments.drill
+                else record_fleet(folder)
+            )
         except DrillError as error:
             parser.error(str(error))
         (folder / "recording.json").write_text(json.dumps(recorded))
         node("shown.mjs", folder / "recording.json", folder / "shown.json")
         shown = json.loads((folder / "shown.json").read_text())
-    for file in photograph(shown, asked.out):
+    for file in photograph(shown, arguments.out):
         print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
     return 0
 
 
-def of_fleet(folder: Path) -> dict[str, Any]:
+def record_fleet(folder: Path) -> dict[str, Any]:
     """The answers of a Prometheus that watches the fleet of the tests."""
     with Fleet(folder) as fleet:
         fleet.wait()
@@ -60,22 +64,22 @@ def of_fleet(folder: Path) -> dict[str, Any]:
         return recording(fleet.source, time.time(), RANGE_SECONDS, {"job": TRAINED})
 
 
-def of_drill(kept: Path, job: str) -> dict[str, Any]:
-    """The answers of a Prometheus that is started once more on what a drill left in `kept`.
+def record_drill(drill_folder: Path, job: str) -> dict[str, Any]:
+    """The answers of a Prometheus that is started once more on what a drill left in `drill_folder`.
 
     Raises:
         DrillError: it holds no incident of that job, or does not start.
     """
-    servers = Servers(kept.absolute(), {})
+    servers = Servers(drill_folder.absolute(), {})
     servers.start_prometheus()
     source = Source(servers.prometheus)
     try:
         opened = f'timestamp({INCIDENT_OPEN.name}{{{JOB}="{job}"}} > 0)'
-        found = source.ask(f"max(max_over_time({opened}[1d:5s]))", True, time.time())[1]
-        if not found:
-            raise DrillError(f"{kept} has no incident of {job} in the last day")
-        at = float(found[0]["value"][1])
-        return recording(source, at, RANGE_SECONDS, {"job": job})
+        opened_at = source.ask(f"max(max_over_time({opened}[1d:5s]))", True, time.time())[1]
+        if not opened_at:
+            raise DrillError(f"{drill_folder} has no incident of {job} in the last day")
+        moment_s = float(opened_at[0]["value"][1])
+        return recording(source, moment_s, RANGE_SECONDS, {"job": job})
     finally:
         source.close()
         servers.close()

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from tests.browser import opened_browser
-from tests.dashboards.node.installed import installed
+from tests.dashboards.node.install import install
 
 HERE = Path(__file__).parent
 WIDTH = 1280
@@ -23,12 +23,12 @@ def photograph(shown: Mapping[str, Any], out: Path) -> list[Path]:
     Raises:
         AssertionError: the page complained.
     """
-    uplot = installed() / "node_modules/uplot/dist"
+    uplot = install() / "node_modules/uplot/dist"
     out.mkdir(parents=True, exist_ok=True)
-    files, said = [], list[str]()
+    files, messages = [], list[str]()
     with opened_browser() as browser:
         page = browser.new_page(viewport={"width": WIDTH, "height": 100}, color_scheme="dark")
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.set_content("<!doctype html><html><body></body></html>")
         page.add_script_tag(path=uplot / "uPlot.iife.min.js")
         page.add_style_tag(path=uplot / "uPlot.min.css")
@@ -40,7 +40,7 @@ def photograph(shown: Mapping[str, Any], out: Path) -> list[Path]:
             files.append(out / name.replace(".json", ".png"))
             page.screenshot(path=files[-1], full_page=True)
             _reduce(files[-1])
-    assert not said, said
+    assert not messages, messages
     return files
 
 

@@ -12,15 +12,15 @@ import httpx
 
 STEP_SECONDS = 5
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
-_FORMATTED = re.compile(r"[\\^$.*+?()\[\]{}|]")
+_SPECIAL = re.compile(r"[\\^$.*+?()\[\]{}|]")
 
 
-def escaped(value: str) -> str:
+def escape(value: str) -> str:
     """A value within a matcher of a regular expression, inside a PromQL string."""
-    return _FORMATTED.sub(lambda found: "\\\\" + found[0], value)
+    return _SPECIAL.sub(lambda match: "\\\\" + match[0], value)
 
 
-def filled(expr: str, variables: Mapping[str, str | Sequence[str]], range_seconds: int = 60) -> str:
+def fill(expr: str, variables: Mapping[str, str | Sequence[str]], range_seconds: int = 60) -> str:
     """The query with durations and variables in place; several values become alternatives.
 
     `$__rate_interval` is the step and three scrapes, which come as often as a step here.
@@ -29,7 +29,7 @@ def filled(expr: str, variables: Mapping[str, str | Sequence[str]], range_second
     for name, seconds in (*durations.items(), ("interval", STEP_SECONDS)):
         expr = expr.replace(f"$__{name}", f"{seconds}s")
     for name, value in variables.items():
-        many = value if isinstance(value, str) else "|".join(map(escaped, value))
+        many = value if isinstance(value, str) else "|".join(map(escape, value))
         text = many if isinstance(value, str) or len(value) == 1 else f"({many})"
         # As it is: a replacement text would have its backslashes read again.
         expr = text.join(re.split(rf"\${name}\b", expr))
@@ -44,10 +44,10 @@ class Source:
 
     def values(self, definition: str, variables: Mapping[str, str | Sequence[str]]) -> list[str]:
         """Values of a variable, in their order."""
-        found = _LABEL_VALUES.fullmatch(definition)
-        assert found, definition
-        series = filled(found["series"], variables)
-        answer = self._get(f"/api/v1/label/{found['label']}/values", {"match[]": series})
+        match = _LABEL_VALUES.fullmatch(definition)
+        assert match, definition
+        series = fill(match["series"], variables)
+        answer = self._get(f"/api/v1/label/{match['label']}/values", {"match[]": series})
         return sorted(answer)
 
     def variables(
@@ -60,10 +60,10 @@ class Source:
         chosen: dict[str, str | Sequence[str]] = {}
         for variable in json.loads(text)["templating"]["list"]:
             if variable["type"] == "query":
-                found = self.values(variable["query"]["query"], chosen)
-                assert found, f"no value of {variable['name']}"
-                first = preferred.get(variable["name"], found[0])
-                chosen[variable["name"]] = found if variable["multi"] else first
+                values = self.values(variable["query"]["query"], chosen)
+                assert values, f"no value of {variable['name']}"
+                first = preferred.get(variable["name"], values[0])
+                chosen[variable["name"]] = values if variable["multi"] else first
         return chosen
 
     def ask(
@@ -82,8 +82,8 @@ class Source:
     def exemplars(self, expr: str, now: float, range_seconds: int = 60) -> list[dict[str, Any]]:
         """Exemplars of the series that a query reads."""
         span = {"start": str(now - range_seconds), "end": str(now)}
-        found = self._get("/api/v1/query_exemplars", {"query": expr, **span})
-        return [each for series in found for each in series["exemplars"]]
+        series_list = self._get("/api/v1/query_exemplars", {"query": expr, **span})
+        return [exemplar for series in series_list for exemplar in series["exemplars"]]
 
     def close(self) -> None:
         self._client.close()

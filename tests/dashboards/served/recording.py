@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
 from stepwatch.cli import artefacts
-from tests.dashboards.served.grafana import Source, filled
+from tests.dashboards.served.grafana import Source, fill
 
 BOARDS = {
     artefact.name: artefact.text
@@ -35,13 +35,13 @@ def recording(
         "from": now - range_seconds,
         "to": now,
         "boards": {
-            name: of_board(source, text, now, range_seconds, preferred)
+            name: record_board(source, text, now, range_seconds, preferred)
             for name, text in BOARDS.items()
         },
     }
 
 
-def of_board(
+def record_board(
     source: Source,
     text: str,
     now: float,
@@ -54,7 +54,7 @@ def of_board(
     answers = []
     for panel in board["panels"]:
         for target in panel.get("targets", []):
-            expr = filled(target["expr"], variables, range_seconds)
+            expr = fill(target["expr"], variables, range_seconds)
             instant = bool(target.get("instant"))
             kind, result = source.ask(expr, instant, now, range_seconds)
             answers.append(

@@ -110,15 +110,15 @@ class Fleet:
 
     def _close(self) -> None:
         self.source.close()
-        for each in self._jobs:
-            end(each, 15, 15.0)
+        for process in self._jobs:
+            end(process, 15, 15.0)
         self._servers.close()
         self._services.close()
         self._closed_at_end.close()
 
     def wait(self) -> None:
         """Until every part of the story was scraped; the last is that the node gets a fault."""
-        for what, expr in (
+        for title, expr in (
             ("rates", f'rate(stepwatch_phase_seconds_total{{job_name="{JOB}"}}[20s])'),
             ("devices", "stepwatch_node_device_busy_ratio"),
             ("coverage", f'stepwatch_job_telemetry_coverage_ratio{{job_name="{JOB}"}}'),
@@ -130,12 +130,12 @@ class Fleet:
             ("traces", f'rate(stepwatch_agent_traced_steps_total{{job_name="{JOB}"}}[20s]) > 0'),
             ("a straggler", f'stepwatch_straggler_rank{{job_name="{JOB}"}}'),
         ):
-            self._wait_for(what, expr)
+            self._wait_for(title, expr)
         self._break_a_link()
         self._wait_for("a fault of the node", "stepwatch_node_facts")
 
-    def _wait_for(self, what: str, expr: str) -> None:
-        until(what, lambda: bool(self.has(expr)), 240.0)
+    def _wait_for(self, title: str, expr: str) -> None:
+        until(title, lambda: bool(self.has(expr)), 240.0)
 
     def has(self, expr: str) -> bool:
         """Whether Prometheus has an answer now."""

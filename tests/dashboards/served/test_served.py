@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.node.installed import node
-from tests.dashboards.served.grafana import filled
+from tests.dashboards.node.toolchain import node
+from tests.dashboards.served.grafana import fill
 from tests.dashboards.served.recording import BOARDS, recording
 from tests.dashboards.served.run import JOB, Fleet
 from tests.waiting import until
@@ -39,16 +39,16 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="module")
-def recorded(fleet: Fleet) -> dict[str, Any]:
+def answers_of_run(fleet: Fleet) -> dict[str, Any]:
     return recording(fleet.source, time.time(), RANGE_SECONDS, {"job": JOB})
 
 
-def shown(recorded: dict[str, Any], folder: Path) -> dict[str, Any]:
+def render(answers_of_run: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What Grafana would show of a recording."""
-    (folder / "recording.json").write_text(json.dumps(recorded))
+    (folder / "recording.json").write_text(json.dumps(answers_of_run))
     node("shown.mjs", folder / "recording.json", folder / "shown.json")
-    made: dict[str, Any] = json.loads((folder / "shown.json").read_text())
-    return made["boards"]  # type: ignore[no-any-return]
+    document: dict[str, Any] = json.loads((folder / "shown.json").read_text())
+    return document["boards"]  # type: ignore[no-any-return]
 
 
 def problems(boards: dict[str, Any]) -> list[str]:
@@ -61,24 +61,26 @@ def problems(boards: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
-def test_every_panel_has_data_or_a_reason(recorded: dict[str, Any], board: str) -> None:
-    found: dict[str, bool] = {}
-    titles = {panel["id"]: panel["title"] for panel in recorded["boards"][board]["board"]["panels"]}
-    for answer in recorded["boards"][board]["answers"]:
+def test_every_panel_has_data_or_a_reason(answers_of_run: dict[str, Any], board: str) -> None:
+    filled_panels: dict[str, bool] = {}
+    titles = {
+        panel["id"]: panel["title"] for panel in answers_of_run["boards"][board]["board"]["panels"]
+    }
+    for answer in answers_of_run["boards"][board]["answers"]:
         title = titles[answer["panel"]]
-        found[title] = found.get(title, False) or bool(answer["result"])
-    empty = {title for title, has in found.items() if not has}
+        filled_panels[title] = filled_panels.get(title, False) or bool(answer["result"])
+    empty = {title for title, has in filled_panels.items() if not has}
     excused = set(EMPTY.get(board, {}))
     missing = ", ".join(sorted(empty - excused))
     assert not missing, f"empty without a reason in empty.toml: {missing}"
-    assert excused <= set(found), "empty.toml excuses panels that do not exist"
+    assert excused <= set(filled_panels), "empty.toml excuses panels that do not exist"
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_answers_are_of_the_expected_type_and_no_series_is_of_a_rank(
-    recorded: dict[str, Any], board: str
+    answers_of_run: dict[str, Any], board: str
 ) -> None:
-    for answer in recorded["boards"][board]["answers"]:
+    for answer in answers_of_run["boards"][board]["answers"]:
         assert "$" not in answer["expr"]
         assert answer["type"] == ("vector" if answer["instant"] else "matrix"), answer["expr"]
         assert len(answer["result"]) <= MOST_SERIES, answer["expr"]
@@ -88,25 +90,25 @@ def test_answers_are_of_the_expected_type_and_no_series_is_of_a_rank(
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_prometheus_takes_the_annotations(fleet: Fleet, board: str) -> None:
     variables = fleet.source.variables(BOARDS[board])
-    for each in json.loads(BOARDS[board]).get("annotations", {}).get("list", []):
-        if "expr" in each:
-            kind, _ = fleet.source.ask(filled(each["expr"], variables), False, time.time())
+    for annotation in json.loads(BOARDS[board]).get("annotations", {}).get("list", []):
+        if "expr" in annotation:
+            kind, _ = fleet.source.ask(fill(annotation["expr"], variables), False, time.time())
             assert kind == "matrix"
 
 
 def test_the_run_is_annotated_with_its_attempts_checkpoints_and_incidents(fleet: Fleet) -> None:
     marks = {
-        each["name"]: filled(each["expr"], {"job": JOB})
-        for each in json.loads(BOARDS["training-job.json"])["annotations"]["list"]
-        if "expr" in each
+        annotation["name"]: fill(annotation["expr"], {"job": JOB})
+        for annotation in json.loads(BOARDS["training-job.json"])["annotations"]["list"]
+        if "expr" in annotation
     }
 
-    def marked(name: str) -> bool:
+    def has_mark(name: str) -> bool:
         return bool(fleet.source.ask(marks[name], False, time.time(), 600)[1])
 
     # A range ends on a whole step: what was scraped since then is marked by the next.
     for name in ("Attempt began", "Incident opened", "Checkpoint verified"):
-        until(name, partial(marked, name), 60.0)
+        until(name, partial(has_mark, name), 60.0)
 
 
 def test_an_exemplar_of_a_panel_leads_to_a_trace_that_was_sent(fleet: Fleet) -> None:
@@ -119,19 +121,19 @@ def test_an_exemplar_of_a_panel_leads_to_a_trace_that_was_sent(fleet: Fleet) -> 
     ]
     assert targets
     for expr in targets:
-        found = fleet.source.exemplars(filled(expr, {"job": JOB}), time.time(), 600)
-        asked = {each["labels"]["trace_id"] for each in found}
-        assert asked
-        sent = {each.span.trace_id.hex() for each in list(fleet.traces.taken)}
+        exemplars = fleet.source.exemplars(fill(expr, {"job": JOB}), time.time(), 600)
+        trace_ids = {exemplar["labels"]["trace_id"] for exemplar in exemplars}
+        assert trace_ids
+        sent = {record.span.trace_id.hex() for record in list(fleet.traces.taken)}
         # The newest may be on their way still.
-        assert asked & sent
-        assert all(float(each["value"]) > 0 for each in found)
+        assert trace_ids & sent
+        assert all(float(exemplar["value"]) > 0 for exemplar in exemplars)
 
 
 def test_grafana_would_show_every_panel_as_it_is_meant(
-    recorded: dict[str, Any], tmp_path: Path
+    answers_of_run: dict[str, Any], tmp_path: Path
 ) -> None:
-    boards = shown(recorded, tmp_path)
+    boards = render(answers_of_run, tmp_path)
     assert not problems(boards)
     job = {panel["title"]: panel for panel in boards["training-job.json"]["panels"]}
     assert job["Telemetry coverage"]["numbers"][0]["text"].endswith("%")
@@ -142,8 +144,10 @@ def test_grafana_would_show_every_panel_as_it_is_meant(
     assert money["numbers"][0]["name"] == "USD"
 
 
-def test_what_does_not_fit_the_data_is_found(recorded: dict[str, Any], tmp_path: Path) -> None:
-    broken = copy.deepcopy(recorded)
+def test_what_does_not_fit_the_data_is_found(
+    answers_of_run: dict[str, Any], tmp_path: Path
+) -> None:
+    broken = copy.deepcopy(answers_of_run)
     panels = {
         panel["title"]: panel for panel in broken["boards"]["training-job.json"]["board"]["panels"]
     }
@@ -154,7 +158,7 @@ def test_what_does_not_fit_the_data_is_found(recorded: dict[str, Any], tmp_path:
     columns["culprit"] = columns.pop("cause")
     del columns["phase"]
     panels["Probes"]["transformations"][0]["id"] = "organise"
-    said = "\n".join(problems(shown(broken, tmp_path)))
+    text = "\n".join(problems(render(broken, tmp_path)))
     for expected in (
         "Tokens per second: unit tokenps is none of Grafana's",
         'SLO state: override of "status" matches no field',
@@ -163,9 +167,9 @@ def test_what_does_not_fit_the_data_is_found(recorded: dict[str, Any], tmp_path:
         "Stragglers: column phase has no heading",
         "Probes: transformation organise is none of Grafana's",
     ):
-        assert expected in said, said
+        assert expected in text, text
 
 
 def test_values_of_several_are_alternatives_and_taken_literally() -> None:
-    assert filled('a{b=~"$job"}', {"job": ["x.y", "z"]}) == 'a{b=~"(x\\\\.y|z)"}'
-    assert filled('a{b=~"$job"}', {"job": ["one"]}) == 'a{b=~"one"}'
+    assert fill('a{b=~"$job"}', {"job": ["x.y", "z"]}) == 'a{b=~"(x\\\\.y|z)"}'
+    assert fill('a{b=~"$job"}', {"job": ["one"]}) == 'a{b=~"one"}'

@@ -32,10 +32,10 @@ def program(*names: str) -> str:
     Raises:
         DrillError: under none.
     """
-    installed = next((path for name in names if (path := shutil.which(name))), None)
-    if installed is None:
+    executable = next((path for name in names if (path := shutil.which(name))), None)
+    if executable is None:
         raise DrillError(f"{names[0]} is not installed; tests/install-tools installs it")
-    return installed
+    return executable
 
 
 def build(site: Path, folder: Path, collector: str) -> None:

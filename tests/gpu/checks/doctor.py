@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.gpu.beside import services
 from tests.gpu.finding import Finding
 from tests.gpu.place import Place
+from tests.gpu.site import services
 from tests.services import ROOT
 
 BURN_SECONDS = 4
@@ -24,12 +24,12 @@ def check(place: Place) -> Iterator[Finding]:
     words = [sys.executable, "-m", "stepwatch.cli", "doctor", "--burn", str(BURN_SECONDS), "--json"]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT)
     try:
-        found = json.loads(ended.stdout)
+        document = json.loads(ended.stdout)
     except ValueError:
         yield Finding("doctor", (ended.stderr or ended.stdout)[-300:], "JSON", False)
         return
-    for each in found["checks"]:
-        yield Finding(f"doctor: {each['check']}", f"{each['outcome']} {each['text']}")
+    for result in document["checks"]:
+        yield Finding(f"doctor: {result['check']}", f"{result['outcome']} {result['text']}")
     status = ended.returncode
     yield Finding("doctor: exit status", str(status), "0 or 1", status in (0, 1))
     yield from _agent()
@@ -39,9 +39,9 @@ def _agent() -> Iterator[Finding]:
     with services() as site:
         pid = _pid_of("agent")
         time.sleep(4.0)
-        before, began = _cpu_seconds(pid), time.monotonic()
+        used_before, began = _cpu_seconds(pid), time.monotonic()
         time.sleep(WATCHED_SECONDS)
-        share = (_cpu_seconds(pid) - before) / (time.monotonic() - began)
+        share = (_cpu_seconds(pid) - used_before) / (time.monotonic() - began)
         yield Finding(
             "agent with its probes' processes, no rank on the node: share of a core",
             f"{share:.2%}",

@@ -28,15 +28,15 @@ def check(place: Place) -> Iterator[Finding]:
     if not place.is_gpu:
         yield Finding("CUDA graphs", "only on a GPU")
         return
-    yield from _captured(place)
+    yield from _capture(place)
     yield _control()
 
 
-def _captured(place: Place) -> Iterator[Finding]:
+def _capture(place: Place) -> Iterator[Finding]:
     model = layers(place, 4, WIDTH)
     watch = Watch.from_env(job="captured")
     watch.attach(model=model)
-    static, *others = (one.to(place.kind) for one in batches(place, STEPS, ROWS, WIDTH))
+    static, *replay_batches = (batch.to(place.kind) for batch in batches(place, STEPS, ROWS, WIDTH))
     graph, looks, problem = torch.cuda.CUDAGraph(), [0], ""
     captured, differences = torch.zeros(()), []
     with torch.no_grad():
@@ -50,19 +50,19 @@ def _captured(place: Place) -> Iterator[Finding]:
                     if problem:
                         break
                     with step.phase("forward"):
-                        static.copy_(others[number % len(others)])
+                        static.copy_(replay_batches[number % len(replay_batches)])
                         graph.replay()
                         differences.append((captured - model(static)).abs().max())
                     continue
                 _count_looks(watch, looks)
-                before = looks[0]
+                looks_before = looks[0]
                 try:
                     with torch.cuda.graph(graph), step.phase("forward"):
                         captured = model(static)
                         time.sleep(CAPTURE_SECONDS)
                 except RuntimeError as error:
                     problem = str(error).splitlines()[0]
-                looks[0] -= before
+                looks[0] -= looks_before
     different = float(torch.stack(differences).max()) if differences else math.nan
     finish(watch, place)
     rows = rows_of("captured", Kind.DEVICE_STEP)
@@ -94,11 +94,11 @@ def _count_looks(watch: Watch, looks: list[int]) -> None:
     look = heartbeat.background_call
     assert look is not None
 
-    def counted() -> None:
+    def count_look() -> None:
         look()
         looks[0] += 1
 
-    heartbeat.background_call = counted
+    heartbeat.background_call = count_look
 
 
 def _control() -> Finding:

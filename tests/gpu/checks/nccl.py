@@ -45,7 +45,7 @@ def check(place: Place) -> Iterator[Finding]:
     dist.destroy_process_group()
 
 
-def _wrapped(kind: str, model: Any) -> Any:
+def _wrap(kind: str, model: Any) -> Any:
     if kind == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model)
     from torch.distributed.fsdp import fully_shard
@@ -56,7 +56,7 @@ def _wrapped(kind: str, model: Any) -> Any:
 
 
 def _train(place: Place, watch: Watch, kind: str) -> Iterator[Finding]:
-    model = _wrapped(kind, layers(place, 4, WIDTH).float())
+    model = _wrap(kind, layers(place, 4, WIDTH).float())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     watch.attach(model=model, optimizer=optimizer)
     extra = torch.ones(1 << 20, device=place.kind)
@@ -70,21 +70,21 @@ def _train(place: Place, watch: Watch, kind: str) -> Iterator[Finding]:
             step.record(loss=loss.detach())
     finish(watch, place)
     rows = rows_of(f"nccl-{kind}", Kind.DEVICE_COLLECTIVE)
-    seen = sorted({Op(int(op)).name.lower() for op in rows["op"]})
+    operations = sorted({Op(int(op)).name.lower() for op in rows["op"]})
     timed = int(rows["timed"].sum())
     yield Finding(
         f"NCCL, one rank, {kind}: collectives on the device",
-        f"{', '.join(seen) or 'none'}: {timed} timed of {int(rows['count'].sum())} in {STEPS} "
-        f"steps; errors of hooks {watch.guard.errors}",
+        f"{', '.join(operations) or 'none'}: {timed} timed of {int(rows['count'].sum())} in "
+        f"{STEPS} steps; errors of hooks {watch.guard.errors}",
         "timed, no error",
         (timed > 0 and watch.guard.errors == 0) if place.is_gpu else None,
     )
     steps = rows_of(f"nccl-{kind}", Kind.DEVICE_STEP)
-    whole = float(steps["duration_seconds"].sum()) if len(steps) else 0.0
+    total_seconds = float(steps["duration_seconds"].sum()) if len(steps) else 0.0
     parts = {
-        name: float(steps[f"{name}_seconds"].sum()) / whole
+        name: float(steps[f"{name}_seconds"].sum()) / total_seconds
         for name in ("forward", "backward", "optimizer", "other", "collective")
-        if whole
+        if total_seconds
     }
     yield Finding(
         f"NCCL, one rank, {kind}: where the device's time went",
@@ -110,35 +110,36 @@ def _recorder(place: Place) -> Iterator[Finding]:
         time.sleep(1.0)
         path = _socket("nccl-held")
         began = time.monotonic()
-        held, problem = _asked(path)
+        blocked, problem = _ask(path)
         took = time.monotonic() - began
     place.wait()
     time.sleep(0.5)
-    after, _ = _asked(path)
+    drained, _ = _ask(path)
     states = (
-        [entry.state for entry in held.entries][-1:],
-        [entry.state for entry in after.entries][-1:],
+        [entry.state for entry in blocked.entries][-1:],
+        [entry.state for entry in drained.entries][-1:],
     )
-    newest = held.entries[-1] if held.entries else None
+    newest = blocked.entries[-1] if blocked.entries else None
     yield Finding(
         "NCCL's flight recorder, while a kernel holds up an all_reduce",
-        f"{len(held.entries)} entries in {took * 1e3:.0f} ms, newest {newest}{problem}; "
-        f"enqueued {held.enqueued}, completed {held.completed}",
+        f"{len(blocked.entries)} entries in {took * 1e3:.0f} ms, newest {newest}{problem}; "
+        f"enqueued {blocked.enqueued}, completed {blocked.completed}",
         "enqueued one more than completed",
-        held.enqueued == held.completed + 1,
+        blocked.enqueued == blocked.completed + 1,
     )
     yield Finding(
         "the same once it has ended",
-        f"{states[0]} became {states[1]}; enqueued {after.enqueued}, completed {after.completed}",
+        f"{states[0]} became {states[1]}; enqueued {drained.enqueued}, "
+        f"completed {drained.completed}",
         "all completed",
-        after.enqueued == after.completed >= 0,
+        drained.enqueued == drained.completed >= 0,
     )
     finish(watch, place)
 
 
-def _asked(path: Path) -> tuple[Flight, str]:
-    found, problem = ask_recorders(path)
-    return found or Flight(), problem
+def _ask(path: Path) -> tuple[Flight, str]:
+    flight, problem = ask_recorders(path)
+    return flight or Flight(), problem
 
 
 def _socket(job: str) -> Path:

@@ -115,20 +115,20 @@ def _calls() -> Iterator[Finding]:
     if ended.returncode:
         yield Finding("hooks with device events, per step", ended.stderr[-300:], "40 µs", False)
         return
-    found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
-    cost = found["device"] - found["bare"]
+    times: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+    cost = times["device"] - times["bare"]
     for name, text in (
         ("device", "hooks with device events, per step with 6 phases and 8 collectives"),
         ("host", "the same, timed on the host alone"),
-        ("records", f"the same, {found['marks']:.0f} times torch.Event.record() and nothing else"),
+        ("records", f"the same, {times['marks']:.0f} times torch.Event.record() and nothing else"),
         ("profiler", "the same, torch.profiler, default schedule"),
         ("synchronised", "the same, synchronising at every phase"),
     ):
-        own = found[name] - found["bare"]
+        added_us = times[name] - times["bare"]
         yield Finding(
             text,
-            f"{own:.1f} µs, {own / cost:.2f} times the hooks with events",
+            f"{added_us:.1f} µs, {added_us / cost:.2f} times the hooks with events",
             "40 µs" if name == "device" else "",
             cost <= 40.0 if name == "device" else None,
-            {"seconds": own / 1e6},
+            {"seconds": added_us / 1e6},
         )

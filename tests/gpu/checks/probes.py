@@ -49,10 +49,10 @@ def check(place: Place) -> Iterator[Finding]:
 
 def _load(place: Place, stop: threading.Event) -> None:
     size = 8192 if place.is_gpu else 64
-    left, right = (torch.randn(size, size, device=place.kind, dtype=place.dtype) for _ in range(2))
+    first, right = (torch.randn(size, size, device=place.kind, dtype=place.dtype) for _ in range(2))
     while not stop.is_set():
         for _ in range(20):
-            torch.matmul(left, right)
+            torch.matmul(first, right)
         place.wait()
 
 
@@ -69,7 +69,7 @@ def _read(place: Place, probe: Probe) -> Iterator[Finding]:
         time.sleep(BETWEEN_SECONDS)
     assert rows is not None
     row = rows[0]
-    known = {name: _plain(row[name]) for name in row.dtype.names if not _is_unknown(row, name)}
+    answers = {name: _plain(row[name]) for name in row.dtype.names if not _is_unknown(row, name)}
     unknown = sorted(name for name in row.dtype.names if _is_unknown(row, name))
     yield Finding(
         f"{probe.name}: one read of {len(rows)} device(s)",
@@ -78,10 +78,10 @@ def _read(place: Place, probe: Probe) -> Iterator[Finding]:
     )
     yield Finding(
         f"{probe.name}: fields known",
-        ", ".join(f"{name} {value}" for name, value in known.items()),
+        ", ".join(f"{name} {value}" for name, value in answers.items()),
         ", ".join(_WANTED[probe.name]),
-        known.keys() >= set(_WANTED[probe.name]),
-        {"known": known, "unknown": unknown},
+        answers.keys() >= set(_WANTED[probe.name]),
+        {"known": answers, "unknown": unknown},
     )
     yield Finding(f"{probe.name}: fields unknown", ", ".join(unknown) or "none")
     texts = [f"{name}: {reason} ({count} times)" for (name, reason), count in refused.items()]
@@ -131,5 +131,5 @@ def _is_unknown(row: Any, name: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    found = value.item() if hasattr(value, "item") else value
-    return found.decode(errors="replace") if isinstance(found, bytes) else found
+    scalar = value.item() if hasattr(value, "item") else value
+    return scalar.decode(errors="replace") if isinstance(scalar, bytes) else scalar

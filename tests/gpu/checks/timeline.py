@@ -15,8 +15,8 @@ import torch
 from stepwatch.hooks import Watch
 from stepwatch.signals.records import PHASE_NAMES, Kind
 from tests.gpu import profile
-from tests.gpu.finding import Finding, within
-from tests.gpu.kept import keep
+from tests.gpu.artefacts import keep
+from tests.gpu.finding import Finding, is_within
 from tests.gpu.model import batches, layers
 from tests.gpu.place import Place
 from tests.gpu.rings import finish, rows_of
@@ -33,13 +33,13 @@ _LEAST_SECONDS = 2e-4
 
 def check(place: Place) -> Iterator[Finding]:
     """Steps whose host runs ahead, then steps whose host is late in forward."""
-    steps, trace = _run(place, "ahead", 0.0)
-    yield from _ahead(place, steps, trace)
-    steps, trace = _run(place, "late", LATE_SECONDS)
-    yield from _late(place, steps, trace)
+    steps, trace = _profile_steps(place, "ahead", 0.0)
+    yield from _check_early_host(place, steps, trace)
+    steps, trace = _profile_steps(place, "late", LATE_SECONDS)
+    yield from _check_late_host(place, steps, trace)
 
 
-def _run(place: Place, job: str, late_seconds: float) -> tuple[Any, list[dict[str, Any]]]:
+def _profile_steps(place: Place, job: str, late_seconds: float) -> tuple[Any, list[dict[str, Any]]]:
     """Device rows of the profiled steps, and the events of the profile."""
     from torch.profiler import ProfilerActivity, record_function
     from torch.profiler import profile as profiler
@@ -51,7 +51,7 @@ def _run(place: Place, job: str, late_seconds: float) -> tuple[Any, list[dict[st
     pinned = list(batches(place, 2))
     number = 0
 
-    def one() -> None:
+    def train_step() -> None:
         nonlocal number
         with watch.step() as step:
 
@@ -77,13 +77,13 @@ def _run(place: Place, job: str, late_seconds: float) -> tuple[Any, list[dict[st
         number += 1
 
     for _ in range(WARM):
-        one()
+        train_step()
     place.wait()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if place.is_gpu else [])]
     with profiler(activities=activities) as profiling:
         place.spin(0.1)  # the host is ahead from the first step on, whatever the profiler costs it
         for _ in range(STEPS):
-            one()
+            train_step()
         place.wait()
     finish(watch, place)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,11 +95,11 @@ def _run(place: Place, job: str, late_seconds: float) -> tuple[Any, list[dict[st
     return rows[rows["step"] >= WARM], events
 
 
-def _truths(events: list[dict[str, Any]]) -> dict[str, profile.Measured]:
-    return profile.by_mark(events, profile.marks_of(events, _PREFIX))
+def _truths(events: list[dict[str, Any]]) -> dict[str, profile.DeviceTime]:
+    return profile.device_times(events, profile.marks_of(events, _PREFIX))
 
 
-def _ahead(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Finding]:
+def _check_early_host(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Finding]:
     truths = _truths(events)
     yield Finding(
         "steps that the device timed, of those profiled",
@@ -123,24 +123,24 @@ def _ahead(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Fi
             )
             continue
         ratios = np.array(ours) / np.array(spans)
-        whole, to_busy = sum(ours) / sum(spans), sum(ours) / sum(busy)
+        ratio, to_busy = sum(ours) / sum(spans), sum(ours) / sum(busy)
         worst = float(np.abs(ratios - 1.0).max())
         seconds = statistics.median(ours)
         yield Finding(
             f"{name}: device time by events / by the profiler",
-            f"{whole:.4f} (worst step {worst:.2%} off), {to_busy:.4f} of the sum of its kernels; "
+            f"{ratio:.4f} (worst step {worst:.2%} off), {to_busy:.4f} of the sum of its kernels; "
             f"{seconds * 1e3:.3f} ms",
             f"1 within {TOLERANCE:.0%}",
-            within(whole, TOLERANCE) if seconds >= _LEAST_SECONDS else None,
-            {"ratio": whole, "worst_off": worst, "to_kernels": to_busy, "seconds": seconds},
+            is_within(ratio, TOLERANCE) if seconds >= _LEAST_SECONDS else None,
+            {"ratio": ratio, "worst_off": worst, "to_kernels": to_busy, "seconds": seconds},
         )
     if not len(rows):
         return
     parts = sum(rows[f"{name}_seconds"] for name in PHASE_NAMES)
-    whole = float((parts + rows["collective_seconds"] + rows["pipeline_wait_seconds"]).sum())
+    ratio = float((parts + rows["collective_seconds"] + rows["pipeline_wait_seconds"]).sum())
     total = float(rows["duration_seconds"].sum())
     yield Finding(
-        "parts of a step / its length", f"{whole / total:.6f}", "1", within(whole / total, 1e-4)
+        "parts of a step / its length", f"{ratio / total:.6f}", "1", is_within(ratio / total, 1e-4)
     )
     idle = sum(float(rows[f"{name}_idle_seconds"].sum()) for name in PHASES)
     lead = statistics.median(rows["host_lead_seconds"].tolist())
@@ -153,7 +153,7 @@ def _ahead(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Fi
     )
 
 
-def _late(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Finding]:
+def _check_late_host(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Finding]:
     """The device has nothing until the first kernel comes, and the hooks cannot know when that is:
     what the host needs for the launches after it counts as idle, too."""
     truths, ours, gaps, launching = _truths(events), 0.0, 0.0, 0.0
@@ -161,7 +161,7 @@ def _late(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Fin
         truth = truths.get(f"{_PREFIX}{row['step']}:forward")
         if truth is not None:
             ours += float(row["forward_idle_seconds"])
-            gaps += truth.begins - truth.before
+            gaps += truth.begins - truth.previous_end
             launching += truth.launching
     if not gaps:
         yield Finding("a late host: idle", "unknown", holds=False if place.is_gpu else None)

@@ -33,7 +33,7 @@ def check(place: Place) -> Iterator[Finding]:
 def _script(place: Place, name: str, launcher: Sequence[str]) -> Iterator[Finding]:
     run = (*PYTHON, "stepwatch.cli", "run", "--job", name, "--")
     with tempfile.TemporaryDirectory() as folder:
-        found = []
+        losses_of_runs = []
         for prefix in ((), run):
             losses = Path(folder) / f"{len(prefix)}.json"
             words = [*prefix, *launcher, f"tests.gpu.{name}", place.kind, str(losses)]
@@ -41,10 +41,10 @@ def _script(place: Place, name: str, launcher: Sequence[str]) -> Iterator[Findin
             if ended.returncode:
                 yield Finding(f"stepwatch run, {name}", ended.stderr[-600:], "trains", False)
                 return
-            found.append(json.loads(losses.read_text()))
-    equal = found[0] == found[1]
+            losses_of_runs.append(json.loads(losses.read_text()))
+    equal = losses_of_runs[0] == losses_of_runs[1]
     yield Finding(
-        f"stepwatch run, {name}: losses of {len(found[0])} steps, with and without",
+        f"stepwatch run, {name}: losses of {len(losses_of_runs[0])} steps, with and without",
         "equal" if equal else "different",
         "equal",
         equal,
@@ -55,9 +55,9 @@ def _script(place: Place, name: str, launcher: Sequence[str]) -> Iterator[Findin
     yield Finding(
         f"stepwatch run, {name}: steps found, and timed on the device",
         f"{len(steps)}, {len(device)} of them on the device: {text}",
-        f"{len(found[0])}, each phase known",
+        f"{len(losses_of_runs[0])}, each phase known",
         (
-            len(steps) == len(device) == len(found[0])
+            len(steps) == len(device) == len(losses_of_runs[0])
             and all(seconds > 0 for seconds in spent.values())
         )
         if place.is_gpu

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.gpu.beside import services
 from tests.gpu.finding import Finding
 from tests.gpu.place import Place
+from tests.gpu.site import services
 from tests.gpu.training import train
 
 WANTED = 0.45
@@ -29,9 +29,9 @@ def check(place: Place) -> Iterator[Finding]:
     bare = train(words)
     with services("utilisation.db") as site:
         watched = train([*words, "--job", JOB], site.rings)
-        known = site.whole_run(JOB)
+        document = site.whole_run(JOB)
     yield from _reports(watched, bare)
-    yield from _slis(place, known, watched)
+    yield from _slis(place, document, watched)
 
 
 def _reports(watched: dict[str, Any], bare: dict[str, Any]) -> Iterator[Finding]:
@@ -58,10 +58,10 @@ def _reports(watched: dict[str, Any], bare: dict[str, Any]) -> Iterator[Finding]
     )
 
 
-def _slis(place: Place, known: dict[str, Any], watched: dict[str, Any]) -> Iterator[Finding]:
+def _slis(place: Place, document: dict[str, Any], watched: dict[str, Any]) -> Iterator[Finding]:
     """SLIs that nobody knows without a GPU, from the collector."""
     for name in SLIS:
-        sli = known["slis"].get(name, {})
+        sli = document["slis"].get(name, {})
         value = sli.get("value")
         text = "unknown" if value is None else f"{value:.4g} {sli.get('unit', '')}"
         wanted = name in ONLY_HERE

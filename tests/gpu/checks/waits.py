@@ -17,7 +17,7 @@ from tests.gpu import profile
 from tests.gpu.finding import Finding
 from tests.gpu.model import batches, layers
 from tests.gpu.place import Place
-from tests.gpu.rings import finish, rows_of, timed
+from tests.gpu.rings import finish, rows_of, timed_step_count
 
 STEPS, BUSY_STEPS, COUNTED_STEPS = 30, 8, 20
 WIDTH, ROWS = 256, 64
@@ -57,7 +57,7 @@ class _Training:
             return self._train(batch)
         with self.watch.step(tokens=ROWS) as step:
             loss = self._train(batch)
-            gradients = [one.grad for one in self.model.parameters()]
+            gradients = [parameter.grad for parameter in self.model.parameters()]
             self.watch.instruments.numerics.check(gradients, str, NumericsSource.COLLECTIVE_INPUT)
             step.record(loss=loss.detach())
         return loss
@@ -91,19 +91,21 @@ def _while_busy(place: Place) -> Finding:
         training.step(batch)
     passed = busy.query()
     training.end()
-    written, seen = len(rows_of("busy", Kind.STEP)), timed("busy")
+    written, timed_steps = len(rows_of("busy", Kind.STEP)), timed_step_count("busy")
     errors = training.watch.guard.errors if training.watch is not None else 0
     return Finding(
         f"steps under the hooks while the device is busy for {BUSY_SECONDS} s",
-        f"{written} steps, {seen} timed on the device, the host waited: "
+        f"{written} steps, {timed_steps} timed on the device, the host waited: "
         f"{'yes' if passed else 'no'}; errors of hooks {errors}",
         "no, and all timed",
-        (not passed and errors == 0 and written == seen == BUSY_STEPS) if place.is_gpu else None,
+        (not passed and errors == 0 and written == timed_steps == BUSY_STEPS)
+        if place.is_gpu
+        else None,
     )
 
 
 def _calls(place: Place) -> Finding:
-    with_hooks, without = (_counted(place, job) for job in ("counted", ""))
+    with_hooks, without = (_count_calls(place, job) for job in ("counted", ""))
     more = {
         name: with_hooks[name] - without[name]
         for name in with_hooks
@@ -125,7 +127,7 @@ def _waits(name: str) -> bool:
     return any(part in name for part in _WAITS) and not any(part in name for part in _ALLOWED)
 
 
-def _counted(place: Place, job: str) -> Counter[str]:
+def _count_calls(place: Place, job: str) -> Counter[str]:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiler
 
@@ -164,32 +166,34 @@ def _alarm(place: Place) -> Finding:
     errors = training.watch.guard.errors if training.watch is not None else 0
     return Finding(
         f"torch's own alarm about waits, {STEPS - 1} steps",
-        problem or f"silent, {timed('alarm')} steps timed; errors of hooks {errors}",
+        problem or f"silent, {timed_step_count('alarm')} steps timed; errors of hooks {errors}",
         "silent, and all timed",
-        not problem and errors == 0 and timed("alarm") == STEPS,
+        not problem and errors == 0 and timed_step_count("alarm") == STEPS,
     )
 
 
 def _losses(place: Place) -> Finding:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
-    found = []
+    outcomes = []
     for job in ("losses", ""):
         training = _Training(place, job)
         losses = [training.step(batch) for batch in batches(place, STEPS, ROWS, WIDTH)]
-        weights = torch.cat([one.detach().flatten() for one in training.model.parameters()])
-        found.append(([float.hex(loss.item()) for loss in losses], weights.cpu()))
+        weights = torch.cat(
+            [parameter.detach().flatten() for parameter in training.model.parameters()]
+        )
+        outcomes.append(([float.hex(loss.item()) for loss in losses], weights.cpu()))
         training.end()
     torch.use_deterministic_algorithms(False)
-    (watched, weights), (bare, bare_weights) = found
+    (watched, weights), (bare, bare_weights) = outcomes
     equal = watched == bare and bool(
         (weights.view(torch.int32) == bare_weights.view(torch.int32)).all()
     )
-    seen = timed("losses")
+    timed_steps = timed_step_count("losses")
     return Finding(
         f"losses of {STEPS} steps and all weights, with hooks and without",
-        f"{'bitwise equal' if equal else 'different'}, {seen} steps timed on the device",
+        f"{'bitwise equal' if equal else 'different'}, {timed_steps} steps timed on the device",
         "bitwise equal, and all timed",
-        equal and (seen == STEPS or not place.is_gpu),
+        equal and (timed_steps == STEPS or not place.is_gpu),
         {"last_loss": watched[-1]},
     )

@@ -7,7 +7,7 @@ import pytest
 from stepwatch import runbooks
 
 FAMILIES = (runbooks.RUNBOOKS, runbooks.PLAYBOOKS)
-of_every_page = pytest.mark.parametrize(
+every_page = pytest.mark.parametrize(
     ("name", "family"),
     [
         pytest.param(name, family, id=name)

@@ -13,7 +13,7 @@ from torch.distributed.distributed_c10d import _coalescing_manager
 
 from tests.simulated_device import device
 
-from .report import error_of, milliseconds, recorded, write
+from .report import error_of, milliseconds, record_event, write
 
 NAME = device.NAME
 LINK = 0.03
@@ -26,33 +26,33 @@ def full(value: float, count: int = 2) -> Tensor:
 
 def values(rank: int, world: int) -> dict[str, Any]:
     """Call every collective once."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     dist.all_reduce(total := full(rank + 1))
     dist.all_reduce(mean := full(rank + 1), dist.ReduceOp.AVG)
     dist.broadcast(sent := full(rank), 1)
     dist.reduce(reduced := full(rank + 1), 0)
-    found["all_reduce"] = [total[0].item(), mean[0].item()]
-    found["rooted"] = [sent[0].item(), reduced[0].item() if rank == 0 else None]
+    results["all_reduce"] = [total[0].item(), mean[0].item()]
+    results["rooted"] = [sent[0].item(), reduced[0].item() if rank == 0 else None]
     parts = [full(0, 1) for _ in range(world)]
     dist.all_gather(parts, full(rank, 1))
-    dist.all_gather_into_tensor(whole := full(0, world), full(rank, 1))
-    found["all_gather"] = [[part.item() for part in parts], whole.tolist()]
+    dist.all_gather_into_tensor(gathered_tensor := full(0, world), full(rank, 1))
+    results["all_gather"] = [[part.item() for part in parts], gathered_tensor.tolist()]
     numbers = torch.arange(float(world), device=NAME)
     dist.reduce_scatter_tensor(share := full(0, 1), numbers)
     dist.reduce_scatter(piece := full(0, 1), list(numbers.chunk(world)))
-    found["reduce_scatter"] = [share.item(), piece.item()]
+    results["reduce_scatter"] = [share.item(), piece.item()]
     dist.all_to_all_single(exchanged := full(0, world), numbers + 10 * rank)
     dist.all_to_all(parts, list((numbers + 10 * rank).chunk(world)))
-    found["all_to_all"] = [exchanged.tolist(), [part.item() for part in parts]]
+    results["all_to_all"] = [exchanged.tolist(), [part.item() for part in parts]]
     gathered = [full(0, 1) for _ in range(world)] if rank == 0 else None
     dist.gather(full(rank, 1), gathered, 0)
     dist.scatter(share, list(numbers.chunk(world)) if rank == 0 else None, 0)
-    found["one_to_all"] = [[part.item() for part in gathered or []], share.item()]
+    results["one_to_all"] = [[part.item() for part in gathered or []], share.item()]
     dist.all_gather_object(objects := [None] * world, {"rank": rank})
-    return {**found, "objects": objects}
+    return {**results, "objects": objects}
 
 
-def coalesced(rank: int) -> dict[str, Any]:
+def coalesce(rank: int) -> dict[str, Any]:
     """Several collectives as one, in the three ways torch has."""
     fast, slow = [full(rank + k) for k in range(3)], [full(rank + k) for k in range(3)]
     with _coalescing_manager(async_ops=True) as manager:
@@ -78,27 +78,27 @@ def coalesced(rank: int) -> dict[str, Any]:
 
 
 @contextmanager
-def meet() -> Iterator[tuple[torch.Event, device.Held]]:
+def meet() -> Iterator[tuple[torch.Event, device.Hold]]:
     """Hold all devices until their hosts leave; the event passes on all of them at one moment."""
     dist.barrier()
-    with device.Held() as held:
+    with device.Hold() as hold:
         dist.all_reduce(full(0))
-        yield recorded(), held
+        yield record_event(), hold
 
 
 def late_rank(rank: int, begin: Callable[[Tensor], Any]) -> dict[str, float]:
     """Rank 1's device comes 100 ms late to what `begin` starts; nobody's host is late."""
     tensor = full(rank)
     begin(tensor)  # the first call connects
-    with meet() as (start, held):
+    with meet() as (start, hold):
         device.kernel(0.11 if rank else 0.01)
-        computed = recorded()
+        computed = record_event()
         begin(tensor)
-        end = recorded()
+        end = record_event()
     return {
         "compute": milliseconds(start, computed),
         "collective": milliseconds(computed, end),
-        "host_waited": held.waited,
+        "host_waited": hold.host_waited,
     }
 
 
@@ -116,14 +116,14 @@ def stand(rank: int) -> dict[str, Any]:
     return figures
 
 
-def overlapped(rank: int) -> dict[str, float]:
+def overlap_kernel(rank: int) -> dict[str, float]:
     """A collective of 30 ms beside a kernel of 40 ms."""
     device.set_link(LINK)
     with meet() as (start, _):
         work = dist.all_reduce(full(rank), async_op=True)
         device.kernel(0.04)
         work.wait()
-        end = recorded()
+        end = record_event()
     figures = {"ms": milliseconds(start, end)}
     device.set_link(0)
     return figures
@@ -136,7 +136,7 @@ def slow_link(rank: int) -> dict[str, float]:
     tensor = full(rank, 2500)  # 10 kB, of which an all-reduce moves each twice
     with meet() as (start, _):
         dist.all_reduce(tensor)
-        end = recorded()
+        end = record_event()
     figures = {"ms": milliseconds(start, end)}
     device.set_link(0)
     return figures
@@ -154,7 +154,7 @@ def two_groups(rank: int, world: int) -> dict[str, Any]:
             works = [dist.all_reduce(full(rank), group=group, async_op=True) for group in groups]
             for work in works:
                 work.wait()
-            end = recorded()
+            end = record_event()
         spans[name] = milliseconds(start, end)
     device.set_link(0)
     return spans
@@ -165,9 +165,9 @@ def main() -> None:
     device.load()
     dist.init_process_group("cpu:gloo,sim:simccl")
     rank, world = dist.get_rank(), dist.get_world_size()
-    figures: dict[str, Any] = {"values": values(rank, world), "coalesced": coalesced(rank)}
+    figures: dict[str, Any] = {"values": values(rank, world), "coalesced": coalesce(rank)}
     figures["stand"] = stand(rank)
-    figures["overlapped"] = overlapped(rank)
+    figures["overlapped"] = overlap_kernel(rank)
     figures["slow_link"] = slow_link(rank)
     figures["groups"] = two_groups(rank, world)
     figures["error"] = error_of(torch.accelerator.synchronize)

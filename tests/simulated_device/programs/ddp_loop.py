@@ -120,10 +120,10 @@ class Loop:
             device.set_link((options.link_seconds or 0.0) + options.slow_link)
         return bool(options.host_sleep)
 
-    def forward(self, batch: tuple[Tensor, Tensor], late: bool) -> Tensor:
+    def forward(self, batch: tuple[Tensor, Tensor], is_late: bool) -> Tensor:
         """Return the loss of a micro-batch."""
         inputs, labels = self.to_device(batch)
-        if late:
+        if is_late:
             time.sleep(self.options.host_sleep)
         loss = nn.functional.cross_entropy(self.model(inputs), labels)
         return loss / float(self.options.accumulate)
@@ -132,21 +132,21 @@ class Loop:
         """Mark a phase, unless the trainer marks none."""
         return nullcontext() if self.options.bare else self.watch.phase(name)
 
-    def micro(self, batch: tuple[Tensor, Tensor], late: bool, last: bool) -> Tensor:
+    def micro(self, batch: tuple[Tensor, Tensor], is_late: bool, last: bool) -> Tensor:
         """Run forward and backward of a micro-batch; gradients are reduced in the last one."""
         with nullcontext() if last else self.model.no_sync():
             with self.phase("forward"):
-                loss = self.forward(batch, late)
+                loss = self.forward(batch, is_late)
             with self.phase("backward"):
                 loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
     def step(self, number: int, batches: Iterator[tuple[Tensor, Tensor]]) -> None:
         """Train one step."""
-        late, count = self.inject(number), self.options.accumulate
+        is_late, count = self.inject(number), self.options.accumulate
         with self.watch.step(tokens=BATCH * count) as step:
             parts = [
-                self.micro(next(batches), late and index == 0, index == count - 1)
+                self.micro(next(batches), is_late and index == 0, index == count - 1)
                 for index in range(count)
             ]
             with self.phase("optimizer"):

@@ -103,12 +103,12 @@ def pipeline(where: str, replicate: bool = False) -> list[float]:
     """Train two stages with 1F1B, each replicated where there are four ranks."""
     mesh = init_device_mesh(where, (2, 2 if replicate else 1), mesh_dim_names=("pp", "dp"))
     stage_number = mesh["pp"].get_local_rank()
-    own: nn.Module = nn.Sequential(*layers()[2 * stage_number : 2 * stage_number + 2]).to(where)
+    chunk: nn.Module = nn.Sequential(*layers()[2 * stage_number : 2 * stage_number + 2]).to(where)
     if replicate:
-        fully_shard(own, mesh=mesh["dp"])
-    stage = PipelineStage(own, stage_number, 2, torch.device(where), group=mesh["pp"].get_group())
+        fully_shard(chunk, mesh=mesh["dp"])
+    stage = PipelineStage(chunk, stage_number, 2, torch.device(where), group=mesh["pp"].get_group())
     schedule = Schedule1F1B(stage, 4, loss_fn=criterion)
-    optimizer, losses = optimiser(own), []
+    optimizer, losses = optimiser(chunk), []
     for step in range(STEPS):
         inputs, targets = (tensor.to(where) for tensor in batch(step, mesh["dp"].get_local_rank()))
         parts: list[Tensor] = []

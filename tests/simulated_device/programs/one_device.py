@@ -16,10 +16,10 @@ from torch.utils.checkpoint import checkpoint
 from tests.simulated_device import device
 from tests.simulated_device.control import Hang
 
-from .report import error_of, event, milliseconds, recorded, write
+from .report import error_of, event, milliseconds, record_event, write
 
 NAME = device.NAME
-Found = TypeVar("Found")
+Figures = TypeVar("Found")
 
 
 def wait() -> None:
@@ -27,7 +27,7 @@ def wait() -> None:
     torch.accelerator.synchronize()
 
 
-def in_time(run: Callable[[float], Found]) -> Found:
+def run_in_time(run: Callable[[float], Figures]) -> Figures:
     """Return what `run` found with a device that was busy for longer than the host took.
 
     `run` is called with the seconds for which the device is to be busy; a host that was late by
@@ -35,22 +35,22 @@ def in_time(run: Callable[[float], Found]) -> Found:
     """
     for seconds in (0.1, 1.0, 10.0):
         began = time.monotonic()
-        found = run(seconds)
+        figures = run(seconds)
         if time.monotonic() - began < seconds:
             break
-    return found
+    return figures
 
 
 def asynchrony() -> dict[str, Any]:
     """Twenty operations of 5 ms."""
     device.set_costs({"mul": 5e-3})
     tensor = torch.ones(4, device=NAME) * 1.0  # the first call of an operation costs host time
-    with device.Held() as held:
-        begin = recorded()
+    with device.Hold() as hold:
+        begin = record_event()
         for _ in range(20):
             tensor = tensor * 1.5
-        end = recorded()
-    figures = {"ms": milliseconds(begin, end), "host_waited": held.waited}
+        end = record_event()
+    figures = {"ms": milliseconds(begin, end), "host_waited": hold.host_waited}
     device.set_costs({})
     return {**figures, "value": tensor[0].item(), "expected": 1.5**20}
 
@@ -62,11 +62,11 @@ def short_operations() -> dict[str, Any]:
     figures = {}
     for name, factor in (("healthy", 1), ("slow", 3)):
         device.set_slow(factor)
-        with device.Held():
-            begin = recorded()
+        with device.Hold():
+            begin = record_event()
             for _ in range(500):
                 tensor.mul_(1.0)
-            end = recorded()
+            end = record_event()
         figures[name] = milliseconds(begin, end)
     device.set_slow(1)
     device.set_default_seconds(0)
@@ -81,20 +81,20 @@ def reuse_event(seconds: float) -> tuple[torch.Event, Tensor, bool]:
     side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
     wait()
     device.kernel(0.01)
-    reused = recorded()
+    reused = record_event()
     side.wait_event(reused)
     device.kernel(seconds)
     reused.record()
     with side:
         value.add_(1)
-        done = recorded()
-    done.synchronize()
+        end = record_event()
+    end.synchronize()
     return reused, value, reused.query()
 
 
 def reused_event() -> dict[str, Any]:
     """Who waited for the first record of an event goes on waiting for that one."""
-    reused, value, second_passed = in_time(reuse_event)
+    reused, value, second_passed = run_in_time(reuse_event)
     reused.synchronize()
     return {"second_passed": second_passed, "value": value.item()}
 
@@ -114,14 +114,14 @@ def read_across_streams(waits: bool, seconds: float) -> float:
 def overlap() -> dict[str, Any]:
     """Two streams of 40 ms each, joined."""
     side = torch.Stream(NAME)
-    with device.Held():
-        begin = recorded()
+    with device.Hold():
+        begin = record_event()
         side.wait_event(begin)
         device.kernel(0.04)
         with side:
             device.kernel(0.04)
         torch.accelerator.current_stream().wait_stream(side)
-        end = recorded()
+        end = record_event()
     return {"ms": milliseconds(begin, end)}
 
 
@@ -129,25 +129,25 @@ def host_moments() -> dict[str, Any]:
     """An event of an idle device passes when it is recorded, between two looks at the clock."""
     wait()
     looks = [time.monotonic()]
-    base = recorded()
+    base = record_event()
     looks.append(time.monotonic())
     time.sleep(0.05)
     looks.append(time.monotonic())
-    late = recorded()
+    second_event = record_event()
     looks.append(time.monotonic())
     least, most = looks[2] - looks[1], looks[3] - looks[0]
-    return {"ms": milliseconds(base, late), "least": 1e3 * least, "most": 1e3 * most}
+    return {"ms": milliseconds(base, second_event), "least": 1e3 * least, "most": 1e3 * most}
 
 
 def pinned_copy() -> dict[str, Any]:
     """Copies: from pinned memory the host's later write is seen, from pageable memory it is not."""
-    seen = {}
+    values = {}
     for name, source in (("pinned", torch.zeros(4).pin_memory()), ("pageable", torch.zeros(4))):
-        with device.Held():
+        with device.Hold():
             copied = source.to(NAME, non_blocking=True)
             source.fill_(7)
-        seen[name] = copied[0].item()
-    return seen
+        values[name] = copied[0].item()
+    return values
 
 
 def depth() -> dict[str, Any]:
@@ -156,15 +156,15 @@ def depth() -> dict[str, Any]:
     tensor = torch.ones(1, device=NAME)
     wait()
     device.set_depth(8)
-    begin = recorded()
+    begin = record_event()
     for _ in range(28):
         tensor.mul_(1.0)
     first_passed = begin.query()
     device.set_depth(0)
-    with device.Held() as held:
+    with device.Hold() as hold:
         for _ in range(28):
             tensor.mul_(1.0)
-    figures = {"bounded": first_passed, "unbounded": held.waited}
+    figures = {"bounded": first_passed, "unbounded": hold.host_waited}
     device.set_default_seconds(0)
     device.set_depth(1024)
     return figures
@@ -179,12 +179,14 @@ def numbers() -> dict[str, Any]:
     state = torch.get_device_module(NAME).get_rng_state()
     second = torch.randn(8, device=NAME)
     torch.get_device_module(NAME).set_rng_state(state)
-    again = torch.randn(8, device=NAME)
-    own = torch.rand(3, device=NAME, generator=torch.Generator(NAME).manual_seed(1))
+    repeated = torch.randn(8, device=NAME)
+    generated = torch.rand(3, device=NAME, generator=torch.Generator(NAME).manual_seed(1))
     return {
         "as_host": torch.equal(first.cpu(), host),
-        "state": torch.equal(second.cpu(), again.cpu()),
-        "own": torch.equal(own.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(1))),
+        "state": torch.equal(second.cpu(), repeated.cpu()),
+        "own": torch.equal(
+            generated.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(1))
+        ),
     }
 
 
@@ -193,7 +195,7 @@ def losses(where: str) -> list[float]:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(16, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 4)).to(where)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
-    source, found = torch.Generator().manual_seed(1), []
+    source, step_losses = torch.Generator().manual_seed(1), []
     for step in range(30):
         inputs = torch.randn(32, 16, generator=source).to(where)
         labels = inputs[:, :4].argmax(1)
@@ -202,8 +204,8 @@ def losses(where: str) -> list[float]:
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
-        found.append(loss.item())
-    return found
+        step_losses.append(loss.item())
+    return step_losses
 
 
 def autocast() -> dict[str, Any]:
@@ -223,20 +225,20 @@ def graph() -> dict[str, Any]:
     """Capture, and replay twice."""
     module: Any = torch.get_device_module(NAME)
     captured, tensor = module.Graph(), torch.ones(3, device=NAME)
-    before = module.is_current_stream_capturing()
+    capturing_before = module.is_current_stream_capturing()
     with module.graph(captured):
         during = module.is_current_stream_capturing()
         tensor.mul_(2)
         device.kernel(0.01)
         refused = error_of(lambda: event().record()), error_of(wait)
     untouched = tensor[0].item()
-    with device.Held():
-        begin = recorded()
+    with device.Hold():
+        begin = record_event()
         captured.replay()
         captured.replay()
-        end = recorded()
+        end = record_event()
     return {
-        "capturing": [before, during, module.is_current_stream_capturing()],
+        "capturing": [capturing_before, during, module.is_current_stream_capturing()],
         "refused": refused,
         "values": [untouched, tensor[0].item()],
         "ms": milliseconds(begin, end),
@@ -246,8 +248,8 @@ def graph() -> dict[str, Any]:
 def asynchronous_error() -> dict[str, Any]:
     """An index out of range is found by the device, after the call has returned."""
     table = nn.Embedding(4, 2).to(NAME)
-    found = table(torch.tensor([9]).to(NAME))
-    return {"error": error_of(lambda: found.sum().item()), "after": error_of(wait)}
+    rows = table(torch.tensor([9]).to(NAME))
+    return {"error": error_of(lambda: rows.sum().item()), "after": error_of(wait)}
 
 
 def hung_kernel() -> dict[str, Any]:
@@ -256,9 +258,9 @@ def hung_kernel() -> dict[str, Any]:
     wait()
     device.hang(Hang.KERNEL)
     device.kernel(0.001)
-    end = recorded()
+    end = record_event()
     with side:
-        free = recorded()
+        free = record_event()
     free.synchronize()
     time.sleep(0.05)
     hung = not end.query()
@@ -271,15 +273,15 @@ def memory() -> dict[str, Any]:
     """Bytes in use before and after 100 steps."""
     module: Any = torch.get_device_module(NAME)
     net, tensor = nn.Linear(16, 16).to(NAME), torch.ones(4, 16, device=NAME)
-    seen = []
+    nbytes = []
     for step in range(101):
         net(tensor).sum().backward()
         net.zero_grad()
         if step % 100 == 0:
             wait()
             wait()  # the operation before the first wait's event is dropped by now
-            seen.append(module.memory_allocated())
-    return {"grown": seen[1] - seen[0]}
+            nbytes.append(module.memory_allocated())
+    return {"grown": nbytes[1] - nbytes[0]}
 
 
 def fork() -> dict[str, Any]:
@@ -289,17 +291,17 @@ def fork() -> dict[str, Any]:
     wait()
     reader, writer = os.pipe()
     if os.fork() == 0:
-        said = error_of(lambda: tensor.add_(1)), error_of(wait), module._is_in_bad_fork()
-        os.write(writer, json.dumps(said).encode())
+        errors = error_of(lambda: tensor.add_(1)), error_of(wait), module._is_in_bad_fork()
+        os.write(writer, json.dumps(errors).encode())
         os._exit(0)
     os.wait()
     launch, event, bad = json.loads(os.read(reader, 1000))
     return {"errors": [launch, event], "bad": [module._is_in_bad_fork(), bad]}
 
 
-def lost() -> dict[str, Any]:
+def use_lost_device() -> dict[str, Any]:
     """Every event of a lost device raises, and every wait."""
-    begin, end = recorded(), recorded()
+    begin, end = record_event(), record_event()
     end.synchronize()
     device.lose()
     calls: dict[str, Callable[[], Any]] = {
@@ -318,10 +320,10 @@ def main() -> None:
     parts = [asynchrony, short_operations, reused_event, overlap, host_moments, pinned_copy]
     parts += [depth, numbers, autocast, graph, asynchronous_error, hung_kernel, memory, fork]
     figures: dict[str, Any] = {part.__name__: part() for part in parts}
-    unwaited = in_time(partial(read_across_streams, False))
+    unwaited = run_in_time(partial(read_across_streams, False))
     figures["stale"] = [unwaited, read_across_streams(True, 0.02)]
     figures["losses"] = [losses(where) for where in ("cpu", NAME)]
-    figures["lost"] = lost()
+    figures["lost"] = use_lost_device()
     write(figures)
 
 

@@ -18,11 +18,11 @@ def event() -> torch.Event:
     return torch.Event(device.NAME, enable_timing=True)
 
 
-def recorded() -> torch.Event:
+def record_event() -> torch.Event:
     """Return an event recorded on the current stream now."""
-    made = event()
-    made.record()
-    return made
+    new_event = event()
+    new_event.record()
+    return new_event
 
 
 def milliseconds(begin: torch.Event, end: torch.Event) -> float:

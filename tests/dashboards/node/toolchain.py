@@ -18,7 +18,7 @@ _FILES = ("package.json", "package-lock.json", ".npmrc")
 _INSTALL_SECONDS, _RUN_SECONDS = 600, 300
 
 
-def installed() -> Path:
+def install() -> Path:
     """The folder with `node_modules`, installed where it is missing or of another lock file.
 
     Processes that ask at once wait for the first.
@@ -45,15 +45,15 @@ def node(*words: str | Path) -> str:
     Raises:
         AssertionError: it fails.
     """
-    installed()
-    script, *rest = words
-    return _run(_program("node"), str(HERE / script), *map(str, rest))
+    install()
+    script, *arguments = words
+    return _run(_program("node"), str(HERE / script), *map(str, arguments))
 
 
 def tsc(*files: Path) -> subprocess.CompletedProcess[str]:
     """TypeScript's compiler over files; what it finds is on its standard output."""
     words = [
-        _program("node"), str(installed() / "node_modules/typescript/bin/tsc"), "--noEmit",
+        _program("node"), str(install() / "node_modules/typescript/bin/tsc"), "--noEmit",
         "--strict", "--skipLibCheck", "--target", "es2022", "--module", "esnext",
         "--moduleResolution", "bundler", *map(str, files),
     ]  # fmt: skip
@@ -63,14 +63,16 @@ def tsc(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name)
-    assert found, f"{name} is missing; tests/install-tools installs it"
-    return found
+    path = shutil.which(name)
+    assert path, f"{name} is missing; tests/install-tools installs it"
+    return path
 
 
 def _run(*words: str, seconds: int = _RUN_SECONDS) -> str:
-    done = subprocess.run(
+    completed = subprocess.run(
         words, cwd=PLACE, capture_output=True, text=True, timeout=seconds, check=False
     )
-    assert done.returncode == 0, f"{' '.join(words)}: {(done.stderr or done.stdout)[-2000:]}"
-    return done.stdout
+    assert completed.returncode == 0, (
+        f"{' '.join(words)}: {(completed.stderr or completed.stdout)[-2000:]}"
+    )
+    return completed.stdout

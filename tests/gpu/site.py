@@ -12,7 +12,7 @@ from pathlib import Path
 from stepwatch.signals import places
 from tests.services import ROOT, Services
 
-from .kept import keep
+from .artefacts import keep
 
 
 @contextmanager
@@ -25,11 +25,11 @@ def services(kept_as: str = "") -> Iterator[Services]:
     rings = Path(os.environ[places.ENV_RING_DIR])
     rings.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        made = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
+        site = Services(Path(folder), rings, [str(ROOT), *filter(None, sys.path)])
         try:
-            made.start()
-            yield made
+            site.start()
+            yield site
         finally:
-            made.close()
+            site.close()
         if kept_as:
-            keep(made.store, kept_as)
+            keep(site.store, kept_as)

@@ -29,21 +29,23 @@ def store_with_every_kind(path: Path) -> dict[FindingKind, str]:
     store = Store.sqlite(path)
     service = Service(store, HandClock(30.0))
     segments = run_segments(60)
-    for each in segments:
+    for run_segment in segments:
         # Of this class are the SLOs that a page asks for by name.
-        each.tables[Kind.RANK_STATE]["job_class"] = b"production"
+        run_segment.tables[Kind.RANK_STATE]["job_class"] = b"production"
     # Playbooks ask for the history of the incident's node.
     service.receive(body([*segments, just_now(NODE, DISK_SLOW)]))
     service.evaluate()
     _, now = service.jobs_now()
     moment = Moment(JOB, 0, now + 1, now, {RANK: NODE}, 4)
-    opened = [incident for kind in FindingKind for incident in advance([], [_found(kind)], moment)]
+    opened = [
+        incident for kind in FindingKind for incident in advance([], [_finding(kind)], moment)
+    ]
     store.save_evaluation(JOB, [], [incident.document() for incident in opened])
     store.close()
     return {FindingKind(incident.kind): incident.id for incident in opened}
 
 
-def _found(kind: FindingKind) -> Finding:
+def _finding(kind: FindingKind) -> Finding:
     return build_finding(
         kind=kind,
         cause=Cause.UNKNOWN,

@@ -13,7 +13,7 @@ _SEPARATOR = re.compile(r"[;|&]+")
 _REDIRECTION = re.compile(r"[<>]+")
 
 
-class Shown(NamedTuple):
+class Command(NamedTuple):
     """One line of shell: where it stands, its text, and whether it has a fence to itself."""
 
     line: int
@@ -21,16 +21,16 @@ class Shown(NamedTuple):
     is_fenced: bool
 
 
-def shown(markdown: str) -> Iterator[Shown]:
+def commands_of(markdown: str) -> Iterator[Command]:
     """Fenced lines, and pieces between backquotes that are of more than one word."""
-    fenced = {number for number, _ in _fenced(markdown)}
+    fenced = {number for number, _ in _fenced_lines(markdown)}
     for number, text in placeholders.code(markdown):
         is_fenced = number in fenced
         if is_fenced or " " in text.strip():
-            yield Shown(number, text.strip(), is_fenced)
+            yield Command(number, text.strip(), is_fenced)
 
 
-def _fenced(markdown: str) -> Iterator[tuple[int, str]]:
+def _fenced_lines(markdown: str) -> Iterator[tuple[int, str]]:
     inside = False
     for number, line in enumerate(markdown.splitlines(), start=1):
         if line.lstrip().startswith("```"):
