@@ -21,7 +21,7 @@ from stepwatch.signals.names import ALERT_ABOUT, ALERT_OF, FindingKind
 from tests.collector.made import JOB
 from tests.collector.process import Process
 from tests.runbooks.commands import open_incidents
-from tests.runbooks.commands.commands_of import Command, commands_of, simple_commands
+from tests.runbooks.commands.page_commands import Command, commands_of, simple_commands
 from tests.runbooks.commands.pages import every_page
 from tests.runbooks.commands.tools import NOT_COMMANDS, TOOLS, problems
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.node.install import install, tsc
 from tests.dashboards.node.sdk_types import typescript
+from tests.dashboards.node.toolchain import install, tsc
 from tests.dashboards.served.recording import BOARDS
 
 

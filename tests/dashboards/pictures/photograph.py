@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from tests.browser import opened_browser
-from tests.dashboards.node.install import install
+from tests.dashboards.node.toolchain import install
 
 HERE = Path(__file__).parent
 WIDTH = 1280
